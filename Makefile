@@ -1,0 +1,51 @@
+# Everything is run through these targets, in CI too. Each makes what it needs in .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+# All three distributions in one command: the adapters depend on this checkout of the core.
+HERE := -e integrations/haystack -e integrations/llama_index
+PROJECTS := pyproject.toml integrations/haystack/pyproject.toml integrations/llama_index/pyproject.toml
+ROOTS := src integrations/haystack/src integrations/llama_index/src
+
+.PHONY: demo test test-long lint format bench docs clean
+
+demo: $(VENV)/.demo
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -m "not long and not integration"
+
+test-long: $(VENV)/.test
+	$(BIN)/python -m pytest -m "not integration"
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(ROOTS)
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/quality.py --preset lexical embedded
+
+docs: $(VENV)/.test
+	$(BIN)/python -m pytest tests/docs
+	$(BIN)/python docs/build.py
+
+clean:
+	rm -rf $(VENV) site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/.demo: $(PROJECTS) constraints.txt examples/requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) -e '.[embedded,evaluation]' $(HERE) -r examples/requirements.txt
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.demo
+	$(PIP) -e '.[embedded,evaluation,sentence-transformers,dev]' $(HERE)
+	@touch $@

@@ -1,0 +1,114 @@
+"""What everything but the model costs, in CPU time a candidate.
+
+The scorer returns floats that were made beforehand, so nothing but secondpass is measured. An
+adapter's cost is what it adds to the core's call on candidates that exist already; copying each
+document is part of it, and shown beside it.
+
+    python benchmarks/overhead.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
+
+from haystack import Document
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from llama_index.postprocessor.secondpass import SecondPassRerank
+from secondpass import Candidate, Reranker
+
+ROUNDS = 15
+BARS = {"core": 5.0, "core, async": 5.0, "Haystack adapter": 10.0, "LlamaIndex adapter": 10.0}
+
+
+class Ready:
+    """A scorer that has its scores already."""
+
+    model_name = "ready"
+
+    def __init__(self, count: int) -> None:
+        self.scores = [((at * 7919) % count) / count for at in range(count)]
+
+    def score_pairs(self, _query: str, _documents: Sequence[str]) -> list[float]:
+        return self.scores
+
+
+def least(run: Callable[[], object], count: int) -> float:
+    """CPU microseconds a candidate, the least of several rounds."""
+    best = float("inf")
+    repeats = max(1, 5_000 // count)
+    for _ in range(ROUNDS):
+        gc.collect()
+        started = time.process_time()
+        for _ in range(repeats):
+            run()
+        best = min(best, (time.process_time() - started) / repeats / count * 1e6)
+    return best
+
+
+def measure(count: int) -> dict[str, float]:
+    metadata = {"source": "a/b.md", "page": 3, "ready": False}
+    names = [f"id{at}" for at in range(count)]
+    texts = [f"the text of passage {at}" for at in range(count)]
+    candidates = [
+        Candidate(text, name, 1 / (at + 1), dict(metadata))
+        for at, (text, name) in enumerate(zip(texts, names, strict=True))
+    ]
+    documents = [
+        Document(id=one.id, content=one.text, score=one.score, meta=dict(one.metadata))
+        for one in candidates
+    ]
+    nodes = [
+        NodeWithScore(
+            node=TextNode(id_=one.id, text=one.text, metadata=dict(one.metadata)), score=one.score
+        )
+        for one in candidates
+    ]
+    reranker = Reranker(Ready(count), depth=None)
+    haystack = SecondPassRanker(reranker, dedupe=False)
+    llama_index = SecondPassRerank(reranker)
+    loop = asyncio.new_event_loop()
+    core = least(lambda: reranker.rerank("q", candidates), count)
+    found = {
+        "core": core,
+        "core, async": least(
+            lambda: loop.run_until_complete(reranker.arerank("q", candidates)), count
+        ),
+        "Haystack adapter": least(lambda: haystack.run("q", documents), count) - core,
+        "- copying a Document alone": least(
+            lambda: [replace(one, meta={**one.meta}) for one in documents], count
+        ),
+        "LlamaIndex adapter": least(
+            lambda: llama_index.postprocess_nodes(nodes, query_str="q"), count
+        )
+        - core,
+        "- copying a node alone": least(
+            lambda: [NodeWithScore(node=one.node.model_copy(), score=0.5) for one in nodes], count
+        ),
+    }
+    loop.close()
+    return found
+
+
+def main() -> None:
+    logging.disable(logging.WARNING)
+    counts = (100, 10_000)
+    found = {count: measure(count) for count in counts}
+    print("| µs of CPU a candidate | " + " | ".join(f"{count:,}" for count in counts) + " | bar |")
+    print("| --- |" + " ---: |" * (len(counts) + 1))
+    for name in found[counts[0]]:
+        cells = " | ".join(f"{found[count][name]:.1f}" for count in counts)
+        print(f"| {name} | {cells} | {BARS.get(name, '')} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""How long a new process takes, and how much memory.
+
+Runs each case in processes of its own and prints the median and the best.
+
+    python benchmarks/startup.py
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+
+RUNS = 7
+
+IMPORT = """
+import sys, time
+started = time.perf_counter()
+import secondpass
+seconds = time.perf_counter() - started
+heavy = [name for name in ("torch", "onnxruntime", "numpy", "pydantic", "yaml", "asyncio",
+         "transformers", "sentence_transformers", "haystack", "llama_index") if name in sys.modules]
+"""
+
+FIRST = """
+import random, sys
+from secondpass import Reranker
+random.seed(0)
+words = ("the of and a to in is it on for search engine query ranks passage model index "
+         "language text word memory system data value result paper method test").split()
+passages = [" ".join(random.choices(words, k=30)) for _ in range(100)]
+ranking = Reranker.from_preset({preset!r}).rerank("how does a search engine rank text", passages)
+assert ranking.report.status == "ok", ranking.report
+seconds = ranking.report.seconds
+heavy = [name for name in ("torch", "transformers", "sentence_transformers") if name in sys.modules]
+"""
+
+TELL = """
+import json, resource
+print(json.dumps([seconds, heavy, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+"""
+
+
+def measure(name: str, code: str, bar: str, *, whole: bool) -> None:
+    seconds, memory, heavy = [], [], []
+    for _ in range(RUNS):
+        started = time.perf_counter()
+        told = subprocess.run(
+            [sys.executable, "-c", code + TELL], capture_output=True, text=True, check=True
+        )
+        process = time.perf_counter() - started
+        inside, heavy, peak = json.loads(told.stdout)
+        seconds.append(process if whole else inside)
+        memory.append(peak)
+    print(
+        f"| {name} | {statistics.median(seconds):.3f} | {min(seconds):.3f} | "
+        f"{max(memory):.0f} | {', '.join(heavy) or 'none'} | {bar} |"
+    )
+
+
+def main() -> None:
+    print("| case | median s | best s | peak MB | heavy modules | bar |")
+    print("| --- | ---: | ---: | ---: | --- | --- |")
+    measure("import secondpass", IMPORT, "0.1 s", whole=False)
+    for preset, bar in (("lexical", ""), ("embedded", "2.5 s, 350 MB")):
+        name = f"process start to 100 short passages reranked, {preset}"
+        measure(name, FIRST.replace("{preset!r}", repr(preset)), bar, whole=True)
+
+
+if __name__ == "__main__":
+    main()

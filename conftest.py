@@ -1,0 +1,15 @@
+"""Settings that all tests share."""
+
+import os
+
+from hypothesis import settings
+
+# No deadlines: a busy machine must not fail a test. In CI the examples are the same every time.
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+# Libraries must neither phone home nor look for a hub while tests run.
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

@@ -1,0 +1,141 @@
+"""What callers hand in, made into candidates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from secondpass.errors import InputError
+from secondpass.types import Candidate, CandidateLike, Ranked
+
+_OWN_KEYS = frozenset({"text", "content", "id", "score", "metadata"})
+
+
+def to_candidates(given: Iterable[CandidateLike], *, text_needed: bool = True) -> list[Candidate]:
+    """Make a candidate of each string, mapping, Candidate or Ranked, in order.
+
+    Args:
+        given: what the caller handed in.
+        text_needed: whether a mapping without a text is a mistake. It is none where other fields
+            are shown to the method.
+
+    Raises:
+        InputError: naming the candidate's position and the field that is wrong.
+    """
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InputError(
+            f"candidates: give a sequence of strings, mappings or Candidates, not {_kind(given)}"
+        )
+    return [
+        one if type(one) is Candidate else _to_candidate(one, position, text_needed)
+        for position, one in enumerate(given)
+    ]
+
+
+def _to_candidate(given: object, position: int, text_needed: bool) -> Candidate:
+    if isinstance(given, str):
+        return Candidate(given)
+    if isinstance(given, Candidate):
+        return given
+    if isinstance(given, Ranked):
+        return given.candidate
+    if isinstance(given, Mapping):
+        return _from_mapping(given, f"candidates[{position}]", text_needed)
+    raise InputError(
+        f"candidates[{position}]: give a string, a mapping or a Candidate, not {_kind(given)}"
+    )
+
+
+def _from_mapping(given: Mapping[str, Any], where: str, text_needed: bool) -> Candidate:
+    if "text" in given and "content" in given:
+        raise InputError(f"{where}: has both 'text' and 'content'; keep one, name the other apart")
+    if text_needed and "text" not in given and "content" not in given:
+        keys = ", ".join(repr(key) for key in given) or "none"
+        raise InputError(f"{where}: has no 'text'; its keys are: {keys}")
+    metadata = given.get("metadata")
+    if metadata is None:
+        metadata = {}
+    elif not isinstance(metadata, Mapping):
+        raise InputError(f"{where}.metadata: give a mapping, not {_kind(metadata)}")
+    extra = {key: value for key, value in given.items() if key not in _OWN_KEYS}
+    if both := sorted(str(key) for key in extra.keys() & metadata.keys()):
+        raise InputError(f"{where}: {', '.join(both)} stands both beside and inside 'metadata'")
+    identifier = given.get("id")
+    return Candidate(
+        text=given["text"] if "text" in given else given.get("content"),  # type: ignore[arg-type]
+        id=None if identifier is None else str(identifier),
+        score=given.get("score"),
+        metadata={**extra, **metadata},
+    )
+
+
+def retrieval_score(candidate: Candidate) -> float | None:
+    """The retriever's score as a finite float, or None where there is no usable one."""
+    score = candidate.score
+    if type(score) is float:
+        return score if math.isfinite(score) else None
+    if score is None or isinstance(score, bool | str | bytes):
+        return None
+    try:
+        number = float(score)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def field_value(candidate: Candidate, name: str) -> Any:
+    """``text``, ``id``, ``score`` or a metadata value by name; None where there is none.
+
+    A dot goes into nested mappings (``source.title``) where no metadata key has the whole name.
+    ``metadata.text`` is the metadata key that the candidate's own field would hide.
+    """
+    if name == "text":
+        return candidate.text if isinstance(candidate.text, str) else None
+    if name == "id":
+        return candidate.id
+    if name == "score":
+        return candidate.score
+    value: Any = candidate.metadata
+    if name in value:
+        return value[name]
+    name = name.removeprefix("metadata.")
+    for step in name.split("."):
+        if not isinstance(value, Mapping) or step not in value:
+            return None
+        value = value[step]
+    return value
+
+
+def keep_best_of_each_id(candidates: Sequence[Candidate]) -> tuple[list[int], list[int]]:
+    """Input positions to keep, in order, and those left out as duplicates.
+
+    Of the candidates that share an id the one with the highest retrieval score is kept (the first
+    of equals; a score beats none), in the place of the first of them. Candidates without an id are
+    all kept.
+    """
+    kept: list[int] = []
+    left: list[int] = []
+    place: dict[str, int] = {}
+    for position, candidate in enumerate(candidates):
+        if candidate.id is None or candidate.id not in place:
+            if candidate.id is not None:
+                place[candidate.id] = len(kept)
+            kept.append(position)
+            continue
+        rival = kept[place[candidate.id]]
+        if _score_or_lowest(candidate) > _score_or_lowest(candidates[rival]):
+            kept[place[candidate.id]] = position
+            left.append(rival)
+        else:
+            left.append(position)
+    return kept, sorted(left)
+
+
+def _score_or_lowest(candidate: Candidate) -> float:
+    score = retrieval_score(candidate)
+    return -math.inf if score is None else score
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"

@@ -1,0 +1,164 @@
+"""Configurations: YAML or mappings to rerankers and back, presets, JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from secondpass import registry
+from secondpass.errors import ConfigurationError, NotSerializableError
+from secondpass.methods import dump_method, dump_stage
+from secondpass.reranker import Reranker
+from secondpass.settings import describe, from_mapping, model_of, suggestion, to_mapping
+
+
+def load(config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
+    """A reranker from a mapping or the path of a YAML file.
+
+    Raises:
+        ConfigurationError: every problem, with its place in the configuration.
+    """
+    if isinstance(config, Mapping):
+        return _construct(config, "configuration")
+    if not isinstance(config, str | PathLike):
+        raise ConfigurationError(
+            f"give a mapping or the path of a YAML file, not {describe(config)}"
+        )
+    return _construct(read_yaml(Path(fspath(config))), fspath(config))
+
+
+def resolve(
+    reranker: Reranker | Mapping[str, Any] | str | PathLike[str], **overrides: Any
+) -> Reranker:
+    """A reranker from one, a preset name, a mapping, or the path of a YAML file.
+
+    A string is a path if it ends in ``.yaml`` or ``.yml`` or holds a separator, else a preset name.
+
+    Args:
+        reranker: as above.
+        overrides: merged into the configuration, as in ``from_preset``.
+
+    Raises:
+        ConfigurationError: it is none of these, or overrides were given for a ready Reranker.
+    """
+    if isinstance(reranker, Reranker):
+        if overrides:
+            given = ", ".join(sorted(overrides))
+            raise ConfigurationError(f"{given}: set this on the Reranker that you give")
+        return reranker
+    if isinstance(reranker, Mapping):
+        return _construct(merged(reranker, overrides), "configuration")
+    if not isinstance(reranker, str | PathLike):
+        raise ConfigurationError(
+            f"give a preset name, a mapping, a YAML path or a Reranker, not {describe(reranker)}"
+        )
+    name = fspath(reranker)
+    named = isinstance(reranker, str) and not ("/" in name or "\\" in name)
+    if not named or Path(name).suffix in {".yaml", ".yml"}:
+        return _construct(merged(read_yaml(Path(name)), overrides), name)
+    return load(preset(name, **overrides))
+
+
+def preset_names() -> list[str]:
+    """The names of the presets, in alphabetical order."""
+    folder = files("secondpass") / "presets"
+    return sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
+
+
+def preset(name: str, **overrides: Any) -> dict[str, Any]:
+    """The configuration of a preset, with ``overrides`` merged in.
+
+    A mapping in ``overrides`` is merged into the preset's mapping at that key, unless it has a
+    ``type`` of its own: then it stands in its place, as every other value does.
+
+    Raises:
+        ConfigurationError: no such preset.
+    """
+    if not isinstance(name, str) or name not in preset_names():
+        hint = suggestion(name, preset_names()) if isinstance(name, str) else ""
+        raise ConfigurationError(f"no preset is named {describe(name)}{hint}")
+    text = (files("secondpass") / "presets" / f"{name}.yaml").read_text(encoding="utf-8")
+    return merged(_parse(text, name), overrides)
+
+
+def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with ``overrides`` laid over it, mapping by mapping."""
+    result = dict(base)
+    for key, value in overrides.items():
+        below = result.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping) and "type" not in value:
+            result[key] = merged(below, value)
+        else:
+            result[key] = value
+    return result
+
+
+def dump(reranker: Reranker) -> dict[str, Any]:
+    """The mapping that :func:`load` makes an equal reranker from; defaults are left out.
+
+    Raises:
+        NotSerializableError: it holds an object without a registered name.
+    """
+
+    def part(value: Any, name: str) -> Any:
+        if name == "method":
+            return dump_method(value)
+        if name == "fallback":
+            return dump_stage(value)
+        if name == "order":
+            return registry.dump("orderings", value, "order")
+        return to_mapping(value, registry.not_serializable_value)
+
+    try:
+        return to_mapping(reranker, part)
+    except NotSerializableError as error:
+        raise NotSerializableError(error.problems, "to_config") from None
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of configurations, for editors and validators."""
+    schema = model_of(Reranker).model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "secondpass configuration"
+    return schema
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file.
+
+    Raises:
+        ConfigurationError: it cannot be read, is not YAML, or holds no mapping.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigurationError("there is no such file", str(path)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot be read ({type(error).__name__})", str(path)) from None
+    return _parse(text, str(path))
+
+
+def _parse(text: str, about: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        why = getattr(error, "problem", None) or "it cannot be parsed"
+        raise ConfigurationError(f"not YAML{where}: {why}", about) from None
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"must hold a mapping, not {describe(value)}", about)
+    return value
+
+
+def _construct(config: Mapping[str, Any], about: str) -> Reranker:
+    try:
+        reranker: Reranker = from_mapping(Reranker, config)
+    except ConfigurationError as error:
+        raise ConfigurationError(error.problems, about) from None
+    return reranker

@@ -1,0 +1,133 @@
+"""Every exception of secondpass.
+
+::
+
+    SecondPassError
+    ├── ConfigurationError (also a ValueError)   wrong settings; raised when they are given
+    │   └── NotSerializableError                 to_config() met an object that YAML cannot hold
+    ├── InputError (also a ValueError)           wrong query, candidates or per-call argument
+    ├── MissingExtraError (also a RuntimeError)  an optional package is not installed
+    ├── MethodError (also a RuntimeError)        a method could not judge what it was shown
+    │   ├── ModelLoadError                       its model could not be loaded
+    │   └── DeadlineError                        the time was over before it was asked
+    └── RerankError (also a RuntimeError)        a fault under ``strict``; carries the ranking
+
+No message holds a query, a passage or a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from secondpass.types import Ranking
+
+
+class SecondPassError(Exception):
+    """Base class of every exception that secondpass raises."""
+
+
+class Problem:
+    """One thing that is wrong with a configuration: where it is, and what would be right."""
+
+    __slots__ = ("message", "path")
+
+    def __init__(self, path: Sequence[str | int], message: str) -> None:
+        self.path = tuple(path)
+        self.message = message
+
+    def under(self, prefix: Sequence[str | int]) -> Problem:
+        """The same problem, seen from the mapping that holds this one."""
+        return Problem((*prefix, *self.path), self.message)
+
+    def __str__(self) -> str:
+        where = ""
+        for step in self.path:
+            where += f"[{step}]" if isinstance(step, int) else f".{step}" if where else step
+        return f"{where}: {self.message}" if where else self.message
+
+
+class ConfigurationError(SecondPassError, ValueError):
+    """Settings that cannot work. ``problems`` lists each of them with its place.
+
+    Args:
+        problems: what is wrong; a plain string is one problem without a place.
+        about: what was being configured, for the first line.
+    """
+
+    def __init__(self, problems: str | Sequence[Problem], about: str = "") -> None:
+        self.problems: tuple[Problem, ...] = (
+            (Problem((), problems),) if isinstance(problems, str) else tuple(problems)
+        )
+        self.about = about
+        lines = [str(problem) for problem in self.problems]
+        head = f"{about}: " if about else ""
+        if len(lines) == 1:
+            super().__init__(head + lines[0])
+        else:
+            super().__init__(head + f"{len(lines)} problems\n  " + "\n  ".join(lines))
+
+
+class NotSerializableError(ConfigurationError):
+    """A reranker holds an object that has no registered name, so no YAML can describe it."""
+
+
+class InputError(SecondPassError, ValueError):
+    """A query, a candidate or a per-call argument of the wrong kind. The message names it."""
+
+
+class MissingExtraError(SecondPassError, RuntimeError):
+    """An optional package is needed and not installed.
+
+    Args:
+        extra: the name of the extra, as in ``pip install "secondpass[extra]"``.
+        needed_for: what asked for it.
+    """
+
+    code = "missing_extra"
+
+    def __init__(self, extra: str, needed_for: str) -> None:
+        self.extra = extra
+        super().__init__(
+            f"{needed_for} needs packages that are not installed. "
+            f'Run: pip install "secondpass[{extra}]"'
+        )
+
+
+class MethodError(SecondPassError, RuntimeError):
+    """A method could not judge the candidates it was shown.
+
+    Args:
+        message: what happened, without any text of the query or of a candidate.
+        code: a stable word for programs; goes into the report.
+    """
+
+    code = "method_failed"
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+
+class ModelLoadError(MethodError):
+    """A model could not be loaded: no such folder, no network, broken files, wrong kind."""
+
+    code = "model_not_loaded"
+
+
+class DeadlineError(MethodError):
+    """The deadline had passed before the method was asked."""
+
+    code = "deadline"
+
+
+class RerankError(SecondPassError, RuntimeError):
+    """A fault met under ``strict``. ``ranking`` is what would have been returned without it."""
+
+    def __init__(self, ranking: Ranking) -> None:
+        self.ranking = ranking
+        report = ranking.report
+        told = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
+        super().__init__(f"reranking is {report.status}, and strict was asked for: {told}")

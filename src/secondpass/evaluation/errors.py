@@ -1,0 +1,45 @@
+"""What evaluation raises beyond the core's own exceptions.
+
+::
+
+    SecondPassError
+    ├── FormatError (also a ValueError)    a file that cannot be read, or records no file can hold
+    └── MeasureError (also a ValueError)   no such measure, or one that cannot be computed here
+"""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+
+from secondpass.errors import SecondPassError
+
+
+class FormatError(SecondPassError, ValueError):
+    """A file is malformed, or what was to be written does not fit its format.
+
+    Args:
+        path: the file.
+        line: 1-based number of the line; None when nothing was read.
+        problem: what is wrong.
+    """
+
+    def __init__(self, path: str | PathLike[str], line: int | None, problem: str) -> None:
+        self.path = fspath(path)
+        self.line = line
+        self.problem = problem
+        where = self.path if line is None else f"{self.path}:{line}"
+        super().__init__(f"{where}: {problem}")
+
+
+class MeasureError(SecondPassError, ValueError):
+    """A measure is unknown, its parameters are wrong, or it cannot be computed.
+
+    Args:
+        measure: its name as it was given.
+        problem: what is wrong.
+    """
+
+    def __init__(self, measure: str, problem: str) -> None:
+        self.measure = measure
+        self.problem = problem
+        super().__init__(f"measure {measure!r}: {problem}")

@@ -1,0 +1,260 @@
+"""Corpora, queries, judgments and runs as files.
+
+BEIR's JSON lines and TSV (Thakur et al., "BEIR", NeurIPS Datasets 2021), and the white-space
+separated forms of trec_eval. Files are UTF-8; a byte order mark and blank lines are passed over.
+A malformed line raises :class:`FormatError` with the file, the line and what is wrong; nothing is
+guessed or skipped. A file is written under another name beside its place and then moved there, so
+no reader ever meets half of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from secondpass.errors import InputError
+from secondpass.evaluation.errors import FormatError
+from secondpass.evaluation.lines import (
+    AnyPath,
+    Line,
+    check_field,
+    read_json_lines,
+    read_lines,
+    write_lines,
+)
+from secondpass.evaluation.runs import Qrels, Run, in_trec_order, single, strictly_falling
+from secondpass.settings import describe
+from secondpass.types import Candidate
+
+_CORPUS_KEYS = frozenset({"_id", "id", "title", "text", "metadata"})
+_QUERY_COLUMNS = frozenset({"query-id", "query_id", "queryid", "qid"})
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def read_corpus(path: AnyPath) -> Iterator[Candidate]:
+    """Candidates from JSON lines with ``_id`` (or ``id``), ``text``, ``title`` and ``metadata``.
+
+    A title goes to ``metadata["title"]`` unless it is empty; keys beyond these go to the metadata
+    too, as when a mapping is handed to a reranker. The file is read as the iterator advances.
+
+    Raises:
+        FormatError: a line is malformed, or an id is there twice.
+        OSError: the file cannot be read.
+    """
+    seen: dict[str, int] = {}
+    for line, record in read_json_lines(path):
+        identifier = _new_id(line, record, seen)
+        text, title, own = record.get("text"), record.get("title"), record.get("metadata")
+        if not isinstance(text, str):
+            raise line.error(f"'text' must be a string, not {describe(text)}")
+        if title is not None and not isinstance(title, str):
+            raise line.error(f"'title' must be a string, not {describe(title)}")
+        if own is not None and not isinstance(own, dict):
+            raise line.error(f"'metadata' must be an object, not {describe(own)}")
+        metadata = {key: value for key, value in record.items() if key not in _CORPUS_KEYS}
+        if title:
+            metadata["title"] = title
+        if both := sorted(metadata.keys() & (own or {}).keys()):
+            raise line.error(f"{', '.join(both)} stands both beside and inside 'metadata'")
+        yield Candidate(text, identifier, metadata={**metadata, **(own or {})})
+
+
+def read_queries(path: AnyPath) -> dict[str, str]:
+    r"""Query texts by id, in the order of the file.
+
+    JSON lines with ``_id`` (or ``id``) and ``text``, or lines of ``id<TAB>text``. The file's suffix
+    says which (``.jsonl``, ``.tsv``); else a first line that begins with ``{`` means JSON.
+
+    Raises:
+        FormatError: a line is malformed, or an id is there twice.
+        OSError: the file cannot be read.
+    """
+    queries: dict[str, str] = {}
+    seen: dict[str, int] = {}
+    if _is_json(path):
+        for line, record in read_json_lines(path):
+            text = record.get("text")
+            if not isinstance(text, str):
+                raise line.error(f"'text' must be a string, not {describe(text)}")
+            queries[_new_id(line, record, seen)] = text
+        return queries
+    for line in read_lines(path):
+        identifier, tab, text = line.text.partition("\t")
+        if not tab:
+            raise line.error("must be an id, a tab and the query's text; there is no tab")
+        queries[_new_id(line, {"id": identifier}, seen)] = text
+    return queries
+
+
+def read_qrels(path: AnyPath) -> Qrels:
+    """Judgments: lines of ``query 0 document relevance``, or BEIR's TSV.
+
+    The TSV has a header, whose first column is ``query-id``, and three columns: query, document,
+    relevance; ids in it may hold spaces. Relevance is an integer, negative too. The same judgment
+    may be repeated; two different ones on the same document may not.
+
+    Raises:
+        FormatError: a line is malformed, or judgments contradict each other.
+        OSError: the file cannot be read.
+    """
+    qrels: Qrels = {}
+    tabbed: bool | None = None
+    for line in read_lines(path):
+        if tabbed is None:
+            header = line.text.split("\t")
+            tabbed = len(header) == 3 and header[0].strip().lower() in _QUERY_COLUMNS
+            if tabbed:
+                continue
+        query, document, relevance = _judgment(line, tabbed)
+        judged = qrels.setdefault(query, {})
+        if judged.setdefault(document, relevance) != relevance:
+            raise line.error(
+                f"document {document!r} of query {query!r} was judged "
+                f"{judged[document]} before, now {relevance}"
+            )
+    return qrels
+
+
+def read_run(path: AnyPath) -> Run:
+    """A run: lines of ``query Q0 document rank score tag``.
+
+    Documents come in the order that trec_eval would give them: by score in single precision, ties
+    by document id from the highest to the lowest, whatever the ranks say. Measures of what is read
+    are therefore those that trec_eval gives for the file.
+
+    Raises:
+        FormatError: a line is malformed, or a query has a document twice.
+        OSError: the file cannot be read.
+    """
+    run: Run = {}
+    for line in read_lines(path):
+        fields = line.text.split()
+        if len(fields) != 6:
+            raise line.error(
+                f"must have six fields (query Q0 document rank score tag), has {len(fields)}"
+            )
+        query, _, document, rank, score, _ = fields
+        if not _INTEGER.fullmatch(rank):
+            raise line.error(f"the rank must be an integer, not {describe(rank)}")
+        if not _NUMBER.fullmatch(score):
+            raise line.error(f"the score must be a finite number, not {describe(score)}")
+        found = run.setdefault(query, {})
+        if document in found:
+            raise line.error(f"query {query!r} has document {document!r} twice")
+        try:
+            single(float(score), document)
+        except InputError as error:
+            raise line.error(str(error)) from None
+        found[document] = float(score)
+    return {query: in_trec_order(found) for query, found in run.items()}
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def write_qrels(path: AnyPath, qrels: Mapping[str, Mapping[str, int]]) -> None:
+    """Write judgments as ``query 0 document relevance``.
+
+    Raises:
+        FormatError: an id has white space or is empty, a relevance is not an integer, or a query
+            has no judgments (the form cannot say so). The file is as it was.
+        OSError: the file cannot be written.
+    """
+
+    def lines() -> Iterator[str]:
+        for query, judged in qrels.items():
+            check_field(path, "query id", query)
+            if not judged:
+                raise FormatError(path, None, f"query {query!r} has no judgments to write")
+            for document, relevance in judged.items():
+                check_field(path, "document id", document)
+                if not isinstance(relevance, int) or not _INTEGER.fullmatch(str(int(relevance))):
+                    raise FormatError(
+                        path,
+                        None,
+                        f"query {query!r}, document {document!r}: the relevance must be an "
+                        f"integer, not {describe(relevance)}",
+                    )
+                yield f"{query} 0 {document} {int(relevance)}\n"
+
+    write_lines(path, lines())
+
+
+def write_run(
+    path: AnyPath, run: Mapping[str, Mapping[str, float]], tag: str = "secondpass"
+) -> None:
+    """Write a run as ``query Q0 document rank score tag``, best first, ranks from 1.
+
+    The order is by score, and documents with equal scores keep the order of the mapping. trec_eval
+    would order those by document id, which says nothing about them, so a score that does not fall
+    is written as the next lower number in single precision
+    (:func:`secondpass.evaluation.runs.strictly_falling`). All other scores are written in full. A
+    query without documents leaves no line; measures count it as one without results all the same.
+
+    Raises:
+        FormatError: an id or the tag has white space or is empty, or a score is not a finite
+            number in single precision. The file is as it was.
+        OSError: the file cannot be written.
+    """
+
+    def lines() -> Iterator[str]:
+        check_field(path, "tag", tag)
+        for query, scores in run.items():
+            check_field(path, "query id", query)
+            try:
+                falling = strictly_falling(scores)
+            except InputError as error:
+                raise FormatError(path, None, f"query {query!r}, {error}") from None
+            for rank, (document, score) in enumerate(falling.items(), 1):
+                check_field(path, "document id", document)
+                yield f"{query} Q0 {document} {rank} {score!r} {tag}\n"
+
+    write_lines(path, lines())
+
+
+# ---------------------------------------------------------------------- one record
+
+
+def _is_json(path: AnyPath) -> bool:
+    suffix = Path(path).suffix.lower()
+    if suffix in {".jsonl", ".tsv"}:
+        return suffix == ".jsonl"
+    return next((line.text.lstrip().startswith("{") for line in read_lines(path)), False)
+
+
+def _new_id(line: Line, record: Mapping[str, Any], seen: dict[str, int]) -> str:
+    if "_id" in record and "id" in record and record["_id"] != record["id"]:
+        raise line.error("has both '_id' and 'id', and they differ")
+    given = record.get("_id", record.get("id"))
+    if isinstance(given, bool) or not isinstance(given, str | int) or given == "":
+        raise line.error(f"needs an '_id' or 'id': a string or an integer, not {describe(given)}")
+    identifier = str(given)
+    if identifier in seen:
+        raise line.error(f"id {identifier!r} was given before, in line {seen[identifier]}")
+    seen[identifier] = line.number
+    return identifier
+
+
+def _judgment(line: Line, tabbed: bool) -> tuple[str, str, int]:
+    fields = line.text.split("\t") if tabbed else line.text.split()
+    if not tabbed and len(fields) == 3:
+        raise line.error(
+            "must have four fields (query 0 document relevance), has 3; tab-separated judgments "
+            "of three columns need a first line 'query-id<TAB>corpus-id<TAB>score'"
+        )
+    if len(fields) != (3 if tabbed else 4):
+        form = "three tab-separated" if tabbed else "four"
+        names = "query document relevance" if tabbed else "query 0 document relevance"
+        raise line.error(f"must have {form} fields ({names}), has {len(fields)}")
+    query, document, relevance = fields[0], fields[-2], fields[-1].strip()
+    if not query or not document:
+        raise line.error("an id is empty")
+    if not _INTEGER.fullmatch(relevance):
+        raise line.error(f"the relevance must be an integer, not {describe(relevance)}")
+    return query, document, int(relevance)

@@ -1,0 +1,94 @@
+"""Files of lines, read and written by :mod:`secondpass.evaluation.formats`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+from uuid import uuid4
+
+from secondpass.evaluation.errors import FormatError
+from secondpass.settings import describe
+
+AnyPath: TypeAlias = str | PathLike[str]
+
+
+class Line(NamedTuple):
+    """One line of a file: 1-based number, text without its end."""
+
+    path: AnyPath
+    number: int
+    text: str
+
+    def error(self, problem: str) -> FormatError:
+        return FormatError(self.path, self.number, problem)
+
+
+def read_lines(path: AnyPath) -> Iterator[Line]:
+    """The lines that are not blank. Lines end at line feeds only.
+
+    Raises:
+        FormatError: a line is not UTF-8.
+    """
+    # Bytes, because text files decode ahead and could not name the line that is not UTF-8.
+    with open(path, "rb") as file:
+        for number, raw in enumerate(file, 1):
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise FormatError(path, number, f"is not UTF-8: {error.reason}") from None
+            if text.strip():
+                yield Line(path, number, text.rstrip("\r\n"))
+
+
+def read_json_lines(path: AnyPath) -> Iterator[tuple[Line, dict[str, Any]]]:
+    """The lines that are not blank, with the object that each holds.
+
+    Raises:
+        FormatError: a line is not a JSON object.
+    """
+    for line in read_lines(path):
+        try:
+            record = json.loads(line.text)
+        except json.JSONDecodeError as error:
+            raise line.error(f"is not JSON: {error.msg} at column {error.colno}") from None
+        except (ValueError, RecursionError) as error:
+            raise line.error(f"is not JSON: {error}") from None
+        if not isinstance(record, dict):
+            raise line.error(f"must be a JSON object, not {describe(record)}")
+        yield line, record
+
+
+def check_field(path: AnyPath, what: str, identifier: object) -> None:
+    """Refuse what can't stand in one field of a line that white space divides.
+
+    Raises:
+        FormatError: naming ``what``.
+    """
+    problem = ""
+    if not isinstance(identifier, str) or not identifier:
+        problem = f"must be a string that is not empty, not {describe(identifier)}"
+    elif identifier.split() != [identifier]:
+        problem = f"{identifier!r} has white space, which separates the fields of this format"
+    elif identifier.startswith("\ufeff") or "\0" in identifier:
+        # The one would be taken for the file's mark, the other ends a string in trec_eval.
+        problem = f"{identifier!r} has a byte order mark or a null character"
+    elif any("\ud800" <= character <= "\udfff" for character in identifier):
+        problem = f"{identifier!r} has a lone surrogate, which UTF-8 cannot hold"
+    if problem:
+        raise FormatError(path, None, f"{what} {problem}")
+
+
+def write_lines(path: AnyPath, lines: Iterable[str]) -> None:
+    """Write a file whole or, when anything is raised on the way, not at all."""
+    target = Path(path)
+    draft = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+    try:
+        with open(draft, "x", encoding="utf-8", newline="\n") as file:
+            file.writelines(lines)
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)

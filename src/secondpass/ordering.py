@@ -1,0 +1,111 @@
+"""Rules that move items after they are ranked. They never touch scores.
+
+An ordering is a function from the ranked head to the same items in another order. Any callable
+that does this will do; these are the ones that have a name in configurations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from secondpass import registry
+from secondpass.candidates import field_value
+from secondpass.errors import ConfigurationError, Problem
+from secondpass.settings import Nested, configurable, describe, suggestion
+from secondpass.types import Ranked
+
+if TYPE_CHECKING:
+    from annotated_types import Ge, MinLen
+
+Ordering: TypeAlias = Callable[[Sequence[Ranked]], Sequence[Ranked]]
+
+
+@configurable
+@dataclass(frozen=True)
+class Tiers:
+    """Items of an earlier tier first, at the top of the list; within a tier the ranking stays.
+
+    For example learning material, introductory before advanced. Items behind the window stay put.
+
+    Attributes:
+        field: the metadata key that holds the tier; a dot goes into nested mappings.
+        tiers: its values, first tier first.
+        default: the tier of items whose field is missing or holds none of ``tiers``.
+        window: how many items at the top are sorted; None sorts all.
+    """
+
+    field: str
+    tiers: Annotated[Sequence[str | int], MinLen(1)]
+    default: str | int | None = None
+    window: Annotated[int, Ge(1)] | None = None
+
+    def __post_init__(self) -> None:
+        if len(set(self.tiers)) < len(self.tiers):
+            raise ConfigurationError([Problem(("tiers",), "names a tier twice")])
+        if self.default is not None and self.default not in self.tiers:
+            raise ConfigurationError(
+                [
+                    Problem(
+                        ("default",),
+                        f"{self.default!r} is none of the tiers",
+                    )
+                ]
+            )
+
+    def __call__(self, items: Sequence[Ranked]) -> list[Ranked]:
+        place = {tier: index for index, tier in enumerate(self.tiers)}
+        fallback = len(self.tiers) if self.default is None else place[self.default]
+
+        def tier(item: Ranked) -> int:
+            value = field_value(item.candidate, self.field)
+            return place.get(value, fallback) if isinstance(value, str | int) else fallback
+
+        end = len(items) if self.window is None else self.window
+        return [*sorted(items[:end], key=tier), *items[end:]]
+
+
+@configurable
+@dataclass(frozen=True)
+class LostInTheMiddle:
+    """The best items at both ends, the weakest in the middle.
+
+    Language models read the ends of a long context best (Liu et al., "Lost in the middle", TACL
+    2024). First goes to the front, second to the back, third behind the first, and so on.
+    """
+
+    def __call__(self, items: Sequence[Ranked]) -> list[Ranked]:
+        return [*items[::2], *reversed(items[1::2])]
+
+
+def _schema() -> dict[str, Any]:
+    options = registry.schema("orderings")["anyOf"]
+    return {"anyOf": [{"type": "null"}, {"enum": ["none", *registry.names("orderings")]}, *options]}
+
+
+def to_ordering(value: object) -> Ordering | None:
+    """The ordering that a callable, a mapping with a ``type``, or a name describes.
+
+    ``"none"`` and None stand for the ranking as it is.
+
+    Raises:
+        ConfigurationError: it is none of these.
+    """
+    if value is None or value == "none":
+        return None
+    if isinstance(value, Mapping):
+        built: Ordering = registry.build("orderings", value)
+        return built
+    if isinstance(value, str):
+        if value not in registry.names("orderings"):
+            known = ["none", *registry.names("orderings")]
+            raise ConfigurationError(f"no ordering is named {value!r}{suggestion(value, known)}")
+        named: Ordering = registry.build("orderings", {"type": value})
+        return named
+    if callable(value) and not isinstance(value, type):
+        return value
+    raise ConfigurationError(f"give a name, a mapping or a function, not {describe(value)}")
+
+
+ORDERING = Nested(to_ordering, _schema)

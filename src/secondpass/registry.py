@@ -1,0 +1,129 @@
+"""Kinds by name.
+
+``type: cross_encoder`` in a configuration names a kind. The kinds that ship with secondpass are
+listed here by import path, so that none is imported before it is used. Other packages add theirs
+by entry point, in the group ``secondpass.methods`` or ``secondpass.orderings``; the value is a
+configurable class (:func:`secondpass.settings.configurable`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from secondpass.errors import ConfigurationError, Problem
+from secondpass.settings import (
+    describe,
+    from_mapping,
+    model_of,
+    not_serializable,
+    suggestion,
+    to_mapping,
+)
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+Family: TypeAlias = Literal["methods", "orderings"]
+
+_SHIPPED: dict[Family, dict[str, str]] = {
+    "methods": {
+        "cross_encoder": "secondpass.scorers.cross_encoder:CrossEncoderScorer",
+        "embedded": "secondpass.scorers.embedded:EmbeddedScorer",
+        "lexical": "secondpass.scorers.lexical:LexicalScorer",
+    },
+    "orderings": {
+        "tiers": "secondpass.ordering:Tiers",
+        "lost_in_the_middle": "secondpass.ordering:LostInTheMiddle",
+    },
+}
+
+
+@cache
+def _added(family: Family) -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=f"secondpass.{family}")}
+
+
+def names(family: Family) -> list[str]:
+    """Every registered name of a family, shipped ones first."""
+    return list(dict.fromkeys([*_SHIPPED[family], *_added(family)]))
+
+
+def kind(family: Family, name: str) -> type:
+    """The class that a name stands for.
+
+    Raises:
+        ConfigurationError: no such name, with the nearest one that there is.
+    """
+    if name in _SHIPPED[family]:
+        module, _, attribute = _SHIPPED[family][name].partition(":")
+        found: type = getattr(importlib.import_module(module), attribute)
+        return found
+    if name in _added(family):
+        loaded: type = _added(family)[name].load()
+        return loaded
+    raise ConfigurationError(
+        [Problem(("type",), f"no kind is named {name!r}{suggestion(name, names(family))}")]
+    )
+
+
+def name_of(family: Family, instance: object) -> str | None:
+    """The registered name of an object's class, or None."""
+    cls = type(instance)
+    path = f"{cls.__module__}:{cls.__qualname__}"
+    for name, shipped in _SHIPPED[family].items():
+        if shipped == path:
+            return name
+    for name, point in _added(family).items():
+        if point.value == path:
+            return name
+    return None
+
+
+def build(family: Family, settings: Mapping[str, Any]) -> Any:
+    """Construct the object that a mapping with a ``type`` describes.
+
+    Raises:
+        ConfigurationError: for a missing or unknown type, or wrong settings of that kind.
+    """
+    rest = dict(settings)
+    name = rest.pop("type", None)
+    if name is None:
+        raise ConfigurationError(
+            [Problem(("type",), f"is required; known are: {', '.join(names(family))}")]
+        )
+    if not isinstance(name, str):
+        raise ConfigurationError([Problem(("type",), f"must be a name, not {describe(name)}")])
+    return from_mapping(kind(family, name), rest)
+
+
+def dump(family: Family, instance: Any, where: str) -> dict[str, Any]:
+    """The mapping that :func:`build` makes ``instance`` from.
+
+    Raises:
+        NotSerializableError: its class has no registered name.
+    """
+    name = name_of(family, instance)
+    if name is None:
+        raise not_serializable(instance, where)
+    return {"type": name, **to_mapping(instance, not_serializable_value)}
+
+
+def not_serializable_value(value: object, where: str) -> Any:
+    """A ``dump`` for kinds whose settings are all plain values."""
+    raise not_serializable(value, where)
+
+
+def schema(family: Family) -> dict[str, Any]:
+    """JSON Schema of the mappings that :func:`build` takes."""
+    options = []
+    for name in names(family):
+        own = model_of(kind(family, name)).model_json_schema()
+        own["properties"] = {"type": {"const": name}, **own.get("properties", {})}
+        own["required"] = ["type", *own.get("required", [])]
+        options.append(own)
+    return {"anyOf": options}

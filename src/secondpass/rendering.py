@@ -1,0 +1,91 @@
+"""What of a candidate is shown to a method.
+
+Scorers and prompts read the same rendering, so that a title or a metadata field counts in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from secondpass.candidates import field_value
+from secondpass.settings import configurable
+from secondpass.types import Candidate
+
+if TYPE_CHECKING:
+    from annotated_types import Ge, MinLen
+
+
+@configurable
+@dataclass(frozen=True)
+class Rendering:
+    """Turns a candidate into the text that is judged.
+
+    Attributes:
+        fields: what is shown, in order: ``text``, ``id``, ``score``, or a metadata key. A dot goes
+            into nested mappings (``source.title``) where no key has the whole name.
+        separator: stands between fields.
+        labels: write each field as ``name: value``.
+        prefix: stands before each rendered candidate; some models want ``passage: ``.
+        query_prefix: stands before the query; some models want ``query: ``.
+        max_characters: longer renderings are cut for judging; what comes out is whole.
+
+    A field that is absent, None or an empty string is left out. Any other value is shown, 0 and
+    False too.
+    """
+
+    fields: Annotated[Sequence[str], MinLen(1)] = ("text",)
+    separator: str = "\n"
+    labels: bool = False
+    prefix: str = ""
+    query_prefix: str = ""
+    max_characters: Annotated[int, Ge(1)] | None = None
+
+    @property
+    def needs_text(self) -> bool:
+        """Whether a candidate without a text is likely to be a mistake."""
+        return tuple(self.fields) == ("text",)
+
+    def query(self, query: str) -> str:
+        """The query as a method reads it."""
+        return well_formed(self.query_prefix + query)
+
+    def candidates(self, candidates: Sequence[Candidate]) -> list[str | None]:
+        """The text of each candidate as a method reads it; None where there is nothing to show."""
+        if self.needs_text and not self.labels and not self.prefix and self.max_characters is None:
+            return [
+                well_formed(candidate.text) if isinstance(candidate.text, str) else None
+                for candidate in candidates
+            ]
+        return [self._one(candidate) for candidate in candidates]
+
+    def _one(self, candidate: Candidate) -> str | None:
+        shown = {name: _shown(field_value(candidate, name)) for name in self.fields}
+        if all(value is None for value in shown.values()):
+            return None
+        parts = [
+            f"{name}: {value}" if self.labels else value for name, value in shown.items() if value
+        ]
+        text = self.prefix + self.separator.join(parts)
+        return well_formed(text if self.max_characters is None else text[: self.max_characters])
+
+
+def well_formed(text: str) -> str:
+    """``text`` with lone surrogates replaced: tokenizers and JSON encoders refuse them."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def _shown(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple | set | frozenset):
+        items = sorted(map(str, value)) if isinstance(value, set | frozenset) else map(str, value)
+        return ", ".join(items)
+    return str(value)

@@ -1,0 +1,339 @@
+"""The ranking pass.
+
+::
+
+    candidates -> head (depth) -> method -> reconcile -> blend -> floor -> order -> + tail -> top_k
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from os import PathLike
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from secondpass import drivers
+from secondpass.blending import Blend
+from secondpass.candidates import to_candidates
+from secondpass.effects import Method
+from secondpass.errors import InputError, MethodError
+from secondpass.methods import METHOD, STAGE, Stage, check_installed, inner
+from secondpass.ordering import ORDERING, Ordering
+from secondpass.ranking_pass import CallSettings, RankingPass
+from secondpass.rendering import Rendering
+from secondpass.settings import configurable, describe, nested
+from secondpass.types import CandidateLike, Ranking, Request
+
+if TYPE_CHECKING:
+    from annotated_types import Ge, Gt
+
+logger = logging.getLogger("secondpass")
+
+_SIDE_BY_SIDE = 64
+"""Passes of ``rerank_many`` that are under way at a time: bounds memory, still fills batches."""
+
+
+@configurable
+@dataclass(frozen=True)
+class Limits:
+    """What one ranking may take.
+
+    Attributes:
+        deadline: wall-clock seconds; when they are over, the best order so far is returned. A local
+            scorer is not interrupted inside a call.
+    """
+
+    deadline: Annotated[float, Gt(0)] | None = None
+
+
+@configurable
+class Reranker:
+    """Puts the best candidates first, loses none, and says what it did.
+
+    Args:
+        method: judges the candidates: a scorer, a registered name, or a mapping with a ``type``.
+        depth: how many of the candidates are judged; the rest are the tail. None judges all.
+        blend: mixes the retriever's score into the final score; None takes the method's alone.
+        floor: scored candidates whose final score is lower are dropped.
+        order: moves items after they are ranked: a function, a name, or a mapping with a ``type``.
+        fallback: methods to try in turn when ``method`` has judged nothing.
+        render: what of a candidate the method is shown; None shows its text.
+        limits: what one ranking may take; None sets no limit.
+        top_k: how many items are returned; None returns all.
+        tail: ``keep`` puts the tail behind the head, ``drop`` leaves it out.
+        dedupe: of candidates with the same id, keep the one that was retrieved with the best score.
+        candidate_multiplier: ask the retriever for this many times ``top_k``
+            (:meth:`candidates_needed`).
+        strict: raise :class:`~secondpass.errors.RerankError` unless every candidate of the head
+            that has something to show was scored, by the method or by a fallback.
+        log_level: at which a ranking that is not ``ok`` is logged.
+
+    Raises:
+        ConfigurationError: a setting is wrong, or two do not go together.
+        MissingExtraError: neither the method nor any fallback has the packages it needs.
+
+    A reranker may be used from many threads and event loops at once.
+    """
+
+    def __init__(
+        self,
+        method: Annotated[Any, METHOD],
+        *,
+        depth: Annotated[int, Ge(1)] | None = 100,
+        blend: Annotated[Blend | None, nested(Blend, optional=True)] = None,
+        floor: float | None = None,
+        order: Annotated[Ordering | None, ORDERING] = None,
+        fallback: Sequence[Annotated[Any, STAGE]] = (),
+        render: Annotated[Rendering | None, nested(Rendering, optional=True)] = None,
+        limits: Annotated[Limits | None, nested(Limits, optional=True)] = None,
+        top_k: Annotated[int, Ge(1)] | None = None,
+        tail: Literal["keep", "drop"] = "keep",
+        dedupe: bool = False,
+        candidate_multiplier: Annotated[int, Ge(1)] | None = None,
+        strict: bool = False,
+        log_level: Literal["debug", "info", "warning", "error"] = "warning",
+    ) -> None:
+        self.method: Method = method
+        self.depth = depth
+        self.blend = blend
+        self.floor = floor
+        self.order = order
+        self.fallback: tuple[Stage, ...] = tuple(fallback)
+        self.render = render or Rendering()
+        self.limits = limits or Limits()
+        self.top_k = top_k
+        self.tail = tail
+        self.dedupe = dedupe
+        self.candidate_multiplier = candidate_multiplier
+        self.strict = strict
+        self.log_level = log_level
+        self._stages = (Stage(self.method, blend=blend, floor=floor), *self.fallback)
+        missing = [check_installed(stage.method) for stage in self._stages]
+        if missing[0] is not None and all(missing):
+            raise missing[0]
+
+    # ------------------------------------------------------------------ configuration
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
+        """A reranker from a mapping or the path of a YAML file.
+
+        Raises:
+            ConfigurationError: telling what is wrong, where, and what would be right.
+        """
+        from secondpass.config import load
+
+        return load(config)
+
+    @classmethod
+    def from_preset(cls, name: str, **overrides: Any) -> Reranker:
+        """A reranker from a named preset; mappings in ``overrides`` are merged into the preset's.
+
+        Raises:
+            ConfigurationError: no such preset, or a wrong override.
+        """
+        from secondpass.config import load, preset
+
+        return load(preset(name, **overrides))
+
+    def to_config(self) -> dict[str, Any]:
+        """The mapping that :meth:`from_config` makes this reranker from; defaults are left out.
+
+        Raises:
+            NotSerializableError: the method or the ordering has no registered name.
+        """
+        from secondpass.config import dump
+
+        return dump(self)
+
+    # ------------------------------------------------------------------ ranking
+
+    def rerank(
+        self,
+        query: str,
+        candidates: Iterable[CandidateLike],
+        *,
+        top_k: int | None = None,
+        depth: int | None = None,
+        order: Ordering | Mapping[str, Any] | str | None = None,
+        context: Any = None,
+        dedupe: bool | None = None,
+    ) -> Ranking:
+        """Rank candidates for a query.
+
+        Args:
+            query: what was searched for.
+            candidates: strings, mappings or Candidates, in the retriever's order.
+            top_k: how many to return, instead of the configured number.
+            depth: how many to judge, instead of the configured number.
+            order: an ordering instead of the configured one; ``"none"`` for none.
+            context: anything the method wants to know about this query.
+            dedupe: whether to keep only the best of each id, instead of the configured choice.
+
+        Returns:
+            Every candidate once, best first, but for what ``top_k``, a floor, a dropped tail or
+            dedupe leave out; the report names those.
+
+        Raises:
+            InputError: an argument is of the wrong kind; the message names it.
+            RerankError: under ``strict``, when a candidate of the head could not be scored.
+        """
+        request = Request(query, candidates, context)  # type: ignore[arg-type]
+        call = CallSettings(self, top_k, depth, order, dedupe)
+        return self._tell(drivers.run([self._pass(request, call)]))[0]
+
+    async def arerank(
+        self,
+        query: str,
+        candidates: Iterable[CandidateLike],
+        *,
+        top_k: int | None = None,
+        depth: int | None = None,
+        order: Ordering | Mapping[str, Any] | str | None = None,
+        context: Any = None,
+        dedupe: bool | None = None,
+    ) -> Ranking:
+        """:meth:`rerank` for event loops: whatever blocks does so in a worker thread."""
+        request = Request(query, candidates, context)  # type: ignore[arg-type]
+        call = CallSettings(self, top_k, depth, order, dedupe)
+        return self._tell(await drivers.arun([self._pass(request, call)]))[0]
+
+    def rerank_many(
+        self,
+        requests: Iterable[Request | tuple[str, Sequence[CandidateLike]]],
+        *,
+        top_k: int | None = None,
+        depth: int | None = None,
+        order: Ordering | Mapping[str, Any] | str | None = None,
+        dedupe: bool | None = None,
+    ) -> list[Ranking]:
+        """Rank for many queries; scorers that can do so fill their batches across them.
+
+        Args:
+            requests: ``(query, candidates)`` or ``(query, candidates, context)`` each.
+            top_k: as in :meth:`rerank`, for all.
+            depth: likewise.
+            order: likewise.
+            dedupe: likewise.
+
+        Returns:
+            One ranking per request, in their order, each as :meth:`rerank` would give it.
+        """
+        call = CallSettings(self, top_k, depth, order, dedupe)
+        rankings: list[Ranking] = []
+        for wave in _waves(requests):
+            rankings.extend(self._tell(drivers.run([self._pass(one, call) for one in wave])))
+        return rankings
+
+    async def arerank_many(
+        self,
+        requests: Iterable[Request | tuple[str, Sequence[CandidateLike]]],
+        *,
+        top_k: int | None = None,
+        depth: int | None = None,
+        order: Ordering | Mapping[str, Any] | str | None = None,
+        dedupe: bool | None = None,
+    ) -> list[Ranking]:
+        """:meth:`rerank_many` for event loops."""
+        call = CallSettings(self, top_k, depth, order, dedupe)
+        rankings: list[Ranking] = []
+        for wave in _waves(requests):
+            done = await drivers.arun([self._pass(one, call) for one in wave])
+            rankings.extend(self._tell(done))
+        return rankings
+
+    def candidates_needed(self, top_k: int | None = None) -> int | None:
+        """How many candidates to ask the retriever for.
+
+        ``top_k`` times ``candidate_multiplier`` where that is set, else as many as are judged (but
+        no fewer than are returned); None when neither bounds it.
+        """
+        wanted = top_k if top_k is not None else self.top_k
+        if wanted is not None and self.candidate_multiplier is not None:
+            return wanted * self.candidate_multiplier
+        return self.depth if wanted is None or self.depth is None else max(wanted, self.depth)
+
+    # ------------------------------------------------------------------ life
+
+    def warm_up(self) -> None:
+        """Load the models, so that the first ranking need not.
+
+        Fallbacks are loaded only if the method cannot be.
+
+        Raises:
+            ModelLoadError | MissingExtraError: neither the method nor a fallback can be loaded.
+        """
+        first: Exception | None = None
+        for method in (stage.method for stage in self._stages):
+            warm_up = getattr(inner(method), "warm_up", None)
+            try:
+                if warm_up is not None:
+                    warm_up()
+                return
+            except Exception as error:
+                logger.log(
+                    logging.getLevelNamesMapping()[self.log_level.upper()],
+                    "warming up %s failed: %s",
+                    method.name,
+                    error if isinstance(error, MethodError) else type(error).__name__,
+                )
+                first = first or error
+        if first is not None:
+            raise first
+
+    async def awarm_up(self) -> None:
+        """:meth:`warm_up` in a worker thread."""
+        import asyncio
+
+        await asyncio.to_thread(self.warm_up)
+
+    def close(self) -> None:
+        """Let go of models and connections. The reranker can be used again and reloads them."""
+        for stage in self._stages:
+            close = getattr(inner(stage.method), "close", None)
+            if close is not None:
+                close()
+
+    async def aclose(self) -> None:
+        """:meth:`close` in a worker thread."""
+        import asyncio
+
+        await asyncio.to_thread(self.close)
+
+    def __repr__(self) -> str:
+        return f"<Reranker {self.method.name!r}, depth {self.depth}>"
+
+    # ------------------------------------------------------------------ one pass
+
+    def _pass(
+        self, request: Request | tuple[str, Sequence[CandidateLike]], call: CallSettings
+    ) -> drivers.Pass[Ranking]:
+        ledger = drivers.Ledger(deadline=self.limits.deadline)
+        query, given, context = Request(*request)
+        if not isinstance(query, str):
+            raise InputError(f"query: give a string, not {describe(query)}")
+        candidates = to_candidates(given, text_needed=self.render.needs_text)
+        plan = RankingPass(self, self._stages, call, query, candidates, context, ledger).plan()
+        return drivers.Pass(plan, ledger)
+
+    def _tell(self, rankings: list[Ranking]) -> list[Ranking]:
+        """Log the rankings that are not as asked."""
+        for ranking in rankings:
+            if ranking.report.status != "ok":
+                logger.log(
+                    logging.getLevelNamesMapping()[self.log_level.upper()],
+                    "reranking is %s: %s",
+                    ranking.report.status,
+                    "; ".join(f"{issue.code}: {issue.message}" for issue in ranking.report.issues),
+                )
+        return rankings
+
+
+def _waves(
+    requests: Iterable[Request | tuple[str, Sequence[CandidateLike]]],
+) -> Iterable[list[Request | tuple[str, Sequence[CandidateLike]]]]:
+    rest = iter(requests)
+    while wave := list(islice(rest, _SIDE_BY_SIDE)):
+        yield wave

@@ -1,0 +1,220 @@
+"""Cross-encoders, by sentence-transformers.
+
+A cross-encoder reads query and passage together, so every word of one can look at every word of
+the other: Nogueira and Cho, "Passage re-ranking with BERT", 2019.
+
+One call and one round for all candidates; cost is linear in their number and grows a little faster
+than linearly in their length, up to ``max_length`` tokens.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Ge, MinLen
+
+from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.lazy import Lazy, require
+from secondpass.settings import configurable
+from secondpass.types import ScoreKind
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+_EXTRA = "sentence-transformers"
+_HUB_TIMEOUT = 10.0  # seconds
+
+
+@configurable
+class CrossEncoderScorer:
+    """Scores pairs with a sentence-transformers ``CrossEncoder``, loaded when first used.
+
+    Takes what that class loads: sequence classifiers with one label, and causal models that answer
+    yes or no (Qwen3-Reranker and its kind), whose score is the log-odds of yes.
+
+    Args:
+        model: a name on the Hugging Face hub, or a local folder.
+        device: ``auto`` takes an accelerator where there is one; else ``cpu``, ``cuda:1``, ….
+        cache_folder: where downloaded models are kept; a relative path counts from the working
+            directory. None leaves it to the hub's own setting.
+        revision: branch, tag or commit of the model.
+        max_length: longest pair in tokens; longer ones are cut. None is the model's own limit.
+        backend: what runs the model.
+        prompt: an instruction put before each pair, for models that were trained with one.
+        prompt_name: the name of one of the prompts that the model brings, instead.
+        batch_size: pairs a forward pass. None takes 8 on a CPU, where padding costs more than a
+            larger batch gains, and 32 elsewhere.
+        activation: ``none`` gives logits, whatever the model's own setting; ``sigmoid`` gives
+            probabilities.
+        dtype: of the weights; ``auto`` is that of the checkpoint. Scores are float32 in any case.
+        local_files_only: never ask the hub.
+        token_env: the environment variable that holds a hub token. None leaves it to the hub's own.
+        trust_remote_code: run code that the model brings. Only for models you trust.
+        model_kwargs: further arguments for the model's ``from_pretrained``.
+        prompts: named prompts, in place of those that the model brings.
+
+    May be used from many threads; forward passes take turns.
+    """
+
+    def __init__(
+        self,
+        model: Annotated[str, MinLen(1)] = "cross-encoder/ms-marco-MiniLM-L6-v2",
+        *,
+        device: str = "auto",
+        cache_folder: str | None = None,
+        revision: str | None = None,
+        max_length: Annotated[int, Ge(8)] | None = None,
+        backend: Literal["torch", "onnx", "openvino"] = "torch",
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        prompts: Mapping[str, str] | None = None,
+        batch_size: Annotated[int, Ge(1)] | None = None,
+        activation: Literal["none", "sigmoid"] = "none",
+        dtype: Literal["float32", "float16", "bfloat16", "auto"] = "float32",
+        local_files_only: bool = False,
+        token_env: str | None = None,
+        trust_remote_code: bool = False,
+        model_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.device = device
+        self.cache_folder = cache_folder
+        self.revision = revision
+        self.max_length = max_length
+        self.backend = backend
+        self.prompt = prompt
+        self.prompt_name = prompt_name
+        self.prompts = prompts
+        self.batch_size = batch_size
+        self.activation = activation
+        self.dtype = dtype
+        self.local_files_only = local_files_only
+        self.token_env = token_env
+        self.trust_remote_code = trust_remote_code
+        self.model_kwargs = model_kwargs
+        self.score_kind: ScoreKind = "logit" if activation == "none" else "probability"
+        self._encoder = Lazy(self._load)
+        # Fast tokenizers and some backends keep state between calls.
+        self._turn = threading.Lock()
+
+    @property
+    def model_name(self) -> str:
+        """The model's name or folder, as given."""
+        return self.model
+
+    def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
+        """One score per document; ``[]`` for none.
+
+        Raises:
+            MissingExtraError: sentence-transformers is not installed.
+            ModelLoadError: the model cannot be loaded, or gives more than one score a pair.
+        """
+        return self.score_many([(query, documents)])[0]
+
+    def score_many(self, requests: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
+        """Scores for several queries, their pairs sorted into common batches by length.
+
+        Raises:
+            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
+        """
+        pairs = [(query, document) for query, documents in requests for document in documents]
+        if not pairs:
+            return [[] for _ in requests]
+        encoder = self._encoder.get()
+        import torch
+
+        function = torch.nn.Identity() if self.activation == "none" else torch.nn.Sigmoid()
+        with self._turn:
+            scores = encoder.predict(
+                pairs,
+                prompt=self.prompt,
+                prompt_name=self.prompt_name,
+                batch_size=self.batch_size or (8 if encoder.device.type == "cpu" else 32),
+                activation_fn=function,
+                show_progress_bar=False,
+            ).tolist()
+        rest = iter(scores)
+        return [[next(rest) for _ in documents] for _, documents in requests]
+
+    def check_installed(self) -> None:
+        """Raise MissingExtraError if the packages are not there; imports nothing."""
+        require(["sentence_transformers"], _EXTRA, "the cross_encoder scorer")
+
+    def warm_up(self) -> None:
+        """Load the model now.
+
+        Raises:
+            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
+        """
+        self._encoder.retry()
+
+    def close(self) -> None:
+        """Let go of the model; the next call loads it again."""
+        self._encoder.clear()
+
+    def _load(self) -> CrossEncoder:
+        try:
+            import torch
+            from sentence_transformers import CrossEncoder
+        except ImportError as error:
+            raise MissingExtraError(_EXTRA, "the cross_encoder scorer") from error
+        token = os.environ.get(self.token_env) if self.token_env else None
+        offline = self.local_files_only or not self._hub_answers(token)
+        model_kwargs = dict(self.model_kwargs or {})
+        if self.backend == "torch":
+            model_kwargs.setdefault(
+                "dtype", "auto" if self.dtype == "auto" else getattr(torch, self.dtype)
+            )
+        try:
+            encoder: CrossEncoder = CrossEncoder(
+                self.model,
+                device=None if self.device == "auto" else self.device,
+                prompts=None if self.prompts is None else dict(self.prompts),
+                cache_folder=self.cache_folder,
+                revision=self.revision,
+                max_length=self.max_length,
+                backend=self.backend,
+                local_files_only=offline,
+                token=token,
+                trust_remote_code=self.trust_remote_code,
+                model_kwargs=model_kwargs,
+            )
+        except Exception as error:
+            where = (
+                "the hub was not asked or did not answer, and it is in no local folder"
+                if offline
+                else "is the name or folder right?"
+            )
+            raise ModelLoadError(
+                f"the model {self.model!r} cannot be loaded ({type(error).__name__}): {where}"
+            ) from error
+        if encoder.num_labels != 1:
+            raise ModelLoadError(
+                f"the model {self.model!r} gives {encoder.num_labels} scores a pair; "
+                "a reranker has one label"
+            )
+        return encoder
+
+    def _hub_answers(self, token: str | None) -> bool:
+        """Whether the hub can be asked for the model.
+
+        The loader itself would try an unreachable hub again and again, for most of a minute.
+        """
+        if Path(self.model).exists():
+            return True
+        import huggingface_hub
+        from huggingface_hub.errors import HfHubHTTPError
+
+        try:
+            huggingface_hub.model_info(
+                self.model, revision=self.revision, token=token, timeout=_HUB_TIMEOUT
+            )
+        except HfHubHTTPError:
+            return True  # a mirror may not know this question; the loader tells what is wrong
+        except Exception:
+            return False
+        return True

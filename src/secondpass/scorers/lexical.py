@@ -1,0 +1,66 @@
+"""BM25 over the candidates themselves.
+
+Robertson and Zaragoza, "The probabilistic relevance framework: BM25 and beyond", 2009, with the
+non-negative inverse document frequency ``ln(1 + (N - n + 0.5) / (n + 0.5))`` that Lucene uses.
+
+One call, one round, no model. Document frequencies are those of the candidate list, so a score says
+something about its own list only (the scorer is not pointwise). Time is linear in the text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+from secondpass.settings import configurable
+from secondpass.types import ScoreKind
+
+_WORD = re.compile(r"\w+")
+
+
+@configurable
+class LexicalScorer:
+    """Scores documents by the query's words.
+
+    Args:
+        k1: how soon repetitions of a word stop counting; 0 counts a word once.
+        b: how much long documents are held back, 0 to 1.
+
+    Scores are 0 or more, in no fixed range (kind ``unbounded``). Words are runs of letters, digits
+    and underscores, lower-cased; there is no stemming and no list of stop words, so every language
+    with spaces is served alike.
+    """
+
+    score_kind: ScoreKind = "unbounded"
+    model_name = "lexical"
+    pointwise = False
+
+    def __init__(
+        self, *, k1: Annotated[float, Ge(0)] = 1.2, b: Annotated[float, Ge(0), Le(1)] = 0.75
+    ) -> None:
+        self.k1 = k1
+        self.b = b
+
+    def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
+        """One score per document, 0 where no word of the query occurs."""
+        counts = [Counter(_words(document)) for document in documents]
+        lengths = [count.total() for count in counts]
+        mean = sum(lengths) / len(lengths) if any(lengths) else 1.0
+        scores = [0.0] * len(documents)
+        for word, times in Counter(_words(query)).items():
+            holders = [index for index, count in enumerate(counts) if word in count]
+            rarity = math.log1p((len(counts) - len(holders) + 0.5) / (len(holders) + 0.5))
+            for index in holders:
+                frequency = counts[index][word]
+                damping = self.k1 * (1 - self.b + self.b * lengths[index] / mean)
+                scores[index] += times * rarity * frequency / (frequency + damping)
+        return scores
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())

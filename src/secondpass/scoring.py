@@ -1,0 +1,144 @@
+"""A scorer as a method: ask it, then believe nothing that it says unread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, get_args
+
+from secondpass.effects import Judgement, Plan, RawScores, Score, Scorer, Task
+from secondpass.errors import ConfigurationError, MethodError, Problem
+from secondpass.settings import describe, suggestion
+from secondpass.types import Issue, ScoreKind
+
+# float32 arithmetic may leave a closed range by this much; such scores are put back onto its edge.
+_SLACK = 1e-4
+
+
+class ScorerMethod:
+    """Judges by the scores of a :class:`~secondpass.effects.Scorer`.
+
+    One call and one round, whatever the number of candidates.
+
+    Raises:
+        ConfigurationError: the scorer declares a score kind or scale that does not exist.
+    """
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.scorer = scorer
+        self.score_kind: ScoreKind = getattr(scorer, "score_kind", "unbounded")
+        if self.score_kind not in get_args(ScoreKind):
+            raise ConfigurationError(
+                f"score_kind: {describe(self.score_kind)} is no kind of score"
+                f"{suggestion(str(self.score_kind), list(get_args(ScoreKind)))}"
+            )
+        self.scale = _scale(scorer) if self.score_kind == "grade" else None
+
+    @property
+    def name(self) -> str:
+        """The scorer's model name, or the name of its class."""
+        return str(getattr(self.scorer, "model_name", None) or type(self.scorer).__name__)
+
+    def judge(self, task: Task) -> Plan[Judgement]:
+        """One Score effect over all texts, its answer checked value by value."""
+        raw: RawScores = yield Score(self.scorer, task.query, task.texts)
+        unjudged: set[int] = set()
+        issues: list[Issue] = []
+        for start, stop, error in raw.failures:
+            unjudged.update(range(start, stop))
+            issues.append(Issue(error.code, str(error), tuple(range(start, stop)), (), self.name))
+        if len(unjudged) == len(task.texts):
+            raise raw.failures[0][2]
+        scores, refused = self._read(raw.values, unjudged)
+        issues.extend(refused)
+        return Judgement(scores, frozenset(unjudged), issues)
+
+    def _read(
+        self, values: Sequence[Any], unjudged: set[int]
+    ) -> tuple[list[float | None], list[Issue]]:
+        low, high = self._range()
+        scores: list[float | None] = []
+        refused: dict[str, list[int]] = {}
+        for index, value in enumerate(values):
+            if index in unjudged:
+                scores.append(None)
+                continue
+            number = value if type(value) is float else to_float(value)
+            if number is None:
+                why = "score_missing" if value is None else "score_not_a_number"
+            elif low <= number <= high:
+                scores.append(number)
+                continue
+            elif low - _SLACK <= number <= high + _SLACK:
+                scores.append(min(max(number, low), high))
+                continue
+            else:
+                why = "score_out_of_range" if math.isfinite(number) else "score_not_finite"
+            refused.setdefault(why, []).append(index)
+            scores.append(None)
+        issues = [
+            Issue(why, f"{len(at)} of {len(values)} scores were refused", tuple(at), (), self.name)
+            for why, at in refused.items()
+        ]
+        if not any(score is not None for score in scores):
+            codes = ", ".join(refused)
+            raise MethodError(f"no score could be used ({codes})", next(iter(refused)))
+        return scores, issues
+
+    def _range(self) -> tuple[float, float]:
+        if self.scale is not None:
+            return self.scale
+        # Infinities must fail the comparison, so the open ends are the largest finite floats.
+        most = math.nextafter(math.inf, 0)
+        ranges = {"probability": (0.0, 1.0), "rank": (0.0, 1.0), "similarity": (-1.0, 1.0)}
+        return ranges.get(self.score_kind, (-most, most))
+
+
+def to_float(value: object) -> float | None:
+    """A number of any library as a Python float; None for what is no number.
+
+    Booleans and strings are none: a scorer that returns them does not return scores.
+    """
+    if isinstance(value, bool | str | bytes | bytearray):
+        return None
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return math.inf
+    except Exception:  # a foreign __float__ may raise anything
+        return None
+    return None if type(value).__name__ in {"bool_", "bool"} else number
+
+
+def to_list(scores: object, count: int) -> list[Any]:
+    """The ``count`` values of a list, tuple, array or tensor.
+
+    Raises:
+        MethodError: it is none of these, or holds another number of values.
+    """
+    tolist = getattr(scores, "tolist", None)
+    if callable(tolist):
+        scores = tolist()
+    if isinstance(scores, str | bytes | dict) or not isinstance(scores, Iterable):
+        raise MethodError(
+            f"the scorer returned a {type(scores).__name__}, not a list of scores", "scores_no_list"
+        )
+    values = list(islice(scores, count + 1))  # an endless iterator must not hang the pass
+    if len(values) != count:
+        told = "more" if len(values) > count else str(len(values))
+        raise MethodError(f"the scorer returned {told} scores for {count} texts", "score_count")
+    return values
+
+
+def _scale(scorer: Scorer) -> tuple[float, float]:
+    scale = getattr(scorer, "scale", None)
+    try:
+        low, high = scale  # type: ignore[misc]
+        if math.isfinite(low) and math.isfinite(high) and low < high:
+            return float(low), float(high)
+    except (TypeError, ValueError):
+        pass
+    raise ConfigurationError(
+        [Problem(("scale",), f"grades need (lowest, highest), not {describe(scale)}")]
+    )

@@ -1,0 +1,236 @@
+"""One check for settings, whether they come from Python or from a file.
+
+A configurable class states its settings once, as the typed parameters of its constructor:
+
+    @configurable
+    class LexicalScorer:
+        def __init__(self, *, k1: Annotated[float, Ge(0)] = 1.2) -> None:
+            self.k1 = k1
+
+(``Ge`` and its like are those of annotated_types; with postponed annotations a module may import
+them for type checkers only.)
+
+From that signature come the check of every construction, the reading and writing of YAML, and the
+JSON Schema. In return each parameter must be kept under its own name as an attribute.
+
+pydantic does the checking. It is imported at the first construction, not with the package.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from secondpass.errors import ConfigurationError, NotSerializableError, Problem
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, GetCoreSchemaHandler, ValidationError
+    from pydantic_core import CoreSchema
+
+C = TypeVar("C", bound=type)
+
+
+def configurable(cls: C) -> C:
+    """Check every construction of ``cls`` against the annotations of its constructor.
+
+    A wrong value raises ConfigurationError, which names the parameter. Values arrive in the
+    constructor as pydantic made them: nested mappings as the objects that they describe.
+    """
+    construct = cls.__init__  # type: ignore[misc]
+    names = [name for name in inspect.signature(construct).parameters if name != "self"]
+
+    @functools.wraps(construct)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        if len(args) > len(names):
+            raise TypeError(f"{cls.__name__} takes at most {len(names)} arguments")
+        positional = dict(zip(names, args, strict=False))
+        if twice := positional.keys() & kwargs.keys():
+            raise TypeError(f"{cls.__name__} got {min(twice)!r} twice")
+        try:
+            construct(self, **validated(cls, {**positional, **kwargs}))
+        except ConfigurationError as error:
+            raise ConfigurationError(error.problems, cls.__name__) from None
+
+    cls.__init__ = checked  # type: ignore[misc]
+    return cls
+
+
+def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that were given, checked; defaults are left to the constructor.
+
+    Raises:
+        ConfigurationError: listing every problem with its place.
+    """
+    from pydantic import ValidationError
+
+    model = model_of(cls)
+    try:
+        instance = model.model_validate(dict(settings))
+    except ValidationError as error:
+        raise ConfigurationError(_problems(error, list(model.model_fields))) from None
+    return {name: getattr(instance, name) for name in instance.model_fields_set}
+
+
+@functools.cache
+def model_of(cls: type) -> type[BaseModel]:
+    """The pydantic model that mirrors the constructor of ``cls``."""
+    import annotated_types
+    from pydantic import ConfigDict, create_model
+
+    construct = inspect.unwrap(cls.__init__)  # type: ignore[misc]
+    # Modules need not import the constraints that their annotations name: it takes 15 ms.
+    hints = typing.get_type_hints(construct, localns=vars(annotated_types), include_extras=True)
+    fields: dict[str, Any] = {}
+    for name, parameter in inspect.signature(construct).parameters.items():
+        if name == "self":
+            continue
+        missing = parameter.default is inspect.Parameter.empty
+        fields[name] = (hints[name], ... if missing else parameter.default)
+    config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        arbitrary_types_allowed=True,
+        protected_namespaces=(),
+    )
+    model: type[BaseModel] = create_model(cls.__name__, __config__=config, **fields)
+    return model
+
+
+class Nested:
+    """Marks a parameter that holds another configurable object.
+
+    Used as ``Annotated[Blend | None, Nested(...)]``. The value may be such an object, or the
+    mapping that describes one.
+
+    Args:
+        build: makes the object of whatever was given; raises ConfigurationError.
+        schema: gives the JSON Schema of the mapping.
+    """
+
+    def __init__(self, build: Callable[[Any], Any], schema: Callable[[], dict[str, Any]]) -> None:
+        self.build = build
+        self.schema = schema
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            self.build,
+            metadata={"pydantic_js_functions": [lambda _schema, _handler: self.schema()]},
+        )
+
+
+def nested(cls: type, *, optional: bool = False) -> Nested:
+    """A parameter that holds one ``cls``, or None where that is allowed."""
+
+    def build(value: Any) -> Any:
+        if isinstance(value, cls) or (optional and value is None):
+            return value
+        if isinstance(value, Mapping):
+            return from_mapping(cls, value)
+        raise ConfigurationError(f"give a mapping or a {cls.__name__}, not {describe(value)}")
+
+    def schema() -> dict[str, Any]:
+        own = model_of(cls).model_json_schema()
+        return {"anyOf": [own, {"type": "null"}]} if optional else own
+
+    return Nested(build, schema)
+
+
+def from_mapping(cls: type, settings: Mapping[Any, Any]) -> Any:
+    """Construct ``cls`` from a mapping, with the problems of the mapping kept without a heading."""
+    if wrong := [key for key in settings if not isinstance(key, str)]:
+        raise ConfigurationError(f"keys must be words, not {describe(wrong[0])}")
+    try:
+        return cls(**settings)
+    except ConfigurationError as error:
+        raise ConfigurationError(error.problems) from None
+
+
+def to_mapping(instance: Any, dump: Callable[[Any, str], Any]) -> dict[str, Any]:
+    """The settings of ``instance`` that are not at their defaults, as YAML can hold them.
+
+    Args:
+        instance: an object of a configurable class.
+        dump: makes YAML of a value that is neither plain nor a list or mapping of plain ones;
+            is told the parameter's name.
+    """
+    construct = inspect.unwrap(type(instance).__init__)
+    settings: dict[str, Any] = {}
+    for name, parameter in inspect.signature(construct).parameters.items():
+        if name == "self":
+            continue
+        value = getattr(instance, name)
+        if parameter.default is not inspect.Parameter.empty and value == parameter.default:
+            continue
+        written = _plain(value, functools.partial(_swapped, dump, name))
+        if written != {}:  # a nested object that is all defaults
+            settings[name] = written
+    return settings
+
+
+def _swapped(dump: Callable[[Any, str], Any], name: str, value: Any) -> Any:
+    return dump(value, name)
+
+
+def _plain(value: Any, dump: Callable[[Any], Any]) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _plain(item, dump) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, dump) for item in value]
+    return dump(value)
+
+
+def not_serializable(value: object, where: str) -> NotSerializableError:
+    """The error for an object that no YAML can describe."""
+    return NotSerializableError(
+        [
+            Problem(
+                (where,), f"{describe(value)} has no registered name, so it cannot be written out"
+            )
+        ]
+    )
+
+
+def describe(value: object) -> str:
+    """What a value is, for messages; short values are quoted."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, str | int | float | bool) and len(repr(value)) <= 60:
+        return repr(value)
+    return f"a {type(value).__name__}"
+
+
+def suggestion(word: str, known: list[str]) -> str:
+    """``; did you mean 'x'?`` where a known word is near, else the list of them."""
+    import difflib
+
+    if near := difflib.get_close_matches(word, known, n=1, cutoff=0.6):
+        return f"; did you mean {near[0]!r}?"
+    return f"; known are: {', '.join(sorted(known))}" if known else ""
+
+
+def _problems(error: ValidationError, known: list[str]) -> list[Problem]:
+    found: list[Problem] = []
+    for detail in error.errors(include_url=False):
+        path = detail["loc"]
+        inner = detail.get("ctx", {}).get("error")
+        if isinstance(inner, ConfigurationError):
+            found.extend(problem.under(path) for problem in inner.problems)
+        elif detail["type"] == "extra_forbidden":
+            found.append(Problem(path, "unknown key" + suggestion(str(path[-1]), known)))
+        elif detail["type"] == "missing":
+            found.append(Problem(path, "is required"))
+        else:
+            message = detail["msg"].removeprefix("Value error, ")
+            message = message.replace("Input should be", "must be", 1)
+            found.append(Problem(path, f"{message}, not {describe(detail['input'])}"))
+    return found

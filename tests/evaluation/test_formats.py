@@ -1,0 +1,326 @@
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from secondpass import SecondPassError
+from secondpass.evaluation import (
+    FormatError,
+    read_corpus,
+    read_qrels,
+    read_queries,
+    read_run,
+    write_qrels,
+    write_run,
+)
+
+ids = st.text(min_size=1, max_size=8).filter(
+    lambda text: (
+        text.split() == [text]
+        and "\0" not in text
+        and not text.startswith("\ufeff")
+        and not any("\ud800" <= character <= "\udfff" for character in text)
+    )
+)
+few_scores = st.sampled_from([0.0, -0.0, 1.0, 1.0 + 1e-9, 1.0 - 1e-9, -2.5, 1e-46, 3.0])
+scores = st.one_of(few_scores, st.floats(-1e30, 1e30))
+runs = st.dictionaries(ids, st.dictionaries(ids, scores, min_size=1, max_size=12), max_size=4)
+all_qrels = st.dictionaries(
+    ids, st.dictionaries(ids, st.integers(-2, 5), min_size=1, max_size=8), max_size=4
+)
+in_tmp_path = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def written(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+# ------------------------------------------------------------------ round trips
+
+
+@given(qrels=all_qrels)
+@in_tmp_path
+def test_qrels_come_back(tmp_path: Path, qrels: dict[str, dict[str, int]]) -> None:
+    write_qrels(tmp_path / "qrels", qrels)
+    back = read_qrels(tmp_path / "qrels")
+    assert back == qrels
+    assert [list(one) for one in back.values()] == [list(one) for one in qrels.values()]
+
+
+@given(run=runs)
+@in_tmp_path
+def test_a_run_comes_back_in_its_order(tmp_path: Path, run: dict[str, dict[str, float]]) -> None:
+    path = tmp_path / "run"
+    write_run(path, run)
+    back = read_run(path)
+    assert list(back) == list(run)
+    for query, found in run.items():
+        in_order = sorted(found, key=lambda one: float32(found[one]), reverse=True)
+        assert list(back[query]) == in_order
+        for document, score in back[query].items():
+            assert score == pytest.approx(found[document], rel=1e-5, abs=1e-40)
+    again = tmp_path / "again"
+    write_run(again, back)
+    assert again.read_bytes() == path.read_bytes()
+
+
+def float32(score: float) -> float:
+    import numpy as np
+
+    return float(np.float32(score))
+
+
+def test_ties_are_written_to_fall_in_the_order_of_the_mapping(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", {"q": {"a": 1.0, "z": 1.0, "m": 1.0, "low": 0.25, "top": 7}}, "me")
+    assert (tmp_path / "run").read_text() == (
+        "q Q0 top 1 7.0 me\n"
+        "q Q0 a 2 1.0 me\n"
+        "q Q0 z 3 0.9999999403953552 me\n"
+        "q Q0 m 4 0.9999998807907104 me\n"
+        "q Q0 low 5 0.25 me\n"
+    )
+
+
+def test_scores_that_only_double_precision_tells_apart_fall_too(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", {"q": {"a": 0.5 + 1e-12, "b": 0.5}})
+    first, second = (line.split()[4] for line in (tmp_path / "run").read_text().splitlines())
+    assert float(first) == 0.5 + 1e-12
+    assert float32(float(second)) < float32(float(first))
+
+
+def test_what_is_read_ties_as_in_trec_eval(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "run", "q Q0 a 1 2.5 t\nq Q0 c 2 2.5 t\nq Q0 b 3 2.5 t\nq Q0 d 4 9 t\n"
+    )
+    assert list(read_run(path)["q"]) == ["d", "c", "b", "a"]
+
+
+# ------------------------------------------------------------------ reading
+
+
+def test_corpus(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "corpus.jsonl",
+        '\ufeff{"_id": "1", "title": "T", "text": "one", "metadata": {"url": "u"}}\r\n'
+        "\n"
+        '{"id": 2, "title": "", "text": "two", "year": 0}\n'
+        '{"_id": "3", "id": "3", "text": "", "title": null, "metadata": null}',
+    )
+    first, second, third = read_corpus(path)
+    assert (first.id, first.text, first.score) == ("1", "one", None)
+    assert first.metadata == {"title": "T", "url": "u"}
+    assert (second.id, second.metadata) == ("2", {"year": 0})
+    assert (third.id, third.text, third.metadata) == ("3", "", {})
+
+
+def test_corpus_is_read_as_it_is_asked_for(tmp_path: Path) -> None:
+    path = written(tmp_path / "corpus.jsonl", '{"id": "1", "text": "one"}\nbroken\n')
+    corpus = read_corpus(path)
+    assert next(corpus).id == "1"
+    with pytest.raises(FormatError):
+        next(corpus)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("q.jsonl", '{"_id": "1", "text": "a b", "metadata": {}}\n{"id": 2, "text": "c"}\n'),
+        ("q.tsv", "1\ta b\r\n2\tc\r\n"),
+        ("q", '{"id": "1", "text": "a b"}\n{"id": "2", "text": "c"}'),
+        ("q.txt", "1\ta b\n\n2\tc"),
+    ],
+)
+def test_queries(tmp_path: Path, name: str, text: str) -> None:
+    assert read_queries(written(tmp_path / name, text)) == {"1": "a b", "2": "c"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 0 a 2\n1 Q0 b -1\n2\t0\ta\t0\n",
+        "query-id\tcorpus-id\tscore\n1\ta\t2\n1\tb\t-1\n2\ta\t0\n",
+        "query-id\tdoc-id\trelevance\r\n1\ta\t2\r\n1\ta\t2\r\n1\tb\t-1\r\n\r\n2\ta\t0\r\n",
+    ],
+)
+def test_qrels(tmp_path: Path, text: str) -> None:
+    assert read_qrels(written(tmp_path / "q", text)) == {"1": {"a": 2, "b": -1}, "2": {"a": 0}}
+
+
+def test_tabbed_qrels_may_hold_spaces_in_ids(tmp_path: Path) -> None:
+    path = written(tmp_path / "q.tsv", "query-id\tcorpus-id\tscore\nq 1\ta b\t1\n")
+    assert read_qrels(path) == {"q 1": {"a b": 1}}
+
+
+def test_empty_files_hold_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path / "empty", "\n")
+    assert list(read_corpus(path)) == []
+    assert read_queries(path) == read_qrels(path) == read_run(path) == {}
+
+
+# ------------------------------------------------------------------ malformed lines
+
+GOOD = {
+    read_corpus: '{"id": "1", "text": "one"}\n',
+    read_queries: '{"id": "1", "text": "one"}\n',
+    read_qrels: "1 0 a 1\n",
+    read_run: "1 Q0 a 1 2.5 t\n",
+}
+DEEP = "[" * 200_000
+
+
+@pytest.mark.parametrize(
+    ("read", "line", "problem"),
+    [
+        (read_corpus, "{", "is not JSON: Expecting property name"),
+        (read_corpus, DEEP, "is not JSON"),
+        (read_corpus, "[1]", "must be a JSON object, not a list"),
+        (read_corpus, '{"text": "x"}', "needs an '_id' or 'id': a string or an integer"),
+        (read_corpus, '{"id": true, "text": "x"}', "needs an '_id' or 'id'"),
+        (read_corpus, '{"id": "", "text": "x"}', "needs an '_id' or 'id'"),
+        (read_corpus, '{"id": "2", "_id": "3", "text": ""}', "has both '_id' and 'id', and they"),
+        (read_corpus, '{"id": "1", "text": "x"}', "id '1' was given before, in line 1"),
+        (read_corpus, '{"id": 1, "text": "x"}', "id '1' was given before, in line 1"),
+        (read_corpus, '{"id": "2"}', "'text' must be a string, not nothing"),
+        (read_corpus, '{"id": "2", "text": 3}', "'text' must be a string, not 3"),
+        (read_corpus, '{"id": "2", "text": "", "title": []}', "'title' must be a string, not a l"),
+        (read_corpus, '{"id": "2", "text": "", "metadata": "m"}', "'metadata' must be an object"),
+        (
+            read_corpus,
+            '{"id": "2", "text": "", "title": "a", "metadata": {"title": "b"}}',
+            "title stands both beside and inside 'metadata'",
+        ),
+        (read_queries, '{"id": "1", "text": "x"}', "id '1' was given before, in line 1"),
+        (read_queries, '{"id": "2", "text": null}', "'text' must be a string, not nothing"),
+        (read_qrels, "1 0 b", "must have four fields (query 0 document relevance), has 3; tab-"),
+        (read_qrels, "1 0 b 1 x", "must have four fields (query 0 document relevance), has 5"),
+        (read_qrels, "1 0 b 1.0", "the relevance must be an integer, not '1.0'"),
+        (read_qrels, "1 0 b 1_0", "the relevance must be an integer"),
+        (read_qrels, "1 0 a 0", "document 'a' of query '1' was judged 1 before, now 0"),
+        (
+            read_run,
+            "1 Q0 b 2 1.5",
+            "must have six fields (query Q0 document rank score tag), has 5",
+        ),
+        (read_run, "1 Q0 b two 1.5 t", "the rank must be an integer, not 'two'"),
+        (read_run, "1 Q0 b 2 nan t", "the score must be a finite number, not 'nan'"),
+        (read_run, "1 Q0 b 2 inf t", "the score must be a finite number, not 'inf'"),
+        (read_run, "1 Q0 b 2 1_0 t", "the score must be a finite number"),
+        (read_run, "1 Q0 b 2 1e39 t", "its score is beyond single precision"),
+        (read_run, "1 Q0 b 2 1e999 t", "its score is not finite"),
+        (read_run, "1 Q0 a 2 1 t", "query '1' has document 'a' twice"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path: Path, read, line: str, problem: str) -> None:
+    path = written(tmp_path / "file.jsonl", GOOD[read] + "\n" + line + "\n")
+    with pytest.raises(FormatError) as caught:
+        list(read(path))
+    assert str(caught.value).startswith(f"{path}:3: ")
+    assert problem in str(caught.value)
+    assert (caught.value.path, caught.value.line) == (str(path), 3)
+    assert isinstance(caught.value, SecondPassError)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("read", list(GOOD))
+def test_what_is_not_utf8_is_named(tmp_path: Path, read) -> None:
+    path = written(tmp_path / "file.jsonl", GOOD[read].encode() + b"\xff\xfe\n")
+    with pytest.raises(FormatError, match=r"file\.jsonl:2: is not UTF-8"):
+        list(read(path))
+
+
+def test_a_tabbed_query_needs_its_tab(tmp_path: Path) -> None:
+    path = written(tmp_path / "q.tsv", "1\tone\n2 two\n")
+    with pytest.raises(FormatError, match=r"q\.tsv:2: must be an id, a tab"):
+        read_queries(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("1\ta", "three tab-separated fields (query document relevance), has 2"),
+        ("1\t\t1", "an id is empty"),
+        ("1\ta\tx", "the relevance must be an integer, not 'x'"),
+    ],
+)
+def test_tabbed_qrels_are_read_strictly(tmp_path: Path, line: str, problem: str) -> None:
+    path = written(tmp_path / "q.tsv", f"query-id\tcorpus-id\tscore\n{line}\n")
+    with pytest.raises(FormatError) as caught:
+        read_qrels(path)
+    assert problem in str(caught.value)
+
+
+def test_no_first_judgment_is_taken_for_a_header(tmp_path: Path) -> None:
+    path = written(tmp_path / "q.tsv", "1\ta\tx\n1\tb\t1\n")
+    with pytest.raises(FormatError, match=r":1: .*need a first line 'query-id<TAB>corpus-id"):
+        read_qrels(path)
+
+
+# ------------------------------------------------------------------ writing
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "a b", "a\tb", "a\n", "a\u00a0b", "\ufeffa", "a\0", "\ud800", 7]
+)
+def test_ids_that_the_form_cannot_hold_are_refused(tmp_path: Path, bad) -> None:
+    path = tmp_path / "file"
+    for run in ({bad: {"a": 1.0}}, {"q": {bad: 1.0}}):
+        with pytest.raises(FormatError, match=r"file: (query|document) id "):
+            write_run(path, run)
+    for qrels in ({bad: {"a": 1}}, {"q": {bad: 1}}):
+        with pytest.raises(FormatError, match=r"file: (query|document) id "):
+            write_qrels(path, qrels)
+    with pytest.raises(FormatError, match="file: tag "):
+        write_run(path, {}, bad)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e39, 10**400, "1", None])
+def test_scores_out_of_range_are_refused(tmp_path: Path, bad) -> None:
+    with pytest.raises(FormatError, match=r"run: query 'q', document 'a': its score is "):
+        write_run(tmp_path / "run", {"q": {"a": bad}})
+
+
+def test_no_score_is_left_below_the_lowest(tmp_path: Path) -> None:
+    lowest = -3.4028234663852886e38
+    with pytest.raises(FormatError, match="document 'b': its score is not finite"):
+        write_run(tmp_path / "run", {"q": {"a": lowest, "b": lowest}})
+
+
+@pytest.mark.parametrize("bad", [1.5, "1", None, 10**20])
+def test_a_relevance_must_be_an_integer(tmp_path: Path, bad) -> None:
+    with pytest.raises(FormatError, match="the relevance must be an integer"):
+        write_qrels(tmp_path / "qrels", {"q": {"a": bad}})
+
+
+def test_a_query_without_judgments_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="query 'q' has no judgments"):
+        write_qrels(tmp_path / "qrels", {"q": {}})
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    write_run(path, {"q": {"a": 1.0}})
+    before = path.read_bytes()
+    with pytest.raises(FormatError):
+        write_run(path, {"q": {"a": 1.0, "b b": 0.5}})
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_a_written_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    usual = written(tmp_path / "usual", "")
+    write_qrels(tmp_path / "qrels", {"q": {"a": 1}})
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (usual, tmp_path / "qrels")}
+    assert len(modes) == 1
+
+
+def test_no_error_repeats_a_passage(tmp_path: Path) -> None:
+    secret = json.dumps({"text": "the passage nobody should see in a log, long enough to tell"})
+    with pytest.raises(FormatError) as caught:
+        list(read_corpus(written(tmp_path / "c.jsonl", secret)))
+    assert "passage" not in str(caught.value)

@@ -1,0 +1,169 @@
+import math
+import sys
+from pathlib import Path
+
+import ir_measures
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from secondpass import Candidate, InputError, MissingExtraError, Reranker
+from secondpass.evaluation import (
+    MeasureError,
+    evaluate,
+    ranking_to_run,
+    read_qrels,
+    read_run,
+    write_qrels,
+    write_run,
+)
+
+QRELS = {"q1": {"a": 2, "b": 0, "c": 1}, "q2": {"a": 1}, "q3": {"z": 0}}
+
+names = st.sampled_from(["a", "b", "c", "d", "e"])
+tied_runs = st.dictionaries(
+    st.sampled_from(["q1", "q2", "q3", "q4"]),
+    st.dictionaries(names, st.sampled_from([0.0, 1.0, 1.0 + 1e-9, 2.0]), max_size=5),
+    max_size=4,
+)
+some_qrels = st.dictionaries(
+    st.sampled_from(["q1", "q2", "q3"]),
+    st.dictionaries(names, st.integers(0, 3), min_size=1, max_size=5),
+    min_size=1,
+)
+MEASURES = ["nDCG@10", "nDCG@2", "RR", "R@100", "AP(rel=2)", "P@1"]
+
+
+@given(run=tied_runs, qrels=some_qrels)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_values_are_those_of_ir_measures_on_the_written_files(tmp_path: Path, run, qrels) -> None:
+    write_run(tmp_path / "run", run)
+    write_qrels(tmp_path / "qrels", qrels)
+    direct = ir_measures.calc(
+        [ir_measures.parse_measure(name) for name in MEASURES],
+        list(ir_measures.read_trec_qrels(str(tmp_path / "qrels"))),
+        list(ir_measures.read_trec_run(str(tmp_path / "run"))),
+    )
+    ours = evaluate(run, qrels, MEASURES)
+    assert list(ours.mean) == list(ours.per_query) == MEASURES
+    for metric in direct.per_query:
+        assert ours.per_query[str(metric.measure)][metric.query_id] == metric.value
+    for measure, mean in direct.aggregated.items():
+        assert ours.mean[str(measure)] == pytest.approx(mean, abs=1e-12)
+    assert evaluate(read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels"), MEASURES) == ours
+
+
+@given(run=tied_runs, qrels=some_qrels)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_a_foreign_run_measures_as_in_trec_eval(tmp_path: Path, run, qrels) -> None:
+    path = tmp_path / "foreign"
+    path.write_text(
+        "".join(
+            f"{query} Q0 {document} 1 {score!r} tag\n"
+            for query, found in run.items()
+            for document, score in found.items()
+        )
+    )
+    read = read_run(path)
+    measure = ir_measures.nDCG @ 3
+    for metric in ir_measures.iter_calc([measure], qrels, ir_measures.read_trec_run(str(path))):
+        ours = evaluate(read, qrels, ["nDCG@3"])
+        assert ours.per_query["nDCG@3"][metric.query_id] == metric.value
+
+
+def test_every_query_of_the_qrels_counts() -> None:
+    run = {"q1": {"c": 2.0, "a": 1.0}, "q3": {"z": 1.0}, "other": {"a": 1.0}}
+    result = evaluate(run, QRELS, ["RR"])
+    assert result.per_query == {"RR": {"q1": 1.0, "q2": 0.0, "q3": 0.0}}
+    assert list(result.per_query["RR"]) == list(QRELS)
+    assert result.mean == {"RR": 1 / 3}
+
+
+def test_ties_keep_the_order_of_the_mapping_whichever_provider_computes() -> None:
+    for measure in ("RR", "RR@5", "P@1", "Success@1"):  # trec_eval's code and MS MARCO's
+        for first, second, value in (("a", "b", 1.0), ("b", "a", 0.5 if "RR" in measure else 0.0)):
+            run = {"q": {first: 1.0, second: 1.0}}
+            assert evaluate(run, {"q": {"a": 1, "b": 0}}, [measure]).mean[measure] == value
+
+
+def test_results_have_the_names_that_were_asked_for() -> None:
+    run = {"q1": {"a": 1.0}}
+    assert set(evaluate(run, QRELS).mean) == {"nDCG@10", "RR", "R@100"}
+    assert set(evaluate(run, QRELS, ["MRR@10", "MAP", "IPrec@0.5", "NumRet"]).mean) == {
+        "MRR@10",
+        "MAP",
+        "IPrec@0.5",
+        "NumRet",
+    }
+
+
+@pytest.mark.parametrize("measure", ["Judged@10", "Compat(p=0.9)", "nDCG@99999999"])
+def test_an_empty_result_counts_nothing_for_any_provider(measure: str) -> None:
+    result = evaluate({"q1": {"a": 1.0}, "q2": {}}, QRELS, [measure])
+    assert result.per_query[measure]["q2"] == 0.0
+    assert math.isfinite(result.mean[measure])
+
+
+@pytest.mark.parametrize(
+    ("measure", "problem"),
+    [
+        ("nDGC@10", "is unknown; did you mean 'nDCG'"),
+        ("", "cannot be read"),
+        ("nDCG@", "cannot be read"),
+        ("nDCG@-1", "cannot be read"),
+        ("nDCG@1.5", "cannot be read"),
+        ("nDCG@0", "the cutoff must be 1 to"),
+        ("nDCG(cutoff=0)", "the cutoff must be 1 to"),
+        ("nDCG(cutoff=True)", "the cutoff must be 1 to"),
+        ("R@100000000000000000000", "the cutoff must be 1 to"),
+        ("P", "'cutoff' is required"),
+        ("nDCG(foo=1)@3", "cannot be read"),
+        ("foo(rel=1)", "measure not found: foo"),
+        ("__import__('os')", "cannot be read"),
+        ("AP(rel=0)", "cannot be computed"),
+        ("RBP", "cannot be computed: Unsupported measures"),
+        (7, "give the name as a string"),
+    ],
+)
+def test_a_wrong_measure_is_named(measure, problem: str) -> None:
+    with pytest.raises(MeasureError) as caught:
+        evaluate({"q1": {"a": 1.0}}, QRELS, [measure])
+    assert problem in str(caught.value)
+    assert repr(str(measure)) in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_arguments_are_checked() -> None:
+    with pytest.raises(InputError, match="qrels: hold no query"):
+        evaluate({}, {})
+    with pytest.raises(InputError, match="give a sequence of names"):
+        evaluate({}, QRELS, "RR")
+    with pytest.raises(InputError, match=r"run\['q1'\]: document 'a': its score is not finite"):
+        evaluate({"q1": {"a": math.nan}}, QRELS)
+
+
+def test_without_ir_measures_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "secondpass\[evaluation\]"'):
+        evaluate({}, QRELS)
+
+
+# ------------------------------------------------------------------ rankings
+
+
+def test_a_ranking_becomes_a_run_in_its_order() -> None:
+    candidates = [Candidate(text, name) for text, name in (("x", "z"), ("owl", "a"), ("x", "m"))]
+    ranking = Reranker.from_preset("lexical", depth=2).rerank("owl", candidates)
+    assert [item.final_score is None for item in ranking] == [False, False, True]
+    run = ranking_to_run({"q": ranking, "none": Reranker.from_preset("lexical").rerank("", [])})
+    assert run == {"q": {"a": 3.0, "z": 2.0, "m": 1.0}, "none": {}}
+
+
+def test_a_list_of_candidates_does_as_well_and_a_repeated_id_counts_once() -> None:
+    run = ranking_to_run({"q": [Candidate("x", "a"), Candidate("y", "b"), Candidate("z", "a")]})
+    assert run == {"q": {"a": 3.0, "b": 2.0}}
+
+
+def test_a_run_needs_ids() -> None:
+    with pytest.raises(InputError, match=r"rankings\['q'\]\[1\]\.id: a run needs ids"):
+        ranking_to_run({"q": [Candidate("x", "a"), Candidate("y")]})

@@ -1,0 +1,74 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "quality.py"
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def json_lines(path: Path, records: list[dict]) -> None:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    passages = {"1": "the owl hunts", "2": "a long tale of the owl and of the cat", "3": "the sea"}
+    for name in ("words", "ready"):
+        folder = tmp_path / name
+        folder.mkdir()
+        json_lines(
+            folder / "corpus.jsonl",
+            [{"id": key, "title": "", "text": text} for key, text in passages.items()],
+        )
+        json_lines(folder / "queries.jsonl", [{"id": "q", "text": "owl"}, {"id": "-", "text": ""}])
+        (folder / "qrels.tsv").write_text("query-id\tdoc-id\trelevance\nq\t1\t1\n")
+    found = [{"id": key, "text": passages[key], "score": 1.0} for key in ("3", "2", "1")]
+    for name in ("candidates.jsonl", "candidates-contriever.jsonl"):
+        json_lines(tmp_path / "ready" / name, [{"query_id": "q", "candidates": found}])
+    return tmp_path
+
+
+def test_every_first_stage_gets_its_line(data: Path) -> None:
+    config = data / "mine.yaml"
+    config.write_text("method: {type: lexical}\n")
+    done = run(
+        "--data", data, "--sets", "ready", "words", "--preset", "lexical", "--config", config
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [line.split(" | ")[:7] for line in done.stdout.splitlines() if line.startswith("| ")][2:]
+    assert rows[0] == [
+        "| ready", "BM25", "0.5000", "lexical", "1.0000", "+0.5000", "1 / 0 / 0",
+    ]  # fmt: skip
+    assert [row[:2] for row in rows] == [
+        *[["| ready", "BM25"]] * 2,
+        *[["| ready", "Contriever"]] * 2,
+        *[["| words", "BM25"]] * 2,
+    ]
+    assert rows[4][2:] == ["1.0000", "lexical", "1.0000", "+0.0000", "0 / 1 / 0"]
+
+
+def test_rankings_that_are_not_whole_are_told(data: Path) -> None:
+    config = data / "short.yaml"
+    config.write_text("method: {type: lexical}\nlimits: {deadline: 1.0e-9}\n")
+    done = run("--data", data, "--sets", "words", "--config", config)
+    assert "1 of 1 rankings unchanged by the first stage" in done.stdout
+
+
+def test_without_data_it_says_so(tmp_path: Path) -> None:
+    done = run("--data", tmp_path / "none")
+    assert done.returncode == 0
+    assert "Not measured" in done.stdout
+    assert "nothing to measure" in done.stdout
+
+
+def test_an_unknown_preset_is_an_error(data: Path) -> None:
+    done = run("--data", data, "--sets", "words", "--preset", "lexicle")
+    assert done.returncode == 1
+    assert "did you mean 'lexical'?" in done.stderr

@@ -1,0 +1,210 @@
+import logging
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secondpass import Candidate, InputError, MissingExtraError
+from secondpass.evaluation import HybridRetriever
+from secondpass.fusion import reciprocal_rank_fusion
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+class LetterEmbedder:
+    """Counts letters, so that neighbours can be told by eye."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        self.seen.extend(texts)
+        counts = np.array([[text.lower().count(one) for one in LETTERS] for text in texts], float)
+        counts += 0.01
+        return counts / np.linalg.norm(counts, axis=1, keepdims=True)
+
+
+CORPUS = [
+    Candidate("the owl hunts mice", "owl", metadata={"year": 0}),
+    Candidate("a mouse fears the owl and the cat", "mouse"),
+    Candidate("ships cross the sea", "ship", metadata={"title": "Harbour"}),
+    Candidate("the owl hunts mice", "copy"),
+    Candidate("", "empty"),
+]
+
+
+@pytest.fixture
+def retriever() -> HybridRetriever:
+    return HybridRetriever(CORPUS, LetterEmbedder())
+
+
+def names(found: list[Candidate]) -> list[str | None]:
+    return [candidate.id for candidate in found]
+
+
+def test_words_find_what_shares_them_and_ties_keep_the_corpus_order(retriever) -> None:
+    found = retriever.retrieve("hunts OWL", 10, "lexical")
+    assert names(found) == ["owl", "copy", "mouse"]
+    assert found[0].score == found[1].score > found[2].score > 0
+    assert type(found[0].score) is float
+    assert (found[0].text, found[0].metadata) == (CORPUS[0].text, {"year": 0})
+
+
+def test_lexical_scores_are_bm25(retriever) -> None:
+    corpus = [Candidate("owl owl", "1"), Candidate("cat", "2"), Candidate("owl cat dog", "3")]
+    found = HybridRetriever(corpus).retrieve("owl", 3, "lexical")
+    rarity = np.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    for candidate, times, length in zip(found, (2, 1), (2, 3), strict=True):
+        damping = 1.2 * (1 - 0.75 + 0.75 * length / 2)
+        expected = rarity * times / (times + damping)
+        assert candidate.score == pytest.approx(expected, rel=1e-6)
+
+
+def test_vectors_rank_everything_by_cosine(retriever) -> None:
+    found = retriever.retrieve("the owl hunts mice", 10, "vector")
+    assert names(found)[:3] == ["owl", "copy", "mouse"]
+    assert sorted(map(str, names(found))) == sorted(str(one.id) for one in CORPUS)
+    assert found[0].score == found[1].score == pytest.approx(1)
+    scores = [candidate.score for candidate in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_the_title_is_searched_with_the_text(retriever) -> None:
+    assert names(retriever.retrieve("harbour", 1, "lexical")) == ["ship"]
+    assert "Harbour\nships cross the sea" in retriever.embedder.seen
+
+
+def test_each_distinct_text_is_embedded_once(retriever) -> None:
+    assert retriever.embedder.seen.count("the owl hunts mice") == 1
+
+
+words = st.sampled_from(["owl", "cat", "sea", "ship", "mice", "x"])
+texts = st.lists(words, max_size=5).map(" ".join)
+
+
+@given(
+    corpus=st.lists(texts, min_size=1, max_size=12),
+    query=texts,
+    depth=st.integers(1, 6),
+    k=st.integers(1, 12),
+    rrf_k=st.sampled_from([0, 1, 60]),
+)
+@settings(deadline=None, max_examples=60)
+def test_hybrid_is_reciprocal_rank_fusion_of_both(corpus, query, depth, k, rrf_k) -> None:
+    candidates = [Candidate(text, str(number)) for number, text in enumerate(corpus)]
+    retriever = HybridRetriever(candidates, LetterEmbedder(), depth=depth)
+    by_vectors = retriever.retrieve(query, depth, "vector")
+    by_words = retriever.retrieve(query, depth, "lexical")
+    by_hand: dict[str, float] = {}
+    for found in (by_vectors, by_words):
+        for rank, candidate in enumerate(found, 1):
+            by_hand[str(candidate.id)] = by_hand.get(str(candidate.id), 0) + 1 / (rrf_k + rank)
+    expected = sorted(by_hand.items(), key=lambda item: -item[1])[:k]
+    hybrid = retriever.retrieve(query, k, "hybrid", rrf_k)
+    assert [(one.id, one.score) for one in hybrid] == expected
+    assert hybrid == reciprocal_rank_fusion([by_vectors, by_words], rrf_k=rrf_k)[:k]
+    assert retriever.retrieve(query, k, rrf_k=rrf_k) == hybrid
+    for found in (by_vectors, by_words):
+        order = [(-(one.score or 0), int(str(one.id))) for one in found]
+        assert order == sorted(order)
+
+
+def test_other_languages_are_cut_at_the_same_places() -> None:
+    corpus = [Candidate("Über die Brücke", "1"), Candidate("Unter der Straße 7", "2")]
+    retriever = HybridRetriever(corpus)
+    assert names(retriever.retrieve("ÜBER", 2, "lexical")) == ["1"]
+    assert names(retriever.retrieve("7", 2, "lexical")) == ["2"]
+    assert names(retriever.retrieve("der", 2, "lexical")) == ["2"]
+
+
+def test_words_can_be_stemmed() -> None:
+    def first_three(words: list[str]) -> list[str]:
+        return [word[:3] for word in words]
+
+    retriever = HybridRetriever(CORPUS, stem=first_three)
+    assert names(retriever.retrieve("hunting", 5, "lexical")) == ["owl", "copy"]
+    assert retriever.retrieve("", 5, "lexical") == []
+
+
+@pytest.mark.parametrize("query", ["", "?!", "unknown", "\ud800"])
+def test_a_query_without_known_words_finds_nothing_by_words(retriever, query: str) -> None:
+    assert retriever.retrieve(query, 5, "lexical") == []
+    assert len(retriever.retrieve(query, 3)) == 3
+
+
+def test_a_corpus_without_words_is_no_fault() -> None:
+    retriever = HybridRetriever([Candidate("", "1"), Candidate("?", "2")], LetterEmbedder())
+    assert retriever.retrieve("owl", 5, "lexical") == []
+    assert names(retriever.retrieve("owl", 5)) == ["1", "2"]
+
+
+def test_it_is_quiet(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    import bm25s  # noqa: F401 - sets its logger's level when imported
+
+    level = logging.getLogger("bm25s").level
+    with caplog.at_level(logging.DEBUG):
+        HybridRetriever(CORPUS, LetterEmbedder()).retrieve("owl", 3)
+    assert capfd.readouterr() == ("", "")
+    assert caplog.records == []
+    assert logging.getLogger("bm25s").level == level
+
+
+# ------------------------------------------------------------------ faults
+
+
+class Returning:
+    def __init__(self, *answers) -> None:
+        self.answers = list(answers)
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        return np.array(self.answers.pop(0), dtype=float)
+
+
+ONE = [Candidate("x", "1")]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: HybridRetriever([]), "corpus: holds no candidate"),
+        (lambda: HybridRetriever(["x"]), r"corpus\[0\]\.id: retrieval needs an id"),
+        (lambda: HybridRetriever([*ONE, *ONE]), r"corpus\[1\]\.id: '1' is that of corpus\[0\]"),
+        (lambda: HybridRetriever(ONE, depth=0), "depth: must be an integer of 1 or more, not 0"),
+        (lambda: HybridRetriever(ONE, b=2), "k1, b: must be"),
+        (lambda: HybridRetriever(ONE, Returning([1.0])), r"vectors of shape \(1, d\), not \(1,\)"),
+        (lambda: HybridRetriever(ONE, Returning([[1.0], [1.0]])), r"not \(2, 1\)"),
+        (lambda: HybridRetriever(ONE, Returning([[3.0]])), "must have length 1"),
+        (lambda: HybridRetriever(ONE, Returning([[np.nan]])), "must have length 1"),
+        (
+            lambda: HybridRetriever(ONE, Returning([[1.0]], [[1.0, 0.0]])).retrieve("x", 1),
+            "the query's vector has 2 dimensions, the corpus' have 1",
+        ),
+        (lambda: HybridRetriever(ONE).retrieve("x", 1), "mode: vectors need an embedder"),
+        (lambda: HybridRetriever(ONE).retrieve("x", 0, "lexical"), "k: must be an integer of 1"),
+        (lambda: HybridRetriever(ONE).retrieve("x", 1, "bm25"), "one of vector, lexical, hybrid"),
+    ],
+)
+def test_faults_are_named(make, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("package", ["bm25s", "numpy"])
+def test_without_its_packages_the_extra_is_named(monkeypatch, package: str) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r'pip install "secondpass\[evaluation\]"'):
+        HybridRetriever(CORPUS)
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, secondpass.evaluation as e\n"
+        "assert all(hasattr(e, name) for name in e.__all__)\n"
+        "print(sorted({'numpy', 'bm25s', 'ir_measures', 'scipy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

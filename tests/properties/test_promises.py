@@ -1,0 +1,215 @@
+"""The promises of docs/architecture.md, as properties. Their numbers are those of that page."""
+
+import asyncio
+import copy
+import logging
+import math
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fakes import ANSWERS, Answering, ByTable, InOrder, candidate_likes, odd_scores
+from secondpass import InputError, Reranker, RerankError
+from secondpass.blending import Blend
+from secondpass.candidates import to_candidates
+
+lists = st.lists(candidate_likes, max_size=12)
+scores = st.lists(odd_scores, min_size=12, max_size=12)
+blends = st.one_of(
+    st.none(),
+    st.builds(
+        Blend,
+        original=st.floats(0, 1),
+        normalize=st.sampled_from(["minmax", "zscore", "rrf"]),
+    ),
+)
+rerankers = st.builds(
+    lambda answer, blend, depth, floor, order, tail, dedupe, top_k: Reranker(
+        InOrder(answer),
+        blend=blend,
+        depth=depth,
+        floor=floor,
+        order=order,
+        tail=tail,
+        dedupe=dedupe,
+        top_k=top_k,
+        log_level="debug",
+    ),
+    scores,
+    blends,
+    st.one_of(st.none(), st.integers(1, 14)),
+    st.one_of(st.none(), st.floats(-2, 2)),
+    st.sampled_from([None, "lost_in_the_middle", {"type": "tiers", "field": "a", "tiers": ["x"]}]),
+    st.sampled_from(["keep", "drop"]),
+    st.booleans(),
+    st.one_of(st.none(), st.integers(1, 14)),
+)
+
+
+@given(rerankers, lists)
+def test_promise_1_a_ranking_is_a_permutation(reranker, given_candidates):
+    ranking = reranker.rerank("query", given_candidates)
+    left_out = [at for some in ranking.report.left_out.values() for at in some]
+    assert sorted([*ranking.order, *left_out]) == list(range(len(given_candidates)))
+    assert [item.rank for item in ranking] == list(range(1, len(ranking) + 1))
+
+
+@given(st.sampled_from(sorted(ANSWERS)), lists, st.booleans())
+def test_promise_2_no_fault_raises_and_none_is_silent(fault, given_candidates, asynchronous):
+    reranker = Reranker(Answering(ANSWERS[fault]), log_level="debug")
+    if asynchronous:
+        ranking = asyncio.run(reranker.arerank("query", given_candidates))
+    else:
+        ranking = reranker.rerank("query", given_candidates)
+    assert ranking.order == tuple(range(len(given_candidates)))
+    if given_candidates:
+        assert ranking.report.status == "unchanged"
+        assert ranking.report.issues
+        assert ranking.report.method is None
+        assert all(item.rerank_score is None for item in ranking)
+
+
+@given(lists, scores)
+def test_promise_2_what_was_answered_is_used(given_candidates, answer):
+    ranking = Reranker(InOrder(answer), log_level="debug").rerank("query", given_candidates)
+    unscored = {item.position for item in ranking if item.status != "scored"}
+    told = {at for issue in ranking.report.issues for at in issue.positions}
+    if ranking.report.status == "unchanged":
+        assert unscored == set(range(len(given_candidates)))
+    else:
+        assert unscored == told
+        assert (ranking.report.status == "partial") == bool(unscored)
+    # Statuses stand in blocks, and an unscored block keeps the order that came in.
+    blocks = ["scored", "backfilled", "unjudged", "tail"]
+    places = [(blocks.index(item.status), item.position) for item in ranking]
+    assert [place for place in places if place[0]] == sorted(place for place in places if place[0])
+
+
+@given(lists, scores)
+def test_promise_2_strict_raises_a_typed_error_that_loses_nothing(given_candidates, answer):
+    lenient = Reranker(InOrder(answer), log_level="debug").rerank("query", given_candidates)
+    faults = {issue.code for issue in lenient.report.issues} - {"no_text"}
+    strict = Reranker(InOrder(answer), strict=True, log_level="debug")
+    try:
+        ranking = strict.rerank("query", given_candidates)
+    except RerankError as error:
+        assert faults
+        assert error.ranking.order == lenient.order
+    else:
+        assert ranking.order == lenient.order
+        assert not faults
+
+
+@given(rerankers, lists)
+def test_promise_3_inputs_are_never_changed(reranker, given_candidates):
+    before = copy.deepcopy(given_candidates)
+    ranking = reranker.rerank("query", given_candidates)
+    for item in ranking:
+        original = to_candidates([given_candidates[item.position]])[0]
+        assert set(item.metadata) == {*original.metadata, "rerank_score"}
+        for key, value in original.metadata.items():
+            if key != "rerank_score":
+                assert item.metadata[key] is value
+        item.metadata["added"] = 1
+    assert repr(given_candidates) == repr(before)
+
+
+@given(rerankers, lists)
+def test_promise_3_scores_are_plain_finite_floats_or_none(reranker, given_candidates):
+    for item in reranker.rerank("query", given_candidates):
+        for score in (item.rerank_score, item.final_score):
+            assert score is None or (type(score) is float and math.isfinite(score))
+        assert (item.status == "scored") == (item.rerank_score is not None)
+        assert item.metadata["rerank_score"] == item.rerank_score
+
+
+@given(lists, scores, blends)
+def test_promise_4_the_order_agrees_with_the_scores(given_candidates, answer, blend):
+    reranker = Reranker(InOrder(answer), blend=blend, log_level="debug")
+    ranking = reranker.rerank("query", given_candidates)
+    if ranking.report.status != "unchanged":
+        final = [item.final_score for item in ranking if item.status == "scored"]
+        assert final == sorted(final, reverse=True)
+
+
+@given(st.lists(st.sampled_from(["a", "bb", "cc", "dd", "e"]), max_size=12))
+def test_promise_5_ties_keep_the_order_that_came_in(texts):
+    ranking = Reranker(ByTable()).rerank("query", texts)
+    assert list(ranking.order) == sorted(range(len(texts)), key=lambda at: (-len(texts[at]), at))
+
+
+@given(rerankers, lists)
+def test_promise_5_the_same_input_gives_the_same_output(reranker, given_candidates):
+    first = reranker.rerank("query", given_candidates)
+    again = reranker.rerank("query", given_candidates)
+    assert repr(first.items) == repr(again.items)
+    assert first.report.issues == again.report.issues
+
+
+@settings(max_examples=30)
+@given(rerankers, st.lists(lists, max_size=4))
+def test_sync_async_and_many_are_one_logic(reranker, queries):
+    requests = [(f"query {number}", given) for number, given in enumerate(queries)]
+    alone = [reranker.rerank(*request) for request in requests]
+
+    async def others():
+        return (
+            [await reranker.arerank(*request) for request in requests],
+            await reranker.arerank_many(requests),
+        )
+
+    for rankings in (reranker.rerank_many(requests), *asyncio.run(others())):
+        assert [repr(ranking.items) for ranking in rankings] == [
+            repr(ranking.items) for ranking in alone
+        ]
+        assert [ranking.report.status for ranking in rankings] == [
+            ranking.report.status for ranking in alone
+        ]
+
+
+@given(lists, scores)
+def test_promise_6_the_ledger_counts_what_was_asked(given_candidates, answer):
+    usage = (
+        Reranker(InOrder(answer), depth=5, log_level="debug")
+        .rerank("query", given_candidates)
+        .report.usage
+    )
+    shown = [one for one in to_candidates(given_candidates)[:5] if isinstance(one.text, str)]
+    assert usage.pairs == len(shown)
+    assert (usage.calls, usage.rounds) == ((1, 1) if shown else (0, 0))
+
+
+@given(st.sampled_from(sorted(ANSWERS)))
+def test_promise_9_no_passage_and_no_key_in_reports_errors_and_logs(fault):
+    heard: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("secondpass")
+    logger.addHandler(handler)
+    try:
+        Reranker(Answering(ANSWERS[fault]), strict=True).rerank("the query", ["passage text"])
+    except RerankError as error:
+        heard += [str(error), repr(error.ranking.report), str(error.ranking.report.to_dict())]
+    finally:
+        logger.removeHandler(handler)
+    assert len(heard) == 3
+    for word in ("passage text", "the query", "sk-secret"):
+        assert not any(word in line for line in heard)
+
+
+@given(
+    st.one_of(
+        st.none(),
+        st.integers(),
+        st.text(),
+        st.binary(),
+        st.lists(st.one_of(st.integers(), st.none()), min_size=1),
+    )
+)
+def test_wrong_kinds_of_candidates_are_refused_by_name(wrong):
+    try:
+        Reranker(ByTable()).rerank("query", wrong)
+    except InputError as error:
+        assert str(error).startswith("candidates")
+    else:
+        raise AssertionError("nothing was refused")

@@ -1,0 +1,190 @@
+import asyncio
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
+from secondpass.scorers.cross_encoder import CrossEncoderScorer
+from tiny_models import write_causal, write_classifier
+
+DOCUMENTS = ["the dog ran", "the cat sat on the mat", "cat food", "a", "food on the mat " * 30]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return str(write_classifier(tmp_path_factory.mktemp("model") / "classifier"))
+
+
+@pytest.fixture(scope="module")
+def scorer(folder):
+    return CrossEncoderScorer(folder)
+
+
+def test_scores_are_the_logits_of_sentence_transformers(folder, scorer):
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    theirs = CrossEncoder(folder, device="cpu").predict(
+        [("cat", document) for document in DOCUMENTS], activation_fn=torch.nn.Identity()
+    )
+    ours = scorer.score_pairs("cat", DOCUMENTS)
+    assert ours == pytest.approx(theirs.tolist(), abs=1e-5)
+    assert all(type(score) is float for score in ours)
+    assert len(set(ours)) == len(ours)
+
+
+def test_sigmoid_gives_probabilities(folder, scorer):
+    import math
+
+    probable = CrossEncoderScorer(folder, activation="sigmoid")
+    assert (scorer.score_kind, probable.score_kind) == ("logit", "probability")
+    assert probable.score_pairs("cat", DOCUMENTS) == pytest.approx(
+        [1 / (1 + math.exp(-logit)) for logit in scorer.score_pairs("cat", DOCUMENTS)], abs=1e-6
+    )
+
+
+def test_a_score_does_not_depend_on_the_others(scorer):
+    together = scorer.score_pairs("cat", DOCUMENTS)
+    alone = [scorer.score_pairs("cat", [document])[0] for document in DOCUMENTS]
+    assert together == pytest.approx(alone, abs=1e-5)
+
+
+def test_many_requests_share_their_batches(scorer):
+    requests = [("cat", DOCUMENTS[:2]), ("dog", []), ("mat", DOCUMENTS)]
+    assert scorer.score_many(requests) == [
+        pytest.approx(scorer.score_pairs(query, documents), abs=1e-5)
+        for query, documents in requests
+    ]
+    assert scorer.score_many([("cat", [])]) == [[]]
+
+
+def test_causal_models_answer_yes_or_no(tmp_path):
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    folder = str(write_causal(tmp_path / "causal"))
+    prompted = CrossEncoderScorer(folder, prompt="the query food")
+    theirs = CrossEncoder(folder, device="cpu").predict(
+        [("cat", document) for document in DOCUMENTS],
+        prompt="the query food",
+        activation_fn=torch.nn.Identity(),
+    )
+    ours = prompted.score_pairs("cat", DOCUMENTS)
+    assert ours == pytest.approx(theirs.tolist(), abs=1e-5)
+    assert ours != pytest.approx(CrossEncoderScorer(folder).score_pairs("cat", DOCUMENTS), abs=1e-5)
+    named = CrossEncoderScorer(folder, prompts={"task": "the query food"}, prompt_name="task")
+    assert named.score_pairs("cat", DOCUMENTS) == pytest.approx(ours, abs=1e-6)
+
+
+def test_thirty_two_threads_on_one_scorer(scorer):
+    queries = ["cat", "dog", "the mat", "food"] * 8
+    alone = [scorer.score_pairs(query, DOCUMENTS) for query in queries]
+    with ThreadPoolExecutor(32) as pool:
+        threads = pool.map(lambda query: scorer.score_pairs(query, DOCUMENTS), queries)
+        for ours, theirs in zip(threads, alone, strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+def test_thirty_two_tasks_on_one_reranker(folder):
+    reranker = Reranker({"type": "cross_encoder", "model": folder})
+    queries = ["cat", "dog", "the mat", "food"] * 8
+    alone = [reranker.rerank(query, DOCUMENTS).order for query in queries]
+
+    async def tasks():
+        return await asyncio.gather(*(reranker.arerank(query, DOCUMENTS) for query in queries))
+
+    assert [ranking.order for ranking in asyncio.run(tasks())] == alone
+
+
+def test_half_precision_weights_give_float32_scores(folder):
+    scores = CrossEncoderScorer(folder, dtype="bfloat16").score_pairs("cat", DOCUMENTS)
+    full = CrossEncoderScorer(folder).score_pairs("cat", DOCUMENTS)
+    assert scores == pytest.approx(full, rel=0.1, abs=0.1)
+
+
+def test_a_model_with_several_labels_is_refused(tmp_path):
+    folder = str(write_classifier(tmp_path / "three", labels=3))
+    with pytest.raises(ModelLoadError, match="gives 3 scores a pair; a reranker has one label"):
+        CrossEncoderScorer(folder).score_pairs("q", ["a"])
+
+
+@pytest.mark.parametrize("model", ["no/such-model", "./no/such/folder"])
+def test_a_model_that_cannot_be_had_is_told_and_leaves_the_order(model, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    reranker = Reranker({"type": "cross_encoder", "model": model, "local_files_only": True})
+    with pytest.raises(ModelLoadError, match=f"the model '{model}' cannot be loaded"):
+        reranker.warm_up()
+    ranking = reranker.rerank("q", ["a", "b"])
+    assert ranking.order == (0, 1)
+    assert ranking.report.status == "unchanged"
+    assert ranking.report.issues[0].code == "model_not_loaded"
+
+
+def test_a_failure_to_load_is_remembered_for_a_while(monkeypatch):
+    scorer = CrossEncoderScorer("no/such-model", local_files_only=True)
+    tried = []
+    load = scorer._encoder._make
+    monkeypatch.setattr(scorer._encoder, "_make", lambda: tried.append(1) or load())
+    for _ in range(3):
+        with pytest.raises(ModelLoadError):
+            scorer.score_pairs("q", ["a"])
+    assert len(tried) == 1
+    with pytest.raises(ModelLoadError):
+        scorer.warm_up()
+    assert len(tried) == 2
+
+
+def test_the_default_preset_falls_back_to_the_embedded_model():
+    reranker = Reranker.from_preset(
+        "default", method={"model": "no/such-model", "local_files_only": True}
+    )
+    ranking = reranker.rerank("capital of France", ["Bananas.", "Paris is the capital of France."])
+    assert ranking.order == (1, 0)
+    assert ranking.report.status == "degraded"
+    assert ranking.report.method == "all-MiniLM-L6-v2-int8"
+    reranker.warm_up()
+
+
+def test_without_the_package_the_command_that_helps_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    told = r'pip install "secondpass\[sentence-transformers\]"'
+    with pytest.raises(MissingExtraError, match=told):
+        Reranker.from_preset("polymarket")
+    with pytest.raises(MissingExtraError, match=told):
+        CrossEncoderScorer("any").score_pairs("q", ["a"])
+    ranking = Reranker.from_preset("default").rerank("q", ["a", "b"])
+    assert ranking.report.status == "degraded"
+    assert ranking.report.issues[0].code == "missing_extra"
+
+
+def test_a_key_is_named_by_its_variable_and_never_written(folder, monkeypatch):
+    monkeypatch.setenv("MY_HUB_TOKEN", "hf_secret")
+    reranker = Reranker({"type": "cross_encoder", "model": folder, "token_env": "MY_HUB_TOKEN"})
+    reranker.rerank("q", ["a"])
+    assert reranker.to_config()["method"]["token_env"] == "MY_HUB_TOKEN"
+    assert "hf_secret" not in repr(reranker) + repr(reranker.to_config()) + repr(vars(reranker))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model": ""},
+        {"batch_size": 0},
+        {"max_length": 1},
+        {"backend": "tensorflow"},
+        {"trust_remote_code": "yes"},
+        {"modle": "x"},
+    ],
+)
+def test_wrong_settings(settings):
+    with pytest.raises(ConfigurationError, match=next(iter(settings))):
+        CrossEncoderScorer(**settings)
+
+
+def test_closing_lets_go_and_loading_again_works(folder):
+    reranker = Reranker({"type": "cross_encoder", "model": folder})
+    first = reranker.rerank("cat", DOCUMENTS)
+    reranker.close()
+    again = reranker.rerank("cat", DOCUMENTS)
+    assert again.order == first.order

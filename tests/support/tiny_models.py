@@ -1,0 +1,65 @@
+"""Small random-weight models that tests write to disk and load as a user loads real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on a mat dog ran yes no query food".split()
+
+
+def write_classifier(folder: Path, *, labels: int = 1, seed: int = 0) -> Path:
+    """A BERT sequence classifier, as cross-encoders are stored."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        num_labels=labels,
+        initializer_range=0.5,  # scores that spread, without training
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer = BertTokenizerFast(vocab_file=str(folder / "vocab.txt"), model_max_length=64)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def write_causal(folder: Path) -> Path:
+    """A causal model that can answer yes or no, as instruction-tuned rerankers are stored."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+    ids = {word: number for number, word in enumerate(["<pad>", "<unk>", "<eos>", *WORDS[5:]])}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        unk_token="<unk>",
+        eos_token="<eos>",
+        model_max_length=64,
+    )
+    fast.chat_template = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=len(ids),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=16,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        initializer_range=0.5,
+    )
+    Qwen3ForCausalLM(config).save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return folder

@@ -1,0 +1,83 @@
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass import ConfigurationError
+from secondpass.blending import Blend, minmax, sigmoid, zscore
+
+finite = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("blend", "originals", "reranked", "scale", "final"),
+    [
+        (Blend(0.4), [0.5, 1.0], [1.0, 0.0], None, [0.5 * 0.4 + 1.0 * 0.6, 1.0 * 0.4]),
+        (Blend(0.0), [0.5, None], [0.25, 0.75], None, [0.25, 0.75]),
+        (Blend(1.0), [0.5, None], [0.25, 0.75], None, [0.5, 0.75]),
+        (Blend(0.5), [0.0, 1.0], [0, 10], (0, 10), [0.0, 1.0]),
+        (Blend(0.5), [0.0, 1.0], [1, 2], (1, 3), [0.0, 0.75]),
+        (Blend(0.5, "sigmoid"), [0.0, 1.0], [0.0, 0.0], None, [0.25, 0.75]),
+        (Blend(0.5, "minmax"), [10, 30], [-5, 5], None, [0.0, 1.0]),
+        (Blend(0.5, "minmax"), [7, 7], [-5, 5], None, [0.25, 0.75]),
+        (Blend(0.5, "minmax"), [7, None, 9], [1, 1, 1], None, [0.25, 0.5, 0.75]),
+        (Blend(0.5, "zscore"), [7, 7], [-5, 5], None, [-0.5, 0.5]),
+        (Blend(0.5, "zscore"), [1, 3], [5, -5], None, [0.0, 0.0]),
+        (
+            Blend(0.4, "rrf", 60),
+            [None, None],
+            [1.0, 2.0],
+            None,
+            [0.4 / 61 + 0.6 / 62, 0.4 / 62 + 0.6 / 61],
+        ),
+    ],
+)
+def test_mix(blend, originals, reranked, scale, final):
+    assert blend.mix(originals, reranked, scale).final == pytest.approx(final, abs=1e-15)
+
+
+@pytest.mark.parametrize("normalize", ["none", "sigmoid", "minmax", "zscore", "rrf"])
+@pytest.mark.parametrize(
+    ("kind", "allowed"),
+    [
+        ("probability", "none minmax zscore rrf"),
+        ("grade", "none minmax zscore rrf"),
+        ("logit", "sigmoid minmax zscore rrf"),
+        ("similarity", "minmax zscore rrf"),
+        ("unbounded", "minmax zscore rrf"),
+        ("rank", "minmax zscore rrf"),
+    ],
+)
+def test_kinds_that_cannot_be_mixed_are_refused(kind, allowed, normalize):
+    blend = Blend(0.5, normalize)
+    if normalize in allowed.split():
+        blend.check(kind)
+    else:
+        with pytest.raises(ConfigurationError, match=f"kind '{kind}' comparable"):
+            blend.check(kind)
+
+
+@given(finite)
+def test_minmax_and_zscore_keep_the_order_and_stay_finite(scores):
+    for rescaled in (minmax(scores), zscore(scores)):
+        assert all(math.isfinite(score) for score in rescaled)
+        paired = sorted(zip(scores, rescaled, strict=True))
+        assert all(low[1] <= high[1] for low, high in pairwise(paired))
+    assert all(0 <= score <= 1 for score in minmax(scores))
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20))
+def test_zscore_is_what_it_says(scores):
+    if max(scores) - min(scores) < 1e-3:
+        return
+    rescaled = zscore(scores)
+    assert math.fsum(rescaled) == pytest.approx(0, abs=1e-6)
+    assert math.fsum(score**2 for score in rescaled) / len(scores) == pytest.approx(1)
+
+
+@given(st.floats(allow_nan=False))
+def test_sigmoid_never_overflows(logit):
+    assert 0 <= sigmoid(logit) <= 1
+    assert sigmoid(logit) + sigmoid(-logit) == pytest.approx(1)

@@ -1,0 +1,301 @@
+"""Configurations: round trips, presets, and what is said of wrong ones."""
+
+import copy
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import yaml
+from annotated_types import Ge
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import ByTable
+from secondpass import ConfigurationError, NotSerializableError, Reranker, config, registry
+from secondpass.settings import configurable, model_of
+
+FULL = {
+    "method": {"type": "lexical", "k1": 0.9, "b": 0.4},
+    "depth": 50,
+    "blend": {"original": 0.4, "normalize": "rrf", "rrf_k": 10},
+    "floor": 0.05,
+    "order": {
+        "type": "tiers",
+        "field": "difficulty",
+        "tiers": ["introductory", "intermediate", "advanced"],
+        "default": "intermediate",
+        "window": 20,
+    },
+    "fallback": [
+        {"type": "embedded", "floor": 0.1},
+        {"type": "lexical", "blend": {"original": 0.5, "normalize": "minmax"}},
+    ],
+    "render": {"fields": ["title", "text"], "max_characters": 500},
+    "limits": {"deadline": 20},
+    "top_k": 10,
+    "tail": "drop",
+    "dedupe": True,
+    "candidate_multiplier": 3,
+    "strict": True,
+    "log_level": "debug",
+}
+
+
+def test_the_round_trip_is_exact():
+    given = copy.deepcopy(FULL)
+    assert Reranker.from_config(given).to_config() == FULL
+    assert given == FULL
+
+
+@given(st.sets(st.sampled_from(sorted(set(FULL) - {"method"}))))
+def test_the_round_trip_is_exact_for_any_part(keys):
+    part = {key: FULL[key] for key in FULL if key == "method" or key in keys}
+    assert Reranker.from_config(part).to_config() == part
+
+
+def test_through_a_yaml_file(tmp_path):
+    path = tmp_path / "rerank.yaml"
+    path.write_text(yaml.safe_dump(FULL))
+    for place in (path, str(path)):
+        assert Reranker.from_config(place).to_config() == FULL
+        assert config.resolve(place, top_k=3).to_config() == {**FULL, "top_k": 3}
+
+
+@pytest.mark.parametrize("name", config.preset_names())
+def test_every_preset_round_trips_and_fits_the_schema(name):
+    jsonschema = pytest.importorskip("jsonschema")
+    reranker = Reranker.from_preset(name)
+    written = reranker.to_config()
+    assert Reranker.from_config(written).to_config() == written
+    jsonschema.validate(config.preset(name), config.json_schema())
+    jsonschema.validate(written, config.json_schema())
+
+
+def test_the_presets_are_these():
+    assert {"default", "embedded", "lexical", "polymarket"} <= set(config.preset_names())
+
+
+def test_the_schema_refuses_what_the_configuration_refuses():
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = config.json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(FULL, schema)
+    for wrong in (
+        {},
+        {**FULL, "depht": 3},
+        {**FULL, "depth": 0},
+        {**FULL, "method": {"type": "lexicla"}},
+        {**FULL, "method": {"type": "lexical", "k2": 1}},
+        {**FULL, "blend": {"original": 2}},
+        {**FULL, "fallback": [{"type": "lexical", "flor": 0.1}]},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+        with pytest.raises(ConfigurationError):
+            Reranker.from_config(wrong)
+
+
+def test_a_bare_name_is_a_method_of_that_kind():
+    assert Reranker("lexical").to_config() == {"method": {"type": "lexical"}}
+    assert Reranker.from_config({"method": "lexical"}).to_config() == {
+        "method": {"type": "lexical"}
+    }
+
+
+def test_overrides_are_merged_mapping_by_mapping():
+    reranker = Reranker.from_preset("lexical", method={"k1": 2.0}, top_k=5)
+    assert reranker.to_config() == {"method": {"type": "lexical", "k1": 2.0}, "top_k": 5}
+    reranker = Reranker.from_preset("polymarket", method={"type": "lexical"})
+    assert reranker.to_config() == {"method": {"type": "lexical"}, "depth": 50}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"depht": 3}, "depht: unknown key; did you mean 'depth'?"),
+        ({"method": None}, "method: give a scorer"),
+        ({"method": {"kind": "lexical"}}, "method.type: is required; known are: cross_encoder"),
+        ({"method": {"type": 3}}, "method.type: must be a name, not 3"),
+        (
+            {"method": {"type": "crossencoder"}},
+            "method.type: no kind is named 'crossencoder'; did you mean 'cross_encoder'?",
+        ),
+        ({"method": {"type": "os.system"}}, "method.type: no kind is named 'os.system'"),
+        ({"method": {"type": "lexical", "k_1": 1}}, "method.k_1: unknown key; did you mean 'k1'?"),
+        (
+            {"method": {"type": "lexical", "b": 2}},
+            "method.b: must be less than or equal to 1, not 2",
+        ),
+        ({"depth": 0}, "depth: must be greater than or equal to 1, not 0"),
+        ({"depth": -1}, "depth: must be greater than or equal to 1, not -1"),
+        ({"depth": "10"}, "depth: must be a valid integer, not '10'"),
+        ({"depth": True}, "depth: must be a valid integer, not True"),
+        ({"floor": float("nan")}, "floor: must be a finite number, not nan"),
+        ({"limits": {"deadline": 0}}, "limits.deadline: must be greater than 0, not 0"),
+        ({"limits": {"deadline": float("inf")}}, "limits.deadline: must be a finite number"),
+        ({"limits": {"dedline": 1}}, "limits.dedline: unknown key; did you mean 'deadline'?"),
+        ({"limits": 20}, "limits: give a mapping or a Limits, not 20"),
+        ({"blend": {}}, "blend.original: is required"),
+        ({"blend": {"original": 0.4}}, "blend.normalize: 'none' cannot make scores of kind 'unb"),
+        (
+            {"blend": {"original": 0.4, "normalize": "sigmoid"}},
+            "blend.normalize: 'sigmoid' cannot make scores of kind 'unbounded' comparable; "
+            "choose one of: minmax, zscore, rrf",
+        ),
+        ({"order": "middle_lost"}, "order: no ordering is named 'middle_lost'"),
+        ({"order": {"type": "tiers", "field": "d", "tiers": []}}, "order.tiers: "),
+        (
+            {"order": {"type": "tiers", "field": "d", "tiers": ["a"], "default": "b"}},
+            "order.default: 'b' is none of the tiers",
+        ),
+        ({"fallback": {"type": "lexical"}}, "fallback: "),
+        (
+            {"fallback": ["lexical", {"type": "lexicla"}]},
+            "fallback[1].type: no kind is named 'lexicla'; did you mean 'lexical'?",
+        ),
+        (
+            {"fallback": [{"type": "lexical", "blend": {"original": 0.5}}]},
+            "fallback[0].blend.normalize: 'none' cannot",
+        ),
+        ({"render": {"fields": "text"}}, "render.fields: "),
+        ({"tail": "cut"}, "tail: must be 'keep' or 'drop', not 'cut'"),
+        ({5: 1}, "keys must be words, not 5"),
+    ],
+)
+def test_every_problem_is_told_with_its_place(change, told):
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config({**{"method": {"type": "lexical"}}, **change})
+    assert str(caught.value).startswith("configuration: " + told)
+    assert len(caught.value.problems) == 1
+
+
+def test_all_problems_are_told_at_once():
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config({"method": {"type": "lexical", "b": 7, "k1": -1}, "dept": 1})
+    assert str(caught.value) == (
+        "configuration: 3 problems\n"
+        "  method.k1: must be greater than or equal to 0, not -1\n"
+        "  method.b: must be less than or equal to 1, not 7\n"
+        "  dept: unknown key; did you mean 'depth'?"
+    )
+
+
+def test_python_arguments_are_checked_as_files_are():
+    with pytest.raises(ConfigurationError, match=r"Reranker: blend\.original: must be less"):
+        Reranker(ByTable(), blend={"original": 3})
+    with pytest.raises(ConfigurationError, match="Reranker: depht: unknown key"):
+        Reranker(ByTable(), depht=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("method: [", "not YAML at line 1"),
+        ("a: b: c", "not YAML at line 1, column 5"),
+        ("", "must hold a mapping, not nothing"),
+        ("- a", "must hold a mapping, not a list"),
+        ("just words", "must hold a mapping, not 'just words'"),
+        ("method: !!python/object/apply:os.system [ls]", "not YAML at line 1"),
+        ("method: {type: lexical}\ndepth: many", "depth: must be a valid integer, not 'many'"),
+    ],
+)
+def test_broken_files_are_told_by_name_and_line(text, told, tmp_path):
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config(path)
+    assert str(caught.value).startswith(f"{path}: {told}")
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(ConfigurationError, match="there is no such file"):
+        Reranker.from_config(tmp_path / "absent.yaml")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        Reranker.from_config(tmp_path)
+    (tmp_path / "latin.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        Reranker.from_config(tmp_path / "latin.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("embeded", "no preset is named 'embeded'; did you mean 'embedded'?"),
+        ("../default", "no preset is named '../default'"),
+        (None, "no preset is named nothing"),
+        (7, "no preset is named 7"),
+    ],
+)
+def test_unknown_presets(name, told):
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_preset(name)
+    assert str(caught.value).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("reranker", "told"),
+    [
+        (Reranker(ByTable()), "method: a ByTable has no registered name"),
+        (Reranker("lexical", order=lambda items: items), "order: a function has no registered"),
+        (Reranker("lexical", fallback=[ByTable()]), "fallback: a ByTable has no registered name"),
+    ],
+)
+def test_objects_without_a_name_cannot_be_written(reranker, told):
+    with pytest.raises(NotSerializableError, match=told):
+        reranker.to_config()
+
+
+class TestResolve:
+    def test_each_kind(self, tmp_path):
+        path = tmp_path / "own.yml"
+        path.write_text("method: lexical")
+        ready = Reranker("lexical")
+        assert config.resolve(ready) is ready
+        for spec in ("lexical", {"method": "lexical"}, path, str(path)):
+            assert config.resolve(spec, top_k=2).to_config() == {
+                "method": {"type": "lexical"},
+                "top_k": 2,
+            }
+
+    def test_what_it_refuses(self):
+        with pytest.raises(ConfigurationError, match="top_k: set this on the Reranker"):
+            config.resolve(Reranker("lexical"), top_k=3)
+        with pytest.raises(ConfigurationError, match="give a preset name"):
+            config.resolve(7)  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="no preset is named 'lexicl'"):
+            config.resolve("lexicl")
+        with pytest.raises(ConfigurationError, match="no such file"):
+            config.resolve("lexicl.yaml")
+
+
+@configurable
+class Added:
+    model_name = "added"
+
+    def __init__(self, *, size: Annotated[int, Ge(1)] = 3) -> None:
+        self.size = size
+
+    def score_pairs(self, query, documents):
+        return [float(self.size)] * len(documents)
+
+
+def test_other_packages_add_kinds_by_entry_point(monkeypatch):
+    from importlib.metadata import EntryPoint
+
+    point = EntryPoint("added", f"{Added.__module__}:{Added.__qualname__}", "secondpass.methods")
+    monkeypatch.setattr(EntryPoint, "load", lambda self: Added)
+    monkeypatch.setattr(registry, "_added", lambda family: {"added": point})
+    reranker = Reranker.from_config({"method": {"type": "added", "size": 4}})
+    assert reranker.rerank("q", ["a"])[0].rerank_score == 4.0
+    assert reranker.to_config() == {"method": {"type": "added", "size": 4}}
+    with pytest.raises(ConfigurationError, match=r"method\.size: must be greater"):
+        Reranker.from_config({"method": {"type": "added", "size": 0}})
+    assert model_of(Added).model_json_schema()["properties"]["size"]["minimum"] == 1
+
+
+def test_every_shipped_kind_can_be_imported():
+    for family in ("methods", "orderings"):
+        for name in registry.names(family):
+            cls = registry.kind(family, name)
+            assert model_of(cls).model_json_schema()["additionalProperties"] is False
+            assert Path(cls.__module__.replace(".", "/")).parts[0] == "secondpass"

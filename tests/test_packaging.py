@@ -1,0 +1,115 @@
+"""What a person gets who installs and imports it."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROJECTS = [".", "integrations/haystack", "integrations/llama_index"]
+HEAVY = (
+    "anyio asyncio haystack httpx huggingface_hub llama_index numpy onnxruntime openai pydantic "
+    "sentence_transformers tokenizers torch transformers yaml"
+).split()
+
+
+def project(folder):
+    return tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+
+
+def python(code):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+
+
+def test_the_three_versions_are_equal_and_static():
+    import secondpass
+
+    versions = {folder: project(folder)["version"] for folder in PROJECTS}
+    assert set(versions.values()) == {secondpass.__version__}
+    for folder in PROJECTS[1:]:
+        assert f"secondpass=={secondpass.__version__}" in project(folder)["dependencies"]
+
+
+def test_the_core_depends_on_little():
+    names = [re.split(r"[<>=\[ ]", line)[0] for line in project(".")["dependencies"]]
+    assert names == ["annotated-types", "pydantic", "PyYAML"]
+
+
+def test_importing_is_light_and_silent():
+    told = python(
+        "import sys; before = set(sys.modules); import secondpass; "
+        f"print(sorted(set({HEAVY!r}) & (set(sys.modules) - before)))"
+    )
+    assert told.stdout.strip() == "[]"
+    assert told.stderr == ""
+
+
+def test_importing_configures_no_logging_and_reads_no_environment():
+    python(
+        "import logging, os; seen = []\n"
+        "class Watched(dict):\n"
+        "    def __getitem__(self, key): seen.append(key); return super().__getitem__(key)\n"
+        "    def get(self, key, default=None): seen.append(key); return super().get(key, default)\n"
+        "real, os.environ = os.environ, Watched(os.environ)\n"
+        "import secondpass\n"
+        "assert not [key for key in seen if not key.startswith('PYTHON')], seen\n"
+        "assert not logging.getLogger('secondpass').handlers and not logging.root.handlers"
+    )
+
+
+def test_reranking_without_a_model_imports_none():
+    told = python(
+        "import sys; from secondpass import Reranker; "
+        "Reranker.from_preset('lexical').rerank('q', ['a', 'q']); "
+        "print([m for m in ('torch', 'onnxruntime', 'numpy', 'transformers') if m in sys.modules])"
+    )
+    assert told.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("leaf", "above"),
+    [
+        ("src/secondpass", []),
+        (
+            "integrations/haystack/src/haystack_integrations/components/rankers/secondpass",
+            ["rankers", "components", "haystack_integrations"],
+        ),
+        (
+            "integrations/llama_index/src/llama_index/postprocessor/secondpass",
+            ["postprocessor", "llama_index"],
+        ),
+    ],
+)
+def test_leaf_packages_are_typed_and_namespaces_are_shared(leaf, above):
+    folder = ROOT / leaf
+    assert (folder / "py.typed").exists()
+    for name in above:
+        folder = folder.parent
+        assert folder.name == name
+        assert not (folder / "__init__.py").exists()
+        assert not (folder / "py.typed").exists()
+
+
+def test_public_names():
+    import secondpass
+
+    for name in secondpass.__all__:
+        assert getattr(secondpass, name)
+    assert secondpass.__all__ == sorted(secondpass.__all__)
+
+
+def test_exceptions_form_the_tree_that_is_drawn():
+    from secondpass import errors
+
+    drawn = re.findall(r"(\w+Error)\b", errors.__doc__ or "")
+    for name in drawn:
+        if name not in {"ValueError", "RuntimeError"}:
+            assert issubclass(getattr(errors, name), errors.SecondPassError)
+    for name, cls in vars(errors).items():
+        if isinstance(cls, type) and issubclass(cls, Exception):
+            assert name in drawn

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from fakes import InOrder
+from secondpass import Candidate, Reranker
+from secondpass.provenance import falling_scores, provenance
+
+
+def ranked(scores, **settings):
+    given = [Candidate(str(at), score=0.5) for at in range(len(scores))]
+    return Reranker(InOrder(scores), **settings).rerank("q", given)
+
+
+@pytest.mark.parametrize(
+    ("scores", "settings", "falling"),
+    [
+        ([0.1, 0.9], {}, [0.9, 0.1]),
+        ([0.1, 0.1], {}, [0.1, 0.1]),
+        ([0.1, 0.9], {"depth": 1}, [1.0, 0.5]),
+        ([0.1, None], {}, [1.0, 0.5]),
+        ([3.0, 2.0, 1.0], {"order": "lost_in_the_middle"}, [1.0, 2 / 3, 1 / 3]),
+        ([None, None], {}, [0.5, 0.5]),
+        ([], {}, []),
+    ],
+)
+def test_scores_never_rise_along_the_list(scores, settings, falling):
+    assert falling_scores(ranked(scores, **settings)) == falling
+
+
+OURS = {"rerank_score": 0.9, "retrieval_score": 0.5, "rerank_rank": 1, "rerank_status": "scored"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "added"),
+    [
+        ({}, OURS),
+        ({"title": 0}, OURS),
+        # Keys that something else wrote are left alone.
+        ({"rerank_score": "theirs"}, {k: v for k, v in OURS.items() if k != "rerank_score"}),
+        ({"rerank_status": np.zeros(2)}, {k: v for k, v in OURS.items() if k != "rerank_status"}),
+        # Those of an earlier pass are written anew, but for what the first retriever said.
+        (
+            {"rerank_score": 7, "retrieval_score": 3, "rerank_rank": 4, "rerank_status": "tail"},
+            {k: v for k, v in OURS.items() if k != "retrieval_score"},
+        ),
+        ({"rerank_status": "scored", "rerank_score": 7}, OURS),
+    ],
+)
+def test_what_is_added(metadata, added):
+    assert provenance(ranked([0.9])[0], metadata) == added
+
+
+def test_a_prefix():
+    assert provenance(ranked([0.9])[0], {"rerank_score": 1}, "second_") == {
+        "second_" + key: value for key, value in OURS.items()
+    }

@@ -1,0 +1,548 @@
+"""Behaviours of one ranking, as tables."""
+
+import asyncio
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fakes import Answering, Batching, ByTable, InOrder, raising
+from secondpass import (
+    Candidate,
+    ConfigurationError,
+    InputError,
+    MethodError,
+    Reranker,
+    RerankError,
+)
+from secondpass.effects import Judgement
+
+
+def order(ranking):
+    return "".join(item.text for item in ranking)
+
+
+def test_strings_mappings_candidates_and_ranked_items_go_in():
+    given = ["aaa", {"text": "b", "id": 7, "score": 0.5, "url": "u", "metadata": {"k": 0}}]
+    ranking = Reranker(ByTable()).rerank(
+        "q", [*given, Candidate("cc", id="c"), {"content": "dddd"}]
+    )
+    assert order(ranking) == "ddddaaaccb"
+    last = ranking[-1]
+    assert (last.id, last.score, last.position, last.rank) == ("7", 0.5, 1, 4)
+    assert last.metadata == {"url": "u", "k": 0, "rerank_score": 1.0}
+    again = Reranker(ByTable({"b": 9.0})).rerank("q", ranking)
+    assert again[0].candidate is last.candidate
+
+
+def test_no_candidates_need_no_call():
+    scorer = ByTable()
+    ranking = Reranker(scorer).rerank("q", [])
+    assert (len(ranking), ranking.report.status, scorer.calls) == (0, "ok", [])
+
+
+def test_one_candidate_is_judged():
+    ranking = Reranker(ByTable()).rerank("q", ["a"])
+    assert ranking[0].rerank_score == 1.0
+    assert ranking.report.status == "ok"
+
+
+def test_depth_bounds_what_is_judged_and_the_tail_keeps_its_order():
+    scorer = ByTable()
+    ranking = Reranker(scorer, depth=2).rerank("q", ["a", "bb", "zzzz", "ccc"])
+    assert scorer.calls == [("q", ["a", "bb"])]
+    assert order(ranking) == "bbazzzzccc"
+    assert [item.status for item in ranking] == ["scored", "scored", "tail", "tail"]
+    assert ranking.report.status == "ok"
+    assert ranking[2].metadata == {"rerank_score": None}
+
+
+def test_tail_drop_and_top_k_and_floor_are_named_in_the_report():
+    reranker = Reranker(ByTable(), depth=4, tail="drop", floor=1.5, top_k=2)
+    ranking = reranker.rerank("q", ["a", "bb", "ccc", "dddd", "eeeee"])
+    assert order(ranking) == "ddddccc"
+    assert ranking.report.left_out == {"floor": (0,), "tail": (4,), "top_k": (1,)}
+
+
+def test_per_call_settings_win_over_configured_ones():
+    reranker = Reranker(ByTable(), depth=1, top_k=1, order="lost_in_the_middle")
+    ranking = reranker.rerank("q", ["a", "bb", "ccc"], depth=3, top_k=3, order="none")
+    assert order(ranking) == "cccbba"
+
+
+def test_scores_that_cannot_be_used_leave_their_items_behind_the_scored_ones():
+    scorer = InOrder([0.1, float("nan"), 0.9, None, "0.7", True, float("inf")])
+    ranking = Reranker(scorer).rerank("q", list("abcdefg"))
+    assert order(ranking) == "cabdefg"
+    assert [item.status for item in ranking] == ["scored"] * 2 + ["backfilled"] * 5
+    assert {issue.code: issue.positions for issue in ranking.report.issues} == {
+        "score_not_finite": (1, 6),
+        "score_missing": (3,),
+        "score_not_a_number": (4, 5),
+    }
+    assert ranking.report.status == "partial"
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "kept"),
+    [
+        ("probability", [0.5, 1.00001, 1.2, -0.00001, -0.5], [0.5, 1.0, None, 0.0, None]),
+        ("similarity", [0.5, 1.00001, 1.2, -1.00001, -1.5], [0.5, 1.0, None, -1.0, None]),
+        ("grade", [0, 3, 3.5, 1.5, -1], [0.0, 3.0, None, 1.5, None]),
+        ("logit", [-50, 50, 3, 0, 1], [-50.0, 50.0, 3.0, 0.0, 1.0]),
+    ],
+)
+def test_scores_outside_the_range_of_their_kind_are_refused(kind, answer, kept):
+    scorer = InOrder(answer, score_kind=kind, scale=(0, 3))
+    ranking = Reranker(scorer).rerank("q", list("abcde"))
+    by_position = {item.position: item.rerank_score for item in ranking}
+    assert [by_position[at] for at in range(5)] == kept
+    assert ranking.report.score_kind == kind
+
+
+def test_candidates_without_text_are_carried_along_unjudged():
+    scorer = ByTable()
+    ranking = Reranker(scorer).rerank("q", [Candidate(None), "a", {"text": 5}, "bb"])  # type: ignore[arg-type]
+    assert ranking.order == (3, 1, 0, 2)
+    assert [item.status for item in ranking] == ["scored", "scored", "unjudged", "unjudged"]
+    assert ranking[3].text == 5
+    assert ranking.report.issues[0].code == "no_text"
+    assert ranking.report.issues[0].positions == (0, 2)
+
+
+def test_blend_and_floor_to_the_last_digit():
+    scorer = InOrder([0.9, 0.02, 0.5], score_kind="probability")
+    reranker = Reranker(scorer, blend={"original": 0.4}, floor=0.05)
+    given = [Candidate(text, score=score) for text, score in [("a", 0.3), ("b", 0.05), ("c", 0.8)]]
+    ranking = reranker.rerank("q", given)
+    assert [(item.text, item.final_score) for item in ranking] == [
+        ("a", 0.3 * 0.4 + 0.9 * 0.6),
+        ("c", 0.8 * 0.4 + 0.5 * 0.6),
+    ]
+    assert [item.rerank_score for item in ranking] == [0.9, 0.5]
+
+
+def test_blend_reports_originals_that_are_missing_or_out_of_range():
+    scorer = InOrder([0.5] * 4, score_kind="probability")
+    given = [Candidate("t", score=score) for score in (None, float("nan"), 7, 0.5)]
+    ranking = Reranker(scorer, blend={"original": 0.5}).rerank("q", given)
+    by_position = {item.position: item.final_score for item in ranking}
+    assert by_position == {0: 0.5, 1: 0.5, 2: 3.75, 3: 0.5}
+    told = {issue.code: issue.positions for issue in ranking.report.issues}
+    assert told == {"original_missing": (0, 1), "original_out_of_range": (2,)}
+    assert ranking.report.status == "ok"
+
+
+def test_an_unchanged_ranking_has_neither_blend_nor_floor_nor_order():
+    scorer = Answering(raising(RuntimeError("boom")))
+    scorer.score_kind = "probability"  # type: ignore[attr-defined]
+    reranker = Reranker(scorer, blend={"original": 0.4}, floor=0.9, order="lost_in_the_middle")
+    given = [Candidate(text, score=score) for text, score in [("a", 0.3), ("b", 0.1), ("c", 0.2)]]
+    ranking = reranker.rerank("q", given)
+    assert order(ranking) == "abc"
+    assert [item.final_score for item in ranking] == [0.3, 0.1, 0.2]
+    assert ranking.report.status == "unchanged"
+    assert ranking.report.left_out == {}
+
+
+class TestFallback:
+    def test_it_is_tried_when_the_method_judged_nothing(self):
+        broken = Answering(raising(OSError("no")))
+        reranker = Reranker(broken, fallback=[broken, {"type": "lexical"}])
+        ranking = reranker.rerank("cat", ["dog", "cat"])
+        assert order(ranking) == "catdog"
+        assert ranking.report.status == "degraded"
+        assert ranking.report.method == "lexical"
+        assert [issue.method for issue in ranking.report.issues] == ["answering", "answering"]
+
+    def test_it_is_not_tried_when_the_method_judged_some(self):
+        second = ByTable()
+        ranking = Reranker(InOrder([1.0, None]), fallback=[second]).rerank("q", ["a", "b"])
+        assert ranking.report.status == "partial"
+        assert second.calls == []
+
+    def test_it_carries_its_own_blend_and_floor(self):
+        broken = Answering(raising(OSError("no")))
+        broken.score_kind = "probability"  # type: ignore[attr-defined]
+        reranker = Reranker(
+            broken,
+            blend={"original": 0.9},
+            floor=100.0,
+            fallback=[{"type": "lexical", "floor": 0.01}],
+        )
+        ranking = reranker.rerank("cat", ["dog", "cat"])
+        assert order(ranking) == "cat"
+        assert ranking[0].final_score == ranking[0].rerank_score
+        assert ranking.report.left_out == {"floor": (0,)}
+
+    def test_strict_lets_a_fallback_that_judges_all_pass(self):
+        broken = Answering(raising(OSError("no")))
+        ranking = Reranker(broken, fallback=["lexical"], strict=True).rerank("a", ["a", "b"])
+        assert ranking.report.status == "degraded"
+
+    def test_strict_raises_when_all_fail(self):
+        broken = Answering(raising(OSError("no")))
+        with pytest.raises(RerankError, match="scorer_raised: the scorer raised OSError") as caught:
+            Reranker(broken, fallback=[broken], strict=True).rerank("a", ["a", "b"])
+        assert caught.value.ranking.order == (0, 1)
+
+    def test_strict_raises_for_items_that_top_k_would_hide(self):
+        with pytest.raises(RerankError):
+            Reranker(InOrder([1.0, None]), strict=True, top_k=1).rerank("a", ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"query": None}, "query: give a string, not nothing"),
+        ({"query": b"q"}, "query: give a string, not a bytes"),
+        ({"candidates": None}, "candidates: give a sequence"),
+        ({"candidates": "abc"}, "candidates: give a sequence"),
+        ({"candidates": {"text": "a"}}, "candidates: give a sequence"),
+        ({"candidates": ["a", 5]}, r"candidates\[1\]: give a string, a mapping or a Candidate"),
+        ({"candidates": [{"id": 1}]}, r"candidates\[0\]: has no 'text'; its keys are: 'id'"),
+        (
+            {"candidates": [{"text": "", "metadata": 3}]},
+            r"candidates\[0\].metadata: give a mapping",
+        ),
+        ({"candidates": [{"text": "", "content": ""}]}, r"candidates\[0\]: has both"),
+        (
+            {"candidates": [{"text": "", "k": 1, "metadata": {"k": 2}}]},
+            r"candidates\[0\]: k stands both beside and inside",
+        ),
+        ({"top_k": 0}, "top_k: must be 1 or more, not 0"),
+        ({"top_k": -3}, "top_k: must be 1 or more, not -3"),
+        ({"top_k": 2.5}, "top_k: give a whole number, not 2.5"),
+        ({"top_k": True}, "top_k: give a whole number, not True"),
+        ({"depth": 0}, "depth: must be 1 or more, not 0"),
+        ({"order": "teirs"}, "order: no ordering is named 'teirs'; did you mean 'tiers'?"),
+        ({"order": {"type": "tiers"}}, "order: 2 problems"),
+        ({"order": 7}, "order: give a name, a mapping or a function, not 7"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, told):
+    with pytest.raises(InputError, match=told):
+        Reranker(ByTable()).rerank(**{"query": "q", "candidates": ["a"], **arguments})
+
+
+def test_dedupe_keeps_the_best_of_each_id_in_the_place_of_the_first():
+    given = [
+        {"text": "a", "id": "1", "score": 0.1},
+        {"text": "x"},
+        {"text": "b", "id": "2"},
+        {"text": "a", "id": "1", "score": 0.9},
+        {"text": "x"},
+        {"text": "b", "id": "2", "score": -4.0},
+    ]
+    scorer = ByTable({"a": 1.0, "b": 1.0, "x": 1.0})
+    assert Reranker(scorer).rerank("q", given).order == (0, 1, 2, 3, 4, 5)
+    ranking = Reranker(scorer, dedupe=True).rerank("q", given)
+    assert ranking.order == (3, 1, 5, 4)
+    assert ranking.report.left_out == {"duplicate": (0, 2)}
+    assert Reranker(scorer).rerank("q", given, dedupe=True).order == (3, 1, 5, 4)
+
+
+class TestOrderings:
+    def test_a_function_may_move_items(self):
+        ranking = Reranker(ByTable(), order=lambda items: items[::-1]).rerank("q", ["a", "bb"])
+        assert order(ranking) == "abb"
+        assert [item.rank for item in ranking] == [1, 2]
+        assert [item.final_score for item in ranking] == [1.0, 2.0]
+
+    @pytest.mark.parametrize(
+        ("function", "code"),
+        [
+            (lambda items: items[:1], "order_refused"),
+            (lambda items: [*items, items[0]], "order_refused"),
+            (lambda items: [items[0], items[0]], "order_refused"),
+            (lambda items: None, "order_failed"),
+            (lambda items: 1 / 0, "order_failed"),
+        ],
+    )
+    def test_one_that_loses_items_or_fails_is_not_followed(self, function, code):
+        ranking = Reranker(ByTable(), order=function).rerank("q", ["a", "bb"])
+        assert order(ranking) == "bba"
+        assert ranking.report.issues[0].code == code
+
+    def test_it_moves_the_head_only(self):
+        reranker = Reranker(ByTable(), depth=2, order=lambda items: items[::-1])
+        assert order(reranker.rerank("q", ["a", "bb", "c"])) == "abbc"
+
+
+class TestMany:
+    def test_batches_form_across_queries(self):
+        scorer = Batching()
+        rankings = Reranker(scorer).rerank_many([("q1", ["a", "bb"]), ("q2", ["c"]), ("q3", [])])
+        assert scorer.batches == [2]
+        assert [order(ranking) for ranking in rankings] == ["bba", "c", ""]
+        assert [ranking.report.usage.pairs for ranking in rankings] == [2, 1, 0]
+
+    def test_a_request_that_breaks_the_batch_does_not_break_the_others(self):
+        class Fragile(Batching):
+            def score_pairs(self, query, documents):
+                if "poison" in documents:
+                    raise RuntimeError
+                return super().score_pairs(query, documents)
+
+            def score_many(self, requests):
+                return [self.score_pairs(query, documents) for query, documents in requests]
+
+        rankings = Reranker(Fragile()).rerank_many([("q", ["a", "bb"]), ("q", ["poison"])])
+        assert [ranking.report.status for ranking in rankings] == ["ok", "unchanged"]
+
+    def test_the_number_of_requests_is_not_bounded(self):
+        scorer = Batching()
+        rankings = Reranker(scorer).rerank_many(("q", ["a"]) for _ in range(200))
+        assert len(rankings) == 200
+        assert sum(scorer.batches) == 200
+        assert max(scorer.batches) <= 64
+
+    def test_a_context_reaches_the_method(self):
+        class Asks:
+            name, score_kind, scale = "asks", "unbounded", None
+
+            def __init__(self):
+                self.seen = []
+
+            def judge(self, task):
+                self.seen.append(task.context)
+                return Judgement([0.0] * len(task.texts))
+                yield
+
+        method = Asks()
+        Reranker(method).rerank_many([("q", ["a"], "one"), ("q", ["a"])])
+        Reranker(method).rerank("q", ["a"], context="three")
+        assert method.seen == ["one", None, "three"]
+
+
+class TestDeadline:
+    def slow(self, seconds):
+        class Slow(ByTable):
+            batch_size = 2
+
+            def score_pairs(self, query, documents):
+                time.sleep(seconds)
+                return super().score_pairs(query, documents)
+
+        return Slow()
+
+    @pytest.mark.parametrize("asynchronous", [False, True])
+    def test_what_was_scored_in_time_is_used(self, asynchronous):
+        reranker = Reranker(self.slow(0.15), limits={"deadline": 0.2})
+        given = ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]
+        started = time.perf_counter()
+        if asynchronous:
+            ranking = asyncio.run(reranker.arerank("q", given))
+        else:
+            ranking = reranker.rerank("q", given)
+        assert time.perf_counter() - started < 0.2 + 0.15 + 0.25
+        assert order(ranking) == "ddddcccbbaeeeeeffffff"
+        assert ranking.report.status == "partial"
+        assert ranking.report.issues[0].code == "deadline"
+        assert ranking.report.issues[0].positions == (4, 5)
+
+    def test_no_deadline_means_one_call(self):
+        scorer = self.slow(0)
+        Reranker(scorer).rerank("q", list("abcdef"))
+        assert len(scorer.calls) == 1
+
+    def test_scorers_that_need_the_whole_list_are_never_given_a_part(self):
+        scorer = self.slow(0)
+        scorer.pointwise = False
+        Reranker(scorer, limits={"deadline": 60}).rerank("q", list("abcdef"))
+        assert [len(documents) for _, documents in scorer.calls] == [6]
+
+    def test_batches_across_queries_keep_to_the_size_that_can_be_waited_for(self):
+        scorer = Batching()
+        scorer.batch_size = 3  # type: ignore[attr-defined]
+        reranker = Reranker(scorer, limits={"deadline": 60})
+        rankings = reranker.rerank_many([("q", list("abcde")), ("q", list("ab")), ("q", ["a"])])
+        assert [len(documents) for _, documents in scorer.calls] == [3, 2, 2, 1]
+        assert all(ranking.report.status == "ok" for ranking in rankings)
+
+
+class TestConcurrency:
+    def test_cancellation_passes_at_once(self):
+        release = threading.Event()
+
+        class Hanging(ByTable):
+            def score_pairs(self, query, documents):
+                release.wait(10)
+                return super().score_pairs(query, documents)
+
+        async def main():
+            task = asyncio.create_task(Reranker(Hanging()).arerank("q", ["a"]))
+            await asyncio.sleep(0.05)
+            task.cancel()
+            started = time.perf_counter()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            waited = time.perf_counter() - started
+            release.set()
+            return waited
+
+        assert asyncio.run(main()) < 1
+
+    def test_keyboard_interrupt_passes(self):
+        with pytest.raises(KeyboardInterrupt):
+            Reranker(Answering(raising(KeyboardInterrupt()))).rerank("q", ["a"])
+
+    def test_the_loop_goes_on_while_a_scorer_works(self):
+        class Slow(ByTable):
+            def score_pairs(self, query, documents):
+                time.sleep(0.3)
+                return super().score_pairs(query, documents)
+
+        async def main():
+            beats = 0
+
+            async def beat():
+                nonlocal beats
+                while True:
+                    await asyncio.sleep(0.01)
+                    beats += 1
+
+            beating = asyncio.create_task(beat())
+            await Reranker(Slow()).arerank("q", ["a"])
+            beating.cancel()
+            return beats
+
+        assert asyncio.run(main()) > 3
+
+    def test_a_sync_call_inside_a_running_loop_works(self):
+        async def main():
+            return Reranker(ByTable()).rerank("q", ["a", "bb"])
+
+        assert order(asyncio.run(main())) == "bba"
+
+    def test_threads_and_tasks_get_what_one_after_the_other_gives(self):
+        reranker = Reranker(ByTable(), blend={"original": 0.3, "normalize": "minmax"}, top_k=5)
+        jobs = [
+            (f"q{number}", [Candidate("x" * (number * at % 13), score=at) for at in range(20)])
+            for number in range(32)
+        ]
+        alone = [repr(reranker.rerank(*job).items) for job in jobs]
+        with ThreadPoolExecutor(32) as pool:
+            threads = pool.map(lambda job: repr(reranker.rerank(*job).items), jobs)
+        assert list(threads) == alone
+
+        async def tasks():
+            return await asyncio.gather(*(reranker.arerank(*job) for job in jobs))
+
+        for _ in range(2):  # two loops, one after the other
+            assert [repr(ranking.items) for ranking in asyncio.run(tasks())] == alone
+
+
+class TestMethodsOfOthers:
+    """A method is anything with ``judge``; a wrong one must not lose candidates either."""
+
+    def method(self, answer):
+        class Own:
+            name, score_kind, scale = "own", "unbounded", None
+
+            def judge(self, task):
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
+                yield
+
+        return Own()
+
+    @pytest.mark.parametrize(
+        ("answer", "code"),
+        [
+            (Judgement([1.0]), "score_count"),
+            (Judgement([None, None]), "nothing_judged"),
+            (None, "method_failed"),
+            (ValueError("secret"), "method_failed"),
+            (MethodError("told", "own_code"), "own_code"),
+        ],
+    )
+    def test_faults(self, answer, code):
+        ranking = Reranker(self.method(answer)).rerank("q", ["a", "b"])
+        assert ranking.order == (0, 1)
+        assert ranking.report.issues[0].code == code
+
+    def test_unjudged_and_backfilled_are_told_apart(self):
+        answer = Judgement([None, 2.0, None], frozenset({0}), stage_scores=[(), (1.0, 2.0), (1.0,)])
+        ranking = Reranker(self.method(answer)).rerank("q", ["a", "b", "c"])
+        assert [(item.text, item.status) for item in ranking] == [
+            ("b", "scored"),
+            ("c", "backfilled"),
+            ("a", "unjudged"),
+        ]
+        assert ranking[0].stage_scores == (1.0, 2.0)
+
+
+@pytest.mark.parametrize("method", [ByTable, 5, None, object(), lambda query, documents: []])
+def test_what_is_no_method_is_refused(method):
+    with pytest.raises(ConfigurationError, match="method: give a"):
+        Reranker(method)
+
+
+def test_candidates_needed():
+    assert Reranker(ByTable(), candidate_multiplier=3).candidates_needed(5) == 15
+    assert Reranker(ByTable(), candidate_multiplier=3, top_k=4).candidates_needed() == 12
+    assert Reranker(ByTable(), depth=50).candidates_needed(8) == 50
+    assert Reranker(ByTable(), depth=50).candidates_needed(80) == 80
+    assert Reranker(ByTable(), depth=50).candidates_needed() == 50
+    assert Reranker(ByTable(), depth=None).candidates_needed(8) is None
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
+def test_a_ranking_that_is_not_ok_is_logged_once_at_the_level_asked_for(level, caplog):
+    caplog.set_level(logging.DEBUG, "secondpass")
+    Reranker(InOrder([None, 1.0]), log_level=level).rerank("q", ["a", "b"])
+    assert [(record.levelname.lower(), record.name) for record in caplog.records] == [
+        (level, "secondpass")
+    ]
+    assert "partial: score_missing" in caplog.text
+
+
+def test_warm_up_and_close_reach_the_scorer_and_a_fallback_only_if_need_be():
+    told: list[str] = []
+
+    class Warm(ByTable):
+        def __init__(self, name, error=None):
+            super().__init__()
+            self.name, self.error = name, error
+
+        def warm_up(self):
+            told.append(self.name)
+            if self.error:
+                raise self.error
+
+        def close(self):
+            told.append("close " + self.name)
+
+    reranker = Reranker(Warm("a"), fallback=[Warm("b")])
+    reranker.warm_up()
+    reranker.close()
+    assert told == ["a", "close a", "close b"]
+    told.clear()
+    asyncio.run(Reranker(Warm("a", MethodError("no")), fallback=[Warm("b")]).awarm_up())
+    assert told == ["a", "b"]
+    with pytest.raises(MethodError, match="no"):
+        Reranker(Warm("a", MethodError("no"))).warm_up()
+
+
+def test_a_ranking_is_a_sequence_and_its_report_a_plain_dict():
+    import json
+
+    ranking = Reranker(ByTable()).rerank("q", ["a", "bb"])
+    assert [item.text for item in reversed(ranking)] == ["a", "bb"]
+    assert [item.text for item in ranking[:1]] == ["bb"]
+    assert ranking[0] in ranking
+    told = json.loads(json.dumps(ranking.report.to_dict()))
+    assert told["status"] == "ok"
+    assert told["usage"]["pairs"] == 2
+
+
+def test_strict_does_not_mind_candidates_with_nothing_to_show():
+    ranking = Reranker(ByTable(), strict=True).rerank("q", [Candidate(None), "a"])  # type: ignore[arg-type]
+    assert ranking.order == (1, 0)
+    assert ranking.report.status == "partial"
+    only = Reranker(ByTable(), strict=True).rerank("q", [Candidate(None)])  # type: ignore[arg-type]
+    assert only.report.status == "unchanged"
