@@ -7,6 +7,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 # All three distributions in one command: the adapters depend on this checkout of the core.
 HERE := -e integrations/haystack -e integrations/llama_index
 PROJECTS := pyproject.toml integrations/haystack/pyproject.toml integrations/llama_index/pyproject.toml
+API := secondpass secondpass.config secondpass.fusion secondpass.blending secondpass.ordering \
+	secondpass.effects secondpass.evaluation
 ROOTS := src integrations/haystack/src integrations/llama_index/src
 
 .PHONY: demo test test-long lint format bench docs clean
@@ -32,11 +34,12 @@ format: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/quality.py --preset lexical embedded
+	$(BIN)/python benchmarks/quality.py --stem --depth 100 --preset lexical \
+		--config benchmarks/embedded_alone.yaml benchmarks/embedded.yaml
 
 docs: $(VENV)/.test
 	$(BIN)/python -m pytest tests/docs
-	$(BIN)/python docs/build.py
+	$(BIN)/python -m pdoc --output-directory site $(API)
 
 clean:
 	rm -rf $(VENV) site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

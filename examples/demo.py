@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import logging
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -43,7 +45,9 @@ HERE = Path(__file__).parent
 BUILD = HERE.parent / "build"
 CONFIG = HERE / "demo.yaml"
 MEASURES = ("nDCG@10", "RR(rel=2)@10", "R(rel=2)@20")
-SHOWN = ("q01", "q09", "q29")
+SHOWN = ("q16", "q57", "q08")
+"""Two that gain and one that loses."""
+SOME = 30
 MODES: tuple[Mode, ...] = ("vector", "lexical", "hybrid")
 
 
@@ -126,6 +130,19 @@ def show_question(
     console.print()
 
 
+def draw(
+    path: Path,
+    shown: Sequence[tuple[str, Sequence[Candidate], Ranking, Mapping[str, int]]],
+) -> None:
+    """The shown questions as a picture."""
+    console = Console(record=True, width=100, file=io.StringIO(), force_terminal=True)
+    for one in shown:
+        show_question(console, *one)
+    svg = console.export_svg(title="before and after the second pass")
+    # It would fetch a font from elsewhere; any monospaced one will do.
+    path.write_text(re.sub(r"@font-face\s*{[^}]*}\s*", "", svg), encoding="utf-8")
+
+
 def graded(passage: str, grades: Mapping[str, int]) -> Text:
     """A passage's name with as many stars as its grade."""
     grade = grades.get(python_docs.key(passage), 0)
@@ -168,6 +185,7 @@ def main() -> None:
     parser.add_argument("question", nargs="?", help="search for this instead of the questions")
     parser.add_argument("--all", action="store_true", help="measure all of the questions")
     parser.add_argument("--depth", type=int, default=20, help="candidates to rerank (20)")
+    parser.add_argument("--picture", type=Path, help="draw the shown questions as SVG and stop")
     parser.add_argument("--prepare", action="store_true", help="encode the passages and stop")
     arguments = parser.parse_args()
     console = Console()
@@ -190,8 +208,10 @@ def main() -> None:
 
     questions = read_queries(HERE / "data" / "python-docs.queries.tsv")
     if not arguments.all:
-        # Every other one, so that no kind of question is left out.
-        questions = dict([*questions.items()][::2][:30])
+        # Spread over the file, so that no kind of question is left out.
+        every = [*questions]
+        chosen = [every[number * len(every) // SOME] for number in range(SOME)]
+        questions = {query: questions[query] for query in chosen}
     qrels = read_qrels(HERE / "data" / "python-docs.qrels")
     qrels = {query: qrels[query] for query in questions}
 
@@ -224,6 +244,15 @@ def main() -> None:
         show_question(
             console, questions[query], found["hybrid"][query], rankings[query], qrels[query]
         )
+    if arguments.picture:
+        draw(
+            arguments.picture,
+            [
+                (questions[query], found["hybrid"][query], rankings[query], qrels[query])
+                for query in shown
+            ],
+        )
+        return
     console.print(Text("*** answers fully, ** in part, * is related\n", style="dim"))
     show_figures(console, results, len(questions))
 

@@ -12,7 +12,7 @@
     │   └── DeadlineError                        the time was over before it was asked
     └── RerankError (also a RuntimeError)        a fault under ``strict``; carries the ranking
 
-No message holds a query, a passage or a key.
+No message holds a query, a passage or a key. All of them pass between processes.
 """
 
 from __future__ import annotations
@@ -61,12 +61,14 @@ class ConfigurationError(SecondPassError, ValueError):
             (Problem((), problems),) if isinstance(problems, str) else tuple(problems)
         )
         self.about = about
+        super().__init__(self.problems, about)
+
+    def __str__(self) -> str:
         lines = [str(problem) for problem in self.problems]
-        head = f"{about}: " if about else ""
+        head = f"{self.about}: " if self.about else ""
         if len(lines) == 1:
-            super().__init__(head + lines[0])
-        else:
-            super().__init__(head + f"{len(lines)} problems\n  " + "\n  ".join(lines))
+            return head + lines[0]
+        return head + f"{len(lines)} problems\n  " + "\n  ".join(lines)
 
 
 class NotSerializableError(ConfigurationError):
@@ -89,9 +91,13 @@ class MissingExtraError(SecondPassError, RuntimeError):
 
     def __init__(self, extra: str, needed_for: str) -> None:
         self.extra = extra
-        super().__init__(
-            f"{needed_for} needs packages that are not installed. "
-            f'Run: pip install "secondpass[{extra}]"'
+        self.needed_for = needed_for
+        super().__init__(extra, needed_for)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.needed_for} needs packages that are not installed. "
+            f'Run: pip install "secondpass[{self.extra}]"'
         )
 
 
@@ -106,9 +112,13 @@ class MethodError(SecondPassError, RuntimeError):
     code = "method_failed"
 
     def __init__(self, message: str, code: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message, code)
+        self.message = message
         if code is not None:
             self.code = code
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class ModelLoadError(MethodError):
@@ -128,6 +138,12 @@ class RerankError(SecondPassError, RuntimeError):
 
     def __init__(self, ranking: Ranking) -> None:
         self.ranking = ranking
-        report = ranking.report
+        super().__init__(ranking)
+
+    def __repr__(self) -> str:
+        return f"RerankError({str(self)!r})"  # not the ranking, which holds passages
+
+    def __str__(self) -> str:
+        report = self.ranking.report
         told = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
-        super().__init__(f"reranking is {report.status}, and strict was asked for: {told}")
+        return f"reranking is {report.status}, and strict was asked for: {told}"

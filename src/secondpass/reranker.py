@@ -302,6 +302,10 @@ class Reranker:
 
         await asyncio.to_thread(self.close)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Locks and loaded models cannot pass to another process; what they are made from can.
+        return Reranker.from_config, (self.to_config(),)
+
     def __repr__(self) -> str:
         return f"<Reranker {self.method.name!r}, depth {self.depth}>"
 

@@ -10,8 +10,6 @@ from secondpass.evaluation.formats import (
     read_qrels,
     read_queries,
     read_run,
-    write_qrels,
-    write_run,
 )
 from secondpass.evaluation.measures import (
     DEFAULT_MEASURES,
@@ -21,6 +19,7 @@ from secondpass.evaluation.measures import (
 )
 from secondpass.evaluation.retrieval import Embedder, HybridRetriever, Mode
 from secondpass.evaluation.runs import Qrels, Run
+from secondpass.evaluation.writing import write_corpus, write_qrels, write_queries, write_run
 
 __all__ = [
     "DEFAULT_MEASURES",
@@ -38,6 +37,8 @@ __all__ = [
     "read_qrels",
     "read_queries",
     "read_run",
+    "write_corpus",
     "write_qrels",
+    "write_queries",
     "write_run",
 ]

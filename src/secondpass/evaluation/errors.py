@@ -27,8 +27,11 @@ class FormatError(SecondPassError, ValueError):
         self.path = fspath(path)
         self.line = line
         self.problem = problem
-        where = self.path if line is None else f"{self.path}:{line}"
-        super().__init__(f"{where}: {problem}")
+        super().__init__(self.path, line, problem)
+
+    def __str__(self) -> str:
+        where = self.path if self.line is None else f"{self.path}:{self.line}"
+        return f"{where}: {self.problem}"
 
 
 class MeasureError(SecondPassError, ValueError):
@@ -42,4 +45,7 @@ class MeasureError(SecondPassError, ValueError):
     def __init__(self, measure: str, problem: str) -> None:
         self.measure = measure
         self.problem = problem
-        super().__init__(f"measure {measure!r}: {problem}")
+        super().__init__(measure, problem)
+
+    def __str__(self) -> str:
+        return f"measure {self.measure!r}: {self.problem}"

@@ -1,10 +1,9 @@
-"""Corpora, queries, judgments and runs as files.
+"""Corpora, queries, judgments and runs from files.
 
 BEIR's JSON lines and TSV (Thakur et al., "BEIR", NeurIPS Datasets 2021), and the white-space
 separated forms of trec_eval. Files are UTF-8; a byte order mark and blank lines are passed over.
 A malformed line raises :class:`FormatError` with the file, the line and what is wrong; nothing is
-guessed or skipped. A file is written under another name beside its place and then moved there, so
-no reader ever meets half of it.
+guessed or skipped. :mod:`secondpass.evaluation.writing` writes the same forms.
 """
 
 from __future__ import annotations
@@ -15,16 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from secondpass.errors import InputError
-from secondpass.evaluation.errors import FormatError
 from secondpass.evaluation.lines import (
     AnyPath,
     Line,
-    check_field,
     read_json_lines,
     read_lines,
-    write_lines,
 )
-from secondpass.evaluation.runs import Qrels, Run, in_trec_order, single, strictly_falling
+from secondpass.evaluation.runs import Qrels, Run, in_trec_order, single
 from secondpass.settings import describe
 from secondpass.types import Candidate
 
@@ -32,9 +28,6 @@ _CORPUS_KEYS = frozenset({"_id", "id", "title", "text", "metadata"})
 _QUERY_COLUMNS = frozenset({"query-id", "query_id", "queryid", "qid"})
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-
-
-# ---------------------------------------------------------------------- reading
 
 
 def read_corpus(path: AnyPath) -> Iterator[Candidate]:
@@ -153,69 +146,6 @@ def read_run(path: AnyPath) -> Run:
             raise line.error(str(error)) from None
         found[document] = float(score)
     return {query: in_trec_order(found) for query, found in run.items()}
-
-
-# ---------------------------------------------------------------------- writing
-
-
-def write_qrels(path: AnyPath, qrels: Mapping[str, Mapping[str, int]]) -> None:
-    """Write judgments as ``query 0 document relevance``.
-
-    Raises:
-        FormatError: an id has white space or is empty, a relevance is not an integer, or a query
-            has no judgments (the form cannot say so). The file is as it was.
-        OSError: the file cannot be written.
-    """
-
-    def lines() -> Iterator[str]:
-        for query, judged in qrels.items():
-            check_field(path, "query id", query)
-            if not judged:
-                raise FormatError(path, None, f"query {query!r} has no judgments to write")
-            for document, relevance in judged.items():
-                check_field(path, "document id", document)
-                if not isinstance(relevance, int) or not _INTEGER.fullmatch(str(int(relevance))):
-                    raise FormatError(
-                        path,
-                        None,
-                        f"query {query!r}, document {document!r}: the relevance must be an "
-                        f"integer, not {describe(relevance)}",
-                    )
-                yield f"{query} 0 {document} {int(relevance)}\n"
-
-    write_lines(path, lines())
-
-
-def write_run(
-    path: AnyPath, run: Mapping[str, Mapping[str, float]], tag: str = "secondpass"
-) -> None:
-    """Write a run as ``query Q0 document rank score tag``, best first, ranks from 1.
-
-    The order is by score, and documents with equal scores keep the order of the mapping. trec_eval
-    would order those by document id, which says nothing about them, so a score that does not fall
-    is written as the next lower number in single precision
-    (:func:`secondpass.evaluation.runs.strictly_falling`). All other scores are written in full. A
-    query without documents leaves no line; measures count it as one without results all the same.
-
-    Raises:
-        FormatError: an id or the tag has white space or is empty, or a score is not a finite
-            number in single precision. The file is as it was.
-        OSError: the file cannot be written.
-    """
-
-    def lines() -> Iterator[str]:
-        check_field(path, "tag", tag)
-        for query, scores in run.items():
-            check_field(path, "query id", query)
-            try:
-                falling = strictly_falling(scores)
-            except InputError as error:
-                raise FormatError(path, None, f"query {query!r}, {error}") from None
-            for rank, (document, score) in enumerate(falling.items(), 1):
-                check_field(path, "document id", document)
-                yield f"{query} Q0 {document} {rank} {score!r} {tag}\n"
-
-    write_lines(path, lines())
 
 
 # ---------------------------------------------------------------------- one record
