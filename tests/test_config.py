@@ -196,6 +196,10 @@ def test_python_arguments_are_checked_as_files_are():
         ("- a", "must hold a mapping, not a list"),
         ("just words", "must hold a mapping, not 'just words'"),
         ("method: !!python/object/apply:os.system [ls]", "not YAML at line 1"),
+        ("method: lexical\ndepth: 5\ndepth: 7", "not YAML at line 3, column 1: the key 'depth'"),
+        ("render: {prefix: 2024-13-45}", "not YAML: ValueError"),
+        ("method: !!int abc", "not YAML: ValueError"),
+        ("[" * 5000, "not YAML: RecursionError"),
         ("method: {type: lexical}\ndepth: many", "depth: must be a valid integer, not 'many'"),
     ],
 )
@@ -291,6 +295,44 @@ def test_other_packages_add_kinds_by_entry_point(monkeypatch):
     with pytest.raises(ConfigurationError, match=r"method\.size: must be greater"):
         Reranker.from_config({"method": {"type": "added", "size": 0}})
     assert model_of(Added).model_json_schema()["properties"]["size"]["minimum"] == 1
+
+
+def test_a_name_may_stand_for_a_class_that_is_defined_elsewhere(monkeypatch):
+    from importlib.metadata import EntryPoint
+
+    point = EntryPoint("added", "elsewhere:Added", "secondpass.methods")
+    monkeypatch.setattr(EntryPoint, "load", lambda self: Added)
+    monkeypatch.setattr(registry, "_added", lambda family: {"added": point})
+    assert Reranker("added").to_config() == {"method": {"type": "added"}}
+
+
+def test_a_broken_package_is_told_and_does_not_spoil_the_schema(monkeypatch):
+    from importlib.metadata import EntryPoint
+
+    point = EntryPoint("broken", "no_such_package:Any", "secondpass.methods")
+    monkeypatch.setattr(registry, "_added", lambda family: {"broken": point})
+    with pytest.raises(ConfigurationError, match=r"'broken' cannot be loaded \(ModuleNotFound"):
+        Reranker("broken")
+    assert "broken" in str(config.json_schema())
+
+
+def test_a_reranker_of_another_class_is_not_written_as_if_it_were_ours():
+    class Own(Reranker):
+        def __init__(self) -> None:
+            super().__init__("lexical")
+
+    with pytest.raises(NotSerializableError, match="Own has no registered name"):
+        Own().to_config()
+
+
+def test_a_mapping_that_is_empty_on_purpose_is_kept():
+    written = Reranker({"type": "cross_encoder", "model": "m", "prompts": {}}).to_config()
+    assert written["method"]["prompts"] == {}
+
+
+def test_keyword_settings_are_keyword_only():
+    with pytest.raises(TypeError, match="at most 1 positional"):
+        Reranker("lexical", 5)  # type: ignore[misc]
 
 
 def test_every_shipped_kind_can_be_imported():

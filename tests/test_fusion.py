@@ -64,7 +64,9 @@ def test_a_document_keeps_its_first_text_and_all_its_metadata():
     assert lists[0][0].metadata == {"source": "x", "zero": 0}
 
 
-def test_a_list_that_repeats_an_id_speaks_for_it_once():
+def test_a_list_that_repeats_an_id_speaks_for_it_once_by_its_best_score():
+    best = weighted_score_fusion([listed("aba", [1, 2, 4])], normalize="none")
+    assert fused(best) == [("a", 4.0), ("b", 2.0)]
     assert fused(reciprocal_rank_fusion([listed("aba")])) == [("a", 1 / 61), ("b", 1 / 62)]
 
 
@@ -73,7 +75,11 @@ def test_a_list_that_repeats_an_id_speaks_for_it_once():
     [
         (lambda: reciprocal_rank_fusion([["no id"]]), r"lists\[0\]\[0\].id: fusion needs an id"),
         (lambda: reciprocal_rank_fusion([[], "text"]), r"lists\[1\]: candidates: give a sequence"),
-        (lambda: reciprocal_rank_fusion([], rrf_k=-1), "rrf_k: must be 0 or more"),
+        (lambda: reciprocal_rank_fusion([], rrf_k=-1), "rrf_k: must be a number, 0 or more"),
+        (lambda: reciprocal_rank_fusion([], rrf_k="a"), "rrf_k: must be a number, 0 or more"),  # type: ignore[arg-type]
+        (lambda: reciprocal_rank_fusion([], rrf_k=float("inf")), "rrf_k: must be a number"),
+        (lambda: reciprocal_rank_fusion(None), "lists: give a sequence of result lists"),  # type: ignore[arg-type]
+        (lambda: reciprocal_rank_fusion([[]], weights=["x"]), r"weights\[0\]: must be finite"),  # type: ignore[list-item]
         (lambda: reciprocal_rank_fusion([[]], weights=[1, 2]), "weights: 1 lists need as many"),
         (lambda: reciprocal_rank_fusion([[]], weights=[-1]), r"weights\[0\]: must be finite"),
         (lambda: weighted_score_fusion([listed("a")]), r"lists\[0\]\[0\].score: a finite number"),

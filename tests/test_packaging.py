@@ -146,5 +146,7 @@ def test_a_reranker_passes_to_another_process_and_loads_its_own_model():
     reranker.warm_up()
     for again in (pickle.loads(pickle.dumps(reranker)), copy.deepcopy(reranker)):
         assert again.to_config() == reranker.to_config()
+    own = Reranker("lexical", order=lambda items: items)
+    assert copy.copy(own) is copy.deepcopy(own) is own
     with pytest.raises(NotSerializableError):
-        pickle.dumps(Reranker("lexical", order=lambda items: items))
+        pickle.dumps(own)

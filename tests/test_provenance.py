@@ -37,13 +37,25 @@ OURS = {"rerank_score": 0.9, "retrieval_score": 0.5, "rerank_rank": 1, "rerank_s
         ({"title": 0}, OURS),
         # Keys that something else wrote are left alone.
         ({"rerank_score": "theirs"}, {k: v for k, v in OURS.items() if k != "rerank_score"}),
-        ({"rerank_status": np.zeros(2)}, {k: v for k, v in OURS.items() if k != "rerank_status"}),
+        # A status that something else wrote: then no later pass could tell whose the others are.
+        ({"rerank_status": np.zeros(2)}, {}),
+        ({"rerank_status": "draft"}, {}),
         # Those of an earlier pass are written anew, but for what the first retriever said.
         (
-            {"rerank_score": 7, "retrieval_score": 3, "rerank_rank": 4, "rerank_status": "tail"},
+            {
+                "rerank_score": None,
+                "retrieval_score": 3,
+                "rerank_rank": 4,
+                "rerank_status": "tail",
+            },
             {k: v for k, v in OURS.items() if k != "retrieval_score"},
         ),
-        ({"rerank_status": "scored", "rerank_score": 7}, OURS),
+        ({"rerank_status": "scored", "rerank_score": 7.0}, OURS),
+        # What an earlier pass cannot have written is not its.
+        (
+            {"rerank_status": "scored", "rerank_score": "theirs", "rerank_rank": "theirs"},
+            {k: v for k, v in OURS.items() if k not in {"rerank_score", "rerank_rank"}},
+        ),
     ],
 )
 def test_what_is_added(metadata, added):
@@ -54,3 +66,12 @@ def test_a_prefix():
     assert provenance(ranked([0.9])[0], {"rerank_score": 1}, "second_") == {
         "second_" + key: value for key, value in OURS.items()
     }
+
+
+@pytest.mark.parametrize("theirs", [{"rerank_score": "user"}, {"rerank_status": "draft"}])
+def test_what_something_else_wrote_outlives_two_passes(theirs):
+    metadata = dict(theirs)
+    for _ in range(2):
+        metadata |= provenance(ranked([0.9])[0], metadata)
+    assert {key: metadata[key] for key in theirs} == theirs
+    assert "rerank_rank" not in metadata or metadata["rerank_rank"] == 1

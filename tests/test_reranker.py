@@ -18,6 +18,7 @@ from secondpass import (
     RerankError,
 )
 from secondpass.effects import Judgement
+from secondpass.types import Issue
 
 
 def order(ranking):
@@ -227,6 +228,65 @@ def test_wrong_arguments_are_named(arguments, told):
         Reranker(ByTable()).rerank(**{"query": "q", "candidates": ["a"], **arguments})
 
 
+class Hostile:
+    """Raises whatever is done with it."""
+
+    def __str__(self):
+        raise RuntimeError("secret passage")
+
+    __float__ = __str__
+
+
+@pytest.mark.parametrize("settings", [{}, {"dedupe": True}, {"render": {"fields": ["n", "text"]}}])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Candidate("a", metadata=None),  # type: ignore[arg-type]
+        Candidate("a", metadata={"n": 10**5000}),
+        Candidate("a", metadata={"n": Hostile()}),
+        Candidate("a", id=[1]),  # type: ignore[arg-type]
+        Candidate("a", id=Hostile()),  # type: ignore[arg-type]
+        Candidate("a", score=Hostile()),  # type: ignore[arg-type]
+        Candidate("a", score="0.5"),  # type: ignore[arg-type]
+    ],
+    ids=lambda odd: type(odd).__name__,
+)
+def test_odd_candidates_are_kept(odd, settings):
+    reranker = Reranker(ByTable(), blend={"original": 0.5, "normalize": "minmax"}, **settings)
+    ranking = reranker.rerank("q", [odd, "bb"])
+    assert sorted(ranking.order) == [0, 1]
+    assert ranking.report.status == "ok"
+
+
+def test_metadata_that_is_no_mapping_is_refused_by_name():
+    with pytest.raises(InputError, match=r"candidates\[1\].metadata: give a mapping, not a list"):
+        Reranker(ByTable()).rerank("q", ["a", Candidate("b", metadata=[1])])  # type: ignore[arg-type]
+
+
+def test_whole_numbers_of_any_library_will_do():
+    import numpy as np
+
+    ranking = Reranker(ByTable()).rerank("q", ["a", "b"], top_k=np.int64(1), depth=np.int64(2))  # type: ignore[arg-type]
+    assert len(ranking) == 1
+
+
+def test_no_passage_in_what_is_printed():
+    ranking = Reranker(ByTable()).rerank("the query", [{"text": "passage", "title": "headline"}])
+    shown = repr(ranking) + repr(ranking[0]) + repr(ranking[0].candidate) + str(ranking.report)
+    for word in ("query", "passage", "headline"):
+        assert word not in shown
+    wrong = {"a whole passage that became a key in a mapping turned around": 1}
+    with pytest.raises(InputError) as caught:
+        Reranker(ByTable()).rerank("q", [wrong])
+    assert "turned around" not in str(caught.value)
+
+
+@pytest.mark.parametrize("member", [{"batch_size": "32"}, {"batch_size": 0}, {"score_kind": "x"}])
+def test_a_scorer_that_says_nonsense_of_itself_is_refused(member):
+    with pytest.raises(ConfigurationError, match=next(iter(member))):
+        Reranker(ByTable(**member))
+
+
 def test_dedupe_keeps_the_best_of_each_id_in_the_place_of_the_first():
     given = [
         {"text": "a", "id": "1", "score": 0.1},
@@ -266,6 +326,17 @@ class TestOrderings:
         assert order(ranking) == "bba"
         assert ranking.report.issues[0].code == code
 
+    def test_a_layout_is_made_of_what_is_returned(self):
+        scorer = ByTable({str(at): -float(at) for at in range(20)})
+        reranker = Reranker(scorer, order="lost_in_the_middle")
+        given = [str(at) for at in range(20)]
+        assert [item.text for item in reranker.rerank("q", given, top_k=5)] == list("02431")
+        assert reranker.rerank("q", given)[-1].text == "1"
+
+    def test_strict_does_not_let_a_broken_one_pass(self):
+        with pytest.raises(RerankError, match="order_failed"):
+            Reranker(ByTable(), strict=True, order=lambda items: 1 / 0).rerank("q", ["a"])
+
     def test_it_moves_the_head_only(self):
         reranker = Reranker(ByTable(), depth=2, order=lambda items: items[::-1])
         assert order(reranker.rerank("q", ["a", "bb", "c"])) == "abbc"
@@ -291,6 +362,25 @@ class TestMany:
 
         rankings = Reranker(Fragile()).rerank_many([("q", ["a", "bb"]), ("q", ["poison"])])
         assert [ranking.report.status for ranking in rankings] == ["ok", "unchanged"]
+        for ranking in rankings:
+            assert ranking.report.usage.calls == 2
+        assert [issue.code for issue in rankings[0].report.issues] == ["batch_failed"]
+
+    @pytest.mark.parametrize(
+        ("requests", "told"),
+        [
+            (None, "requests: give"),
+            ("ab", "requests: give"),
+            ([None], r"requests\[0\]: give \(query, candidates\), not nothing"),
+            ([("q", []), ("q",)], r"requests\[1\]: give \(query, candidates\), not a tuple"),
+            ([("q", []), (1, [])], r"requests\[1\].query: give a string"),
+            ([("q", []), ("q", [5])], r"requests\[1\].candidates\[0\]: give a string"),
+            ([{"query": "q", "candidates": []}], r"requests\[0\]: give \(query, candidates\)"),
+        ],
+    )
+    def test_wrong_requests_are_named(self, requests, told):
+        with pytest.raises(InputError, match=told):
+            Reranker(ByTable()).rerank_many(requests)
 
     def test_the_number_of_requests_is_not_bounded(self):
         scorer = Batching()
@@ -337,11 +427,54 @@ class TestDeadline:
             ranking = asyncio.run(reranker.arerank("q", given))
         else:
             ranking = reranker.rerank("q", given)
-        assert time.perf_counter() - started < 0.2 + 0.15 + 0.25
-        assert order(ranking) == "ddddcccbbaeeeeeffffff"
+        if not asynchronous:  # asyncio.run waits for its threads
+            assert time.perf_counter() - started < 0.2 + 0.25
+        assert ranking.report.seconds < 0.2 + 0.25
+        assert order(ranking) == "bbacccddddeeeeeffffff"
         assert ranking.report.status == "partial"
-        assert ranking.report.issues[0].code == "deadline"
-        assert ranking.report.issues[0].positions == (4, 5)
+        assert {issue.code for issue in ranking.report.issues} == {"deadline"}
+        assert [at for issue in ranking.report.issues for at in issue.positions] == [2, 3, 4, 5]
+
+    @pytest.mark.parametrize("asynchronous", [False, True])
+    def test_it_holds_while_a_scorer_hangs(self, asynchronous):
+        reranker = Reranker(self.slow(1.0), limits={"deadline": 0.1})
+        if asynchronous:
+            ranking = asyncio.run(reranker.arerank("q", ["a", "bb"]))
+        else:
+            ranking = reranker.rerank("q", ["a", "bb"])
+        assert ranking.report.seconds < 0.1 + 0.25
+        assert (ranking.order, ranking.report.status) == ((0, 1), "unchanged")
+
+    def test_it_counts_the_wait_for_a_thread_and_for_a_turn(self):
+        class OneAtATime(ByTable):
+            turn = threading.Lock()
+
+            def score_pairs(self, query, documents):
+                with self.turn:
+                    time.sleep(0.1)
+                return super().score_pairs(query, documents)
+
+        reranker = Reranker(OneAtATime(), limits={"deadline": 0.25})
+
+        async def tasks():
+            return await asyncio.gather(*(reranker.arerank("q", ["a"]) for _ in range(16)))
+
+        with ThreadPoolExecutor(16) as pool:
+            threads = list(pool.map(lambda _: reranker.rerank("q", ["a"]), range(16)))
+        for rankings in (threads, asyncio.run(tasks())):
+            assert all(ranking.report.seconds < 0.25 + 0.25 for ranking in rankings)
+            assert "unchanged" in {ranking.report.status for ranking in rankings}
+
+    def test_many_requests_do_not_pay_for_each_other(self):
+        reranker = Reranker(self.slow(0.1), limits={"deadline": 0.35})
+        rankings = reranker.rerank_many([("q", ["a"])] * 6)
+        assert [ranking.report.status for ranking in rankings] == ["ok"] * 6
+        assert all(ranking.report.seconds < 0.35 for ranking in rankings)
+
+    def test_what_a_scorer_raises_to_stop_everything_passes(self):
+        reranker = Reranker(Answering(raising(KeyboardInterrupt())), limits={"deadline": 5})
+        with pytest.raises(KeyboardInterrupt):
+            reranker.rerank("q", ["a"])
 
     def test_no_deadline_means_one_call(self):
         scorer = self.slow(0)
@@ -455,6 +588,10 @@ class TestMethodsOfOthers:
         [
             (Judgement([1.0]), "score_count"),
             (Judgement([None, None]), "nothing_judged"),
+            (Judgement([float("nan"), 1.0]), "score_not_finite"),
+            (Judgement(["z", 1.0]), "score_not_finite"),  # type: ignore[list-item]
+            (Judgement([1.0, 2.0], stage_scores=[()]), "stage_score_count"),
+            (Judgement([1.0, 2.0], issues=[Issue("a", "b", (7,))]), "unknown_position"),
             (None, "method_failed"),
             (ValueError("secret"), "method_failed"),
             (MethodError("told", "own_code"), "own_code"),
@@ -464,6 +601,17 @@ class TestMethodsOfOthers:
         ranking = Reranker(self.method(answer)).rerank("q", ["a", "b"])
         assert ranking.order == (0, 1)
         assert ranking.report.issues[0].code == code
+
+    def test_what_is_no_effect_is_refused(self):
+        class Own:
+            name, score_kind, scale = "own", "unbounded", None
+
+            def judge(self, task):
+                yield "something"
+
+        ranking = Reranker(Own(), fallback=["lexical"]).rerank("b", ["a", "b"])
+        assert ranking.order == (1, 0)
+        assert ranking.report.issues[0].code == "unknown_effect"
 
     def test_unjudged_and_backfilled_are_told_apart(self):
         answer = Judgement([None, 2.0, None], frozenset({0}), stage_scores=[(), (1.0, 2.0), (1.0,)])
@@ -480,6 +628,14 @@ class TestMethodsOfOthers:
 def test_what_is_no_method_is_refused(method):
     with pytest.raises(ConfigurationError, match="method: give a"):
         Reranker(method)
+
+
+@pytest.mark.parametrize("missing", ["name", "score_kind", "scale"])
+def test_a_method_that_says_too_little_is_refused(missing):
+    members = {"name": "own", "score_kind": "logit", "scale": None, "judge": lambda self, task: 0}
+    del members[missing]
+    with pytest.raises(ConfigurationError, match=missing):
+        Reranker(type("Own", (), members)())
 
 
 def test_candidates_needed():

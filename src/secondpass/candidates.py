@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from secondpass.errors import InputError
@@ -28,7 +28,9 @@ def to_candidates(given: Iterable[CandidateLike], *, text_needed: bool = True) -
             f"candidates: give a sequence of strings, mappings or Candidates, not {_kind(given)}"
         )
     return [
-        one if type(one) is Candidate else _to_candidate(one, position, text_needed)
+        one
+        if type(one) is Candidate and type(one.metadata) is dict
+        else _to_candidate(one, position, text_needed)
         for position, one in enumerate(given)
     ]
 
@@ -37,6 +39,10 @@ def _to_candidate(given: object, position: int, text_needed: bool) -> Candidate:
     if isinstance(given, str):
         return Candidate(given)
     if isinstance(given, Candidate):
+        if given.metadata is not None and not isinstance(given.metadata, Mapping):
+            raise InputError(
+                f"candidates[{position}].metadata: give a mapping, not {_kind(given.metadata)}"
+            )
         return given
     if isinstance(given, Ranked):
         return given.candidate
@@ -51,7 +57,8 @@ def _from_mapping(given: Mapping[str, Any], where: str, text_needed: bool) -> Ca
     if "text" in given and "content" in given:
         raise InputError(f"{where}: has both 'text' and 'content'; keep one, name the other apart")
     if text_needed and "text" not in given and "content" not in given:
-        keys = ", ".join(repr(key) for key in given) or "none"
+        # No more and no longer ones: keys can be passages, where a mapping was turned around.
+        keys = ", ".join(f"{str(key)[:20]!r}" for key in [*given][:5]) or "none"
         raise InputError(f"{where}: has no 'text'; its keys are: {keys}")
     metadata = given.get("metadata")
     if metadata is None:
@@ -79,7 +86,7 @@ def retrieval_score(candidate: Candidate) -> float | None:
         return None
     try:
         number = float(score)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # a foreign __float__ may raise anything
         return None
     return number if math.isfinite(number) else None
 
@@ -96,7 +103,7 @@ def field_value(candidate: Candidate, name: str) -> Any:
         return candidate.id
     if name == "score":
         return candidate.score
-    value: Any = candidate.metadata
+    value: Any = candidate.metadata or {}
     if name in value:
         return value[name]
     name = name.removeprefix("metadata.")
@@ -118,8 +125,9 @@ def keep_best_of_each_id(candidates: Sequence[Candidate]) -> tuple[list[int], li
     left: list[int] = []
     place: dict[str, int] = {}
     for position, candidate in enumerate(candidates):
-        if candidate.id is None or candidate.id not in place:
-            if candidate.id is not None:
+        known = isinstance(candidate.id, Hashable) and candidate.id in place
+        if candidate.id is None or not known:
+            if candidate.id is not None and isinstance(candidate.id, Hashable):
                 place[candidate.id] = len(kept)
             kept.append(position)
             continue

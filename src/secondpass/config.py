@@ -12,7 +12,14 @@ from secondpass import registry
 from secondpass.errors import ConfigurationError, NotSerializableError
 from secondpass.methods import dump_method, dump_stage
 from secondpass.reranker import Reranker
-from secondpass.settings import describe, from_mapping, model_of, suggestion, to_mapping
+from secondpass.settings import (
+    describe,
+    from_mapping,
+    model_of,
+    not_serializable,
+    suggestion,
+    to_mapping,
+)
 
 
 def load(config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
@@ -112,6 +119,8 @@ def dump(reranker: Reranker) -> dict[str, Any]:
             return registry.dump("orderings", value, "order")
         return to_mapping(value, registry.not_serializable_value)
 
+    if type(reranker).__init__ is not Reranker.__init__:
+        raise not_serializable(reranker, "reranker")
     try:
         return to_mapping(reranker, part)
     except NotSerializableError as error:
@@ -136,7 +145,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigurationError("there is no such file", str(path)) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigurationError(f"cannot be read ({type(error).__name__})", str(path)) from None
     return _parse(text, str(path))
 
@@ -144,8 +153,24 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def _parse(text: str, about: str) -> dict[str, Any]:
     import yaml
 
+    class Loader(yaml.SafeLoader):
+        """Refuses a key that is there twice; plain YAML loaders take the last without a word."""
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            seen = set()
+            for key_node, _ in node.value:
+                key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
+                if key is not None and key != "<<" and key in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key!r} is there twice", key_node.start_mark
+                    )
+                seen.add(key)
+            return super().construct_mapping(node, deep)
+
     try:
-        value = yaml.safe_load(text)
+        value = yaml.load(text, Loader)
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"not YAML: {type(error).__name__}", about) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""

@@ -3,30 +3,28 @@
 The logic is written once, as a generator of *jobs*: plain callables that may block. The synchronous
 driver calls each job in place; the asynchronous one calls it in a worker thread, so that the event
 loop goes on. Everything else (deadlines, merging of many passes, faults, the ledger) is shared.
+
+A job whose ranking has a deadline is waited for no longer than that: in a thread of its own when
+synchronous. What is given up on runs to its end there, and its answer is not used.
 """
 
 from __future__ import annotations
 
+import contextvars
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from secondpass.effects import Plan, RawScores, Score, Scorer
-from secondpass.errors import (
-    ConfigurationError,
-    DeadlineError,
-    MethodError,
-    MissingExtraError,
-)
+from secondpass.errors import DeadlineError, MethodError, MissingExtraError
 from secondpass.scoring import to_list
 from secondpass.types import Usage
 
 T = TypeVar("T")
-Job: TypeAlias = Callable[[], Any]
-
-_SLICE = 32
-"""Documents a call when a deadline is set and the scorer names no ``batch_size``."""
+Outcome: TypeAlias = Any
+"""What a job returned, or a MethodError."""
 
 
 @dataclass(slots=True)
@@ -39,9 +37,16 @@ class Ledger:
 
     deadline: float | None = None
     started: float = field(default_factory=time.perf_counter)
+    waiting: bool = False
     calls: int = 0
     rounds: int = 0
     pairs: int = 0
+
+    def begin(self) -> None:
+        """Start the clock anew if the pass has only waited for others so far."""
+        if self.waiting:
+            self.waiting = False
+            self.started = time.perf_counter()
 
     @property
     def seconds(self) -> float:
@@ -49,9 +54,9 @@ class Ledger:
         return time.perf_counter() - self.started
 
     @property
-    def expired(self) -> bool:
-        """Whether the deadline has passed."""
-        return self.deadline is not None and self.seconds >= self.deadline
+    def left(self) -> float | None:
+        """Seconds to the deadline, 0 when it has passed; None for no end."""
+        return None if self.deadline is None else max(0.0, self.deadline - self.seconds)
 
     def usage(self) -> Usage:
         """The ledger as a record."""
@@ -66,17 +71,46 @@ class Pass(Generic[T]):
     ledger: Ledger
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Something that may block, and the ledgers that it works for."""
+
+    call: Callable[[], Any]
+    ledgers: Sequence[Ledger]
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until nobody waits for it any more; None if somebody always will."""
+        times = [ledger.left for ledger in self.ledgers]
+        return None if None in times else max(time for time in times if time is not None)
+
+    def run(self) -> Outcome:
+        """Its result, or the fault that it met as a value."""
+        if self.left == 0:  # it may have waited for a free thread
+            return _over()
+        try:
+            return self.call()
+        except MethodError as error:
+            return error
+        except MissingExtraError as error:
+            return MethodError(str(error), error.code)
+        except Exception as error:
+            # A foreign message may quote a passage or a key, so only its kind is told.
+            return MethodError(f"the scorer raised {type(error).__name__}", "scorer_raised")
+
+
 def run(passes: Sequence[Pass[T]]) -> list[T]:
-    """Run passes side by side, each job in this thread."""
+    """Run passes side by side, each job in this thread unless a deadline runs."""
     jobs = _jobs(passes)
-    outcome: Any = None
+    outcome: Outcome = None
     while True:
         try:
             job = jobs.send(outcome)
         except StopIteration as stop:
             results: list[T] = stop.value
             return results
-        outcome = _attempt(job)
+        left = job.left
+        outcome = job.run() if left is None else _within(job, left)
 
 
 async def arun(passes: Sequence[Pass[T]]) -> list[T]:
@@ -84,30 +118,44 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
     import asyncio  # costs more to import than the rest of secondpass together
 
     jobs = _jobs(passes)
-    outcome: Any = None
+    outcome: Outcome = None
     while True:
         try:
             job = jobs.send(outcome)
         except StopIteration as stop:
             results: list[T] = stop.value
             return results
-        outcome = await asyncio.to_thread(_attempt, job)
+        try:
+            outcome = await asyncio.wait_for(asyncio.to_thread(job.run), job.left)
+        except TimeoutError:
+            outcome = _over()
 
 
-def _attempt(job: Job) -> Any:
-    """A job's result, or the fault that it met as a value."""
-    try:
-        return job()
-    except (MethodError, MissingExtraError, ConfigurationError) as error:
-        if isinstance(error, MethodError):
-            return error
-        return MethodError(str(error), getattr(error, "code", "configuration"))
-    except Exception as error:
-        # A foreign message may quote a passage or a key, so only its kind is told.
-        return MethodError(f"the scorer raised {type(error).__name__}", "scorer_raised")
+def _within(job: _Job, seconds: float) -> Outcome:
+    """The outcome of a job, or a DeadlineError if it takes longer."""
+    outcome: list[Outcome] = []
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(job.run())
+        except BaseException as error:
+            raised.append(error)
+
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(work,), name="secondpass", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if raised:
+        raise raised[0]
+    return outcome[0] if outcome else _over()
 
 
-def _jobs(passes: Sequence[Pass[T]]) -> Generator[Job, Any, list[T]]:
+def _over() -> DeadlineError:
+    return DeadlineError("the deadline passed before these were scored")
+
+
+def _jobs(passes: Sequence[Pass[T]]) -> Generator[_Job, Outcome, list[T]]:
     """Advance every plan to its next effect, carry out all of those, and so on to the end."""
     results: dict[int, T] = {}
     waiting: dict[int, Score] = {}
@@ -115,18 +163,26 @@ def _jobs(passes: Sequence[Pass[T]]) -> Generator[Job, Any, list[T]]:
     def advance(number: int, result: RawScores | None) -> None:
         plan = passes[number].plan
         try:
-            waiting[number] = next(plan) if result is None else plan.send(result)
+            effect = next(plan) if result is None else plan.send(result)
+            while not isinstance(effect, Score):
+                told = f"the method yielded a {type(effect).__name__}, which is no effect"
+                effect = plan.throw(MethodError(told, "unknown_effect"))
+            waiting[number] = effect
         except StopIteration as stop:
             results[number] = stop.value
 
-    for number in range(len(passes)):
+    for number, one in enumerate(passes):
+        one.ledger.waiting = len(passes) > 1
         advance(number, None)
     while waiting:
         effects, waiting = waiting, {}
-        by_scorer: dict[int, list[int]] = {}
+        groups: dict[tuple[str, int], list[int]] = {}
         for number, effect in effects.items():
-            by_scorer.setdefault(id(effect.scorer), []).append(number)
-        for numbers in by_scorer.values():
+            merges = callable(getattr(effect.scorer, "score_many", None))
+            # A pass that shares no call goes on as soon as its own is done.
+            key = ("scorer", id(effect.scorer)) if merges else ("pass", number)
+            groups.setdefault(key, []).append(number)
+        for numbers in groups.values():
             raw = yield from _score(
                 effects[numbers[0]].scorer,
                 [_Scoring(effects[number], passes[number].ledger) for number in numbers],
@@ -157,47 +213,55 @@ class _Piece:
         effect = self.scoring.effect
         return effect.query, list(effect.texts[self.start : self.stop])
 
-    def fail(self, error: MethodError) -> None:
+    def count_call(self) -> None:
+        ledger = self.scoring.ledger
+        ledger.calls += 1
+        ledger.pairs += self.stop - self.start
+
+    def book(self, outcome: list[Any] | MethodError) -> None:
         raw = self.scoring.raw
-        raw.values.extend([None] * (self.stop - self.start))
-        raw.failures.append((self.start, self.stop, error))
+        if isinstance(outcome, MethodError):
+            raw.values.extend([None] * (self.stop - self.start))
+            raw.failures.append((self.start, self.stop, outcome))
+        else:
+            raw.values.extend(outcome)
 
 
-def _score(scorer: Scorer, scorings: list[_Scoring]) -> Generator[Job, Any, list[RawScores]]:
-    """Score the texts of several passes with one scorer, in as few calls as the deadline allows."""
+def _score(scorer: Scorer, scorings: list[_Scoring]) -> Generator[_Job, Outcome, list[RawScores]]:
+    """Score the texts of several passes with one scorer, in as few calls as deadlines allow."""
     for scoring in scorings:
         scoring.ledger.rounds += 1
-    for pieces in _calls(scorer, scorings):
+    for pieces in _calls(scorings):
         live = []
         for piece in pieces:
-            if piece.scoring.ledger.expired:
-                piece.fail(DeadlineError("the deadline passed before these were scored"))
+            piece.scoring.ledger.begin()
+            if piece.scoring.ledger.left == 0:
+                piece.book(_over())
             else:
                 live.append(piece)
         if len(live) > 1:
-            outcome = yield _ask_many(scorer, live)
-            if not isinstance(outcome, MethodError):
-                _book(live, outcome)
+            answers = yield _ask_many(scorer, live)
+            for piece in live:
+                piece.count_call()
+            if not isinstance(answers, MethodError):
+                for piece, answer in zip(live, answers, strict=True):
+                    piece.book(answer)
                 continue
             # One request may have broken it for all, so each is tried by itself.
+            told = MethodError(f"scoring several queries at once failed: {answers}", "batch_failed")
+            for piece in live:
+                piece.scoring.raw.troubles.append(told)
         for piece in live:
-            outcome = yield _ask_one(scorer, piece)
-            _book([piece], [outcome])
+            answer = yield _ask_one(scorer, piece)
+            piece.count_call()
+            piece.book(answer)
     return [scoring.raw for scoring in scorings]
 
 
-def _calls(scorer: Scorer, scorings: list[_Scoring]) -> list[list[_Piece]]:
-    """What each call holds.
-
-    Without a deadline a call holds all texts of a pass, or of all passes where the scorer can take
-    many. With one, and a pointwise scorer, it holds as many texts as can be waited for.
-    """
-    most = None
-    if getattr(scorer, "pointwise", True) and any(
-        scoring.ledger.deadline is not None for scoring in scorings
-    ):
-        most = getattr(scorer, "batch_size", None) or _SLICE
-    together = len(scorings) > 1 and callable(getattr(scorer, "score_many", None))
+def _calls(scorings: list[_Scoring]) -> list[list[_Piece]]:
+    """What each call holds: all texts; while a deadline runs, no more than the effect allows."""
+    timed = any(scoring.ledger.deadline is not None for scoring in scorings)
+    most = scorings[0].effect.at_most if timed else None
     calls: list[list[_Piece]] = []
     room = 0
     for scoring in scorings:
@@ -206,7 +270,7 @@ def _calls(scorer: Scorer, scorings: list[_Scoring]) -> list[list[_Piece]]:
         for start in range(0, count, step):
             piece = _Piece(scoring, start, min(start + step, count))
             size = piece.stop - piece.start
-            if together and calls and (most is None or size <= room):
+            if len(scorings) > 1 and calls and (most is None or size <= room):
                 calls[-1].append(piece)
                 room -= size
             else:
@@ -215,31 +279,22 @@ def _calls(scorer: Scorer, scorings: list[_Scoring]) -> list[list[_Piece]]:
     return calls
 
 
-def _ask_one(scorer: Scorer, piece: _Piece) -> Job:
+def _ask_one(scorer: Scorer, piece: _Piece) -> _Job:
     query, documents = piece.request()
-    return lambda: to_list(scorer.score_pairs(query, documents), len(documents))
+    return _Job(
+        lambda: to_list(scorer.score_pairs(query, documents), len(documents)),
+        [piece.scoring.ledger],
+    )
 
 
-def _ask_many(scorer: Any, pieces: list[_Piece]) -> Job:
+def _ask_many(scorer: Any, pieces: list[_Piece]) -> _Job:
     requests = [piece.request() for piece in pieces]
 
-    def job() -> list[list[Any]]:
+    def call() -> list[list[Any]]:
         answers = to_list(scorer.score_many(requests), len(requests))
         return [
             to_list(answer, len(documents))
             for answer, (_, documents) in zip(answers, requests, strict=True)
         ]
 
-    return job
-
-
-def _book(pieces: list[_Piece], outcomes: Sequence[list[Any] | MethodError]) -> None:
-    """Enter the outcome of one call into the ledgers and results of its passes."""
-    for piece, outcome in zip(pieces, outcomes, strict=True):
-        ledger = piece.scoring.ledger
-        ledger.calls += 1
-        ledger.pairs += piece.stop - piece.start
-        if isinstance(outcome, MethodError):
-            piece.fail(outcome)
-        else:
-            piece.scoring.raw.values.extend(outcome)
+    return _Job(call, [piece.scoring.ledger for piece in pieces])

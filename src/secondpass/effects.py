@@ -48,11 +48,16 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Effect: score ``texts`` for ``query``. Its result is a :class:`RawScores`."""
+    """Effect: score ``texts`` for ``query``. Its result is a :class:`RawScores`.
+
+    Attributes:
+        at_most: texts a call while a deadline runs; None for all at once.
+    """
 
     scorer: Scorer
     query: str
     texts: Sequence[str]
+    at_most: int | None = None
 
 
 @dataclass(slots=True)
@@ -62,10 +67,12 @@ class RawScores:
     Attributes:
         values: one per text; meaningless where a failure covers the index.
         failures: stretches of texts whose call failed, as (start, stop, why).
+        troubles: faults that cost no text its score.
     """
 
     values: list[Any]
     failures: list[tuple[int, int, MethodError]] = field(default_factory=list)
+    troubles: list[MethodError] = field(default_factory=list)
 
 
 Effect: TypeAlias = Score

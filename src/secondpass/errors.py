@@ -12,7 +12,7 @@
     │   └── DeadlineError                        the time was over before it was asked
     └── RerankError (also a RuntimeError)        a fault under ``strict``; carries the ranking
 
-No message holds a query, a passage or a key. All of them pass between processes.
+No message of these holds a query, a passage or a key. All of them pass between processes.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ class Problem:
     def under(self, prefix: Sequence[str | int]) -> Problem:
         """The same problem, seen from the mapping that holds this one."""
         return Problem((*prefix, *self.path), self.message)
+
+    def __repr__(self) -> str:
+        return f"Problem({str(self)!r})"
 
     def __str__(self) -> str:
         where = ""
@@ -138,12 +141,10 @@ class RerankError(SecondPassError, RuntimeError):
 
     def __init__(self, ranking: Ranking) -> None:
         self.ranking = ranking
-        super().__init__(ranking)
-
-    def __repr__(self) -> str:
-        return f"RerankError({str(self)!r})"  # not the ranking, which holds passages
-
-    def __str__(self) -> str:
-        report = self.ranking.report
+        report = ranking.report
         told = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
-        return f"reranking is {report.status}, and strict was asked for: {told}"
+        # The ranking is no argument of the exception: tools that log arguments would log passages.
+        super().__init__(f"reranking is {report.status}, and strict was asked for: {told}")
+
+    def __reduce__(self) -> tuple[type[RerankError], tuple[Ranking]]:
+        return RerankError, (self.ranking,)

@@ -5,12 +5,13 @@ Here, and only here, candidates are told apart by id: the same id in two lists i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from secondpass.blending import minmax, zscore
 from secondpass.candidates import retrieval_score, to_candidates
 from secondpass.errors import InputError
+from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
 
 
@@ -37,8 +38,8 @@ def reciprocal_rank_fusion(
     Raises:
         InputError: a candidate without an id, or arguments out of range.
     """
-    if not rrf_k >= 0:
-        raise InputError(f"rrf_k: must be 0 or more, not {rrf_k}")
+    if not isinstance(rrf_k, int | float) or not 0 <= rrf_k < float("inf"):
+        raise InputError(f"rrf_k: must be a number, 0 or more, not {describe(rrf_k)}")
     read = _read(lists)
     return _fuse(
         read, [[1 / (rrf_k + rank) for rank in range(1, len(one) + 1)] for one in read], weights
@@ -86,6 +87,8 @@ def weighted_score_fusion(
 
 
 def _read(lists: Sequence[Sequence[CandidateLike]]) -> list[list[Candidate]]:
+    if isinstance(lists, str | Mapping) or not isinstance(lists, Iterable):
+        raise InputError(f"lists: give a sequence of result lists, not {describe(lists)}")
     read = []
     for number, one in enumerate(lists):
         try:
@@ -107,22 +110,23 @@ def _fuse(
     if len(weights) != len(lists):
         raise InputError(f"weights: {len(lists)} lists need as many weights, not {len(weights)}")
     for number, weight in enumerate(weights):
-        if not 0 <= weight < float("inf"):
-            raise InputError(f"weights[{number}]: must be finite and 0 or more, not {weight}")
+        if not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
+            told = f"must be finite and 0 or more, not {describe(weight)}"
+            raise InputError(f"weights[{number}]: {told}")
     total: dict[str, float] = {}
     merged: dict[str, Candidate] = {}
     for candidates, own, weight in zip(lists, scores, weights, strict=True):
-        seen: set[str] = set()
+        # A list that repeats an id speaks for it once, by its best score.
+        best: dict[str, float] = {}
         for candidate, score in zip(candidates, own, strict=True):
             name = str(candidate.id)
-            if name in seen:  # a list that repeats an id speaks for it once, at its best place
-                continue
-            seen.add(name)
-            total[name] = total.get(name, 0.0) + weight * score
+            best[name] = max(score, best.get(name, score))
             first = merged.setdefault(name, candidate)
             if first is not candidate:
-                metadata = {**candidate.metadata, **first.metadata}
+                metadata = {**(candidate.metadata or {}), **(first.metadata or {})}
                 merged[name] = Candidate(first.text, first.id, first.score, metadata)
+        for name, score in best.items():
+            total[name] = total.get(name, 0.0) + weight * score
     by_score = sorted(total, key=total.__getitem__, reverse=True)
     return [
         Candidate(merged[name].text, merged[name].id, total[name], merged[name].metadata)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,22 @@ _RETRY_AFTER = 60.0
 """Seconds. An unreachable hub must not cost every query its time-out, nor stay unreachable."""
 
 
+class ForkLock:
+    """A lock that a child process finds open, whatever its parent held at the fork."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def __enter__(self) -> None:
+        if self._process != os.getpid():
+            self._lock, self._process = threading.Lock(), os.getpid()
+        self._lock.acquire()
+
+    def __exit__(self, *_error: object) -> None:
+        self._lock.release()
+
+
 class Lazy(Generic[T]):
     """A value that is made once, by whichever thread comes first.
 
@@ -25,7 +42,7 @@ class Lazy(Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._value: T | None = None
         self._failure: tuple[float, ModelLoadError] | None = None
 

@@ -10,7 +10,7 @@ from secondpass import registry
 from secondpass.blending import Blend
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, MissingExtraError
-from secondpass.scoring import ScorerMethod
+from secondpass.scoring import ScorerMethod, check_kind
 from secondpass.settings import (
     Nested,
     configurable,
@@ -35,6 +35,11 @@ def to_method(value: object) -> Method:
     if isinstance(value, type):
         raise ConfigurationError(f"give an instance of {value.__name__}, not the class")
     if callable(getattr(value, "judge", None)):
+        if not isinstance(getattr(value, "name", None), str):
+            raise ConfigurationError("a method needs a 'name', a string")
+        check_kind(getattr(value, "score_kind", None))
+        if not hasattr(value, "scale"):
+            raise ConfigurationError("a method needs a 'scale': (lowest, highest), or None")
         return value  # type: ignore[return-value]
     if callable(getattr(value, "score_pairs", None)):
         return ScorerMethod(value)  # type: ignore[arg-type]

@@ -1,14 +1,16 @@
 """Rules that move items after they are ranked. They never touch scores.
 
 An ordering is a function from the ranked head to the same items in another order. Any callable
-that does this will do; these are the ones that have a name in configurations.
+that does this will do; these are the ones that have a name in configurations. One that has an
+attribute ``arranges`` that is true is given only the items that ``top_k`` leaves: it lays them out,
+rather than choose among more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from secondpass import registry
 from secondpass.candidates import field_value
@@ -60,7 +62,8 @@ class Tiers:
 
         def tier(item: Ranked) -> int:
             value = field_value(item.candidate, self.field)
-            return place.get(value, fallback) if isinstance(value, str | int) else fallback
+            known = isinstance(value, str | int) and not isinstance(value, bool)
+            return place.get(value, fallback) if known else fallback
 
         end = len(items) if self.window is None else self.window
         return [*sorted(items[:end], key=tier), *items[end:]]
@@ -74,6 +77,8 @@ class LostInTheMiddle:
     Language models read the ends of a long context best (Liu et al., "Lost in the middle", TACL
     2024). First goes to the front, second to the back, third behind the first, and so on.
     """
+
+    arranges: ClassVar[bool] = True
 
     def __call__(self, items: Sequence[Ranked]) -> list[Ranked]:
         return [*items[::2], *reversed(items[1::2])]

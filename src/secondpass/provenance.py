@@ -44,7 +44,8 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         item: the document in its place.
         metadata: what the document has already. Keys of ours that something else wrote are left
             alone (so they are absent from the result); those of an earlier pass are overwritten,
-            but for ``retrieval_score``, which stays what the first retriever said.
+            but for ``retrieval_score``, which stays what the first retriever said. A status of
+            ours marks an earlier pass, so where something else wrote a status, nothing is added.
         prefix: stands before each key.
 
     Returns:
@@ -61,6 +62,14 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
     if added.keys().isdisjoint(metadata):
         return added
     before = metadata.get(status)
-    written_by_us = isinstance(before, str) and before in _STATUSES
-    kept = {retrieved} if written_by_us else added.keys()
-    return {name: value for name, value in added.items() if name not in kept & metadata.keys()}
+    if status in metadata and not (isinstance(before, str) and before in _STATUSES):
+        return {}
+    ours = set()
+    if status in metadata:
+        ours = {status}
+        # What an earlier pass cannot have written is not its, whatever the status says.
+        if type(metadata.get(rank)) is int:
+            ours.add(rank)
+        if type(metadata.get(score)) is (float if before == "scored" else type(None)):
+            ours.add(score)
+    return {name: value for name, value in added.items() if name not in metadata or name in ours}

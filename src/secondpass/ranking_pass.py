@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -37,12 +39,12 @@ class CallSettings:
         for name, value in (("top_k", top_k), ("depth", depth)):
             if value is None:
                 continue
-            if not isinstance(value, int) or isinstance(value, bool):
+            if isinstance(value, bool) or not hasattr(value, "__index__"):
                 raise InputError(f"{name}: give a whole number, not {describe(value)}")
-            if value < 1:
+            if operator.index(value) < 1:
                 raise InputError(f"{name}: must be 1 or more, not {value}")
-        self.top_k = reranker.top_k if top_k is None else top_k
-        self.depth = reranker.depth if depth is None else depth
+        self.top_k = reranker.top_k if top_k is None else operator.index(top_k)
+        self.depth = reranker.depth if depth is None else operator.index(depth)
         self.dedupe = reranker.dedupe if dedupe is None else dedupe
         try:
             self.order = reranker.order if order is None else to_ordering(order)
@@ -67,6 +69,7 @@ class RankingPass:
     final_score: list[float | None] = field(init=False)
     stage_scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
     shown: Sequence[int] = ()
+    ordered: bool = True
 
     def __post_init__(self) -> None:
         count = len(self.candidates)
@@ -79,7 +82,7 @@ class RankingPass:
 
         Raises:
             RerankError: under ``strict``, when a candidate of the head that has something to show
-                could not be scored.
+                could not be scored, or the ordering could not be followed.
         """
         left_out: dict[str, Sequence[int]] = {}
         kept: Sequence[int] = range(len(self.candidates))
@@ -105,7 +108,7 @@ class RankingPass:
             left_out["top_k"] = sorted(order[self.call.top_k :])
             order = order[: self.call.top_k]
         ranking = Ranking(self.query, self._items(order), self._report(head, stage, left_out))
-        if self.reranker.strict and not self._complete(self.shown):
+        if self.reranker.strict and not (self.ordered and self._complete(self.shown)):
             raise RerankError(ranking)
         return ranking
 
@@ -132,16 +135,15 @@ class RankingPass:
             name = stage.method.name
             try:
                 judgement = yield from stage.method.judge(task)
-                _check(judgement, task)
+                _check(judgement, len(shown))
             except MethodError as error:
                 self._tell(error.code, str(error), (), name)
-                continue
             except Exception as error:
                 # A method that is not ours may raise anything, and quote anything.
                 self._tell("method_failed", f"it raised {type(error).__name__}", (), name)
-                continue
-            self._enter(judgement, shown, name)
-            return stage
+            else:
+                self._enter(judgement, shown, name)
+                return stage
         return None
 
     def _enter(self, judgement: Judgement, shown: Sequence[int], name: str) -> None:
@@ -196,16 +198,20 @@ class RankingPass:
 
     def _reorder(self, order: list[int], ordering: Ordering) -> list[int]:
         """``order`` as the ordering wants it; as it is if that fails or loses any."""
+        # To lay out what is not returned would put good items where they are cut off.
+        count = self.call.top_k if getattr(ordering, "arranges", False) else None
+        given, rest = order[:count], order[count:] if count else []
         try:
-            moved = [item.position for item in ordering(self._items(order))]
-            same = sorted(moved) == sorted(order)
+            moved = [item.position for item in ordering(self._items(given))]
+            self.ordered = sorted(moved) == sorted(given)
         except Exception as error:
             self._tell("order_failed", f"the ordering raised {type(error).__name__}")
+            self.ordered = False
             return order
-        if not same:
+        if not self.ordered:
             self._tell("order_refused", "the ordering lost, doubled or added items")
             return order
-        return moved
+        return moved + rest
 
     def _items(self, order: Sequence[int]) -> tuple[Ranked, ...]:
         candidates, status = self.candidates, self.status
@@ -220,7 +226,7 @@ class RankingPass:
                     reranked[at],
                     final[at],
                     stage_scores.get(at, ()),
-                    {**candidates[at].metadata, "rerank_score": reranked[at]},
+                    {**(candidates[at].metadata or {}), "rerank_score": reranked[at]},
                 )
                 for rank, at in enumerate(order, start=1)
             ]
@@ -256,12 +262,17 @@ class RankingPass:
         self.issues.append(Issue(code, message, tuple(positions), ids, method))
 
 
-def _check(judgement: Judgement, task: Task) -> None:
-    """Refuse an answer that cannot be laid beside the task."""
-    if len(judgement.scores) != len(task.texts):
-        raise MethodError(
-            f"the method gave {len(judgement.scores)} scores for {len(task.texts)} texts",
-            "score_count",
-        )
-    if all(score is None for score in judgement.scores):
+def _check(judgement: Judgement, count: int) -> None:
+    """Refuse an answer that cannot be laid beside the texts it was asked for."""
+    scores = judgement.scores
+    if len(scores) != count:
+        raise MethodError(f"the method gave {len(scores)} scores for {count} texts", "score_count")
+    given = [score for score in scores if score is not None]
+    if not given:
         raise MethodError("the method judged nothing", "nothing_judged")
+    if not all(type(score) is float and math.isfinite(score) for score in given):
+        raise MethodError("the method gave scores that are no finite floats", "score_not_finite")
+    if judgement.stage_scores is not None and len(judgement.stage_scores) != count:
+        raise MethodError("the method gave stage scores for other texts", "stage_score_count")
+    if not all(0 <= at < count for issue in judgement.issues for at in issue.positions):
+        raise MethodError("the method told of texts that it was not given", "unknown_position")

@@ -64,7 +64,11 @@ def kind(family: Family, name: str) -> type:
         found: type = getattr(importlib.import_module(module), attribute)
         return found
     if name in _added(family):
-        loaded: type = _added(family)[name].load()
+        try:
+            loaded: type = _added(family)[name].load()
+        except Exception as error:
+            told = f"the package that provides {name!r} cannot be loaded ({type(error).__name__})"
+            raise ConfigurationError([Problem(("type",), told)]) from error
         return loaded
     raise ConfigurationError(
         [Problem(("type",), f"no kind is named {name!r}{suggestion(name, names(family))}")]
@@ -78,9 +82,12 @@ def name_of(family: Family, instance: object) -> str | None:
     for name, shipped in _SHIPPED[family].items():
         if shipped == path:
             return name
-    for name, point in _added(family).items():
-        if point.value == path:
-            return name
+    for name in _added(family):
+        try:
+            if kind(family, name) is cls:
+                return name
+        except ConfigurationError:
+            continue  # another package's broken entry
     return None
 
 
@@ -122,7 +129,12 @@ def schema(family: Family) -> dict[str, Any]:
     """JSON Schema of the mappings that :func:`build` takes."""
     options = []
     for name in names(family):
-        own = model_of(kind(family, name)).model_json_schema()
+        try:
+            own = model_of(kind(family, name)).model_json_schema()
+        except Exception:
+            if name in _SHIPPED[family]:
+                raise
+            own = {"properties": {}}  # another package's: any settings
         own["properties"] = {"type": {"const": name}, **own.get("properties", {})}
         own["required"] = ["type", *own.get("required", [])]
         options.append(own)

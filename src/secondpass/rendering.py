@@ -85,7 +85,11 @@ def well_formed(text: str) -> str:
 def _shown(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, list | tuple | set | frozenset):
-        items = sorted(map(str, value)) if isinstance(value, set | frozenset) else map(str, value)
-        return ", ".join(items)
-    return str(value)
+    try:
+        if isinstance(value, set | frozenset):
+            return ", ".join(sorted(map(str, value)))
+        if isinstance(value, list | tuple):
+            return ", ".join(map(str, value))
+        return str(value)
+    except Exception:  # a foreign __str__ may raise anything; such a value has nothing to show
+        return None

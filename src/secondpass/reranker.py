@@ -8,9 +8,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,7 +17,7 @@ from secondpass import drivers
 from secondpass.blending import Blend
 from secondpass.candidates import to_candidates
 from secondpass.effects import Method
-from secondpass.errors import InputError, MethodError
+from secondpass.errors import InputError, SecondPassError
 from secondpass.methods import METHOD, STAGE, Stage, check_installed, inner
 from secondpass.ordering import ORDERING, Ordering
 from secondpass.ranking_pass import CallSettings, RankingPass
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("secondpass")
 
+_OF_THE_INPUT = {"no_text", "original_missing", "original_out_of_range"}
+"""Issues that tell of the candidates, and would come again with every query for them."""
+
 _SIDE_BY_SIDE = 64
 """Passes of ``rerank_many`` that are under way at a time: bounds memory, still fills batches."""
 
@@ -41,8 +43,9 @@ class Limits:
     """What one ranking may take.
 
     Attributes:
-        deadline: wall-clock seconds; when they are over, the best order so far is returned. A local
-            scorer is not interrupted inside a call.
+        deadline: wall-clock seconds; when they are over, the best order so far is returned. Texts
+            are then scored in slices, so that something is there by that time; a slice under way
+            is given up on, and runs to its end in the background.
     """
 
     deadline: Annotated[float, Gt(0)] | None = None
@@ -68,7 +71,7 @@ class Reranker:
             (:meth:`candidates_needed`).
         strict: raise :class:`~secondpass.errors.RerankError` unless every candidate of the head
             that has something to show was scored, by the method or by a fallback.
-        log_level: at which a ranking that is not ``ok`` is logged.
+        log_level: at which faults are logged, once a ranking.
 
     Raises:
         ConfigurationError: a setting is wrong, or two do not go together.
@@ -219,12 +222,17 @@ class Reranker:
             dedupe: likewise.
 
         Returns:
-            One ranking per request, in their order, each as :meth:`rerank` would give it.
+            One ranking per request, in their order, each as :meth:`rerank` would give it. The clock
+            of each starts with its first call: none is charged for its wait for the others.
+
+        Raises:
+            InputError: naming the request and what is wrong with it.
+            RerankError: under ``strict``, for the first request that has a fault.
         """
         call = CallSettings(self, top_k, depth, order, dedupe)
         rankings: list[Ranking] = []
-        for wave in _waves(requests):
-            rankings.extend(self._tell(drivers.run([self._pass(one, call) for one in wave])))
+        for wave in self._waves(requests, call):
+            rankings.extend(self._tell(drivers.run(wave)))
         return rankings
 
     async def arerank_many(
@@ -239,9 +247,8 @@ class Reranker:
         """:meth:`rerank_many` for event loops."""
         call = CallSettings(self, top_k, depth, order, dedupe)
         rankings: list[Ranking] = []
-        for wave in _waves(requests):
-            done = await drivers.arun([self._pass(one, call) for one in wave])
-            rankings.extend(self._tell(done))
+        for wave in self._waves(requests, call):
+            rankings.extend(self._tell(await drivers.arun(wave)))
         return rankings
 
     def candidates_needed(self, top_k: int | None = None) -> int | None:
@@ -277,7 +284,7 @@ class Reranker:
                     logging.getLevelNamesMapping()[self.log_level.upper()],
                     "warming up %s failed: %s",
                     method.name,
-                    error if isinstance(error, MethodError) else type(error).__name__,
+                    error if isinstance(error, SecondPassError) else type(error).__name__,
                 )
                 first = first or error
         if first is not None:
@@ -302,6 +309,12 @@ class Reranker:
 
         await asyncio.to_thread(self.close)
 
+    def __copy__(self) -> Reranker:
+        return self  # it keeps nothing of its calls, so a copy could do nothing that this cannot
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Reranker:
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Locks and loaded models cannot pass to another process; what they are made from can.
         return Reranker.from_config, (self.to_config(),)
@@ -311,33 +324,47 @@ class Reranker:
 
     # ------------------------------------------------------------------ one pass
 
-    def _pass(
-        self, request: Request | tuple[str, Sequence[CandidateLike]], call: CallSettings
-    ) -> drivers.Pass[Ranking]:
+    def _pass(self, request: Request, call: CallSettings) -> drivers.Pass[Ranking]:
         ledger = drivers.Ledger(deadline=self.limits.deadline)
-        query, given, context = Request(*request)
+        query, given, context = request
         if not isinstance(query, str):
             raise InputError(f"query: give a string, not {describe(query)}")
         candidates = to_candidates(given, text_needed=self.render.needs_text)
         plan = RankingPass(self, self._stages, call, query, candidates, context, ledger).plan()
         return drivers.Pass(plan, ledger)
 
+    def _waves(
+        self,
+        requests: Iterable[Request | tuple[str, Sequence[CandidateLike]]],
+        call: CallSettings,
+    ) -> Iterator[list[drivers.Pass[Ranking]]]:
+        """Passes of the requests, as many at a time as are run side by side."""
+        if isinstance(requests, str | Mapping) or not isinstance(requests, Iterable):
+            raise InputError(f"requests: give (query, candidates) pairs, not {describe(requests)}")
+        wave: list[drivers.Pass[Ranking]] = []
+        for number, one in enumerate(requests):
+            if not isinstance(one, Sequence) or isinstance(one, str) or len(one) not in {2, 3}:
+                told = f"give (query, candidates), not {describe(one)}"
+                raise InputError(f"requests[{number}]: {told}")
+            try:
+                wave.append(self._pass(Request(*one), call))
+            except InputError as error:
+                raise InputError(f"requests[{number}].{error}") from None
+            if len(wave) == _SIDE_BY_SIDE:
+                yield wave
+                wave = []
+        if wave:
+            yield wave
+
     def _tell(self, rankings: list[Ranking]) -> list[Ranking]:
-        """Log the rankings that are not as asked."""
+        """Log the faults that rankings met."""
         for ranking in rankings:
-            if ranking.report.status != "ok":
+            faults = [issue for issue in ranking.report.issues if issue.code not in _OF_THE_INPUT]
+            if faults:
                 logger.log(
                     logging.getLevelNamesMapping()[self.log_level.upper()],
                     "reranking is %s: %s",
                     ranking.report.status,
-                    "; ".join(f"{issue.code}: {issue.message}" for issue in ranking.report.issues),
+                    "; ".join(f"{issue.code}: {issue.message}" for issue in faults),
                 )
         return rankings
-
-
-def _waves(
-    requests: Iterable[Request | tuple[str, Sequence[CandidateLike]]],
-) -> Iterable[list[Request | tuple[str, Sequence[CandidateLike]]]]:
-    rest = iter(requests)
-    while wave := list(islice(rest, _SIDE_BY_SIDE)):
-        yield wave

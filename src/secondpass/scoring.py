@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, get_args
 
@@ -16,35 +16,37 @@ from secondpass.types import Issue, ScoreKind
 _SLACK = 1e-4
 
 
+_SLICE = 32
+"""Texts a call while a deadline runs, where the scorer names no ``batch_size``."""
+
+
 class ScorerMethod:
     """Judges by the scores of a :class:`~secondpass.effects.Scorer`.
 
-    One call and one round, whatever the number of candidates.
+    One call and one round, whatever the number of candidates, unless a deadline runs.
 
     Raises:
-        ConfigurationError: the scorer declares a score kind or scale that does not exist.
+        ConfigurationError: the scorer declares a score kind, scale or batch size that cannot be.
     """
 
     def __init__(self, scorer: Scorer) -> None:
         self.scorer = scorer
-        self.score_kind: ScoreKind = getattr(scorer, "score_kind", "unbounded")
-        if self.score_kind not in get_args(ScoreKind):
-            raise ConfigurationError(
-                f"score_kind: {describe(self.score_kind)} is no kind of score"
-                f"{suggestion(str(self.score_kind), list(get_args(ScoreKind)))}"
-            )
+        self.name = str(_member(scorer, "model_name", None) or type(scorer).__name__)
+        self.score_kind: ScoreKind = check_kind(_member(scorer, "score_kind", "unbounded"))
         self.scale = _scale(scorer) if self.score_kind == "grade" else None
-
-    @property
-    def name(self) -> str:
-        """The scorer's model name, or the name of its class."""
-        return str(getattr(self.scorer, "model_name", None) or type(self.scorer).__name__)
+        self._at_most: int | None = None
+        if _member(scorer, "pointwise", True):
+            size = _member(scorer, "batch_size", None)
+            if size is not None and (type(size) is not int or size < 1):
+                told = f"must be a whole number, 1 or more, not {describe(size)}"
+                raise ConfigurationError([Problem(("batch_size",), told)])
+            self._at_most = size or _SLICE
 
     def judge(self, task: Task) -> Plan[Judgement]:
         """One Score effect over all texts, its answer checked value by value."""
-        raw: RawScores = yield Score(self.scorer, task.query, task.texts)
+        raw: RawScores = yield Score(self.scorer, task.query, task.texts, self._at_most)
         unjudged: set[int] = set()
-        issues: list[Issue] = []
+        issues = [Issue(error.code, str(error), (), (), self.name) for error in raw.troubles]
         for start, stop, error in raw.failures:
             unjudged.update(range(start, stop))
             issues.append(Issue(error.code, str(error), tuple(range(start, stop)), (), self.name))
@@ -120,7 +122,9 @@ def to_list(scores: object, count: int) -> list[Any]:
     tolist = getattr(scores, "tolist", None)
     if callable(tolist):
         scores = tolist()
-    if isinstance(scores, str | bytes | dict) or not isinstance(scores, Iterable):
+    # Sets have no order, and the values of a mapping are not what iterating over it gives.
+    other = (str, bytes, bytearray, memoryview, Mapping, Set)
+    if isinstance(scores, other) or not isinstance(scores, Iterable):
         raise MethodError(
             f"the scorer returned a {type(scores).__name__}, not a list of scores", "scores_no_list"
         )
@@ -131,10 +135,32 @@ def to_list(scores: object, count: int) -> list[Any]:
     return values
 
 
-def _scale(scorer: Scorer) -> tuple[float, float]:
-    scale = getattr(scorer, "scale", None)
+def check_kind(kind: object) -> ScoreKind:
+    """``kind``, if there is such a kind of score.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    if isinstance(kind, str) and kind in get_args(ScoreKind):
+        return kind  # type: ignore[return-value]
+    hint = suggestion(str(kind), list(get_args(ScoreKind)))
+    raise ConfigurationError(
+        [Problem(("score_kind",), f"{describe(kind)} is no kind of score{hint}")]
+    )
+
+
+def _member(scorer: object, name: str, default: Any) -> Any:
+    """An optional member; the default, too, where reading it raises."""
     try:
-        low, high = scale  # type: ignore[misc]
+        return getattr(scorer, name, default)
+    except Exception:
+        return default
+
+
+def _scale(scorer: Scorer) -> tuple[float, float]:
+    scale = _member(scorer, "scale", None)
+    try:
+        low, high = scale
         if math.isfinite(low) and math.isfinite(high) and low < high:
             return float(low), float(high)
     except (TypeError, ValueError):

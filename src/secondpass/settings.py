@@ -40,12 +40,16 @@ def configurable(cls: C) -> C:
     constructor as pydantic made them: nested mappings as the objects that they describe.
     """
     construct = cls.__init__  # type: ignore[misc]
-    names = [name for name in inspect.signature(construct).parameters if name != "self"]
+    names = [
+        name
+        for name, parameter in inspect.signature(construct).parameters.items()
+        if name != "self" and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
 
     @functools.wraps(construct)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
         if len(args) > len(names):
-            raise TypeError(f"{cls.__name__} takes at most {len(names)} arguments")
+            raise TypeError(f"{cls.__name__} takes at most {len(names)} positional arguments")
         positional = dict(zip(names, args, strict=False))
         if twice := positional.keys() & kwargs.keys():
             raise TypeError(f"{cls.__name__} got {min(twice)!r} twice")
@@ -170,8 +174,9 @@ def to_mapping(instance: Any, dump: Callable[[Any, str], Any]) -> dict[str, Any]
         if parameter.default is not inspect.Parameter.empty and value == parameter.default:
             continue
         written = _plain(value, functools.partial(_swapped, dump, name))
-        if written != {}:  # a nested object that is all defaults
-            settings[name] = written
+        if written == {} and not isinstance(value, Mapping):
+            continue  # a nested object that is all defaults
+        settings[name] = written
     return settings
 
 
@@ -231,6 +236,7 @@ def _problems(error: ValidationError, known: list[str]) -> list[Problem]:
             found.append(Problem(path, "is required"))
         else:
             message = detail["msg"].removeprefix("Value error, ")
-            message = message.replace("Input should be", "must be", 1)
+            message = message.replace("Input should", "must").replace("String should", "must")
+            message = message.replace("must be an instance of Sequence", "must be a list")
             found.append(Problem(path, f"{message}, not {describe(detail['input'])}"))
     return found

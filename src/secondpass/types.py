@@ -42,6 +42,11 @@ class Candidate:
     score: float | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        # Records end up in logs, and passages should not.
+        size = f"{len(self.text)} characters" if isinstance(self.text, str) else "no text"
+        return f"Candidate(<{size}>, id={self.id!r}, score={self.score!r})"
+
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
@@ -66,7 +71,7 @@ class Ranked:
     rerank_score: float | None
     final_score: float | None
     stage_scores: tuple[float, ...]
-    metadata: dict[str, Any]
+    metadata: dict[str, Any] = field(repr=False)
 
     @property
     def id(self) -> str | None:
@@ -108,7 +113,8 @@ class Usage:
     """What a ranking cost.
 
     Attributes:
-        calls: how often a method was asked (one call of a scorer, one question to a model).
+        calls: how often a method was asked (one call of a scorer, one question to a model). A call
+            that served several rankings counts in each.
         rounds: how many of those had to wait for each other.
         pairs: query-candidate pairs that were put before a method.
         input_tokens: None where a method did not say.
@@ -180,7 +186,7 @@ class Ranking(Sequence[Ranked]):
         report: what was done, what it cost, what went wrong.
     """
 
-    query: str
+    query: str = field(repr=False)
     items: tuple[Ranked, ...]
     report: Report
 
@@ -204,8 +210,8 @@ class Ranking(Sequence[Ranked]):
 
 
 CandidateLike: TypeAlias = str | Candidate | Ranked | Mapping[str, Any]
-"""A string is a text. A mapping has ``text`` (or ``content``), and may have ``id``, ``score`` and
-``metadata``; its further keys become metadata."""
+"""A string is a text. A mapping has ``text`` (or ``content``), and may have ``id`` (made a string),
+``score`` and ``metadata``; its further keys become metadata."""
 
 
 class Request(NamedTuple):

@@ -121,6 +121,13 @@ def test_a_model_that_cannot_be_had_is_told_and_leaves_the_order(model, monkeypa
     assert ranking.report.issues[0].code == "model_not_loaded"
 
 
+def test_what_the_loader_says_is_told(folder):
+    with pytest.raises(ModelLoadError, match=r"cannot be loaded: RuntimeError: .*bogus"):
+        CrossEncoderScorer(folder, device="bogus").warm_up()
+    with pytest.raises(ModelLoadError, match="has no prompt 'task'; it has: "):
+        CrossEncoderScorer(folder, prompt_name="task").warm_up()
+
+
 def test_a_failure_to_load_is_remembered_for_a_while(monkeypatch):
     scorer = CrossEncoderScorer("no/such-model", local_files_only=True)
     tried = []
@@ -175,6 +182,10 @@ def test_a_key_is_named_by_its_variable_and_never_written(folder, monkeypatch):
         {"backend": "tensorflow"},
         {"trust_remote_code": "yes"},
         {"modle": "x"},
+        {"prompt": "a", "prompt_name": "b"},
+        {"token_env": "hf_a_token_itself"},
+        {"token_env": "not a name"},
+        {"model_kwargs": {"token": "secret"}},
     ],
 )
 def test_wrong_settings(settings):

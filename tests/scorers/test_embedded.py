@@ -1,5 +1,7 @@
 import multiprocessing
+import os
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -14,6 +16,7 @@ from secondpass import (
     Reranker,
     minilm,
 )
+from secondpass.lazy import Lazy
 from secondpass.scorers.embedded import EmbeddedScorer
 
 PASSAGES = [
@@ -141,6 +144,36 @@ def test_it_works_after_a_fork():
     child.start()
     assert queue.get(timeout=30) == here
     child.join(10)
+
+
+def _load_in_child(lazy, queue):
+    queue.put(lazy.get())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_while_a_model_is_loaded_does_not_lock_the_child_out():
+    here = os.getpid()
+    inside, go_on = threading.Event(), threading.Event()
+
+    def make():
+        if os.getpid() == here:
+            inside.set()
+            go_on.wait(30)
+        return "made"
+
+    lazy = Lazy(make)
+    parent = threading.Thread(target=lazy.get)
+    parent.start()
+    inside.wait(10)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_load_in_child, args=(lazy, queue))
+    child.start()
+    assert queue.get(timeout=30) == "made"
+    child.join(10)
+    go_on.set()
+    parent.join(10)
 
 
 def test_a_model_file_that_was_changed_is_refused(monkeypatch):

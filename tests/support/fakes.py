@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from hypothesis import strategies as st
@@ -88,6 +89,9 @@ ANSWERS: dict[str, Callable[[int], Any]] = {
     "huge integers": lambda n: [10**400] * n,
     "nested": lambda n: [[0.5]] * n,
     "objects": lambda n: [object()] * n,
+    "a set": lambda n: {0.5 + at for at in range(n)},
+    "another mapping": lambda n: MappingProxyType({float(at): at for at in range(n)}),
+    "a bytearray": bytearray,
     "raises": raising(RuntimeError("passage text and sk-secret-key")),
     "raises a key error": raising(KeyError("sk-secret-key")),
     "raises memory error": raising(MemoryError()),

@@ -10,15 +10,15 @@ than linearly in their length, up to ``max_length`` tokens.
 from __future__ import annotations
 
 import os
-import threading
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, MinLen
 
-from secondpass.errors import MissingExtraError, ModelLoadError
-from secondpass.lazy import Lazy, require
+from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
+from secondpass.lazy import ForkLock, Lazy, require
 from secondpass.settings import configurable
 from secondpass.types import ScoreKind
 
@@ -80,6 +80,12 @@ class CrossEncoderScorer:
         trust_remote_code: bool = False,
         model_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
+        if prompt is not None and prompt_name is not None:
+            raise ConfigurationError("prompt, prompt_name: give one of them")
+        if token_env is not None and not re.fullmatch(r"(?!hf_)[A-Za-z_]\w*", token_env):
+            raise ConfigurationError("token_env: give the name of a variable, not the token")
+        if model_kwargs is not None and "token" in model_kwargs:
+            raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
         self.model = model
         self.device = device
         self.cache_folder = cache_folder
@@ -99,7 +105,7 @@ class CrossEncoderScorer:
         self.score_kind: ScoreKind = "logit" if activation == "none" else "probability"
         self._encoder = Lazy(self._load)
         # Fast tokenizers and some backends keep state between calls.
-        self._turn = threading.Lock()
+        self._turn = ForkLock()
 
     @property
     def model_name(self) -> str:
@@ -184,14 +190,15 @@ class CrossEncoderScorer:
                 model_kwargs=model_kwargs,
             )
         except Exception as error:
-            where = (
-                "the hub was not asked or did not answer, and it is in no local folder"
-                if offline
-                else "is the name or folder right?"
-            )
+            why = _first_line(error, token)
+            if offline and not Path(self.model).exists():
+                why = "it is no folder here, and the hub was not asked or did not answer"
+            raise ModelLoadError(f"the model {self.model!r} cannot be loaded: {why}") from error
+        if self.prompt_name is not None and self.prompt_name not in encoder.prompts:
+            known = ", ".join(encoder.prompts) or "none"
             raise ModelLoadError(
-                f"the model {self.model!r} cannot be loaded ({type(error).__name__}): {where}"
-            ) from error
+                f"the model {self.model!r} has no prompt {self.prompt_name!r}; it has: {known}"
+            )
         if encoder.num_labels != 1:
             raise ModelLoadError(
                 f"the model {self.model!r} gives {encoder.num_labels} scores a pair; "
@@ -218,3 +225,12 @@ class CrossEncoderScorer:
         except Exception:
             return False
         return True
+
+
+def _first_line(error: Exception, token: str | None) -> str:
+    """What an error of the loader says, in one line; loaders know no query and no passage."""
+    lines = str(error).strip().splitlines()
+    told = lines[0][:200] if lines else ""
+    if token:
+        told = told.replace(token, "***")
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__

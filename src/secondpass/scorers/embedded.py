@@ -17,7 +17,6 @@ One call, one round; cost is linear in the number of candidates.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from annotated_types import Ge, Le
 
 from secondpass import minilm
-from secondpass.lazy import Lazy
+from secondpass.lazy import ForkLock, Lazy
 from secondpass.settings import configurable
 from secondpass.types import ScoreKind
 
@@ -75,7 +74,7 @@ class EmbeddedScorer:
         self.remember = remember
         self._model = Lazy(lambda: minilm.MiniLM(max_tokens=max_length, threads=threads))
         self._remembered: OrderedDict[str, _Text] = OrderedDict()
-        self._turn = threading.Lock()
+        self._turn = ForkLock()
 
     def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
         """One score per document; ``[]`` for none.

@@ -26,10 +26,12 @@ from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRan
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import (
     BaseNode,
+    ImageNode,
     MetadataMode,
     NodeWithScore,
     QueryBundle,
     QueryType,
+    TextNode,
 )
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticSerializationError
@@ -164,7 +166,7 @@ class SecondPassRerank(BaseNodePostprocessor):
             ValueError: there is no query.
             RerankError: under ``strict``, when a node that has a text to judge could not be judged.
         """
-        text = _query_text(query)
+        text, nodes = _query_text(query), list(nodes)
         with self._observed(query, nodes) as ended:
             ranking = self._reranker.rerank(text, self._candidates(nodes), **self._call())
             ranked = self._ranked(nodes, ranking)
@@ -175,7 +177,7 @@ class SecondPassRerank(BaseNodePostprocessor):
         self, nodes: Sequence[NodeWithScore], query: QueryType | None
     ) -> tuple[list[NodeWithScore], Report]:
         """:meth:`rerank_nodes` for event loops: whatever blocks does so in a worker thread."""
-        text = _query_text(query)
+        text, nodes = _query_text(query), list(nodes)
         with self._observed(query, nodes) as ended:
             ranking = await self._reranker.arerank(text, self._candidates(nodes), **self._call())
             ranked = self._ranked(nodes, ranking)
@@ -202,9 +204,7 @@ class SecondPassRerank(BaseNodePostprocessor):
         mode = self.metadata_mode
         return [
             Candidate(
-                # An image node without a caption has an empty text. That is nothing to judge, and
-                # the core is told so by None: a score of an empty text would say nothing.
-                one.node.get_content(metadata_mode=mode) or None,  # type: ignore[arg-type]
+                one.node.get_content(metadata_mode=mode) or _no_text(one.node),  # type: ignore[arg-type]
                 one.node.node_id,
                 one.score,
                 one.node.metadata,
@@ -345,6 +345,12 @@ def _copy(node: BaseNode, added: Mapping[str, Any]) -> BaseNode:
     assign(copied, "__pydantic_extra__", None if extra is None else extra.copy())
     assign(copied, "__pydantic_private__", None if private is None else private.copy())
     return copied
+
+
+def _no_text(node: BaseNode) -> str | None:
+    """An empty text; or None, which tells the core that there is nothing to judge."""
+    textual = isinstance(node, TextNode) or getattr(node, "text_resource", None) is not None
+    return "" if textual and not isinstance(node, ImageNode) else None
 
 
 def _joined(keys: list[str], added: Mapping[str, Any]) -> list[str]:

@@ -2,6 +2,9 @@
 
 # Annotations are not postponed, because Haystack makes its sockets of them.
 import asyncio
+import numbers
+import operator
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
@@ -97,8 +100,18 @@ class SecondPassRanker:
         :raises secondpass.MissingExtraError:
             If the packages that the configuration needs are not installed.
         """
-        _check_top_k(top_k)
-        self.top_k = top_k
+        self.top_k = _checked_top_k(top_k)
+        for name, value, kind in (
+            ("dedupe", dedupe, bool),
+            ("meta_prefix", meta_prefix, str),
+            ("embedding_separator", embedding_separator, str),
+            ("raise_on_failure", raise_on_failure, bool),
+        ):
+            if not isinstance(value, kind):
+                told = f"must be a {kind.__name__}, not {type(value).__name__}"
+                raise ConfigurationError([Problem((name,), told)], "SecondPassRanker")
+        if isinstance(score_threshold, numbers.Real):
+            score_threshold = float(score_threshold)  # numpy's can't be saved
         self.depth = depth
         self.score_threshold = score_threshold
         self.meta_fields_to_embed = meta_fields_to_embed
@@ -117,7 +130,7 @@ class SecondPassRanker:
         # Presets and files are saved by name. Of a mapping its meaning is saved, because whoever
         # made it may go on to change it.
         self._given: str | Reranker = (
-            fspath(reranker) if isinstance(reranker, str | PathLike) else resolve(reranker)
+            _saved_path(reranker) if isinstance(reranker, str | PathLike) else resolve(reranker)
         )
         self._warm = False
         self._used = False
@@ -247,7 +260,7 @@ class SecondPassRanker:
     def _call(
         self, top_k: int | None, depth: int | None, order: object, context: object
     ) -> dict[str, Any]:
-        _check_top_k(top_k)
+        _checked_top_k(top_k)
         self._used = True
         return {
             "top_k": self.top_k if top_k is None else top_k,
@@ -266,6 +279,14 @@ class SecondPassRanker:
         return {"documents": ranked, "report": ranking.report.to_dict()}
 
 
+def _saved_path(reranker: str | PathLike[str]) -> str:
+    """A preset's name or a path, as a string that is read as the same again."""
+    name = fspath(reranker)
+    if isinstance(reranker, str) or Path(name).name != name:
+        return name
+    return os.path.join(os.curdir, name)  # a bare name would be taken for a preset's
+
+
 def _candidates(documents: Sequence[Document]) -> list[Candidate]:
     # Documents without a text, such as images, are carried along by the core and not read.
     return [
@@ -274,9 +295,15 @@ def _candidates(documents: Sequence[Document]) -> list[Candidate]:
     ]
 
 
-def _check_top_k(top_k: int | None) -> None:
-    if top_k is not None and top_k <= 0:
+def _checked_top_k(top_k: int | None) -> int | None:
+    """A plain int, which can be saved; ValueError for anything that is no number of documents."""
+    if top_k is None:
+        return None
+    if isinstance(top_k, bool) or not hasattr(top_k, "__index__"):
+        raise ValueError(f"top_k must be a whole number, but got {top_k!r}")
+    if top_k <= 0:
         raise ValueError(f"top_k must be > 0, but got {top_k}")
+    return operator.index(top_k)
 
 
 def _fields(names: Sequence[str] | None) -> list[str] | None:
