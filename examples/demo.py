@@ -4,7 +4,7 @@ Searches Python's own documentation, as installed, for a learner's questions; pu
 behind the search; measures all of it against judgements; and runs the same reranking through a
 Haystack pipeline and a LlamaIndex query engine.
 
-    python examples/demo.py                  30 of the questions, 20 candidates each
+    python examples/demo.py                  30 of the questions, 15 candidates each
     python examples/demo.py --all            all of them
     python examples/demo.py "your question"  search for something of your own
 """
@@ -44,7 +44,7 @@ from secondpass.minilm import MODEL_NAME, MiniLM
 HERE = Path(__file__).parent
 BUILD = HERE.parent / "build"
 CONFIG = HERE / "demo.yaml"
-MEASURES = ("nDCG@10", "RR(rel=2)@10", "R(rel=2)@20")
+MEASURES = ("nDCG@10", "RR(rel=2)@10", "R(rel=2)@10")
 SHOWN = ("q16", "q57", "q08")
 """Two that gain and one that loses."""
 SOME = 30
@@ -184,7 +184,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("question", nargs="?", help="search for this instead of the questions")
     parser.add_argument("--all", action="store_true", help="measure all of the questions")
-    parser.add_argument("--depth", type=int, default=20, help="candidates to rerank (20)")
+    parser.add_argument("--depth", type=int, default=15, help="candidates to rerank (15)")
     parser.add_argument("--picture", type=Path, help="draw the shown questions as SVG and stop")
     parser.add_argument("--prepare", action="store_true", help="encode the passages and stop")
     arguments = parser.parse_args()
@@ -261,20 +261,19 @@ def main() -> None:
         f"\nOne report: status {report.status}, method {report.method}, "
         f"{report.usage.pairs} pairs, {len(report.issues)} issues\n"
     )
-    same_everywhere(console, questions[shown[0]], retriever, reranker, arguments.depth)
+    same_everywhere(console, rankings[shown[0]], retriever, arguments.depth)
 
 
 def same_everywhere(
-    console: Console, question: str, retriever: HybridRetriever, reranker: Reranker, depth: int
+    console: Console, ranking: Ranking, retriever: HybridRetriever, depth: int
 ) -> None:
     """The same candidates and configuration through both frameworks; stops if orders differ."""
     import frameworks
 
-    found = retriever.retrieve(question, depth)
     orders = {
-        "Python": [item.id for item in reranker.rerank(question, found)],
-        "Haystack pipeline from YAML": frameworks.haystack_order(question, retriever, depth),
-        "LlamaIndex query engine": frameworks.llama_index_order(question, retriever, depth),
+        "Python": [item.id for item in ranking],
+        "Haystack pipeline from YAML": frameworks.haystack_order(ranking.query, retriever, depth),
+        "LlamaIndex query engine": frameworks.llama_index_order(ranking.query, retriever, depth),
     }
     first = orders["Python"]
     for name, order in orders.items():

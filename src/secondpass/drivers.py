@@ -125,8 +125,10 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
         except StopIteration as stop:
             results: list[T] = stop.value
             return results
+        call = asyncio.to_thread(job.run)
+        left = job.left
         try:
-            outcome = await asyncio.wait_for(asyncio.to_thread(job.run), job.left)
+            outcome = await (call if left is None else asyncio.wait_for(call, left))
         except TimeoutError:
             outcome = _over()
 
