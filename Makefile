@@ -13,7 +13,7 @@ ROOTS := src integrations/haystack/src integrations/llama_index/src
 
 .PHONY: demo test test-long lint format bench docs clean
 
-demo: $(VENV)/.demo
+demo: $(VENV)/.prepared
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test
@@ -42,11 +42,16 @@ docs: $(VENV)/.test
 	$(BIN)/python -m pdoc --output-directory site $(API)
 
 clean:
-	rm -rf $(VENV) site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/.demo: $(PROJECTS) constraints.txt examples/requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e '.[embedded,evaluation]' $(HERE) -r examples/requirements.txt
+	@touch $@
+
+# The passages are encoded once, which takes about a minute.
+$(VENV)/.prepared: $(VENV)/.demo examples/python_docs.py
+	@$(BIN)/python examples/demo.py --prepare
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo

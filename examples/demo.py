@@ -188,6 +188,8 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="draw the shown questions as SVG and stop")
     parser.add_argument("--prepare", action="store_true", help="encode the passages and stop")
     arguments = parser.parse_args()
+    if arguments.depth < 1:
+        parser.error("--depth: must be 1 or more")
     console = Console()
     logging.basicConfig(level=logging.WARNING)
 
