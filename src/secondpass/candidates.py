@@ -25,7 +25,7 @@ def to_candidates(given: Iterable[CandidateLike], *, text_needed: bool = True) -
     """
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise InputError(
-            f"candidates: give a sequence of strings, mappings or Candidates, not {_kind(given)}"
+            f"candidates: give a sequence of strings, mappings or Candidates, not {kind_of(given)}"
         )
     return [
         one
@@ -41,7 +41,7 @@ def _to_candidate(given: object, position: int, text_needed: bool) -> Candidate:
     if isinstance(given, Candidate):
         if given.metadata is not None and not isinstance(given.metadata, Mapping):
             raise InputError(
-                f"candidates[{position}].metadata: give a mapping, not {_kind(given.metadata)}"
+                f"candidates[{position}].metadata: give a mapping, not {kind_of(given.metadata)}"
             )
         return given
     if isinstance(given, Ranked):
@@ -49,7 +49,7 @@ def _to_candidate(given: object, position: int, text_needed: bool) -> Candidate:
     if isinstance(given, Mapping):
         return _from_mapping(given, f"candidates[{position}]", text_needed)
     raise InputError(
-        f"candidates[{position}]: give a string, a mapping or a Candidate, not {_kind(given)}"
+        f"candidates[{position}]: give a string, a mapping or a Candidate, not {kind_of(given)}"
     )
 
 
@@ -64,7 +64,7 @@ def _from_mapping(given: Mapping[str, Any], where: str, text_needed: bool) -> Ca
     if metadata is None:
         metadata = {}
     elif not isinstance(metadata, Mapping):
-        raise InputError(f"{where}.metadata: give a mapping, not {_kind(metadata)}")
+        raise InputError(f"{where}.metadata: give a mapping, not {kind_of(metadata)}")
     extra = {key: value for key, value in given.items() if key not in _OWN_KEYS}
     if both := sorted(str(key) for key in extra.keys() & metadata.keys()):
         raise InputError(f"{where}: {', '.join(both)} stands both beside and inside 'metadata'")
@@ -145,5 +145,6 @@ def _score_or_lowest(candidate: Candidate) -> float:
     return -math.inf if score is None else score
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """What a value is, without showing it: it may be a query or a passage."""
     return "nothing" if value is None else f"a {type(value).__name__}"

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass import drivers
 from secondpass.blending import Blend
-from secondpass.candidates import to_candidates
+from secondpass.candidates import kind_of, to_candidates
 from secondpass.effects import Method
 from secondpass.errors import InputError, SecondPassError
 from secondpass.methods import METHOD, STAGE, Stage, check_installed, inner
 from secondpass.ordering import ORDERING, Ordering
 from secondpass.ranking_pass import CallSettings, RankingPass
 from secondpass.rendering import Rendering
-from secondpass.settings import configurable, describe, nested
+from secondpass.settings import configurable, nested
 from secondpass.types import CandidateLike, Ranking, Request
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ class Reranker:
         ledger = drivers.Ledger(deadline=self.limits.deadline)
         query, given, context = request
         if not isinstance(query, str):
-            raise InputError(f"query: give a string, not {describe(query)}")
+            raise InputError(f"query: give a string, not {kind_of(query)}")
         candidates = to_candidates(given, text_needed=self.render.needs_text)
         plan = RankingPass(self, self._stages, call, query, candidates, context, ledger).plan()
         return drivers.Pass(plan, ledger)
@@ -340,11 +340,11 @@ class Reranker:
     ) -> Iterator[list[drivers.Pass[Ranking]]]:
         """Passes of the requests, as many at a time as are run side by side."""
         if isinstance(requests, str | Mapping) or not isinstance(requests, Iterable):
-            raise InputError(f"requests: give (query, candidates) pairs, not {describe(requests)}")
+            raise InputError(f"requests: give (query, candidates) pairs, not {kind_of(requests)}")
         wave: list[drivers.Pass[Ranking]] = []
         for number, one in enumerate(requests):
             if not isinstance(one, Sequence) or isinstance(one, str) or len(one) not in {2, 3}:
-                told = f"give (query, candidates), not {describe(one)}"
+                told = f"give (query, candidates), not {kind_of(one)}"
                 raise InputError(f"requests[{number}]: {told}")
             try:
                 wave.append(self._pass(Request(*one), call))
