@@ -20,7 +20,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not long and not integration"
 
 test-long: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not integration"
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m "not integration" -n auto
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

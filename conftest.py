@@ -7,7 +7,10 @@ from hypothesis import settings
 # No deadlines: a busy machine must not fail a test. In CI the examples are the same every time.
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
+settings.register_profile("long", deadline=None, max_examples=2000)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
+)
 
 # Libraries must neither phone home nor look for a hub while tests run.
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
