@@ -44,6 +44,16 @@ def test_reciprocal_ranks_as_the_formula_says(lists, rrf_k):
     assert [candidate.score for candidate in result] == sorted(expected.values(), reverse=True)
 
 
+def test_numbers_of_any_library_will_do():
+    import numpy as np
+
+    lists = [listed("ab"), listed("b")]
+    fused_by_numpy = reciprocal_rank_fusion(
+        lists, rrf_k=np.int64(60), weights=[np.float32(1), np.int64(1)]
+    )
+    assert [one.id for one in fused_by_numpy] == ["b", "a"]
+
+
 def test_weighted_scores_by_hand():
     lists = [listed("abc", [10, 5, 0]), listed("cd", [2, 1])]
     assert fused(weighted_score_fusion(lists)) == [("a", 1.0), ("c", 1.0), ("b", 0.5), ("d", 0.0)]

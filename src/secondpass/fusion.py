@@ -6,10 +6,11 @@ Here, and only here, candidates are told apart by id: the same id in two lists i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Literal
 
 from secondpass.blending import minmax, zscore
-from secondpass.candidates import retrieval_score, to_candidates
+from secondpass.candidates import kind_of, retrieval_score, to_candidates
 from secondpass.errors import InputError
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
@@ -38,7 +39,7 @@ def reciprocal_rank_fusion(
     Raises:
         InputError: a candidate without an id, or arguments out of range.
     """
-    if not isinstance(rrf_k, int | float) or not 0 <= rrf_k < float("inf"):
+    if not isinstance(rrf_k, Real) or not 0 <= rrf_k < float("inf"):
         raise InputError(f"rrf_k: must be a number, 0 or more, not {describe(rrf_k)}")
     read = _read(lists)
     return _fuse(
@@ -88,7 +89,7 @@ def weighted_score_fusion(
 
 def _read(lists: Sequence[Sequence[CandidateLike]]) -> list[list[Candidate]]:
     if isinstance(lists, str | Mapping) or not isinstance(lists, Iterable):
-        raise InputError(f"lists: give a sequence of result lists, not {describe(lists)}")
+        raise InputError(f"lists: give a sequence of result lists, not {kind_of(lists)}")
     read = []
     for number, one in enumerate(lists):
         try:
@@ -110,7 +111,7 @@ def _fuse(
     if len(weights) != len(lists):
         raise InputError(f"weights: {len(lists)} lists need as many weights, not {len(weights)}")
     for number, weight in enumerate(weights):
-        if not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
+        if not isinstance(weight, Real) or not 0 <= weight < float("inf"):
             told = f"must be finite and 0 or more, not {describe(weight)}"
             raise InputError(f"weights[{number}]: {told}")
     total: dict[str, float] = {}
