@@ -34,6 +34,8 @@ class Scorer(Protocol):
     ``pointwise``
         False where a document's score depends on the others of its list (True where absent).
         Pointwise scorers are called with a part of the documents at a time when a deadline is set.
+    ``batch_size``
+        how many documents that part holds (32 where absent).
     ``warm_up()``
         loads what is needed for the first call.
     ``close()``

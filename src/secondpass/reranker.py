@@ -280,12 +280,8 @@ class Reranker:
                     warm_up()
                 return
             except Exception as error:
-                logger.log(
-                    logging.getLevelNamesMapping()[self.log_level.upper()],
-                    "warming up %s failed: %s",
-                    method.name,
-                    error if isinstance(error, SecondPassError) else type(error).__name__,
-                )
+                told = error if isinstance(error, SecondPassError) else type(error).__name__
+                self._log("warming up %s failed: %s", method.name, told)
                 first = first or error
         if first is not None:
             raise first
@@ -361,10 +357,9 @@ class Reranker:
         for ranking in rankings:
             faults = [issue for issue in ranking.report.issues if issue.code not in _OF_THE_INPUT]
             if faults:
-                logger.log(
-                    logging.getLevelNamesMapping()[self.log_level.upper()],
-                    "reranking is %s: %s",
-                    ranking.report.status,
-                    "; ".join(f"{issue.code}: {issue.message}" for issue in faults),
-                )
+                told = "; ".join(f"{issue.code}: {issue.message}" for issue in faults)
+                self._log("reranking is %s: %s", ranking.report.status, told)
         return rankings
+
+    def _log(self, message: str, *values: object) -> None:
+        logger.log(logging.getLevelNamesMapping()[self.log_level.upper()], message, *values)

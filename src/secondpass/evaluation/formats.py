@@ -15,6 +15,7 @@ from typing import Any
 
 from secondpass.errors import InputError
 from secondpass.evaluation.lines import (
+    INTEGER,
     AnyPath,
     Line,
     read_json_lines,
@@ -26,7 +27,6 @@ from secondpass.types import Candidate
 
 _CORPUS_KEYS = frozenset({"_id", "id", "title", "text", "metadata"})
 _QUERY_COLUMNS = frozenset({"query-id", "query_id", "queryid", "qid"})
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -133,7 +133,7 @@ def read_run(path: AnyPath) -> Run:
                 f"must have six fields (query Q0 document rank score tag), has {len(fields)}"
             )
         query, _, document, rank, score, _ = fields
-        if not _INTEGER.fullmatch(rank):
+        if not INTEGER.fullmatch(rank):
             raise line.error(f"the rank must be an integer, not {describe(rank)}")
         if not _NUMBER.fullmatch(score):
             raise line.error(f"the score must be a finite number, not {describe(score)}")
@@ -185,6 +185,6 @@ def _judgment(line: Line, tabbed: bool) -> tuple[str, str, int]:
     query, document, relevance = fields[0], fields[-2], fields[-1].strip()
     if not query or not document:
         raise line.error("an id is empty")
-    if not _INTEGER.fullmatch(relevance):
+    if not INTEGER.fullmatch(relevance):
         raise line.error(f"the relevance must be an integer, not {describe(relevance)}")
     return query, document, int(relevance)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
@@ -14,6 +15,8 @@ from secondpass.evaluation.errors import FormatError
 from secondpass.settings import describe
 
 AnyPath: TypeAlias = str | PathLike[str]
+INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+"""A whole number as the formats hold it: read and written by the same rule."""
 
 
 class Line(NamedTuple):

@@ -7,18 +7,15 @@ half of it; when anything is raised, the file is as it was.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from secondpass.errors import InputError
 from secondpass.evaluation.errors import FormatError
-from secondpass.evaluation.lines import AnyPath, check_field, write_lines
+from secondpass.evaluation.lines import INTEGER, AnyPath, check_field, write_lines
 from secondpass.evaluation.runs import strictly_falling
 from secondpass.settings import describe
 from secondpass.types import Candidate
-
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def write_corpus(path: AnyPath, corpus: Iterable[Candidate]) -> None:
@@ -94,7 +91,7 @@ def write_qrels(path: AnyPath, qrels: Mapping[str, Mapping[str, int]]) -> None:
                 raise FormatError(path, None, f"query {query!r} has no judgments to write")
             for document, relevance in judged.items():
                 check_field(path, "document id", document)
-                if not isinstance(relevance, int) or not _INTEGER.fullmatch(str(int(relevance))):
+                if not isinstance(relevance, int) or not INTEGER.fullmatch(str(int(relevance))):
                     raise FormatError(
                         path,
                         None,

@@ -260,7 +260,7 @@ class SecondPassRanker:
     def _call(
         self, top_k: int | None, depth: int | None, order: object, context: object
     ) -> dict[str, Any]:
-        _checked_top_k(top_k)
+        top_k = _checked_top_k(top_k)
         self._used = True
         return {
             "top_k": self.top_k if top_k is None else top_k,
