@@ -10,7 +10,8 @@ from secondpass.errors import (
     RerankError,
     SecondPassError,
 )
-from secondpass.reranker import Limits, Reranker
+from secondpass.ledger import Limits
+from secondpass.reranker import Reranker
 from secondpass.types import (
     Candidate,
     Issue,

@@ -1,7 +1,8 @@
-"""Configurations: YAML or mappings to rerankers and back, presets, JSON Schema."""
+"""Configurations: YAML, mappings and environment to rerankers and back, presets, JSON Schema."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from importlib.resources import files
 from os import PathLike, fspath
@@ -9,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import registry
-from secondpass.errors import ConfigurationError, NotSerializableError
-from secondpass.methods import dump_method, dump_stage
+from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 from secondpass.reranker import Reranker
 from secondpass.settings import (
     describe,
@@ -109,30 +109,47 @@ def dump(reranker: Reranker) -> dict[str, Any]:
     Raises:
         NotSerializableError: it holds an object without a registered name.
     """
-
-    def part(value: Any, name: str) -> Any:
-        if name == "method":
-            return dump_method(value)
-        if name == "fallback":
-            return dump_stage(value)
-        if name == "order":
-            return registry.dump("orderings", value, "order")
-        return to_mapping(value, registry.not_serializable_value)
-
     if type(reranker).__init__ is not Reranker.__init__:
         raise not_serializable(reranker, "reranker")
     try:
-        return to_mapping(reranker, part)
+        return to_mapping(reranker, registry.dump_part)
     except NotSerializableError as error:
         raise NotSerializableError(error.problems, "to_config") from None
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of configurations, for editors and validators."""
-    schema = model_of(Reranker).model_json_schema()
+    schema: dict[str, Any] = _or_variable(model_of(Reranker).model_json_schema())
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "secondpass configuration"
     return schema
+
+
+_VARIABLE = {
+    "type": "object",
+    "properties": {"env": {"type": "string"}, "default": {}},
+    "required": ["env"],
+    "additionalProperties": False,
+}
+_PLAIN = {"string", "integer", "number", "boolean"}
+
+
+def _or_variable(schema: Any) -> Any:
+    """The schema, with ``{env: NAME, default: VALUE}`` allowed for every plain setting."""
+    if isinstance(schema, list):
+        return [_or_variable(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    walked = {key: _or_variable(part) for key, part in schema.items()}
+    properties = walked.get("properties")
+    if isinstance(properties, dict):
+        for name, own in properties.items():
+            options = own.get("anyOf", [own])
+            if any("enum" in option or option.get("type") in _PLAIN for option in options):
+                properties[name] = {**own, "anyOf": [*options, _VARIABLE]}
+                for key in () if "anyOf" in own else own.keys() - {"title", "default"}:
+                    del properties[name][key]
+    return walked
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -181,9 +198,54 @@ def _parse(text: str, about: str) -> dict[str, Any]:
     return value
 
 
+def with_environment(value: Any, path: tuple[str | int, ...] = ()) -> Any:
+    """A configuration with each ``{env: NAME, default: VALUE}`` in it replaced by what is there.
+
+    A variable that is not set, or is empty, counts as absent. Its value is read as the default's
+    type; without a default, as YAML reads it.
+
+    Raises:
+        ConfigurationError: a variable is absent and has no default, or does not fit.
+    """
+    if isinstance(value, list):
+        return [with_environment(item, (*path, at)) for at, item in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return value
+    if "env" not in value or value.keys() - {"env", "default"}:
+        return {key: with_environment(item, (*path, str(key))) for key, item in value.items()}
+    name = value["env"]
+    if not isinstance(name, str) or not name:
+        told = f"must be the name of a variable, not {describe(name)}"
+        raise ConfigurationError([Problem((*path, "env"), told)])
+    text = os.environ.get(name, "").strip()
+    if not text:
+        if "default" in value:
+            return value["default"]
+        told = f"the environment variable {name} is not set, and there is no default"
+        raise ConfigurationError([Problem(path, told)])
+    default = value.get("default")
+    if isinstance(default, str):
+        return text
+    import yaml
+
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:
+        found = text
+    fits = isinstance(found, int | float) if isinstance(default, float) else True
+    if type(default) in {int, bool}:
+        fits = type(found) is type(default)
+    if not fits or isinstance(found, dict | list):
+        # Not its value: the variable may hold something else than was meant.
+        kind = {int: "a whole number", bool: "true or false", float: "a number"}
+        wanted = kind.get(type(default), "a plain value")
+        raise ConfigurationError([Problem(path, f"the variable {name} does not hold {wanted}")])
+    return found
+
+
 def _construct(config: Mapping[str, Any], about: str) -> Reranker:
     try:
-        reranker: Reranker = from_mapping(Reranker, config)
+        reranker: Reranker = from_mapping(Reranker, with_environment(config))
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, about) from None
     return reranker

@@ -1,8 +1,11 @@
 """Carries out the effects of ranking passes, one or many, synchronously or not.
 
-The logic is written once, as a generator of *jobs*: plain callables that may block. The synchronous
-driver calls each job in place; the asynchronous one calls it in a worker thread, so that the event
-loop goes on. Everything else (deadlines, merging of many passes, faults, the ledger) is shared.
+The logic is written once, as a generator that yields what it needs done. Scoring it needs done as a
+*job*, a plain callable that may block: the synchronous driver calls it in place, the asynchronous
+one in a worker thread. Questions to language models it has *started*, goes on with whatever else
+can be done, and then *waits* for the first of them: the synchronous driver starts them in the
+portal's loop, the asynchronous one in its own. Everything else (deadlines, merging of many passes,
+faults, the ledger) is shared.
 
 A job whose ranking has a deadline is waited for no longer than that: in a thread of its own when
 synchronous. What is given up on runs to its end there, and its answer is not used.
@@ -12,63 +15,52 @@ from __future__ import annotations
 
 import contextvars
 import threading
-import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from secondpass.effects import Plan, RawScores, Score, Scorer
+from secondpass.effects import Answer, Ask, Effect, Plan, RawScores, RoundsLeft, Score, Scorer
 from secondpass.errors import DeadlineError, MethodError, MissingExtraError
+from secondpass.ledger import Gate, Ledger
 from secondpass.scoring import to_list
-from secondpass.types import Usage
 
 T = TypeVar("T")
 Outcome: TypeAlias = Any
-"""What a job returned, or a MethodError."""
+"""What a job returned, or a MethodError; the answers that a wait brought; None for a start."""
 
-
-@dataclass(slots=True)
-class Ledger:
-    """What one pass has cost so far, and how long it may go on.
-
-    Attributes:
-        deadline: seconds from the start; None for no end.
-    """
-
-    deadline: float | None = None
-    started: float = field(default_factory=time.perf_counter)
-    waiting: bool = False
-    calls: int = 0
-    rounds: int = 0
-    pairs: int = 0
-
-    def begin(self) -> None:
-        """Start the clock anew if the pass has only waited for others so far."""
-        if self.waiting:
-            self.waiting = False
-            self.started = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Wall-clock seconds since the start."""
-        return time.perf_counter() - self.started
-
-    @property
-    def left(self) -> float | None:
-        """Seconds to the deadline, 0 when it has passed; None for no end."""
-        return None if self.deadline is None else max(0.0, self.deadline - self.seconds)
-
-    def usage(self) -> Usage:
-        """The ledger as a record."""
-        return Usage(calls=self.calls, rounds=self.rounds, pairs=self.pairs)
+_GRACE = 0.1
+"""Seconds after its deadline that questions have to give up by themselves. They do, unless
+something blocks their event loop."""
 
 
 @dataclass(slots=True)
 class Pass(Generic[T]):
-    """A plan under way, with its ledger."""
+    """A plan under way, with its ledger and the gate that its questions go through."""
 
     plan: Plan[T]
     ledger: Ledger
+    gate: Gate
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Begin to ask for the pass of this number."""
+
+    number: int
+    effect: Ask[Any]
+    ledger: Ledger
+    gate: Gate
+
+    def failed(self, error: MethodError) -> list[Answer[Any]]:
+        return [Answer(error=error)] * len(self.effect.questions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Wait until something that was started is done.
+
+    Its outcome is a list of (number of the pass, answers).
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,36 +93,99 @@ class _Job:
 
 def run(passes: Sequence[Pass[T]]) -> list[T]:
     """Run passes side by side, each job in this thread unless a deadline runs."""
-    jobs = _jobs(passes)
+    work = _work(passes)
+    started: dict[Any, _Start] = {}
     outcome: Outcome = None
-    while True:
-        try:
-            job = jobs.send(outcome)
-        except StopIteration as stop:
-            results: list[T] = stop.value
-            return results
-        left = job.left
-        outcome = job.run() if left is None else _within(job, left)
+    try:
+        while True:
+            try:
+                command = work.send(outcome)
+            except StopIteration as stop:
+                results: list[T] = stop.value
+                return results
+            if isinstance(command, _Job):
+                left = command.left
+                outcome = command.run() if left is None else _within(command, left)
+            elif isinstance(command, _Start):
+                from secondpass.asking import ask
+                from secondpass.portal import portal
+
+                asking = ask(command.effect, command.ledger, command.gate)
+                started[portal().submit(asking)] = command
+                outcome = None
+            else:
+                from concurrent.futures import FIRST_COMPLETED, wait
+
+                done, _ = wait(started, _patience(started.values()), FIRST_COMPLETED)
+                outcome = _collected(started, done)
+    finally:
+        for future in started:
+            future.cancel()
 
 
 async def arun(passes: Sequence[Pass[T]]) -> list[T]:
     """Run passes side by side, each job in a worker thread. Cancellation passes at once."""
     import asyncio  # costs more to import than the rest of secondpass together
 
-    jobs = _jobs(passes)
+    work = _work(passes)
+    started: dict[Any, _Start] = {}
     outcome: Outcome = None
-    while True:
+    try:
+        while True:
+            try:
+                command = work.send(outcome)
+            except StopIteration as stop:
+                results: list[T] = stop.value
+                return results
+            if isinstance(command, _Job):
+                call = asyncio.to_thread(command.run)
+                left = command.left
+                try:
+                    outcome = await (call if left is None else asyncio.wait_for(call, left))
+                except TimeoutError:
+                    outcome = _over()
+            elif isinstance(command, _Start):
+                from secondpass.asking import ask
+
+                asking = ask(command.effect, command.ledger, command.gate)
+                started[asyncio.ensure_future(asking)] = command
+                outcome = None
+            else:
+                done, _ = await asyncio.wait(
+                    started,
+                    timeout=_patience(started.values()),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                outcome = _collected(started, done)
+    finally:
+        for future in started:
+            future.cancel()
+
+
+def _patience(started: Collection[_Start]) -> float | None:
+    """Seconds after which the first of these ought to have given up by itself."""
+    times = [start.ledger.left for start in started if not start.ledger.waiting]
+    known = [time for time in times if time is not None]
+    return min(known) + _GRACE if known else None
+
+
+def _collected(started: dict[Any, _Start], done: Collection[Any]) -> list[tuple[int, list[Any]]]:
+    """Take out of ``started`` what is done, and what is overdue."""
+    outcome: list[tuple[int, list[Any]]] = []
+    for future in done:
+        start = started.pop(future)
         try:
-            job = jobs.send(outcome)
-        except StopIteration as stop:
-            results: list[T] = stop.value
-            return results
-        call = asyncio.to_thread(job.run)
-        left = job.left
-        try:
-            outcome = await (call if left is None else asyncio.wait_for(call, left))
-        except TimeoutError:
-            outcome = _over()
+            outcome.append((start.number, future.result()))
+        except Exception as error:
+            told = f"asking raised {type(error).__name__}"
+            outcome.append((start.number, start.failed(MethodError(told, "llm_raised"))))
+    if not done:
+        for future, start in list(started.items()):
+            if start.ledger.left == 0 and not start.ledger.waiting:
+                future.cancel()
+                del started[future]
+                outcome.append((start.number, start.failed(_over())))
+    return outcome
 
 
 def _within(job: _Job, seconds: float) -> Outcome:
@@ -157,27 +212,50 @@ def _over() -> DeadlineError:
     return DeadlineError("the deadline passed before these were scored")
 
 
-def _jobs(passes: Sequence[Pass[T]]) -> Generator[_Job, Outcome, list[T]]:
+_Command: TypeAlias = _Job | _Start | _Wait
+
+
+def _work(passes: Sequence[Pass[T]]) -> Generator[_Command, Outcome, list[T]]:
     """Advance every plan to its next effect, carry out all of those, and so on to the end."""
     results: dict[int, T] = {}
-    waiting: dict[int, Score] = {}
+    scoring: dict[int, Score] = {}
+    asking: dict[int, Ask[Any]] = {}
+    under_way = 0
 
-    def advance(number: int, result: RawScores | None) -> None:
-        plan = passes[number].plan
+    def advance(number: int, result: Any) -> None:
+        plan, ledger = passes[number].plan, passes[number].ledger
         try:
-            effect = next(plan) if result is None else plan.send(result)
-            while not isinstance(effect, Score):
-                told = f"the method yielded a {type(effect).__name__}, which is no effect"
-                effect = plan.throw(MethodError(told, "unknown_effect"))
-            waiting[number] = effect
+            effect: Effect = next(plan) if result is None else plan.send(result)
+            while not isinstance(effect, Score | Ask):
+                if isinstance(effect, RoundsLeft):
+                    effect = plan.send(ledger.rounds_left())
+                else:
+                    told = f"the method yielded a {type(effect).__name__}, which is no effect"
+                    effect = plan.throw(MethodError(told, "unknown_effect"))
         except StopIteration as stop:
             results[number] = stop.value
+        else:
+            if isinstance(effect, Score):
+                scoring[number] = effect
+            else:
+                asking[number] = effect
 
     for number, one in enumerate(passes):
         one.ledger.waiting = len(passes) > 1
         advance(number, None)
-    while waiting:
-        effects, waiting = waiting, {}
+    while scoring or asking or under_way:
+        while asking:
+            number = min(asking)
+            one = passes[number]
+            yield _Start(number, asking.pop(number), one.ledger, one.gate)
+            under_way += 1
+        if not scoring:
+            answered = yield _Wait()
+            under_way -= len(answered)
+            for number, answers in answered:
+                advance(number, answers)
+            continue
+        effects, scoring = scoring, {}
         groups: dict[tuple[str, int], list[int]] = {}
         for number, effect in effects.items():
             merges = callable(getattr(effect.scorer, "score_many", None))
@@ -262,7 +340,7 @@ def _score(scorer: Scorer, scorings: list[_Scoring]) -> Generator[_Job, Outcome,
 
 def _calls(scorings: list[_Scoring]) -> list[list[_Piece]]:
     """What each call holds: all texts; while a deadline runs, no more than the effect allows."""
-    timed = any(scoring.ledger.deadline is not None for scoring in scorings)
+    timed = any(scoring.ledger.limits.deadline is not None for scoring in scorings)
     most = scorings[0].effect.at_most if timed else None
     calls: list[list[_Piece]] = []
     room = 0

@@ -8,9 +8,9 @@ and all of it is tested by sending answers in.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from secondpass.errors import MethodError
 from secondpass.types import Candidate, Issue, ScoreKind
@@ -77,7 +77,138 @@ class RawScores:
     troubles: list[MethodError] = field(default_factory=list)
 
 
-Effect: TypeAlias = Score
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a conversation with a language model."""
+
+    role: Literal["user", "assistant"]
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a language model is sent.
+
+    Attributes:
+        system: the standing instructions; may be empty.
+        turns: the conversation; the last turn is the user's.
+        schema: the JSON Schema of the reply (its root an object); None for a reply of another form.
+    """
+
+    system: str = field(repr=False)
+    turns: tuple[Turn, ...]
+    schema: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a language model replied.
+
+    Attributes:
+        text: the reply; may be empty.
+        cut: whether it ended because it reached its longest allowed length.
+        input_tokens: None where the server did not say.
+        output_tokens: None where the server did not say.
+    """
+
+    text: str = field(repr=False)
+    cut: bool = False
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@runtime_checkable
+class LLM(Protocol):
+    """Answers one prompt; knows nothing of rankings. Any class with these two members is one.
+
+    Optional members: ``prices`` (a :class:`secondpass.llms.Prices`), ``timeout`` (seconds that one
+    answer may take, 60 where absent), ``context_window`` (tokens that prompt and reply may have),
+    ``warm_up()``, ``close()``, ``check_installed()``.
+    """
+
+    @property
+    def name(self) -> str:
+        """The model, for reports."""
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """Answer the prompt, asking once.
+
+        Raises:
+            LLMError: no answer came; it says whether asking again may help.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """About how many tokens a question will take."""
+
+    input_tokens: float
+    output_tokens: float
+
+    @property
+    def tokens(self) -> float:
+        """Both together."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T]):
+    """A prompt, and how its reply is read.
+
+    Attributes:
+        prompt: what is sent.
+        read: makes an answer of a completion; raises
+            :class:`~secondpass.errors.ReplyError` for one that cannot be used.
+        reminder: what a usable reply looks like, for asking once more.
+        shrink: the same question with its passages cut to half of their size, for a server that
+            found it too long; None where there is nothing left to cut.
+        estimate: about how many tokens prompt and reply will have.
+        documents: how many candidates it is about.
+    """
+
+    prompt: Prompt
+    read: Callable[[Completion], T]
+    reminder: str
+    shrink: Callable[[], Question[T] | None]
+    estimate: Estimate
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Generic[T]):
+    """Effect: put questions that do not need each other's answers to a language model.
+
+    Its result is a list of :class:`Answer`, one per question. All of them make one round.
+    """
+
+    llm: LLM
+    questions: Sequence[Question[T]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """What came of a question.
+
+    Attributes:
+        value: the answer as read; None where there is none.
+        error: why there is none.
+        troubles: faults on the way that were got over by asking again.
+    """
+
+    value: T | None = None
+    error: MethodError | None = None
+    troubles: tuple[MethodError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsLeft:
+    """Effect: how many more rounds of one question may be had before time or budget ends.
+
+    Its result is an int, 0 or more, judged by the rounds so far; None where nothing limits them.
+    """
+
+
+Effect: TypeAlias = Score | Ask[Any] | RoundsLeft
 Plan: TypeAlias = Generator[Effect, Any, T]
 """A computation that yields effects and returns a T."""
 
@@ -109,12 +240,16 @@ class Judgement:
             score nor a place here was shown to the method and is missing from its answer.
         issues: what went wrong; their positions are indices into the task.
         stage_scores: for cascades, the scores of every stage that judged each text.
+        beyond: indices that the method is not meant to judge; they go with the tail.
+        degraded: whether a part of the method failed and another gave the order in its place.
     """
 
     scores: Sequence[float | None]
     unjudged: frozenset[int] = frozenset()
     issues: Sequence[Issue] = ()
     stage_scores: Sequence[tuple[float, ...]] | None = None
+    beyond: frozenset[int] = frozenset()
+    degraded: bool = False
 
 
 class Method(Protocol):

@@ -9,7 +9,10 @@
     ├── MissingExtraError (also a RuntimeError)  an optional package is not installed
     ├── MethodError (also a RuntimeError)        a method could not judge what it was shown
     │   ├── ModelLoadError                       its model could not be loaded
-    │   └── DeadlineError                        the time was over before it was asked
+    │   ├── DeadlineError                        the time was over before it was asked
+    │   ├── BudgetError                          calls, tokens or money were
+    │   ├── LLMError                             a language model gave no answer
+    │   └── ReplyError                           it gave one that cannot be used
     └── RerankError (also a RuntimeError)        a fault under ``strict``; carries the ranking
 
 No message of these holds a query, a passage or a key. All of them pass between processes.
@@ -134,6 +137,49 @@ class DeadlineError(MethodError):
     """The deadline had passed before the method was asked."""
 
     code = "deadline"
+
+
+class BudgetError(MethodError):
+    """The calls, tokens or money that one ranking may take were spent."""
+
+    code = "budget"
+
+
+class LLMError(MethodError):
+    """A language model gave no answer.
+
+    Args:
+        message: what happened, without anything that the server wrote.
+        code: a stable word for programs; goes into the report.
+        retryable: whether the same request may succeed a little later.
+        retry_after: seconds after which the server says that it may.
+        adapted: the client has changed how it asks, and should be asked again at once.
+        too_long: the server found the prompt too long.
+    """
+
+    code = "llm_failed"
+
+    def __init__(
+        self,
+        message: str,
+        code: str | None = None,
+        *,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        adapted: bool = False,
+        too_long: bool = False,
+    ) -> None:
+        super().__init__(message, code)
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.adapted = adapted
+        self.too_long = too_long
+
+
+class ReplyError(MethodError):
+    """A language model's reply is not of the form that was asked for, or is ambiguous."""
+
+    code = "reply_refused"
 
 
 class RerankError(SecondPassError, RuntimeError):

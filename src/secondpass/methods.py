@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -18,7 +18,6 @@ from secondpass.settings import (
     from_mapping,
     model_of,
     nested,
-    to_mapping,
 )
 
 
@@ -47,15 +46,6 @@ def to_method(value: object) -> Method:
         "give a scorer (an object with score_pairs), a name or a mapping with a 'type', "
         f"not {describe(value)}"
     )
-
-
-def dump_method(method: Method, where: str = "method") -> dict[str, Any]:
-    """The mapping that :func:`to_method` makes ``method`` from.
-
-    Raises:
-        NotSerializableError: it has no registered name.
-    """
-    return registry.dump("methods", inner(method), where)
 
 
 def inner(method: Method) -> Any:
@@ -109,42 +99,44 @@ class Stage:
             inside = [problem.under(("blend",)) for problem in error.problems]
             raise ConfigurationError(inside) from None
 
+    def as_setting(self, where: str) -> dict[str, Any]:
+        """The method's settings with these beside them."""
+        return beside_as_setting(self, where)
 
-def to_stage(value: object) -> Stage:
-    """A stage from one, from a mapping, or from whatever :func:`to_method` takes."""
-    if isinstance(value, Stage):
+
+def beside(cls: type, value: object) -> Any:
+    """An object around a method, from one, or from settings that stand beside the method's own.
+
+    Args:
+        cls: a configurable class with a setting ``method``, such as :class:`Stage`.
+        value: one of these, a mapping, or whatever :func:`to_method` takes.
+    """
+    if isinstance(value, cls):
         return value
+    own: dict[str, Any] = {}
     if isinstance(value, Mapping):
-        own = {key: value[key] for key in ("blend", "floor") if key in value}
-        rest = {key: item for key, item in value.items() if key not in own}
-        made: Stage = from_mapping(Stage, {"method": to_method(rest), **own})
-        return made
-    return Stage(to_method(value))
+        own = {key: value[key] for key in model_of(cls).model_fields if key in value}
+        value = {key: item for key, item in value.items() if key not in own}
+    return from_mapping(cls, {**own, "method": to_method(value)})
 
 
-def dump_stage(stage: Stage, where: str = "fallback") -> dict[str, Any]:
-    """The mapping that :func:`to_stage` makes ``fallback`` from."""
-    own = to_mapping(
-        stage,
-        lambda value, name: (
-            to_mapping(value, registry.not_serializable_value)
-            if name == "blend"
-            else dump_method(value, where)
-        ),
-    )
+def beside_as_setting(instance: Any, where: str) -> dict[str, Any]:
+    """The mapping that :func:`beside` makes ``instance`` from.
+
+    Raises:
+        NotSerializableError: its method has no registered name.
+    """
+    own = registry.dump_settings(instance, where)
     return {**own.pop("method"), **own}
 
 
-def _stage_schema() -> dict[str, Any]:
-    own = {
-        key: value
-        for key, value in model_of(Stage).model_json_schema()["properties"].items()
-        if key != "method"
-    }
-    options = registry.schema("methods")["anyOf"]
+def schema_beside(cls: type, without: Sequence[str] = ()) -> dict[str, Any]:
+    """JSON Schema of what :func:`beside` takes, but for methods of the kinds ``without``."""
+    own = model_of(cls, without=("method",)).model_json_schema()["properties"]
+    options = registry.schema("methods", without)["anyOf"]
     for option in options:
         option["properties"].update(own)
     return {"anyOf": [{"enum": registry.names("methods")}, *options]}
 
 
-STAGE = Nested(to_stage, _stage_schema)
+STAGE = Nested(lambda value: beside(Stage, value), lambda: schema_beside(Stage))

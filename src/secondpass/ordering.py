@@ -89,14 +89,18 @@ def _schema() -> dict[str, Any]:
     return {"anyOf": [{"type": "null"}, {"enum": ["none", *registry.names("orderings")]}, *options]}
 
 
-def to_ordering(value: object) -> Ordering | None:
+def to_ordering(
+    value: object, named: Mapping[str, Ordering | None] | None = None
+) -> Ordering | None:
     """The ordering that a callable, a mapping with a ``type``, or a name describes.
 
-    ``"none"`` and None stand for the ranking as it is.
+    ``"none"`` and None stand for the ranking as it is. Names in ``named`` come before others.
 
     Raises:
         ConfigurationError: it is none of these.
     """
+    if isinstance(value, str) and named is not None and value in named:
+        return named[value]
     if value is None or value == "none":
         return None
     if isinstance(value, Mapping):
@@ -104,10 +108,10 @@ def to_ordering(value: object) -> Ordering | None:
         return built
     if isinstance(value, str):
         if value not in registry.names("orderings"):
-            known = ["none", *registry.names("orderings")]
+            known = ["none", *(named or ()), *registry.names("orderings")]
             raise ConfigurationError(f"no ordering is named {value!r}{suggestion(value, known)}")
-        named: Ordering = registry.build("orderings", {"type": value})
-        return named
+        usual: Ordering = registry.build("orderings", {"type": value})
+        return usual
     if callable(value) and not isinstance(value, type):
         return value
     raise ConfigurationError(f"give a name, a mapping or a function, not {describe(value)}")

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from secondpass.candidates import keep_best_of_each_id, retrieval_score
-from secondpass.drivers import Ledger
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import ConfigurationError, InputError, MethodError, RerankError
+from secondpass.ledger import Ledger
 from secondpass.methods import Stage
 from secondpass.ordering import Ordering, to_ordering
 from secondpass.settings import describe
@@ -47,7 +47,7 @@ class CallSettings:
         self.depth = reranker.depth if depth is None else operator.index(depth)
         self.dedupe = reranker.dedupe if dedupe is None else dedupe
         try:
-            self.order = reranker.order if order is None else to_ordering(order)
+            self.order = reranker.order if order is None else to_ordering(order, reranker.orders)
         except ConfigurationError as error:
             raise InputError(f"order: {error}") from None
 
@@ -70,6 +70,7 @@ class RankingPass:
     stage_scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
     shown: Sequence[int] = ()
     ordered: bool = True
+    degraded: bool = False
 
     def __post_init__(self) -> None:
         count = len(self.candidates)
@@ -108,7 +109,8 @@ class RankingPass:
             left_out["top_k"] = sorted(order[self.call.top_k :])
             order = order[: self.call.top_k]
         ranking = Ranking(self.query, self._items(order), self._report(head, stage, left_out))
-        if self.reranker.strict and not (self.ordered and self._complete(self.shown)):
+        whole = self.ordered and not self.degraded and self._complete(self.shown)
+        if self.reranker.strict and not whole:
             raise RerankError(ranking)
         return ranking
 
@@ -143,7 +145,8 @@ class RankingPass:
                 self._tell("method_failed", f"it raised {type(error).__name__}", (), name)
             else:
                 self._enter(judgement, shown, name)
-                return stage
+                # A method may find that there is nothing to judge, as with a single candidate.
+                return stage if any(score is not None for score in judgement.scores) else None
         return None
 
     def _enter(self, judgement: Judgement, shown: Sequence[int], name: str) -> None:
@@ -154,8 +157,11 @@ class RankingPass:
             if score is not None:
                 self.status[at] = "scored"
                 self.rerank_score[at] = score
+            elif index in judgement.beyond:
+                self.status[at] = "tail"
             elif index not in judgement.unjudged:
                 self.status[at] = "backfilled"
+        self.degraded = judgement.degraded
         if judgement.stage_scores is not None:
             self.stage_scores = dict(zip(shown, judgement.stage_scores, strict=True))
 
@@ -173,6 +179,7 @@ class RankingPass:
         if len(scored) < len(head):
             order += [at for at in head if status[at] == "backfilled"]
             order += [at for at in head if status[at] == "unjudged"]
+            order += [at for at in head if status[at] == "tail"]
         return order, sorted(dropped)
 
     def _final(self, scored: Sequence[int], stage: Stage) -> Sequence[float]:
@@ -238,7 +245,7 @@ class RankingPass:
         status: ReportStatus = "ok"
         if stage is None:
             status = "unchanged" if head else "ok"
-        elif stage is not self.stages[0]:
+        elif stage is not self.stages[0] or self.degraded:
             status = "degraded"
         elif not self._complete(head):
             status = "partial"
@@ -253,7 +260,7 @@ class RankingPass:
         )
 
     def _complete(self, positions: Sequence[int]) -> bool:
-        return all(self.status[at] == "scored" for at in positions)
+        return all(self.status[at] in {"scored", "tail"} for at in positions)
 
     def _tell(
         self, code: str, message: str, positions: Sequence[int] = (), method: str | None = None
@@ -268,7 +275,7 @@ def _check(judgement: Judgement, count: int) -> None:
     if len(scores) != count:
         raise MethodError(f"the method gave {len(scores)} scores for {count} texts", "score_count")
     given = [score for score in scores if score is not None]
-    if not given:
+    if not given and len(judgement.beyond) < count:
         raise MethodError("the method judged nothing", "nothing_judged")
     if not all(type(score) is float and math.isfinite(score) for score in given):
         raise MethodError("the method gave scores that are no finite floats", "score_not_finite")

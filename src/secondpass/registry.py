@@ -2,21 +2,23 @@
 
 ``type: cross_encoder`` in a configuration names a kind. The kinds that ship with secondpass are
 listed here by import path, so that none is imported before it is used. Other packages add theirs
-by entry point, in the group ``secondpass.methods`` or ``secondpass.orderings``; the value is a
-configurable class (:func:`secondpass.settings.configurable`).
+by entry point, in the group ``secondpass.methods``, ``secondpass.llms``, ``secondpass.orderings``
+or ``secondpass.contexts``; the value is a configurable class
+(:func:`secondpass.settings.configurable`).
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from secondpass.errors import ConfigurationError, Problem
+from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 from secondpass.settings import (
     describe,
     from_mapping,
+    is_configurable,
     model_of,
     not_serializable,
     suggestion,
@@ -26,17 +28,28 @@ from secondpass.settings import (
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-Family: TypeAlias = Literal["methods", "orderings"]
+Family: TypeAlias = Literal["methods", "llms", "orderings", "contexts"]
 
 _SHIPPED: dict[Family, dict[str, str]] = {
     "methods": {
         "cross_encoder": "secondpass.scorers.cross_encoder:CrossEncoderScorer",
         "embedded": "secondpass.scorers.embedded:EmbeddedScorer",
         "lexical": "secondpass.scorers.lexical:LexicalScorer",
+        "graded": "secondpass.strategies.graded:Graded",
+        "listwise": "secondpass.strategies.listwise:Listwise",
+        "cascade": "secondpass.strategies.cascade:Cascade",
+    },
+    "llms": {
+        "openai": "secondpass.llms.openai:OpenAIChat",
+        "anthropic": "secondpass.llms.anthropic:AnthropicMessages",
+        "google": "secondpass.llms.google:GoogleGenAI",
     },
     "orderings": {
         "tiers": "secondpass.ordering:Tiers",
         "lost_in_the_middle": "secondpass.ordering:LostInTheMiddle",
+    },
+    "contexts": {
+        "project": "secondpass.prompts.context:ProjectContext",
     },
 }
 
@@ -112,23 +125,53 @@ def dump(family: Family, instance: Any, where: str) -> dict[str, Any]:
     """The mapping that :func:`build` makes ``instance`` from.
 
     Raises:
-        NotSerializableError: its class has no registered name.
+        NotSerializableError: its class has no registered name, or that of something inside it.
     """
     name = name_of(family, instance)
     if name is None:
         raise not_serializable(instance, where)
-    return {"type": name, **to_mapping(instance, not_serializable_value)}
+    return {"type": name, **dump_settings(instance, where)}
 
 
-def not_serializable_value(value: object, where: str) -> Any:
-    """A ``dump`` for kinds whose settings are all plain values."""
+def dump_settings(instance: Any, where: str) -> dict[str, Any]:
+    """The settings of a configurable object that is itself the setting ``where``.
+
+    Raises:
+        NotSerializableError: one of them cannot be written.
+    """
+    try:
+        return to_mapping(instance, dump_part)
+    except NotSerializableError as error:
+        inside = [problem.under((where,)) for problem in error.problems]
+        raise NotSerializableError(inside) from None
+
+
+def dump_part(value: Any, where: str) -> Any:
+    """What a configuration holds for an object that is a setting of another.
+
+    With its ``type`` where the class has a registered name. An object that stands for another has a
+    method ``as_setting(where)`` of its own.
+
+    Raises:
+        NotSerializableError: no configuration can describe it.
+    """
+    if hasattr(value, "as_setting"):
+        setting: dict[str, Any] = value.as_setting(where)
+        return setting
+    for family in _SHIPPED:
+        if name_of(family, value) is not None:
+            return dump(family, value, where)
+    if is_configurable(value):
+        return dump_settings(value, where)
     raise not_serializable(value, where)
 
 
-def schema(family: Family) -> dict[str, Any]:
-    """JSON Schema of the mappings that :func:`build` takes."""
+def schema(family: Family, without: Sequence[str] = ()) -> dict[str, Any]:
+    """JSON Schema of the mappings that :func:`build` takes, but for the kinds ``without``."""
     options = []
     for name in names(family):
+        if name in without:
+            continue
         try:
             own = model_of(kind(family, name)).model_json_schema()
         except Exception:

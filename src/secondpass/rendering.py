@@ -5,7 +5,7 @@ Scorers and prompts read the same rendering, so that a title or a metadata field
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,8 @@ from secondpass.types import Candidate
 if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
 
+_COUNT = "|count"
+
 
 @configurable
 @dataclass(frozen=True)
@@ -24,9 +26,11 @@ class Rendering:
 
     Attributes:
         fields: what is shown, in order: ``text``, ``id``, ``score``, or a metadata key. A dot goes
-            into nested mappings (``source.title``) where no key has the whole name.
+            into nested mappings (``source.title``) where no key has the whole name;
+            ``subtasks|count`` shows how many items a list has.
         separator: stands between fields.
-        labels: write each field as ``name: value``.
+        labels: write each field as ``name: value``; further lines of a value are indented, so that
+            none can pass for another field.
         prefix: stands before each rendered candidate; some models want ``passage: ``.
         query_prefix: stands before the query; some models want ``query: ``.
         max_characters: longer renderings are cut for judging; what comes out is whole.
@@ -61,11 +65,17 @@ class Rendering:
         return [self._one(candidate) for candidate in candidates]
 
     def _one(self, candidate: Candidate) -> str | None:
-        shown = {name: _shown(field_value(candidate, name)) for name in self.fields}
+        shown = {}
+        for field in self.fields:
+            name, count = field.removesuffix(_COUNT), field.endswith(_COUNT)
+            value = field_value(candidate, name)
+            shown[name] = _shown(_count(value) if count else value)
         if all(value is None for value in shown.values()):
             return None
         parts = [
-            f"{name}: {value}" if self.labels else value for name, value in shown.items() if value
+            f"{name}: {_indented(value)}" if self.labels else value
+            for name, value in shown.items()
+            if value
         ]
         text = self.prefix + self.separator.join(parts)
         return well_formed(text if self.max_characters is None else text[: self.max_characters])
@@ -80,6 +90,15 @@ def well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode()
     return text
+
+
+def _count(value: Any) -> Any:
+    """How many items a list or mapping has; a number as it is, for it has been counted already."""
+    return len(value) if isinstance(value, Sized) and not isinstance(value, str | bytes) else value
+
+
+def _indented(value: str) -> str:
+    return "\n  ".join(value.splitlines())
 
 
 def _shown(value: Any) -> str | None:

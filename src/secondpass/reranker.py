@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,7 +16,8 @@ from secondpass import drivers
 from secondpass.blending import Blend
 from secondpass.candidates import kind_of, to_candidates
 from secondpass.effects import Method
-from secondpass.errors import InputError, SecondPassError
+from secondpass.errors import ConfigurationError, InputError, Problem, SecondPassError
+from secondpass.ledger import Gate, Ledger, Limits
 from secondpass.methods import METHOD, STAGE, Stage, check_installed, inner
 from secondpass.ordering import ORDERING, Ordering
 from secondpass.ranking_pass import CallSettings, RankingPass
@@ -26,7 +26,7 @@ from secondpass.settings import configurable, nested
 from secondpass.types import CandidateLike, Ranking, Request
 
 if TYPE_CHECKING:
-    from annotated_types import Ge, Gt
+    from annotated_types import Ge
 
 logger = logging.getLogger("secondpass")
 
@@ -35,20 +35,6 @@ _OF_THE_INPUT = {"no_text", "original_missing", "original_out_of_range"}
 
 _SIDE_BY_SIDE = 64
 """Passes of ``rerank_many`` that are under way at a time: bounds memory, still fills batches."""
-
-
-@configurable
-@dataclass(frozen=True)
-class Limits:
-    """What one ranking may take.
-
-    Attributes:
-        deadline: wall-clock seconds; when they are over, the best order so far is returned. Texts
-            are then scored in slices, so that something is there by that time; a slice under way
-            is given up on, and runs to its end in the background.
-    """
-
-    deadline: Annotated[float, Gt(0)] | None = None
 
 
 @configurable
@@ -61,6 +47,7 @@ class Reranker:
         blend: mixes the retriever's score into the final score; None takes the method's alone.
         floor: scored candidates whose final score is lower are dropped.
         order: moves items after they are ranked: a function, a name, or a mapping with a ``type``.
+        orders: orderings by names of your own, to choose one with a call (``order="learn"``).
         fallback: methods to try in turn when ``method`` has judged nothing.
         render: what of a candidate the method is shown; None shows its text.
         limits: what one ranking may take; None sets no limit.
@@ -88,6 +75,7 @@ class Reranker:
         blend: Annotated[Blend | None, nested(Blend, optional=True)] = None,
         floor: float | None = None,
         order: Annotated[Ordering | None, ORDERING] = None,
+        orders: Mapping[str, Annotated[Ordering | None, ORDERING]] | None = None,
         fallback: Sequence[Annotated[Any, STAGE]] = (),
         render: Annotated[Rendering | None, nested(Rendering, optional=True)] = None,
         limits: Annotated[Limits | None, nested(Limits, optional=True)] = None,
@@ -103,6 +91,7 @@ class Reranker:
         self.blend = blend
         self.floor = floor
         self.order = order
+        self.orders = orders
         self.fallback: tuple[Stage, ...] = tuple(fallback)
         self.render = render or Rendering()
         self.limits = limits or Limits()
@@ -112,7 +101,10 @@ class Reranker:
         self.candidate_multiplier = candidate_multiplier
         self.strict = strict
         self.log_level = log_level
+        self._gate = Gate(self.limits.concurrency)
         self._stages = (Stage(self.method, blend=blend, floor=floor), *self.fallback)
+        if self.limits.cost is not None:
+            _check_prices(self._stages)
         missing = [check_installed(stage.method) for stage in self._stages]
         if missing[0] is not None and all(missing):
             raise missing[0]
@@ -171,7 +163,8 @@ class Reranker:
             candidates: strings, mappings or Candidates, in the retriever's order.
             top_k: how many to return, instead of the configured number.
             depth: how many to judge, instead of the configured number.
-            order: an ordering instead of the configured one; ``"none"`` for none.
+            order: an ordering instead of the configured one: as there, or one of the names in
+                ``orders``; ``"none"`` for none.
             context: anything the method wants to know about this query.
             dedupe: whether to keep only the best of each id, instead of the configured choice.
 
@@ -321,13 +314,13 @@ class Reranker:
     # ------------------------------------------------------------------ one pass
 
     def _pass(self, request: Request, call: CallSettings) -> drivers.Pass[Ranking]:
-        ledger = drivers.Ledger(deadline=self.limits.deadline)
+        ledger = Ledger(self.limits)
         query, given, context = request
         if not isinstance(query, str):
             raise InputError(f"query: give a string, not {kind_of(query)}")
         candidates = to_candidates(given, text_needed=self.render.needs_text)
         plan = RankingPass(self, self._stages, call, query, candidates, context, ledger).plan()
-        return drivers.Pass(plan, ledger)
+        return drivers.Pass(plan, ledger, self._gate)
 
     def _waves(
         self,
@@ -363,3 +356,12 @@ class Reranker:
 
     def _log(self, message: str, *values: object) -> None:
         logger.log(logging.getLevelNamesMapping()[self.log_level.upper()], message, *values)
+
+
+def _check_prices(stages: Sequence[Stage]) -> None:
+    """Refuse a limit of cost that could not be kept."""
+    for stage in stages:
+        for llm in getattr(stage.method, "language_models", ()):
+            if getattr(llm, "prices", None) is None:
+                told = f"cannot be kept without the prices of {llm.name!r}: give its llm 'prices'"
+                raise ConfigurationError([Problem(("limits", "cost"), told)])

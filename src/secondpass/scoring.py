@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, get_args
 
+from secondpass import registry
 from secondpass.effects import Judgement, Plan, RawScores, Score, Scorer, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.settings import describe, suggestion
@@ -41,6 +42,10 @@ class ScorerMethod:
                 told = f"must be a whole number, 1 or more, not {describe(size)}"
                 raise ConfigurationError([Problem(("batch_size",), told)])
             self._at_most = size or _SLICE
+
+    def as_setting(self, where: str) -> dict[str, Any]:
+        """The scorer's settings: this class is no kind of its own."""
+        return registry.dump("methods", self.scorer, where)
 
     def judge(self, task: Task) -> Plan[Judgement]:
         """One Score effect over all texts, its answer checked value by value."""

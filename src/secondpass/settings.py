@@ -59,7 +59,16 @@ def configurable(cls: C) -> C:
             raise ConfigurationError(error.problems, cls.__name__) from None
 
     cls.__init__ = checked  # type: ignore[misc]
+    _configurable.add(cls)
     return cls
+
+
+_configurable: set[type] = set()
+
+
+def is_configurable(value: object) -> bool:
+    """Whether the class of ``value`` states its settings in its constructor."""
+    return type(value) in _configurable
 
 
 def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,8 +88,8 @@ def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @functools.cache
-def model_of(cls: type) -> type[BaseModel]:
-    """The pydantic model that mirrors the constructor of ``cls``."""
+def model_of(cls: type, without: tuple[str, ...] = ()) -> type[BaseModel]:
+    """The pydantic model that mirrors the constructor of ``cls``, but for some parameters."""
     import annotated_types
     from pydantic import ConfigDict, create_model
 
@@ -89,7 +98,7 @@ def model_of(cls: type) -> type[BaseModel]:
     hints = typing.get_type_hints(construct, localns=vars(annotated_types), include_extras=True)
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(construct).parameters.items():
-        if name == "self":
+        if name == "self" or name in without:
             continue
         missing = parameter.default is inspect.Parameter.empty
         fields[name] = (hints[name], ... if missing else parameter.default)
@@ -147,6 +156,44 @@ def nested(cls: type, *, optional: bool = False) -> Nested:
     return Nested(build, schema)
 
 
+class Secret:
+    """A key given in Python: used, but never shown and never written."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The key itself."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "<secret>"
+
+    def __reduce__(self) -> Any:
+        raise NotSerializableError("a key given in Python cannot be written out: name its variable")
+
+
+def _secret(value: Any) -> Secret | None:
+    if value is None or isinstance(value, Secret):
+        return value
+    # Secrets of pydantic and the like.
+    if callable(reveal := getattr(value, "get_secret_value", None)):
+        value = reveal()
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigurationError(f"give a key, a string that is not empty, not a {_kind(value)}")
+    return Secret(value.strip())
+
+
+def _kind(value: object) -> str:
+    return "blank one" if isinstance(value, str) else type(value).__name__
+
+
+SECRET = Nested(_secret, lambda: {"type": "null"})
+"""A parameter that holds a key. In a configuration it can only be absent."""
+
+
 def from_mapping(cls: type, settings: Mapping[Any, Any]) -> Any:
     """Construct ``cls`` from a mapping, with the problems of the mapping kept without a heading."""
     if wrong := [key for key in settings if not isinstance(key, str)]:
@@ -196,13 +243,11 @@ def _plain(value: Any, dump: Callable[[Any], Any]) -> Any:
 
 def not_serializable(value: object, where: str) -> NotSerializableError:
     """The error for an object that no YAML can describe."""
-    return NotSerializableError(
-        [
-            Problem(
-                (where,), f"{describe(value)} has no registered name, so it cannot be written out"
-            )
-        ]
-    )
+    if isinstance(value, Secret):
+        told = "a key is not written out; name its environment variable instead"
+    else:
+        told = f"{describe(value)} has no registered name, so it cannot be written out"
+    return NotSerializableError([Problem((where,), told)])
 
 
 def describe(value: object) -> str:

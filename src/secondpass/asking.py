@@ -1,0 +1,181 @@
+"""Puts questions to language models: side by side, within limits, again where that may help.
+
+This is the whole of what surrounds a model's answer, for every provider and every strategy, and it
+is asynchronous only: a synchronous ranking runs it in the portal's loop (:mod:`secondpass.portal`).
+
+A question is asked again at once when its client has changed how it asks (structured output stepped
+down, a parameter dropped) or when its passages were cut because the server found it too long; after
+a pause when the fault was a passing one (``Limits.retries``); and once, saying why, when the reply
+could not be used (``Limits.repair``). All of that counts in the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from secondpass.effects import Answer, Ask, Completion, Prompt, Question, Turn
+from secondpass.errors import DeadlineError, LLMError, MethodError, MissingExtraError, ReplyError
+from secondpass.ledger import Gate, Ledger, Prices
+from secondpass.portal import within
+
+T = TypeVar("T")
+
+TIMEOUT = 60.0
+"""Seconds that one answer may take, where the model says nothing else."""
+
+_ADAPTATIONS = 3
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds
+_PATIENCE = 30.0
+"""A server that wants to be left alone for longer than these seconds is not asked again."""
+_LONGEST_QUOTE = 4000
+"""Characters of an unusable reply that are shown to the model which wrote it."""
+
+
+async def ask(effect: Ask[T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
+    """One answer per question, by the deadline at the latest. Cancellation passes."""
+    started = time.perf_counter()
+    ledger.rounds += 1
+    ledger.pairs += sum(question.documents for question in effect.questions)
+    asked = [_Asked(effect.llm, question, ledger, gate.here()) for question in effect.questions]
+    tasks = [asyncio.ensure_future(one.answer()) for one in asked]
+    pending = set(tasks)
+    try:
+        while pending:
+            left = ledger.left
+            if ledger.waiting and left is not None:
+                left = 0.05  # the clock starts with the first question that gets its turn
+            elif left == 0:
+                break
+            _, pending = await asyncio.wait(pending, timeout=left)
+    finally:
+        for task in pending:
+            task.cancel()
+    ledger.round_of_questions(time.perf_counter() - started)
+    over = DeadlineError("the deadline passed before this was answered")
+    return [
+        Answer(error=over, troubles=tuple(one.troubles)) if task in pending else task.result()
+        for task, one in zip(tasks, asked, strict=True)
+    ]
+
+
+class _Asked:
+    """One question on its way to an answer."""
+
+    def __init__(
+        self, llm: Any, question: Question[Any], ledger: Ledger, gate: asyncio.Semaphore
+    ) -> None:
+        self.llm = llm
+        self.question = question
+        self.ledger = ledger
+        self.gate = gate
+        self.troubles: list[MethodError] = []
+        self.prices: Prices | None = getattr(llm, "prices", None)
+        self.timeout: float | None = getattr(llm, "timeout", TIMEOUT)
+
+    async def answer(self) -> Answer[Any]:
+        limits = self.ledger.limits
+        retries, repairs, adaptations = limits.retries, limits.repair, _ADAPTATIONS
+        prompt = self.question.prompt
+        pauses = 0
+        while True:
+            try:
+                completion = await self._complete(prompt)
+            except LLMError as error:
+                if error.adapted and adaptations:
+                    adaptations -= 1
+                elif error.too_long and (shorter := self.question.shrink()) and adaptations:
+                    adaptations = 0  # more would cost a request each and rarely help
+                    self.question, prompt = shorter, shorter.prompt
+                elif error.retryable and retries:
+                    pause = self._pause(error, pauses)
+                    if pause is None:
+                        return self._failed(error)
+                    retries -= 1
+                    pauses += 1
+                    await asyncio.sleep(pause)
+                else:
+                    return self._failed(error)
+                self.troubles.append(error)
+                continue
+            except MethodError as error:
+                return self._failed(error)
+            try:
+                return Answer(self.question.read(completion), None, tuple(self.troubles))
+            except ReplyError as error:
+                if not repairs:
+                    return self._failed(error)
+                repairs -= 1
+                self.troubles.append(error)
+                prompt = _once_more(self.question, completion, error)
+            except Exception as error:  # the reader of a strategy that is not ours
+                told = f"reading the reply raised {type(error).__name__}"
+                return self._failed(ReplyError(told))
+
+    async def _complete(self, prompt: Prompt) -> Completion:
+        """Ask once, when it is our turn.
+
+        Raises:
+            MethodError: no answer came.
+        """
+        ledger, estimate = self.ledger, self.question.estimate
+        async with self.gate:
+            ledger.begin()
+            left = ledger.left
+            if left == 0:
+                raise DeadlineError("the deadline passed before this was asked")
+            ledger.reserve(estimate, self.prices)
+            times = [time for time in (left, self.timeout) if time is not None]
+            try:
+                completion = await within(self.llm.complete(prompt), min(times, default=None))
+                if not isinstance(completion, Completion):
+                    told = f"it returned a {type(completion).__name__}, not a Completion"
+                    raise LLMError(told, "bad_response")
+            except TimeoutError:
+                ledger.give_up(estimate, self.prices)
+                told = f"no answer within {min(times):.3g} s" if times else "no answer"
+                raise LLMError(told, "timeout", retryable=True) from None
+            except asyncio.CancelledError:
+                ledger.give_up(estimate, self.prices)
+                raise
+            except MethodError:
+                ledger.release(estimate, self.prices)
+                raise
+            except MissingExtraError as error:
+                ledger.release(estimate, self.prices)
+                raise LLMError(str(error), error.code) from None
+            except Exception as error:
+                # A foreign message may quote a passage or a key, so only its kind is told.
+                ledger.release(estimate, self.prices)
+                raise LLMError(f"the model raised {type(error).__name__}", "llm_raised") from None
+            ledger.settle(estimate, self.prices, completion)
+            return completion
+
+    def _pause(self, error: LLMError, pauses: int) -> float | None:
+        """Seconds to wait before asking again; None where it would be too long."""
+        # Full jitter: rankings that failed together do not come back together.
+        pause = random.uniform(0.5, 1) * min(_FIRST_PAUSE * 2**pauses, _LONGEST_PAUSE)
+        if error.retry_after is not None:
+            pause = max(pause, error.retry_after)
+        left = self.ledger.left
+        longest = _PATIENCE if left is None else min(left, _PATIENCE)
+        return pause if pause < longest else None
+
+    def _failed(self, error: MethodError) -> Answer[Any]:
+        return Answer(error=error, troubles=tuple(self.troubles))
+
+
+def _once_more(question: Question[Any], completion: Completion, error: ReplyError) -> Prompt:
+    """The question again, with the reply that could not be used and the reason."""
+    told = f"Your reply cannot be used: {error}. {question.reminder}"
+    quoted = completion.text[:_LONGEST_QUOTE]
+    if not quoted.strip():  # some servers refuse an empty turn
+        *before, last = question.prompt.turns
+        return replace(question.prompt, turns=(*before, Turn(last.role, f"{last.text}\n\n{told}")))
+    return replace(
+        question.prompt,
+        turns=(*question.prompt.turns, Turn("assistant", quoted), Turn("user", told)),
+    )

@@ -1,0 +1,224 @@
+"""What one ranking may take, and what it has taken so far."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+from weakref import WeakKeyDictionary
+
+from secondpass.effects import Completion, Estimate
+from secondpass.errors import BudgetError
+from secondpass.settings import configurable
+from secondpass.types import Usage
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Semaphore
+
+    from annotated_types import Ge, Gt, Le
+
+_MARGIN = 1.2
+"""A round is expected to take this many times the mean of those before it."""
+
+
+@configurable
+@dataclass(frozen=True)
+class Limits:
+    """What one ranking may take, fallbacks included.
+
+    Attributes:
+        deadline: wall-clock seconds; when they are over, the best order so far is returned. Local
+            scorers are then called for slices of the texts, so that something is there by that
+            time; what is under way is given up on.
+        calls: questions to language models, those asked again included.
+        tokens: of prompts and replies. What a question will take is estimated before it is asked,
+            at four bytes a token, and counted as the server says afterwards.
+        cost: in the currency of the model's prices, which have to be given.
+        concurrency: questions under way at once, of all rankings of a reranker in one event loop;
+            synchronous rankings share one.
+        retries: how often a question that met a passing fault is asked again.
+        repair: whether a question whose reply cannot be used is asked once more, saying why.
+    """
+
+    deadline: Annotated[float, Gt(0)] | None = None
+    calls: Annotated[int, Ge(1)] | None = None
+    tokens: Annotated[int, Ge(1)] | None = None
+    cost: Annotated[float, Gt(0)] | None = None
+    concurrency: Annotated[int, Ge(1)] = 8
+    retries: Annotated[int, Ge(0)] = 2
+    repair: Annotated[int, Ge(0), Le(1)] = 1
+
+
+@configurable
+@dataclass(frozen=True)
+class Prices:
+    """What a model costs, per million tokens, in any one currency.
+
+    Attributes:
+        input: per million tokens of prompts.
+        output: per million tokens of replies.
+    """
+
+    input: Annotated[float, Ge(0)]
+    output: Annotated[float, Ge(0)]
+
+    def of(self, input_tokens: float, output_tokens: float) -> float:
+        """The cost of so many tokens."""
+        return (input_tokens * self.input + output_tokens * self.output) / 1e6
+
+
+@dataclass(slots=True)
+class _Total:
+    """Tokens, and money where there are prices."""
+
+    tokens: float = 0.0
+    cost: float = 0.0
+
+    def add(self, estimate: Estimate, prices: Prices | None, sign: int = 1) -> None:
+        self.tokens += sign * estimate.tokens
+        if prices is not None:
+            self.cost += sign * prices.of(estimate.input_tokens, estimate.output_tokens)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What one pass has cost so far, and how long it may go on.
+
+    Attributes:
+        waiting: whether it has only waited for other passes so far; its clock does not count yet.
+        calls: calls of scorers and questions to language models.
+        questions: the latter alone.
+        rounds: how many calls had to wait for each other.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    started: float = field(default_factory=time.perf_counter)
+    waiting: bool = False
+    calls: int = 0
+    questions: int = 0
+    rounds: int = 0
+    pairs: int = 0
+    _input_tokens: int | None = None
+    _output_tokens: int | None = None
+    _cost: float | None = None
+    _untold: bool = False
+    _unpriced: bool = False
+    _spent: _Total = field(default_factory=_Total)
+    _reserved: _Total = field(default_factory=_Total)
+    _asking_rounds: int = 0
+    _asking_seconds: float = 0.0
+
+    def begin(self) -> None:
+        """Start the clock anew if the pass has only waited for others so far."""
+        if self.waiting:
+            self.waiting = False
+            self.started = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds since the start."""
+        return time.perf_counter() - self.started
+
+    @property
+    def left(self) -> float | None:
+        """Seconds to the deadline, 0 when it has passed; None for no end."""
+        deadline = self.limits.deadline
+        return None if deadline is None else max(0.0, deadline - self.seconds)
+
+    # ------------------------------------------------------------------ questions
+
+    def reserve(self, estimate: Estimate, prices: Prices | None) -> None:
+        """Enter a question that is about to be asked.
+
+        Raises:
+            BudgetError: it would take more than is left.
+        """
+        limits = self.limits
+        if limits.calls is not None and self.questions >= limits.calls:
+            raise BudgetError(f"all {limits.calls} calls of this ranking were made")
+        tokens = self._spent.tokens + self._reserved.tokens + estimate.tokens
+        if limits.tokens is not None and tokens > limits.tokens:
+            raise BudgetError(f"the next question would take more than {limits.tokens} tokens")
+        if limits.cost is not None and prices is not None:
+            price = prices.of(estimate.input_tokens, estimate.output_tokens)
+            if self._spent.cost + self._reserved.cost + price > limits.cost:
+                raise BudgetError(f"the next question would cost more than {limits.cost:g}")
+        self._reserved.add(estimate, prices)
+        self.questions += 1
+        self.calls += 1
+
+    def release(self, estimate: Estimate, prices: Prices | None) -> None:
+        """The question failed, and cost nothing."""
+        self._reserved.add(estimate, prices, -1)
+
+    def give_up(self, estimate: Estimate, prices: Prices | None) -> None:
+        """The question was given up on; what it cost is not known, so the estimate counts."""
+        self._reserved.add(estimate, prices, -1)
+        self._spent.add(estimate, prices)
+
+    def settle(self, estimate: Estimate, prices: Prices | None, completion: Completion) -> None:
+        """The question was answered."""
+        self._reserved.add(estimate, prices, -1)
+        told = completion.input_tokens, completion.output_tokens
+        if None in told:
+            self._untold = True
+        actual = Estimate(
+            estimate.input_tokens if told[0] is None else told[0],
+            estimate.output_tokens if told[1] is None else told[1],
+        )
+        self._spent.add(actual, prices)
+        self._input_tokens = (self._input_tokens or 0) + (told[0] or 0)
+        self._output_tokens = (self._output_tokens or 0) + (told[1] or 0)
+        if prices is None:
+            self._unpriced = True
+        else:
+            cost = prices.of(actual.input_tokens, actual.output_tokens)
+            self._cost = (self._cost or 0.0) + cost
+
+    def round_of_questions(self, seconds: float) -> None:
+        """Questions were asked side by side, and took so long together."""
+        self._asking_rounds += 1
+        self._asking_seconds += seconds
+
+    def rounds_left(self) -> int | None:
+        """How many more rounds of one question fit in, as far as those before tell."""
+        limits = self.limits
+        bounds: list[float] = []
+        if limits.calls is not None:
+            bounds.append(limits.calls - self.questions)
+        if self.questions:
+            for limit, spent in (
+                (limits.tokens, self._spent.tokens),
+                (limits.cost, self._spent.cost),
+            ):
+                if limit is not None and spent:
+                    bounds.append((limit - spent) / (spent / self.questions))
+        if (left := self.left) is not None and self._asking_rounds:
+            mean = self._asking_seconds / self._asking_rounds
+            bounds.append(left / (mean * _MARGIN) if mean else left)
+        return max(0, int(min(bounds))) if bounds else None
+
+    def usage(self) -> Usage:
+        """The ledger as a record. Sums that a server has not told all of are None."""
+        return Usage(
+            calls=self.calls,
+            rounds=self.rounds,
+            pairs=self.pairs,
+            input_tokens=None if self._untold else self._input_tokens,
+            output_tokens=None if self._untold else self._output_tokens,
+            cost=None if self._untold or self._unpriced else self._cost,
+        )
+
+
+class Gate:
+    """Lets so many questions through at once, in each event loop."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._open: WeakKeyDictionary[AbstractEventLoop, Semaphore] = WeakKeyDictionary()
+
+    def here(self) -> Semaphore:
+        """The gate of the running loop."""
+        import asyncio  # costs more to import than the rest of secondpass together
+
+        return self._open.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.width))

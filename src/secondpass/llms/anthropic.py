@@ -1,0 +1,70 @@
+"""Anthropic's Messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from secondpass.effects import Completion, Prompt
+from secondpass.errors import LLMError
+from secondpass.llms.http import bounded
+from secondpass.llms.provider import Form, Provider, joined, whole
+from secondpass.settings import configurable
+
+_MAX_TOKENS = 4096
+"""This API wants a longest reply in every request."""
+
+
+@configurable
+class AnthropicMessages(Provider):
+    """A model behind Anthropic's Messages; settings as in :class:`Provider`.
+
+    The key is read from ANTHROPIC_API_KEY unless another variable is named. ``max_tokens`` is 4096
+    where it is None.
+    """
+
+    package = "anthropic"
+    extra = "anthropic"
+    key_variables = ("ANTHROPIC_API_KEY",)
+    forms = ("json_schema", "text")
+
+    def _connect(self, key: str) -> Any:
+        import anthropic
+
+        return anthropic.AsyncAnthropic(
+            api_key=key,
+            auth_token=None,
+            base_url=self.base_url,
+            max_retries=0,
+            timeout=self.timeout,
+            http_client=bounded(anthropic.DefaultAsyncHttpxClient, self.timeout),
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        # The SDK has no argument for the temperature any more, the API still takes it.
+        named = {} if self.temperature is None else {"temperature": self.temperature}
+        return {**named, **(self.options or {})}
+
+    async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
+        further = self._sent()
+        if form == "json_schema":
+            bound = {"type": "json_schema", "schema": prompt.schema}
+            further["output_config"] = {**further.get("output_config", {}), "format": bound}
+        system = {"system": prompt.system} if prompt.system else {}
+        response = await client.messages.create(
+            model=self.model,
+            max_tokens=self.max_tokens or _MAX_TOKENS,
+            messages=[{"role": turn.role, "content": turn.text} for turn in prompt.turns],
+            extra_body=further,
+            **system,
+        )
+        if not isinstance(getattr(response, "content", None), list):
+            raise LLMError("the response has no content", "bad_response")
+        if response.stop_reason == "refusal":
+            raise LLMError("the model refused to answer", "content_filter")
+        usage = getattr(response, "usage", None)
+        return Completion(
+            joined(response.content),
+            response.stop_reason in {"max_tokens", "model_context_window_exceeded"},
+            whole(getattr(usage, "input_tokens", None)),
+            whole(getattr(usage, "output_tokens", None)),
+        )

@@ -1,0 +1,202 @@
+"""What an exception of a provider's SDK, or the response within it, means.
+
+All SDKs raise something with a status, headers and a body when the server answered, and something
+of httpx's when it did not. What they raise holds the key and the prompt, so nothing of it goes on
+but a number and our own words.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from secondpass.errors import LLMError
+from secondpass.llms.http import ResponseTooLongError
+
+_MOST = 20_000  # characters of a body that are looked at
+
+_KNOWN = {
+    401: ("authentication", "the key was refused"),
+    402: ("payment", "payment is required"),
+    403: ("authentication", "access was refused"),
+    404: ("not_found", "there is no such model or address"),
+    408: ("timeout", "the server took too long"),
+    409: ("conflict", "the server was busy with the same"),
+    413: ("too_long", "the prompt is too long"),
+    429: ("rate_limited", "too many requests"),
+}
+_RETRYABLE = frozenset({408, 409, 429})
+
+_NO_CREDIT = re.compile(
+    r"insufficient_quota|billing_hard_limit|credit balance|insufficient (funds|balance|credits)",
+    re.I,
+)
+_NO_KEY = re.compile(r"api[ _-]?key|authentication_error|unauthorized", re.I)
+_TOO_LONG = re.compile(
+    r"context[ _-]?(length|window|size)|maximum context|prompt (is )?too long|too many tokens"
+    r"|exceed\w* (the )?(available |maximum |max )?(context|(number of )?(input )?tokens)"
+    r"|input (is )?too long|input token count|request_too_large|too large for|max_model_len"
+    r"|string_above_max_length|reduce the length",
+    re.I,
+)
+_FILTERED = re.compile(
+    r"content[ _-]?(filter|policy|management)|responsible.?ai|safety|moderation|prohibited|flagged",
+    re.I,
+)
+_FORMAT = re.compile(
+    r"response_?format|json|schema|structured|output_?config|output_?format|grammar"
+    r"|response_?mime_?type|guided|constrained|tool_choice",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A response that is no answer.
+
+    Attributes:
+        status: of HTTP.
+        text: the beginning of the body, to be looked at and never shown.
+        parameter: the request's parameter that the server blames, if it names one.
+        retry_after: seconds, or None.
+    """
+
+    status: int
+    text: str
+    parameter: str | None
+    retry_after: float | None
+
+    @property
+    def too_long(self) -> bool:
+        """Whether the prompt has too many tokens."""
+        return self.status == 413 or (self.adaptable and bool(_TOO_LONG.search(self.text)))
+
+    @property
+    def adaptable(self) -> bool:
+        """Whether the request itself is blamed, so that another form of it may pass."""
+        return self.status in {400, 422} and not (
+            _NO_CREDIT.search(self.text) or _NO_KEY.search(self.text)
+        )
+
+    @property
+    def of_the_format(self) -> bool:
+        """Whether the form of reply that was asked for is not to be had."""
+        return self.adaptable and bool(_FORMAT.search(f"{self.parameter} {self.text}"))
+
+    def blames(self, name: str) -> bool:
+        """Whether the parameter of this name is not to be had."""
+        if not self.adaptable:
+            return False
+        if self.parameter is not None:
+            return self.parameter.rpartition(".")[2] == name
+        return re.search(rf"\b{re.escape(name)}\b", self.text) is not None
+
+    def error(self) -> LLMError:
+        """The same for the driver."""
+        status, text = self.status, self.text
+        broke = status in {400, 429} and bool(_NO_CREDIT.search(text))
+        # Google says so of passing limits too, but then adds how long they last.
+        unspecific = status == 429 and "check your plan and billing" in text
+        if broke or (unspecific and self.retry_after is None):
+            return LLMError(f"the account has no credit left (status {status})", "quota")
+        if status == 400 and _NO_KEY.search(text):
+            return LLMError(f"the key was refused (status {status})", "authentication")
+        if self.too_long:
+            told = f"the prompt is too long for the model (status {status})"
+            return LLMError(told, "too_long", too_long=True)
+        if status in {400, 422} and _FILTERED.search(text):
+            return LLMError(f"a content filter refused it (status {status})", "content_filter")
+        code, told = _KNOWN.get(status, ("", ""))
+        if not code:
+            if status >= 500:
+                code, told = "server_error", "the server failed"
+            elif 300 <= status < 400:
+                code, told = "redirected", "the server points elsewhere, which is not followed"
+            else:
+                code, told = "bad_request", "the server refused the request"
+        return LLMError(
+            f"{told} (status {status})",
+            code,
+            retryable=status in _RETRYABLE or status >= 500,
+            retry_after=self.retry_after,
+        )
+
+
+def refusal_of(error: Exception) -> Refusal | None:
+    """The response that an SDK's exception stands for; None where there was none."""
+    status = getattr(error, "status_code", None)
+    if type(status) is not int:
+        status = getattr(error, "code", None)
+    if type(status) is not int or not 300 <= status < 600:
+        return None
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    if not isinstance(headers, Mapping):
+        headers = {}
+    body = getattr(error, "body", None) or getattr(error, "details", None)
+    try:
+        text = body if isinstance(body, str) else json.dumps(body, default=str)
+    except (TypeError, ValueError, RecursionError):
+        text = ""
+    if not body:
+        text = str(getattr(error, "message", ""))
+    parameter = body.get("param") if isinstance(body, Mapping) else None
+    text = text[:_MOST]
+    return Refusal(
+        status,
+        text,
+        parameter if isinstance(parameter, str) and parameter else None,
+        retry_after(headers, text),
+    )
+
+
+def error_of(error: Exception) -> LLMError:
+    """An exception without a response, for the driver."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    if any(isinstance(one, ResponseTooLongError) for one in chain):
+        return LLMError("the response is longer than any reply", "response_too_long")
+    if any(isinstance(one, ssl.SSLError) for one in chain):
+        return LLMError("no secure connection could be made", "connection")
+    kinds = {kind.__name__ for one in chain for kind in type(one).__mro__}
+    if kinds & {"TimeoutException", "APITimeoutError", "TimeoutError"}:
+        return LLMError("the server took too long", "timeout", retryable=True)
+    if kinds & {"DecodingError", "TooManyRedirects", "UnsupportedProtocol", "InvalidURL"}:
+        return LLMError("the response could not be read", "bad_response")
+    if kinds & {"TransportError", "OSError"}:
+        return LLMError("the connection failed", "connection", retryable=True)
+    return LLMError(f"the response is not one of this API ({type(error).__name__})", "bad_response")
+
+
+def retry_after(headers: Mapping[str, str], text: str = "") -> float | None:
+    """Seconds that the server wants to be left alone; None where it says nothing usable."""
+    if (number := _seconds(headers.get("retry-after-ms"))) is not None:
+        return number / 1000
+    told = headers.get("retry-after")
+    if (number := _seconds(told)) is not None:
+        return number
+    if told:
+        try:
+            return max(0.0, parsedate_to_datetime(told).timestamp() - time.time())
+        except (TypeError, ValueError, OverflowError):
+            return None
+    # Google puts it into the body.
+    found = re.search(r'"retryDelay":\s*"(\d{1,9}(?:\.\d{1,9})?)s"', text)
+    return float(found[1]) if found else None
+
+
+def _seconds(told: Any) -> float | None:
+    try:
+        number = float(told)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) and number >= 0 else None

@@ -1,0 +1,84 @@
+"""Any function of the user's as a language model."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+from secondpass.effects import Completion, Prompt
+from secondpass.errors import LLMError
+from secondpass.ledger import Prices
+from secondpass.portal import in_thread
+from secondpass.settings import configurable, nested
+
+if TYPE_CHECKING:
+    from annotated_types import Gt
+
+
+@configurable
+class CallableLLM:
+    """Asks a function, synchronous or asynchronous.
+
+    Args:
+        function: is given the messages, ``[{"role": "system" | "user" | "assistant", "content":
+            str}, ...]``, and by keyword those of ``schema`` (the reply's JSON Schema, or None) and
+            ``timeout`` (seconds) that it has parameters for. It returns the reply as a string, or a
+            :class:`~secondpass.effects.Completion` to tell of tokens as well. To tell what went
+            wrong it raises :class:`~secondpass.errors.LLMError`; of any other exception only the
+            kind is told, for its message may hold passages or keys.
+        name: for reports; the function's own name where absent.
+        timeout: seconds that one answer may take.
+        prices: per million tokens, for ``limits.cost`` and the report.
+        context_window: tokens that prompt and reply may have together.
+
+    A synchronous function is called in a thread of its own, several at once
+    (``limits.concurrency``). An asynchronous one runs in the loop of ``arerank``, or for ``rerank``
+    in a background loop. Cannot be written to a configuration.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        timeout: Annotated[float, Gt(0)] = 60.0,
+        prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
+        context_window: int | None = None,
+    ) -> None:
+        self.function = function
+        self.name = name or getattr(function, "__name__", None) or type(function).__name__
+        self.timeout = timeout
+        self.prices = prices
+        self.context_window = context_window
+        self._wants = _keywords(function) & {"schema", "timeout"}
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """Call the function, once."""
+        messages = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
+        if prompt.system:
+            messages.insert(0, {"role": "system", "content": prompt.system})
+        given = {"schema": prompt.schema, "timeout": self.timeout}
+        keywords = {name: given[name] for name in self._wants}
+        if inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(
+            getattr(self.function, "__call__", None)  # noqa: B004 - objects with an async __call__
+        ):
+            reply = await self.function(messages, **keywords)
+        else:
+            reply = await in_thread(lambda: self.function(messages, **keywords))
+            if inspect.isawaitable(reply):
+                reply = await reply
+        if isinstance(reply, Completion):
+            return reply
+        if isinstance(reply, str):
+            return Completion(reply)
+        raise LLMError(f"the function returned a {type(reply).__name__}", "bad_response")
+
+
+def _keywords(function: Callable[..., Any]) -> set[str]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # builtins
+        return set()
+    named = {"KEYWORD_ONLY", "POSITIONAL_OR_KEYWORD"}
+    return {one.name for one in list(parameters) if one.kind.name in named}

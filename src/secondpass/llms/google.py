@@ -1,0 +1,93 @@
+"""Google's Gemini, by its own SDK."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from secondpass.effects import Completion, Prompt
+from secondpass.errors import LLMError
+from secondpass.llms.http import bounded
+from secondpass.llms.provider import Form, Provider, whole
+from secondpass.settings import configurable
+
+_BLOCKED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
+
+
+@configurable
+class GoogleGenAI(Provider):
+    """A Gemini model; settings as in :class:`Provider`.
+
+    The key is read from GOOGLE_API_KEY or GEMINI_API_KEY unless another variable is named.
+    ``options`` are fields of the SDK's ``GenerateContentConfig``, in its spelling.
+    """
+
+    package = "google.genai"
+    extra = "google"
+    key_variables = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+    forms = ("json_schema", "json_object", "text")
+
+    def _connect(self, key: str) -> Any:
+        from google import genai
+
+        try:
+            import httpx2 as httpx
+        except ImportError:
+            import httpx  # type: ignore[no-redef]
+        http_client = bounded(httpx.AsyncClient, self.timeout)
+        client = genai.Client(
+            api_key=key,
+            vertexai=False,
+            http_options=genai.types.HttpOptions(
+                base_url=self.base_url,
+                timeout=max(1, round(self.timeout * 1000)),
+                httpx_async_client=http_client,
+            ),
+        )
+        return client, http_client
+
+    async def _disconnect(self, client: Any) -> None:
+        client[0].close()
+        await client[1].aclose()
+
+    def _parameters(self) -> dict[str, Any]:
+        named = {"temperature": self.temperature, "max_output_tokens": self.max_tokens}
+        given = {name: value for name, value in named.items() if value is not None}
+        return {**given, **(self.options or {})}
+
+    async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
+        from google.genai import types
+
+        config = self._sent()
+        if prompt.system:
+            config["system_instruction"] = prompt.system
+        if form != "text":
+            config["response_mime_type"] = "application/json"
+        if form == "json_schema":
+            config["response_json_schema"] = dict(prompt.schema or {})
+        roles = {"user": "user", "assistant": "model"}
+        response = await client[0].aio.models.generate_content(
+            model=self.model,
+            contents=[
+                types.Content(role=roles[turn.role], parts=[types.Part(text=turn.text)])
+                for turn in prompt.turns
+            ],
+            config=types.GenerateContentConfig(**config),
+        )
+        if getattr(getattr(response, "prompt_feedback", None), "block_reason", None):
+            raise LLMError("the model refused to read the prompt", "content_filter")
+        if not response.candidates:
+            raise LLMError("the response has no candidates", "bad_response")
+        first = response.candidates[0]
+        reason = getattr(first.finish_reason, "value", None)
+        if reason in _BLOCKED:
+            raise LLMError("the model refused to answer", "content_filter")
+        parts = (first.content.parts if first.content else None) or []
+        usage = response.usage_metadata
+        told = whole(getattr(usage, "candidates_token_count", None))
+        thought = whole(getattr(usage, "thoughts_token_count", None)) or 0
+        return Completion(
+            "".join(part.text for part in parts if part.text and not part.thought),
+            reason == "MAX_TOKENS",
+            whole(getattr(usage, "prompt_token_count", None)),
+            None if told is None else told + thought,
+        )

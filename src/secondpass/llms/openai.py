@@ -1,0 +1,78 @@
+"""OpenAI's Chat Completions, and the many servers that speak the same.
+
+vLLM, Ollama, llama.cpp, Groq and others are reached by ``base_url``. Chat Completions rather than
+the newer Responses, which these do not speak, or take without its output format.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from secondpass.effects import Completion, Prompt
+from secondpass.errors import LLMError
+from secondpass.llms.http import bounded
+from secondpass.llms.provider import Form, Provider, joined, whole
+from secondpass.settings import configurable
+
+
+@configurable
+class OpenAIChat(Provider):
+    """A model behind Chat Completions; settings as in :class:`Provider`.
+
+    The key is read from OPENAI_API_KEY unless another variable is named. A server with a
+    ``base_url`` may want none.
+    """
+
+    package = "openai"
+    extra = "openai"
+    key_variables = ("OPENAI_API_KEY",)
+    forms = ("json_schema", "json_object", "text")
+
+    def _connect(self, key: str) -> Any:
+        import openai
+
+        # The SDK moved from httpx to httpx2; its clients are handed out under these names.
+        client_class = getattr(openai, "DefaultAsyncHttpx2Client", openai.DefaultAsyncHttpxClient)
+        return openai.AsyncOpenAI(
+            api_key=key,
+            base_url=self.base_url,
+            max_retries=0,
+            timeout=self.timeout,
+            http_client=bounded(client_class, self.timeout),
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        named = {
+            "temperature": self.temperature,
+            # The second is what servers understand that refuse the first.
+            "max_completion_tokens": self.max_tokens,
+            "max_tokens": self.max_tokens if "max_completion_tokens" in self._dropped else None,
+        }
+        given = {name: value for name, value in named.items() if value is not None}
+        return {**given, **(self.options or {})}
+
+    async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
+        messages = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
+        if prompt.system:
+            messages.insert(0, {"role": "system", "content": prompt.system})
+        further = self._sent()
+        if form == "json_schema":
+            bound = {"name": "reply", "strict": True, "schema": prompt.schema}
+            further["response_format"] = {"type": "json_schema", "json_schema": bound}
+        elif form == "json_object":
+            further["response_format"] = {"type": "json_object"}
+        response = await client.chat.completions.create(
+            model=self.model, messages=messages, extra_body=further
+        )
+        if not getattr(response, "choices", None):
+            raise LLMError("the response has no choices", "bad_response")
+        choice = response.choices[0]
+        if choice.finish_reason == "content_filter" or getattr(choice.message, "refusal", None):
+            raise LLMError("the model refused to answer", "content_filter")
+        usage = getattr(response, "usage", None)
+        return Completion(
+            joined(choice.message.content),
+            choice.finish_reason == "length",
+            whole(getattr(usage, "prompt_tokens", None)),
+            whole(getattr(usage, "completion_tokens", None)),
+        )

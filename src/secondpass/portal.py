@@ -1,0 +1,116 @@
+"""One background thread with an event loop, for clients that have to stay in one loop.
+
+Asynchronous HTTP clients keep connections that belong to the loop they were opened in, so they
+break in a second ``asyncio.run``. Here they live in a loop that lasts as long as the process.
+Synchronous callers reach it from any thread, one that runs a loop of its own too; asynchronous
+callers await what is done there. A child process gets a portal of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from secondpass.lazy import ForkLock
+
+T = TypeVar("T")
+
+
+class Portal:
+    """A running event loop in a daemon thread."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=self.loop.run_forever, name="secondpass", daemon=True)
+        thread.start()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin ``work`` there, in the context of the caller. Cancelling the future cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    async def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do ``work`` there and wait for it here. Cancellation passes."""
+        if asyncio.get_running_loop() is self.loop:
+            return await work()
+        return await asyncio.wrap_future(self.submit(work()))
+
+
+_lock = ForkLock()
+_portal: Portal | None = None
+
+
+def portal() -> Portal:
+    """The portal of this process, opened if need be."""
+    global _portal  # noqa: PLW0603 - one for the process is the point of it
+    with _lock:
+        if _portal is None or _portal.process != os.getpid():
+            _inherited.append(_portal)
+            _portal = Portal()
+        return _portal
+
+
+_inherited: list[Portal | None] = []
+"""Portals of parent processes: to collect one would close its loop's files, which are shared."""
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """Do ``call`` in a thread of its own, which is left behind if this is cancelled.
+
+    Unlike those of an executor, the thread keeps neither the loop nor the process from ending.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        value, error = None, None
+        try:
+            value = context.run(call)
+        except BaseException as raised:  # StopIteration cannot be set on a future
+            error = RuntimeError("StopIteration") if isinstance(raised, StopIteration) else raised
+        with contextlib.suppress(RuntimeError):  # the loop was closed, so nobody waits
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=work, name="secondpass", daemon=True).start()
+    return await future
+
+
+async def within(work: Awaitable[T], seconds: float | None) -> T:
+    """The result of ``work``, waited for no longer than that.
+
+    Unlike ``asyncio.wait_for`` this does not wait for what it cancels.
+
+    Raises:
+        TimeoutError: it takes longer.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if not task.done():
+            raise TimeoutError
+    finally:
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(_look_away)
+    return task.result()
+
+
+def _look_away(task: asyncio.Future[Any]) -> None:
+    """Take note of what a cancelled task raised, or asyncio would complain that nobody did."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,1 @@
+"""What is sent to language models, and how their replies are read."""

@@ -1,0 +1,123 @@
+"""What a caller tells of the situation a query comes from, as a model reads it.
+
+``rerank(..., context=...)`` takes anything. Strings are shown as they are, mappings and lists line
+by line. Where an application has data of its own shape, a context builder makes a text of it: a
+class registered in the group ``secondpass.contexts``, or in Python any function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from secondpass import registry
+from secondpass.candidates import kind_of
+from secondpass.errors import ConfigurationError, MethodError
+from secondpass.settings import Nested, configurable, describe
+
+if TYPE_CHECKING:
+    from annotated_types import Ge
+
+ContextBuilder: TypeAlias = Callable[[Any], str]
+
+
+def plain_context(context: Any) -> str:
+    """A string as it is; of a mapping ``key: value`` lines, of a list one line each."""
+    if context is None:
+        return ""
+    if isinstance(context, str):
+        return context
+    if isinstance(context, Mapping):
+        return "\n".join(f"{key}: {_line(value)}" for key, value in context.items())
+    if isinstance(context, Iterable) and not isinstance(context, bytes | bytearray):
+        return "\n".join(f"- {_line(value)}" for value in context)
+    return str(context)
+
+
+@configurable
+class ProjectContext:
+    """Where a project stands, from its nodes: what is done, what came of it, what is open.
+
+    The context of a ranking is then a sequence of nodes, or a mapping that holds one under
+    ``nodes``. A node is a mapping or an object with ``id``, ``type``, ``output`` and ``status``,
+    which is ``completed`` or anything else (or instead of it a boolean ``completed``). The text has
+    the number of completed and of pending nodes, the outputs of all completed ones, and the first
+    pending ones, each as id / output / type.
+
+    Args:
+        pending: how many pending nodes are shown at most.
+    """
+
+    def __init__(self, *, pending: Annotated[int, Ge(0)] = 10) -> None:
+        self.pending = pending
+
+    def __call__(self, context: Any) -> str:
+        """The text.
+
+        Raises:
+            MethodError: the context holds no nodes.
+        """
+        if context is None:
+            return ""
+        nodes = context.get("nodes") if isinstance(context, Mapping) else context
+        if isinstance(nodes, str) or not isinstance(nodes, Sequence):
+            told = f"context: give a sequence of nodes, not {kind_of(nodes)}"
+            raise MethodError(told, "context_failed")
+        done = [node for node in nodes if _completed(node)]
+        open_ = [node for node in nodes if not _completed(node)]
+        outputs = [_line(_get(node, "output")) for node in done]
+        lines = [f"Completed: {len(done)}", f"Pending: {len(open_)}"]
+        lines += ["Outputs of completed nodes:", *(f"- {output}" for output in outputs if output)]
+        lines.append("Pending goals (id / output / type):")
+        for node in open_[: self.pending]:
+            shown = [_line(_get(node, name)) or "-" for name in ("id", "output", "type")]
+            lines.append(f"- {' / '.join(shown)}")
+        return "\n".join(lines)
+
+
+def _get(node: Any, name: str) -> Any:
+    return node.get(name) if isinstance(node, Mapping) else getattr(node, name, None)
+
+
+def _completed(node: Any) -> bool:
+    flag = _get(node, "completed")
+    if isinstance(flag, bool):
+        return flag
+    status = _get(node, "status")
+    status = getattr(status, "value", status)
+    return str(status).lower() in {"completed", "complete", "done"}
+
+
+def _line(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list | tuple | set | frozenset):
+        value = ", ".join(map(str, value))
+    return " ".join(str(value).split())
+
+
+def to_context_builder(value: object) -> ContextBuilder | None:
+    """A context builder from a function, a registered name or a mapping with a ``type``.
+
+    Raises:
+        ConfigurationError: it is none of these.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = {"type": value}
+    if isinstance(value, Mapping):
+        value = registry.build("contexts", value)
+    if callable(value) and not isinstance(value, type):
+        return value
+    raise ConfigurationError(
+        f"give a name, a mapping with a 'type', or a function, not {describe(value)}"
+    )
+
+
+def _schema() -> dict[str, Any]:
+    options = registry.schema("contexts")["anyOf"]
+    return {"anyOf": [{"type": "null"}, {"enum": registry.names("contexts")}, *options]}
+
+
+CONTEXT = Nested(to_context_builder, _schema)

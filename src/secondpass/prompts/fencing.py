@@ -1,0 +1,37 @@
+"""Keeps text that others wrote from being anything but text.
+
+Passages, queries and contexts stand between tags. No ``<`` of theirs reaches a prompt, so none can
+close its fence, open another, or spell a special token such as ``<|im_start|>`` that a server's
+chat template would act on. Bracketed tokens (``[INST]``) are broken up. Characters that are
+invisible to people but not to models, among them the tag characters that spell hidden ASCII, are
+left out.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Unicode tags; zero-width space, word joiner and byte order mark; direction overrides. Zero-width
+# (non-)joiners stay: several scripts are written with them.
+_INVISIBLE = re.compile("[\U000e0000-\U000e007f\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\u00ad]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_ANGLE = re.compile("[<\uff1c\ufe64]")
+_BRACKETED = re.compile(r"\[(?=\s*/?\s*[A-Z_]{3,}\s*\])")
+
+
+def as_text(text: str) -> str:
+    """``text`` with nothing in it that could end, open or imitate a part of the prompt."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _CONTROL.sub(" ", _INVISIBLE.sub("", text))
+    return _BRACKETED.sub("[ ", _ANGLE.sub("&lt;", text))
+
+
+def as_attribute(text: str) -> str:
+    """The same for a place between quotation marks, on one line."""
+    return re.sub(r"\s+", " ", as_text(text)).strip().replace('"', "&quot;")
+
+
+def fenced(tag: str, text: str, label: str | None = None) -> str:
+    """``text`` between tags; ``label`` becomes the attribute ``id``."""
+    opening = tag if label is None else f'{tag} id="{as_attribute(label)}"'
+    return f"<{opening}>{as_text(text)}</{tag}>"

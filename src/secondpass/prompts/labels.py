@@ -1,0 +1,74 @@
+"""Names under which candidates are shown to a model.
+
+Opaque labels say nothing of a candidate's place, and follow from the query and all passages of the
+question: who writes a passage cannot know them, so no passage can name itself or a rival.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from secondpass.prompts.fencing import as_attribute
+from secondpass.types import Candidate
+
+LabelKind: TypeAlias = Literal["opaque", "id", "index0", "index1"]
+
+_LETTERS = "bcdfghjkmnpqrstvwxyz"  # no vowels, so no words; no l, which looks like 1
+_DIGITS = "23456789"
+_LONGEST_ID = 200  # characters
+
+
+def label_all(
+    kind: LabelKind, query: str, texts: Sequence[str], candidates: Sequence[Candidate]
+) -> list[str]:
+    """A label for each text, all different.
+
+    Args:
+        kind: ``opaque``; ``id`` for the candidates' own (a number is added to one that is absent or
+            there twice, and long ones are cut); ``index0`` and ``index1`` for their places.
+        query: as shown.
+        texts: as shown.
+        candidates: aligned with ``texts``.
+    """
+    if kind == "index0":
+        return [str(at) for at in range(len(texts))]
+    if kind == "index1":
+        return [str(at) for at in range(1, len(texts) + 1)]
+    if kind == "id":
+        return _ids(candidates)
+    return _opaque(query, texts)
+
+
+def _opaque(query: str, texts: Sequence[str]) -> list[str]:
+    alphabets, room = [_LETTERS, _DIGITS, _LETTERS], len(_LETTERS) ** 2 * len(_DIGITS)
+    while room < 4 * len(texts):
+        alphabets.append(_DIGITS)
+        room *= len(_DIGITS)
+    shown = "\0".join([query, *texts]).encode("utf-8", "replace")
+    # Not for secrecy against the model's operator: only passages must not be able to foresee them.
+    chosen = random.Random(hashlib.sha256(shown).digest()).sample(range(room), len(texts))
+    labels = []
+    for number in chosen:
+        label, rest = "", number
+        for alphabet in alphabets:
+            rest, at = divmod(rest, len(alphabet))
+            label += alphabet[at]
+        labels.append(label)
+    return labels
+
+
+def _ids(candidates: Sequence[Candidate]) -> list[str]:
+    labels: list[str] = []
+    taken: set[str] = set()
+    for number, candidate in enumerate(candidates, start=1):
+        own = as_attribute(str(candidate.id)[:_LONGEST_ID]) if candidate.id is not None else ""
+        label = own or f"#{number}"
+        while label.casefold() in taken:
+            label = f"{own}#{number}"
+            number += 1  # noqa: PLW2901 - until it is free
+        taken.add(label.casefold())
+        labels.append(label)
+    return labels

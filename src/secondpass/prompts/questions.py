@@ -1,0 +1,266 @@
+"""Questions about some of the candidates: what is asked, what a reply may be, how it is read.
+
+The form that a reply is asked for, its JSON Schema and its reader stand side by side here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from secondpass.effects import LLM, Completion, Estimate, Prompt, Question, Task, Turn
+from secondpass.errors import MethodError
+from secondpass.prompts.context import plain_context
+from secondpass.prompts.fencing import fenced
+from secondpass.prompts.labels import LabelKind, label_all
+from secondpass.prompts.readers import Labels
+from secondpass.prompts.template import SYSTEM, USER, Prompting, fill, listed
+
+T = TypeVar("T")
+
+Reply: TypeAlias = Literal["keyed", "pairs", "permutation"]
+
+_SHORTEST = 80
+"""Characters. Passages are not cut further than that: nothing could be judged by less."""
+_REPLY_TOKENS = {"keyed": 8, "pairs": 16, "permutation": 5}  # a document
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a reply is asked for.
+
+    Attributes:
+        reply: ``keyed`` (``{id: number}``), ``pairs`` (``[{"id": id, "score": number}]``) or
+            ``permutation`` (``[id, id]``).
+        word: what the numbers are called: score or rank.
+        labels: how documents are named.
+        bare: an array is asked for as such. Providers take schemas of objects only, so none is
+            sent then.
+        whole: whether the numbers are whole.
+    """
+
+    reply: Reply
+    labels: LabelKind
+    bare: bool
+    word: str = "score"
+    whole: bool = False
+
+    @property
+    def first(self) -> int | None:
+        """The first label, where labels are numbers."""
+        return {"index0": 0, "index1": 1}.get(self.labels)
+
+    @property
+    def key(self) -> str:
+        """What a label is called."""
+        return "id" if self.first is None else "index"
+
+    def asked(self) -> str:
+        """The words that ask for it."""
+        key, label = self.key, "<id>" if self.first is None else "<index>"
+        shown = f'"{label}"' if self.first is None else label
+        base = "" if self.first is None else f" Indices count from {self.first}."
+        if self.reply == "keyed":
+            pairs = f'{{"{label}": <{self.word}>, ...}}'
+            form = f"one JSON object that maps each {key} to its {self.word}, {pairs}"
+        else:
+            array = f"[{shown}, {shown}, ...]"
+            if self.reply == "pairs":
+                array = f'[{{"{key}": {shown}, "{self.word}": <{self.word}>}}, ...]'
+            wrapped = array if self.bare else f'{{"{self._name}": {array}}}'
+            kind = "a JSON array" if self.bare else "one JSON object"
+            order = ", best first" if self.reply == "permutation" else ""
+            form = f"{kind} of this form{order}: {wrapped}"
+        every = "Every index" if self.first is not None else "Every id"
+        return f"Reply with ONLY {form}. {every} has to be there exactly once.{base}"
+
+    def schema(self, labels: Sequence[str]) -> dict[str, Any] | None:
+        """The JSON Schema of the reply, which admits these labels only.
+
+        It states no bounds of numbers: some providers refuse them, and readers check.
+        """
+        number = {"type": "integer" if self.whole else "number"}
+        if self.reply == "keyed":
+            return _object(dict.fromkeys(labels, number))
+        if self.bare:
+            return None
+        names: dict[str, Any]
+        if self.first is None:
+            names = {"type": "string", "enum": list(labels)}
+        else:
+            names = {"type": "integer", "enum": [int(label) for label in labels]}
+        items = names
+        if self.reply == "pairs":
+            items = _object({self.key: names, self.word: number})
+        return _object({self._name: {"type": "array", "items": items}})
+
+    @property
+    def _name(self) -> str:
+        return "ranking" if self.reply == "permutation" else "grades"
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+class Questions(Generic[T]):
+    """Makes the questions of one task.
+
+    Args:
+        task: what is judged.
+        llm: who is asked; its ``context_window`` is kept to.
+        prompting: what is told and shown.
+        form: how replies are asked for.
+        role: first paragraph of the usual system prompt.
+        instruction: where ``prompting`` has none.
+        read: makes an answer of a completion.
+        scale: lowest and highest grade, for the instruction.
+
+    Raises:
+        MethodError: the context cannot be made a text.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        llm: LLM,
+        prompting: Prompting,
+        form: Form,
+        *,
+        role: str,
+        instruction: str,
+        read: Callable[[Completion, Labels], T],
+        scale: tuple[float, float] = (0, 0),
+    ) -> None:
+        self.task = task
+        self.llm = llm
+        self.prompting = prompting
+        self.form = form
+        self.read = read
+        # Only what the prompting leaves open has a placeholder for the role.
+        self.system = prompting.system or SYSTEM.replace("{role}", role)
+        self.user = prompting.user or USER
+        self.instruction = prompting.instruction or instruction
+        self.shared = {
+            "query": fenced("query", task.query),
+            "context": _context(prompting, task.context),
+            "criteria": listed("What counts:", prompting.criteria),
+            "guidelines": listed("Guidelines of this domain:", prompting.guidelines),
+            "lowest": f"{scale[0]:g}",
+            "highest": f"{scale[1]:g}",
+        }
+
+    def about(self, indices: Sequence[int]) -> Question[T]:
+        """The question about these texts of the task, in this order."""
+        longest = self.prompting.passage_characters
+        texts = [self.task.texts[index][:longest] for index in indices]
+        if self.prompting.passage_tokens is not None:
+            texts = [cut_to_tokens(text, self.prompting.passage_tokens) for text in texts]
+        return self._fitted(indices, texts)
+
+    def _fitted(self, indices: Sequence[int], texts: Sequence[str]) -> Question[T]:
+        """The question, its passages cut where the model's context window is too small for it."""
+        question = self._question(indices, texts)
+        window = getattr(self.llm, "context_window", None)
+        while window is not None and question.estimate.tokens > window:
+            over = question.estimate.tokens - window
+            size = sum(map(tokens_of, texts))
+            keep = max(0.0, 1 - over / size) if size else 0.0
+            shorter = cut_evenly(texts, int(sum(map(len, texts)) * keep * 0.95))
+            if shorter is None:
+                break
+            texts = shorter
+            question = self._question(indices, texts)
+        return question
+
+    def _question(self, indices: Sequence[int], texts: Sequence[str]) -> Question[T]:
+        candidates = [self.task.candidates[index] for index in indices]
+        names = label_all(self.form.labels, self.task.query, texts, candidates)
+        labels = Labels(names, self.form.first)
+        values = {
+            **self.shared,
+            "count": str(len(texts)),
+            "documents": "\n".join(
+                fenced("doc", text, name) for name, text in zip(names, texts, strict=True)
+            ),
+            "reply": self.form.asked(),
+            "instruction": "",
+        }
+        values["instruction"] = fill(self.instruction, values)
+        prompt = Prompt(
+            fill(self.system, values),
+            (Turn("user", fill(self.user, values)),),
+            self.form.schema(names),
+        )
+        sent = tokens_of(prompt.system) + sum(tokens_of(turn.text) for turn in prompt.turns)
+        return Question(
+            prompt,
+            functools.partial(self._read, labels),
+            self.form.asked(),
+            functools.partial(self._shrunk, indices, texts),
+            Estimate(sent, 16 + _REPLY_TOKENS[self.form.reply] * len(texts)),
+            len(texts),
+        )
+
+    def _read(self, labels: Labels, completion: Completion) -> T:
+        return self.read(completion, labels)
+
+    def _shrunk(self, indices: Sequence[int], texts: Sequence[str]) -> Question[T] | None:
+        shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
+        return None if shorter is None else self._question(indices, shorter)
+
+
+def tokens_of(text: str) -> float:
+    """About how many tokens a text has: one for four bytes."""
+    return len(text) / 4 if text.isascii() else len(text.encode("utf-8", "replace")) / 4
+
+
+def cut_to_tokens(text: str, tokens: int) -> str:
+    """The beginning of a text that has about so many tokens."""
+    if tokens_of(text) <= tokens:
+        return text
+    return text.encode("utf-8", "replace")[: 4 * tokens].decode("utf-8", "ignore")
+
+
+def cut_evenly(texts: Sequence[str], characters: int) -> list[str] | None:
+    """Texts cut to so many characters in all, the longest ones first.
+
+    None where they would get too short to be judged, or are that short already.
+    """
+    room, left = characters, len(texts)
+    longest = 0
+    for length in sorted(map(len, texts)):
+        longest = room // left
+        if length > longest:
+            break
+        room -= length
+        left -= 1
+    else:
+        return None
+    if longest < _SHORTEST:
+        longest = _SHORTEST
+        if all(len(text) <= longest for text in texts):
+            return None
+    return [text[:longest] for text in texts]
+
+
+def _context(prompting: Prompting, context: Any) -> str:
+    build = prompting.context or plain_context
+    try:
+        text = build(context)
+    except MethodError:
+        raise
+    except Exception as error:
+        told = f"the context builder raised {type(error).__name__}"
+        raise MethodError(told, "context_failed") from None
+    if not isinstance(text, str):
+        told = f"the context builder returned a {type(text).__name__}, not a string"
+        raise MethodError(told, "context_failed")
+    return fenced("context", text) if text.strip() else ""

@@ -1,0 +1,82 @@
+"""What every strategy that asks a language model does with the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from secondpass.effects import LLM, Answer
+from secondpass.errors import MethodError
+from secondpass.types import Issue
+
+
+class Notes:
+    """Collects the issues of a judgement; equal ones become one."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+        self._found: dict[tuple[str, str], set[int]] = {}
+
+    def add(self, code: str, message: str, positions: Sequence[int] = ()) -> None:
+        """Something happened that concerns these indices of the task."""
+        self._found.setdefault((code, message), set()).update(positions)
+
+    def of_answer(self, answer: Answer[Any], indices: Sequence[int]) -> None:
+        """What the driver met on the way to an answer about these indices."""
+        for trouble in answer.troubles:
+            self.add("asked_again", f"{trouble.code}: {trouble}")
+        if answer.error is not None:
+            self.add(answer.error.code, told(answer.error), indices)
+
+    def issues(self) -> list[Issue]:
+        """What was collected."""
+        return [
+            Issue(code, message, tuple(sorted(at)), (), self.method)
+            for (code, message), at in self._found.items()
+        ]
+
+
+def told(error: MethodError) -> str:
+    """The message of an error; readers speak of the reply as it."""
+    if error.code in {"reply_refused", "empty_reply"}:
+        return f"the model's reply cannot be used: {error}"
+    return str(error)
+
+
+def batches(count: int, size: int | None) -> Iterator[range]:
+    """Stretches of so many indices, of sizes as equal as can be: small rests are judged badly."""
+    number = 1 if size is None else -(-count // size)
+    for at in range(number):
+        yield range(count * at // number, count * (at + 1) // number)
+
+
+class Asking:
+    """A method that asks a language model."""
+
+    llm: LLM
+
+    @property
+    def language_models(self) -> list[LLM]:
+        """Those that are asked."""
+        return [self.llm]
+
+    def check_installed(self) -> None:
+        """See whether what the language model needs is there.
+
+        Raises:
+            MissingExtraError: it is not.
+        """
+        self._of_the_model("check_installed")
+
+    def warm_up(self) -> None:
+        """Load what the language model needs."""
+        self._of_the_model("warm_up")
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._of_the_model("close")
+
+    def _of_the_model(self, name: str) -> None:
+        act = getattr(self.llm, name, None)
+        if act is not None:
+            act()

@@ -1,0 +1,182 @@
+"""Listwise: a window of candidates is put into order; more candidates than a window: it slides.
+
+Sun, Yan, Ma, Wang, Ren, Chen, Yin and Ren, "Is ChatGPT good at search? Investigating large language
+models as re-ranking agents" (RankGPT), EMNLP 2023. The window starts at the back and moves towards
+the front by its stride, so that what belongs on top is carried there.
+
+For n candidates, windows of w and stride s: 1 + ceil((n - w) / s) calls, one after the other in as
+many rounds; up to w documents are read in each. 100 candidates with window 20 and stride 10 are 9
+calls in 9 rounds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from secondpass.effects import LLM, Answer, Ask, Completion, Judgement, Plan, RoundsLeft, Task
+from secondpass.errors import ConfigurationError
+from secondpass.llms import LLM_SETTING
+from secondpass.prompts.labels import LabelKind
+from secondpass.prompts.questions import Form, Questions, Reply
+from secondpass.prompts.readers import Labels, Order, read_grades, read_order
+from secondpass.prompts.template import Prompting
+from secondpass.settings import configurable, nested
+from secondpass.strategies.asking import Asking, Notes
+from secondpass.types import ScoreKind
+
+if TYPE_CHECKING:
+    from annotated_types import Ge
+
+_ROLE = "You order documents by how well they answer a search query."
+_INSTRUCTION = (
+    "Order all {count} documents by how well they answer the query, the best first. Compare them "
+    "with each other; leave none out."
+)
+
+
+@configurable
+class Listwise(Asking):
+    """Has a language model order candidates, a window at a time.
+
+    Args:
+        llm: who orders: a mapping with a ``type``, an LLM object, or a function.
+        window: candidates a question at most; None puts all into one.
+        stride: how far the window moves.
+        reply: ``permutation`` asks for an array of labels, best first; ``keyed`` and ``pairs`` for
+            the rank of each.
+        labels: what candidates are called: ``opaque`` (short, and nobody who writes a passage can
+            know them), their ``id``, or numbers from 0 or 1.
+        bare: ask for the array itself; no schema is sent then.
+        prompt: what the model is told and shown.
+
+    The score kind is ``rank``. A single candidate is in order without a question.
+
+    When time or budget will not do for all windows, the hindmost candidates are passed over, so
+    that the windows that are asked reach the top. If the topmost window is not answered, the others
+    say nothing of how theirs compare with it, and nothing is judged.
+    """
+
+    score_kind: ScoreKind = "rank"
+    scale = None
+
+    def __init__(
+        self,
+        llm: Annotated[Any, LLM_SETTING],
+        *,
+        window: Annotated[int, Ge(2)] | None = 20,
+        stride: Annotated[int, Ge(1)] = 10,
+        reply: Reply = "permutation",
+        labels: LabelKind = "opaque",
+        bare: bool = False,
+        prompt: Annotated[Prompting | None, nested(Prompting, optional=True)] = None,
+    ) -> None:
+        if window is not None and stride >= window:
+            raise ConfigurationError(
+                f"stride: must be smaller than the window ({window}), or the best is not carried on"
+            )
+        if bare and reply == "keyed":
+            raise ConfigurationError("bare: is for arrays; reply 'keyed' asks for an object")
+        self.llm: LLM = llm
+        self.window = window
+        self.stride = stride
+        self.reply: Reply = reply
+        self.labels = labels
+        self.bare = bare
+        self.prompt = prompt or Prompting()
+
+    @property
+    def name(self) -> str:
+        """For reports."""
+        return f"listwise by {self.llm.name}"
+
+    def judge(self, task: Task) -> Plan[Judgement]:
+        """Ask effects of one question each, from the back to the front.
+
+        Raises:
+            MethodError: the topmost window was not answered.
+        """
+        count = len(task.texts)
+        if count == 1:
+            return Judgement([1.0])
+        questions = Questions(
+            task,
+            self.llm,
+            self.prompt,
+            Form(self.reply, self.labels, self.bare, word="rank", whole=True),
+            role=_ROLE,
+            instruction=_INSTRUCTION,
+            read=self._read,
+        )
+        window = min(self.window or count, count)
+        order = list(range(count))
+        placed: set[int] = set()
+        failed: set[int] = set()
+        notes = Notes(self.name)
+        start = count - window
+        while True:
+            start = yield from self._affordable(start, order, window, failed, notes)
+            shown = order[start : start + window]
+            answers: list[Answer[Order]] = yield Ask(self.llm, [questions.about(shown)])
+            answer = answers[0]
+            if answer.value is None:
+                if start == 0 and answer.error is not None:
+                    raise answer.error
+                failed.update(shown)
+            else:
+                placed.update(shown[at] for at in answer.value.places)
+                order[start : start + window] = self._moved(answer.value, shown, notes)
+            self._note(answer, shown, notes)
+            if start == 0:
+                break
+            start = max(0, start - self.stride)
+        return self._judgement(order, placed, failed, notes)
+
+    def _affordable(
+        self, start: int, order: list[int], window: int, failed: set[int], notes: Notes
+    ) -> Plan[int]:
+        """Where the next window may start, so that those before it can be asked as well."""
+        rounds: int | None = yield RoundsLeft()
+        if rounds is None:
+            return start
+        reach = max(0, rounds - 1) * self.stride
+        if reach >= start:
+            return start
+        passed = order[reach + window : start + window]
+        failed.update(passed)
+        notes.add("windows_skipped", "time or budget would not do for all windows", passed)
+        return reach
+
+    def _read(self, completion: Completion, labels: Labels) -> Order:
+        if self.reply == "permutation":
+            return read_order(completion, labels)
+        ranks = read_grades(completion, labels, 0, len(labels), "rank")
+        known = [at for at, rank in enumerate(ranks.values) if rank is not None]
+        places = sorted(known, key=lambda at: ranks.values[at] or 0)  # ties as they were shown
+        return Order(tuple(places), len(ranks.refused), ranks.unknown, ranks.cut)
+
+    def _moved(self, answer: Order, shown: list[int], notes: Notes) -> list[int]:
+        """The window in the order of the answer; what it leaves out follows as it was."""
+        first = [shown[at] for at in answer.places]
+        missing = [index for index in shown if index not in set(first)]
+        if missing:
+            why = "the reply broke off before them" if answer.cut else "the reply leaves them out"
+            notes.add("not_in_reply", why, missing)
+        return first + missing
+
+    def _note(self, answer: Answer[Order], shown: list[int], notes: Notes) -> None:
+        notes.of_answer(answer, shown)
+        if answer.value is not None and answer.value.doubled:
+            notes.add("doubled_label", "the reply has documents twice; the first place counts")
+        if answer.value is not None and answer.value.unknown:
+            notes.add("unknown_label", "the reply has documents that were not shown")
+
+    def _judgement(
+        self, order: list[int], placed: set[int], failed: set[int], notes: Notes
+    ) -> Judgement:
+        count = len(order)
+        scores: list[float | None] = [None] * count
+        # Ranks among those that were placed: the others stand behind them.
+        ranked = [index for index in order if index in placed]
+        for rank, index in enumerate(ranked):
+            scores[index] = (count - rank) / count
+        return Judgement(scores, frozenset(failed - placed), notes.issues())
