@@ -148,11 +148,17 @@ class _Asked:
                 ledger.release(estimate, self.prices)
                 raise LLMError(str(error), error.code) from None
             except Exception as error:
-                # A foreign message may quote a passage or a key, so only its kind is told.
                 ledger.release(estimate, self.prices)
-                raise LLMError(f"the model raised {type(error).__name__}", "llm_raised") from None
-            ledger.settle(estimate, self.prices, completion)
-            return completion
+                fault = error
+            else:
+                ledger.settle(estimate, self.prices, completion)
+                return completion
+        from secondpass.llms.faults import translated
+
+        # Outside the except clause, or the foreign error, which may hold a key, would go along.
+        told_error = translated(fault)
+        del fault
+        raise told_error
 
     def _pause(self, error: LLMError, pauses: int) -> float | None:
         """Seconds to wait before asking again; None where it would be too long."""

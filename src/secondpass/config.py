@@ -38,7 +38,10 @@ def load(config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
 
 
 def resolve(
-    reranker: Reranker | Mapping[str, Any] | str | PathLike[str], **overrides: Any
+    reranker: Reranker | Mapping[str, Any] | str | PathLike[str],
+    *,
+    llm: Any = None,
+    **overrides: Any,
 ) -> Reranker:
     """A reranker from one, a preset name, a mapping, or the path of a YAML file.
 
@@ -46,27 +49,40 @@ def resolve(
 
     Args:
         reranker: as above.
+        llm: asked by every method that asks a language model, instead of the configured one.
         overrides: merged into the configuration, as in ``from_preset``.
 
     Raises:
-        ConfigurationError: it is none of these, or overrides were given for a ready Reranker.
+        ConfigurationError: it is none of these, or something was given beside a ready Reranker.
     """
     if isinstance(reranker, Reranker):
-        if overrides:
-            given = ", ".join(sorted(overrides))
+        beside = [*overrides, *(["llm"] if llm is not None else [])]
+        if beside:
+            given = ", ".join(sorted(beside))
             raise ConfigurationError(f"{given}: set this on the Reranker that you give")
         return reranker
-    if isinstance(reranker, Mapping):
-        return _construct(merged(reranker, overrides), "configuration")
-    if not isinstance(reranker, str | PathLike):
+    config, about = _described(reranker)
+    config = merged(config, overrides)
+    return _construct(config if llm is None else with_llm(config, llm), about)
+
+
+def _described(described: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any], str]:
+    """The configuration that a mapping, a preset's name or a path stands for, and what to call it.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    if isinstance(described, Mapping):
+        return dict(described), "configuration"
+    if not isinstance(described, str | PathLike):
         raise ConfigurationError(
-            f"give a preset name, a mapping, a YAML path or a Reranker, not {describe(reranker)}"
+            f"give a preset name, a mapping, a YAML path or a Reranker, not {describe(described)}"
         )
-    name = fspath(reranker)
-    named = isinstance(reranker, str) and not ("/" in name or "\\" in name)
+    name = fspath(described)
+    named = isinstance(described, str) and not ("/" in name or "\\" in name)
     if not named or Path(name).suffix in {".yaml", ".yml"}:
-        return _construct(merged(read_yaml(Path(name)), overrides), name)
-    return load(preset(name, **overrides))
+        return read_yaml(Path(name)), name
+    return preset(name), "configuration"
 
 
 def preset_names() -> list[str]:
@@ -196,6 +212,42 @@ def _parse(text: str, about: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigurationError(f"must hold a mapping, not {describe(value)}", about)
     return value
+
+
+def with_llm(config: Mapping[str, Any], llm: Any) -> dict[str, Any]:
+    """A configuration in which ``llm`` is asked, by the method and by its fallbacks.
+
+    Raises:
+        ConfigurationError: nothing in it asks a language model.
+    """
+    found = False
+
+    def replaced(value: Any) -> Any:
+        nonlocal found
+        if isinstance(value, list | tuple):
+            return [replaced(item) for item in value]
+        if isinstance(value, str):
+            value = {"type": value} if _asks(value) else value
+        if not isinstance(value, Mapping):
+            return value
+        own = {key: replaced(item) for key, item in value.items() if key == "stages"}
+        if _asks(value.get("type")):
+            found = True
+            own["llm"] = llm
+        return {**value, **own}
+
+    parts = {key: replaced(config[key]) for key in ("method", "fallback") if key in config}
+    if not found:
+        asking = ", ".join(name for name in registry.names("methods") if _asks(name))
+        told = f"a language model is given, and no method asks one; these do: {asking}"
+        raise ConfigurationError([Problem(("method",), told)])
+    return {**config, **parts}
+
+
+def _asks(name: object) -> bool:
+    if not isinstance(name, str) or name not in registry.names("methods"):
+        return False
+    return "llm" in model_of(registry.kind("methods", name)).model_fields
 
 
 def with_environment(value: Any, path: tuple[str | int, ...] = ()) -> Any:

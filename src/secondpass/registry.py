@@ -156,8 +156,7 @@ def dump_part(value: Any, where: str) -> Any:
         NotSerializableError: no configuration can describe it.
     """
     if hasattr(value, "as_setting"):
-        setting: dict[str, Any] = value.as_setting(where)
-        return setting
+        return value.as_setting(where)
     for family in _SHIPPED:
         if name_of(family, value) is not None:
             return dump(family, value, where)

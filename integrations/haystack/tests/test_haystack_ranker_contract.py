@@ -629,6 +629,7 @@ def test_item_09_every_parameter_goes_round() -> None:
         "dedupe": False,
         "meta_prefix": "second_",
         "raise_on_failure": True,
+        "chat_generator": None,
     }
     ranker = SecondPassRanker(**given)
     assert ranker.to_dict()["init_parameters"] == given

@@ -25,6 +25,8 @@ def to_llm(value: object) -> LLM:
     Raises:
         ConfigurationError: it is none of these, or its settings are wrong.
     """
+    if value is None:
+        raise ConfigurationError("is required: a mapping with a 'type', an object or a function")
     if isinstance(value, Mapping):
         value = registry.build("llms", value)
     if isinstance(value, type):

@@ -177,6 +177,17 @@ def error_of(error: Exception) -> LLMError:
     return LLMError(f"the response is not one of this API ({type(error).__name__})", "bad_response")
 
 
+def translated(error: Exception) -> LLMError:
+    """What any exception means: of an SDK, of what was built around one, or of a function."""
+    refusal = refusal_of(error)
+    if refusal is not None:
+        return refusal.error()
+    told = error_of(error)
+    if told.code == "bad_response":
+        return LLMError(f"the model raised {type(error).__name__}", "llm_raised")
+    return told
+
+
 def retry_after(headers: Mapping[str, str], text: str = "") -> float | None:
     """Seconds that the server wants to be left alone; None where it says nothing usable."""
     if (number := _seconds(headers.get("retry-after-ms"))) is not None:

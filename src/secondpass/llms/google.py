@@ -45,7 +45,8 @@ class GoogleGenAI(Provider):
         )
         return client, http_client
 
-    async def _disconnect(self, client: Any) -> None:
+    @staticmethod
+    async def _disconnect(client: Any) -> None:
         client[0].close()
         await client[1].aclose()
 

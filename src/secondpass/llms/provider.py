@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import time
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from secondpass.effects import Completion, Prompt
@@ -24,6 +25,7 @@ Form: TypeAlias = Literal["json_schema", "json_object", "text"]
 
 _CIRCUIT_SECONDS = 60.0
 """How long a key that was refused is not tried again."""
+_CLOSING_SECONDS = 5.0
 
 
 class Provider:
@@ -128,7 +130,7 @@ class Provider:
         with self._lock:
             client, self._client = self._client, None
         if client is not None and client[0] is portal():
-            client[0].submit(self._disconnect(client[2])).result(5)
+            client[0].submit(self._disconnect(client[2])).result(_CLOSING_SECONDS)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.model!r}>"
@@ -139,7 +141,8 @@ class Provider:
         """An asynchronous client of the SDK, its own retries off."""
         raise NotImplementedError
 
-    async def _disconnect(self, client: Any) -> None:
+    @staticmethod
+    async def _disconnect(client: Any) -> None:
         await client.close()
 
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
@@ -193,6 +196,9 @@ class Provider:
             if client is None or client[0] is not portal() or client[1] != key:
                 self.check_installed()
                 client = self._client = portal(), key, self._connect(key)
+                # A reranker that is dropped without close() must not leave connections open.
+                leave = weakref.finalize(self, _leave, client[0], self._disconnect, client[2])
+                leave.atexit = False
             return client
 
     def _fault(self, error: Exception, form: Form, step: int) -> LLMError:
@@ -219,6 +225,13 @@ class Provider:
         return {
             name: value for name, value in self._parameters().items() if name not in self._dropped
         }
+
+
+def _leave(
+    opened: Portal, disconnect: Callable[[Any], Coroutine[Any, Any, None]], client: Any
+) -> None:
+    if opened.process == os.getpid():  # a child's connections are its parent's
+        opened.submit(disconnect(client))
 
 
 def whole(value: object) -> int | None:

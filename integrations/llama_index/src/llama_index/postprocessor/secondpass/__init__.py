@@ -1,5 +1,6 @@
 """secondpass as a LlamaIndex node postprocessor."""
 
 from llama_index.postprocessor.secondpass.base import SecondPassRerank
+from llama_index.postprocessor.secondpass.llm import LlamaIndexLLM
 
-__all__ = ["SecondPassRerank"]
+__all__ = ["LlamaIndexLLM", "SecondPassRerank"]

@@ -23,6 +23,7 @@ from llama_index.core.instrumentation import (  # type: ignore[attr-defined]  # 
     get_dispatcher,
 )
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import (
     BaseNode,
@@ -36,6 +37,7 @@ from llama_index.core.schema import (
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticSerializationError
 
+from llama_index.postprocessor.secondpass.llm import LlamaIndexLLM
 from secondpass import Candidate, ConfigurationError, Ranking, Report, Reranker
 from secondpass.config import preset_names, resolve
 from secondpass.errors import InputError, NotSerializableError
@@ -76,6 +78,8 @@ class SecondPassRerank(BaseNodePostprocessor):
             leaves it to the configuration.
         strict: raise ``secondpass.RerankError`` where a node that has a text to judge could not be
             judged; None leaves it to the configuration.
+        llm: the language model to ask, instead of that of the configuration, which need not have
+            one then. It is never serialised: give it to ``from_json`` again.
         callback_manager: is told of each reranking.
 
     Raises:
@@ -109,6 +113,9 @@ class SecondPassRerank(BaseNodePostprocessor):
     strict: bool | None = Field(
         default=None, frozen=True, description="Whether to raise where a node cannot be judged."
     )
+    llm: SkipJsonSchema[LLM] | None = Field(
+        default=None, exclude=True, frozen=True, description="The language model to ask."
+    )
 
     _reranker: Reranker = PrivateAttr()
 
@@ -122,6 +129,7 @@ class SecondPassRerank(BaseNodePostprocessor):
         metadata_prefix: str = "",
         dedupe: bool | None = None,
         strict: bool | None = None,
+        llm: LLM | None = None,
         **fields: Any,
     ) -> None:
         fields.pop("class_name", None)  # it stands in what model_dump gives
@@ -134,9 +142,13 @@ class SecondPassRerank(BaseNodePostprocessor):
         # Before pydantic, which would make its own error of the core's.
         for name, value in shared.items():
             _refuse_twice(reranker, name, value)
-        core = _resolved(reranker, strict)
-        fields |= {"metadata_mode": metadata_mode, "metadata_prefix": metadata_prefix, **shared}
-        super().__init__(reranker=reranker, **fields)  # type: ignore[call-arg]  # of the base
+        core = _resolved(reranker, strict, llm)
+        fields |= {
+            "metadata_mode": metadata_mode,
+            "metadata_prefix": metadata_prefix,
+            **shared,
+        }
+        super().__init__(reranker=reranker, llm=llm, **fields)  # type: ignore[call-arg]  # of the base
         self._reranker = core
 
     @field_validator("top_n", "depth", "dedupe", "strict")
@@ -277,8 +289,8 @@ class SecondPassRerank(BaseNodePostprocessor):
         """A copy; one that is not deep shares the models, unless ``update`` replaces them."""
         original = deepcopy(self) if deep else self
         copied = super(SecondPassRerank, original).model_copy(update=update)
-        if update and not update.keys().isdisjoint({"reranker", "strict"}):
-            copied._reranker = _resolved(copied.reranker, copied.strict)
+        if update and not update.keys().isdisjoint({"reranker", "strict", "llm"}):
+            copied._reranker = _resolved(copied.reranker, copied.strict, copied.llm)
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
@@ -319,8 +331,18 @@ def _refuse_twice(reranker: object, name: str, value: object) -> None:
         )
 
 
-def _resolved(reranker: Reranker | Mapping[str, Any] | Path | str, strict: bool | None) -> Reranker:
-    return resolve(reranker) if strict is None else resolve(reranker, strict=strict)
+def _resolved(
+    reranker: Reranker | Mapping[str, Any] | Path | str, strict: bool | None, llm: LLM | None
+) -> Reranker:
+    overrides = {} if strict is None else {"strict": strict}
+    return resolve(reranker, llm=None if llm is None else _SavedApart(llm), **overrides)
+
+
+class _SavedApart(LlamaIndexLLM):
+    """The postprocessor keeps its LLM apart, so the configuration holds none."""
+
+    def as_setting(self, _where: str) -> None:
+        return None
 
 
 def _query_text(query: QueryType | None) -> str:

@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from haystack import Document, component, default_from_dict, default_to_dict
+from haystack.components.generators.chat.types import ChatGenerator
+from haystack.core.serialization import component_to_dict
+from haystack.utils.deserialization import deserialize_chatgenerator_inplace
 
+from haystack_integrations.components.rankers.secondpass.chat_generator import ChatGeneratorLLM
 from secondpass import Candidate, ConfigurationError, Ranking, Reranker
 from secondpass.config import resolve
 from secondpass.errors import Problem
@@ -64,6 +68,7 @@ class SecondPassRanker:
         dedupe: bool = True,
         meta_prefix: str = "",
         raise_on_failure: bool = False,
+        chat_generator: ChatGenerator | None = None,
     ) -> None:
         """Create a SecondPassRanker. No model is loaded yet.
 
@@ -93,6 +98,9 @@ class SecondPassRanker:
             Stands before each metadata key that is added.
         :param raise_on_failure:
             Whether to raise if a document that was to be judged could not be.
+        :param chat_generator:
+            The language model to ask, instead of that of the configuration, which need not have
+            one then.
         :raises ValueError:
             If `top_k` is not greater than 0.
         :raises secondpass.ConfigurationError:
@@ -126,11 +134,15 @@ class SecondPassRanker:
             "embedding_separator": None if embedding_separator == "\n" else embedding_separator,
             "raise_on_failure": raise_on_failure or None,
         }
-        self.reranker = resolve(reranker, **_overrides(reranker, flat))
+        self.chat_generator = chat_generator
+        llm = None if chat_generator is None else _SavedApart(chat_generator)
+        self.reranker = resolve(reranker, llm=llm, **_overrides(reranker, flat))
         # Presets and files are saved by name. Of a mapping its meaning is saved, because whoever
         # made it may go on to change it.
         self._given: str | Reranker = (
-            _saved_path(reranker) if isinstance(reranker, str | PathLike) else resolve(reranker)
+            _saved_path(reranker)
+            if isinstance(reranker, str | PathLike)
+            else resolve(reranker, llm=llm)
         )
         self._warm = False
         self._used = False
@@ -143,7 +155,7 @@ class SecondPassRanker:
         :raises secondpass.NotSerializableError:
             If the reranker holds an object that no configuration can describe.
         """
-        given = self._given
+        given, generator = self._given, self.chat_generator
         return default_to_dict(
             self,
             reranker=given if isinstance(given, str) else given.to_config(),
@@ -155,6 +167,9 @@ class SecondPassRanker:
             dedupe=self.dedupe,
             meta_prefix=self.meta_prefix,
             raise_on_failure=self.raise_on_failure,
+            chat_generator=(
+                None if generator is None else component_to_dict(generator, "chat_generator")
+            ),
         )
 
     @classmethod
@@ -166,6 +181,8 @@ class SecondPassRanker:
         :returns:
             The deserialized component.
         """
+        if data.get("init_parameters", {}).get("chat_generator"):
+            deserialize_chatgenerator_inplace(data["init_parameters"])
         return default_from_dict(cls, data)
 
     def warm_up(self) -> None:
@@ -277,6 +294,13 @@ class SecondPassRanker:
             meta = {**document.meta, **provenance(item, document.meta, self.meta_prefix)}
             ranked.append(replace(document, score=score, meta=meta))
         return {"documents": ranked, "report": ranking.report.to_dict()}
+
+
+class _SavedApart(ChatGeneratorLLM):
+    """The component saves its chat generator by itself, so the configuration holds none."""
+
+    def as_setting(self, _where: str) -> None:
+        return None
 
 
 def _saved_path(reranker: str | PathLike[str]) -> str:

@@ -1,0 +1,103 @@
+"""Any Haystack ChatGenerator as the language model that secondpass asks."""
+
+import asyncio
+from typing import Any
+
+from haystack.components.generators.chat.types import ChatGenerator
+from haystack.dataclasses import ChatMessage
+from haystack.tracing.tracer import tracer
+
+from secondpass.effects import Completion, Prompt
+from secondpass.errors import LLMError
+from secondpass.portal import in_thread, portal
+
+
+class ChatGeneratorLLM:
+    """Asks a ChatGenerator, as `haystack.chat_generator.run` in traces.
+
+    In a pipeline that runs asynchronously its `run_async` is awaited in the pipeline's own event
+    loop. Otherwise, and where it has none, `run` is called in a thread.
+    """
+
+    def __init__(self, chat_generator: ChatGenerator, timeout: float = 60.0) -> None:
+        """Create a ChatGeneratorLLM.
+
+        :param chat_generator:
+            What is asked. Anything with a `run(messages)` that returns `replies`.
+        :param timeout:
+            Seconds that one answer may take.
+        """
+        self.chat_generator = chat_generator
+        self.timeout = timeout
+
+    @property
+    def name(self) -> str:
+        """The model's name where the generator tells it, else that of its class."""
+        model = getattr(self.chat_generator, "model", None)
+        return model if isinstance(model, str) and model else type(self.chat_generator).__name__
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """Ask once.
+
+        :raises secondpass.errors.LLMError:
+            If there is no reply.
+        """
+        messages = [
+            ChatMessage.from_user(turn.text)
+            if turn.role == "user"
+            else ChatMessage.from_assistant(turn.text)
+            for turn in prompt.turns
+        ]
+        if prompt.system:
+            messages.insert(0, ChatMessage.from_system(prompt.system))
+        with tracer.trace(
+            "haystack.chat_generator.run",
+            tags={
+                "haystack.component.name": "chat_generator",
+                "haystack.component.type": type(self.chat_generator).__name__,
+            },
+            parent_span=tracer.current_span(),
+        ) as span:
+            span.set_content_tag("haystack.component.input", {"messages": messages})
+            result = await self._run(messages)
+            span.set_content_tag("haystack.component.output", result)
+        replies = result.get("replies") if isinstance(result, dict) else None
+        if not replies or not isinstance(replies[0], ChatMessage):
+            raise LLMError("the chat generator gave no reply", "bad_response")
+        meta = replies[0].meta
+        reason = meta.get("finish_reason")
+        if reason in {"content_filter", "refusal"}:
+            raise LLMError("the model refused to answer", "content_filter")
+        usage = meta.get("usage") or {}
+        return Completion(
+            replies[0].text or "",
+            reason in {"length", "max_tokens"},
+            _whole(usage, "prompt_tokens", "input_tokens"),
+            _whole(usage, "completion_tokens", "output_tokens"),
+        )
+
+    async def _run(self, messages: list[ChatMessage]) -> Any:
+        generator: Any = self.chat_generator
+        # A client that lives in the application's event loop must not be awaited in ours.
+        here = asyncio.get_running_loop() is not portal().loop
+        if here and hasattr(generator, "run_async"):
+            return await generator.run_async(messages=messages)
+        return await in_thread(lambda: generator.run(messages=messages))
+
+    def warm_up(self) -> None:
+        """Warm up the generator."""
+        if hasattr(self.chat_generator, "warm_up"):
+            self.chat_generator.warm_up()
+
+    def close(self) -> None:
+        """Close the generator."""
+        if hasattr(self.chat_generator, "close"):
+            self.chat_generator.close()
+
+
+def _whole(usage: Any, *names: str) -> int | None:
+    for name in names:
+        value = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
+        if type(value) is int:
+            return value
+    return None
