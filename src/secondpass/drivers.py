@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from secondpass.effects import Answer, Ask, Effect, Plan, RawScores, RoundsLeft, Score, Scorer
-from secondpass.errors import DeadlineError, MethodError, MissingExtraError
+from secondpass.errors import DeadlineError, InputError, MethodError, MissingExtraError
 from secondpass.ledger import Gate, Ledger
 from secondpass.scoring import to_list
 
@@ -110,6 +110,9 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
                 from secondpass.asking import ask
                 from secondpass.portal import portal
 
+                if portal().is_here:
+                    told = "rerank was called by a model's own asynchronous function"
+                    raise InputError(f"{told}, which it would block; await arerank there")
                 asking = ask(command.effect, command.ledger, command.gate)
                 started[portal().submit(asking)] = command
                 outcome = None

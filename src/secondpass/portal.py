@@ -28,8 +28,15 @@ class Portal:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=self.loop.run_forever, name="secondpass", daemon=True)
-        thread.start()
+        self._thread = threading.Thread(
+            target=self.loop.run_forever, name="secondpass", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this thread is the portal's own, which must not wait for itself."""
+        return threading.current_thread() is self._thread
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Begin ``work`` there, in the context of the caller. Cancelling the future cancels it."""

@@ -8,13 +8,13 @@ parted, so nothing that they hold can be taken for a placeholder.
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from secondpass.errors import ConfigurationError, Problem
+from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.prompts.context import CONTEXT
-from secondpass.settings import configurable, suggestion
+from secondpass.settings import Nested, configurable, describe, suggestion
 
 if TYPE_CHECKING:
     from annotated_types import Ge
@@ -60,6 +60,50 @@ The query again: {query}
 {reply}"""
 
 
+Template: TypeAlias = str | Callable[[Mapping[str, str]], str]
+
+
+def to_template(value: object) -> Template | None:
+    """A template from a string, a prompt object of a framework, or a function of the values.
+
+    LlamaIndex's prompt templates (``format``) and Haystack's prompt builders (``run``) are taken.
+
+    Raises:
+        ConfigurationError: it is none of these, or the string has a placeholder that there is not.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if wrong := _mistakes(value):
+            raise ConfigurationError("; ".join(wrong))
+        return value
+    for method in ("format", "run"):
+        render = getattr(value, method, None)
+        if callable(render) and not isinstance(value, type):
+            return Rendered(value, render)
+    if callable(value) and not isinstance(value, type):
+        return value
+    raise ConfigurationError(
+        f"give a template, a prompt object of a framework or a function, not {describe(value)}"
+    )
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A framework's prompt object as a function of the values."""
+
+    prompt: Any
+    render: Callable[..., Any]
+
+    def __call__(self, values: Mapping[str, str]) -> Any:
+        """The text."""
+        text = self.render(**values)
+        return text.get("prompt") if isinstance(text, Mapping) else text
+
+
+_TEMPLATE = Nested(to_template, lambda: {"anyOf": [{"type": "string"}, {"type": "null"}]})
+
+
 @configurable
 @dataclass(frozen=True)
 class Prompting:
@@ -74,35 +118,37 @@ class Prompting:
         system: template of the system prompt, with any of ``{criteria}``, ``{guidelines}``,
             ``{instruction}``, ``{reply}``; None takes the usual one.
         user: template of the user's message; has to hold ``{query}`` and ``{documents}``. None
-            takes the usual one.
+            takes the usual one. In Python any of the three may be a prompt object of Haystack or
+            LlamaIndex, or a function of the values.
         passage_characters: longer passages are cut; what comes out of the ranking is whole.
         passage_tokens: the same in tokens, estimated at four bytes each.
     """
 
-    instruction: str | None = None
+    instruction: Annotated[Any, _TEMPLATE] = None
     criteria: Sequence[str] = ()
     guidelines: Sequence[str] = ()
     context: Annotated[Any, CONTEXT] = None
-    system: str | None = None
-    user: str | None = None
+    system: Annotated[Any, _TEMPLATE] = None
+    user: Annotated[Any, _TEMPLATE] = None
     passage_characters: Annotated[int, Ge(1)] | None = None
     passage_tokens: Annotated[int, Ge(1)] | None = None
 
     def __post_init__(self) -> None:
-        problems = []
-        for name in ("instruction", "system", "user"):
-            template = getattr(self, name)
-            if template is not None:
-                problems += [Problem((name,), told) for told in _mistakes(template)]
-        if self.user is not None and not problems:
-            told = [name for name in ("query", "documents") if f"{{{name}}}" not in self.user]
-            problems += [Problem(("user",), f"has to hold {{{name}}}") for name in told]
-        if problems:
-            raise ConfigurationError(problems)
+        if isinstance(self.user, str):
+            missing = [name for name in ("query", "documents") if f"{{{name}}}" not in self.user]
+            if missing:
+                told = " and ".join(f"{{{name}}}" for name in missing)
+                raise ConfigurationError([Problem(("user",), f"has to hold {told}")])
 
 
-def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with its placeholders filled in; paragraphs of empty ones are left out."""
+def fill(template: Template, values: Mapping[str, str]) -> str:
+    """The template with its placeholders filled in; paragraphs of empty ones are left out.
+
+    Raises:
+        MethodError: it is a function or a prompt object, and failed.
+    """
+    if not isinstance(template, str):
+        return _called(template, values)
     paragraphs = []
     for paragraph in template.split("\n\n"):
         names = [name for _, name, _, _ in string.Formatter().parse(paragraph) if name]
@@ -112,6 +158,18 @@ def fill(template: str, values: Mapping[str, str]) -> str:
         if filled.strip():
             paragraphs.append(filled)
     return "\n\n".join(paragraphs)
+
+
+def _called(template: Callable[[Mapping[str, str]], str], values: Mapping[str, str]) -> str:
+    try:
+        text = template(values)
+    except Exception as error:
+        told = f"the prompt template raised {type(error).__name__}"
+        raise MethodError(told, "prompt_failed") from None
+    if not isinstance(text, str):
+        told = f"the prompt template gave a {type(text).__name__}, not a string"
+        raise MethodError(told, "prompt_failed")
+    return text
 
 
 def listed(heading: str, points: Sequence[str]) -> str:
