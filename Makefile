@@ -55,5 +55,5 @@ $(VENV)/.prepared: $(VENV)/.demo examples/python_docs.py
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(PIP) -e '.[embedded,evaluation,sentence-transformers,openai,anthropic,google,dev]' $(HERE)
+	$(PIP) -e '.[embedded,evaluation,sentence-transformers,openai,anthropic,google,remote,dev]' $(HERE)
 	@touch $@

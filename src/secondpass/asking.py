@@ -1,7 +1,7 @@
-"""Puts questions to language models: side by side, within limits, again where that may help.
+"""Puts questions to language models and other services, side by side and within limits.
 
-This is the whole of what surrounds a model's answer, for every provider and every strategy, and it
-is asynchronous only: a synchronous ranking runs it in the portal's loop (:mod:`secondpass.portal`).
+This is the whole of what surrounds an answer, for every provider and every strategy, and it is
+asynchronous only: a synchronous ranking runs it in the portal's loop (:mod:`secondpass.portal`).
 
 A question is asked again at once when its client has changed how it asks (structured output stepped
 down, a parameter dropped) or when its passages were cut because the server found it too long; after
@@ -35,12 +35,12 @@ _LONGEST_QUOTE = 4000
 """Characters of an unusable reply that are shown to the model which wrote it."""
 
 
-async def ask(effect: Ask[T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
+async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
     """One answer per question, by the deadline at the latest. Cancellation passes."""
     started = time.perf_counter()
     ledger.rounds += 1
     ledger.pairs += sum(question.documents for question in effect.questions)
-    asked = [_Asked(effect.llm, question, ledger, gate.here()) for question in effect.questions]
+    asked = [_Asked(effect.service, question, ledger, gate.here()) for question in effect.questions]
     tasks = [asyncio.ensure_future(one.answer()) for one in asked]
     pending = set(tasks)
     try:
@@ -66,30 +66,30 @@ class _Asked:
     """One question on its way to an answer."""
 
     def __init__(
-        self, llm: Any, question: Question[Any], ledger: Ledger, gate: asyncio.Semaphore
+        self, service: Any, question: Question[Any, Any], ledger: Ledger, gate: asyncio.Semaphore
     ) -> None:
-        self.llm = llm
+        self.service = service
         self.question = question
         self.ledger = ledger
         self.gate = gate
         self.troubles: list[MethodError] = []
-        self.prices: Prices | None = getattr(llm, "prices", None)
-        self.timeout: float | None = getattr(llm, "timeout", TIMEOUT)
+        self.prices: Prices | None = getattr(service, "prices", None)
+        self.timeout: float | None = getattr(service, "timeout", TIMEOUT)
 
     async def answer(self) -> Answer[Any]:
         limits = self.ledger.limits
         retries, repairs, adaptations = limits.retries, limits.repair, _ADAPTATIONS
-        prompt = self.question.prompt
+        request = self.question.request
         pauses = 0
         while True:
             try:
-                completion = await self._complete(prompt)
+                completion = await self._complete(request)
             except LLMError as error:
                 if error.adapted and adaptations:
                     adaptations -= 1
-                elif error.too_long and (shorter := self.question.shrink()) and adaptations:
-                    adaptations = 0  # more would cost a request each and rarely help
-                    self.question, prompt = shorter, shorter.prompt
+                elif error.too_long and adaptations and (shorter := self.question.shrink()):
+                    adaptations -= 1
+                    self.question, request = shorter, shorter.request
                 elif error.retryable and retries:
                     pause = self._pause(error, pauses)
                     if pause is None:
@@ -106,16 +106,16 @@ class _Asked:
             try:
                 return Answer(self.question.read(completion), None, tuple(self.troubles))
             except ReplyError as error:
-                if not repairs:
+                if not repairs or self.question.reminder is None:
                     return self._failed(error)
                 repairs -= 1
                 self.troubles.append(error)
-                prompt = _once_more(self.question, completion, error)
+                request = _once_more(self.question, completion, error)
             except Exception as error:  # the reader of a strategy that is not ours
                 told = f"reading the reply raised {type(error).__name__}"
                 return self._failed(ReplyError(told))
 
-    async def _complete(self, prompt: Prompt) -> Completion:
+    async def _complete(self, request: Any) -> Completion:
         """Ask once, when it is our turn.
 
         Raises:
@@ -130,7 +130,7 @@ class _Asked:
             ledger.reserve(estimate, self.prices)
             times = [time for time in (left, self.timeout) if time is not None]
             try:
-                completion = await within(self.llm.complete(prompt), min(times, default=None))
+                completion = await within(self.service.complete(request), min(times, default=None))
                 if not isinstance(completion, Completion):
                     told = f"it returned a {type(completion).__name__}, not a Completion"
                     raise LLMError(told, "bad_response")
@@ -174,14 +174,16 @@ class _Asked:
         return Answer(error=error, troubles=tuple(self.troubles))
 
 
-def _once_more(question: Question[Any], completion: Completion, error: ReplyError) -> Prompt:
+def _once_more(
+    question: Question[Prompt, Any], completion: Completion, error: ReplyError
+) -> Prompt:
     """The question again, with the reply that could not be used and the reason."""
     told = f"Your reply cannot be used: {error}. {question.reminder}"
     quoted = completion.text[:_LONGEST_QUOTE]
     if not quoted.strip():  # some servers refuse an empty turn
-        *before, last = question.prompt.turns
-        return replace(question.prompt, turns=(*before, Turn(last.role, f"{last.text}\n\n{told}")))
+        *before, last = question.request.turns
+        return replace(question.request, turns=(*before, Turn(last.role, f"{last.text}\n\n{told}")))
     return replace(
-        question.prompt,
-        turns=(*question.prompt.turns, Turn("assistant", quoted), Turn("user", told)),
+        question.request,
+        turns=(*question.request.turns, Turn("assistant", quoted), Turn("user", told)),
     )

@@ -47,7 +47,7 @@ class _Start:
     """Begin to ask for the pass of this number."""
 
     number: int
-    effect: Ask[Any]
+    effect: Ask[Any, Any]
     ledger: Ledger
     gate: Gate
 
@@ -222,7 +222,7 @@ def _work(passes: Sequence[Pass[T]]) -> Generator[_Command, Outcome, list[T]]:
     """Advance every plan to its next effect, carry out all of those, and so on to the end."""
     results: dict[int, T] = {}
     scoring: dict[int, Score] = {}
-    asking: dict[int, Ask[Any]] = {}
+    asking: dict[int, Ask[Any, Any]] = {}
     under_way = 0
 
     def advance(number: int, result: Any) -> None:

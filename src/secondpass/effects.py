@@ -15,6 +15,8 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_
 from secondpass.errors import MethodError
 from secondpass.types import Candidate, Issue, ScoreKind
 
+R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
 T = TypeVar("T")
 
 
@@ -117,25 +119,28 @@ class Completion:
     output_tokens: int | None = None
 
 
-@runtime_checkable
-class LLM(Protocol):
-    """Answers one prompt; knows nothing of rankings. Any class with these two members is one.
+class Service(Protocol[R_contra]):
+    """Answers one request; knows nothing of rankings.
 
     Optional members: ``prices`` (a :class:`secondpass.llms.Prices`), ``timeout`` (seconds that one
-    answer may take, 60 where absent), ``context_window`` (tokens that prompt and reply may have),
-    ``warm_up()``, ``close()``, ``check_installed()``.
+    answer may take, 60 where absent), ``warm_up()``, ``close()``, ``check_installed()``.
     """
 
     @property
     def name(self) -> str:
         """The model, for reports."""
 
-    async def complete(self, prompt: Prompt) -> Completion:
-        """Answer the prompt, asking once.
+    async def complete(self, request: R_contra, /) -> Completion:
+        """Answer the request, asking once.
 
         Raises:
             LLMError: no answer came; it says whether asking again may help.
         """
+
+
+LLM: TypeAlias = Service[Prompt]
+"""A language model answers prompts. One more optional member: ``context_window``, the tokens that
+prompt and reply may have together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,37 +157,38 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[T]):
-    """A prompt, and how its reply is read.
+class Question(Generic[R, T]):
+    """A request, and how its reply is read.
 
     Attributes:
-        prompt: what is sent.
+        request: what is sent.
         read: makes an answer of a completion; raises
             :class:`~secondpass.errors.ReplyError` for one that cannot be used.
-        reminder: what a usable reply looks like, for asking once more.
+        reminder: what a usable reply looks like, for asking a language model once more; None where
+            that is of no use.
         shrink: the same question with its passages cut to half of their size, for a server that
             found it too long; None where there is nothing left to cut.
         estimate: about how many tokens prompt and reply will have.
         documents: how many candidates it is about.
     """
 
-    prompt: Prompt
+    request: R
     read: Callable[[Completion], T]
-    reminder: str
-    shrink: Callable[[], Question[T] | None]
+    reminder: str | None
+    shrink: Callable[[], Question[R, T] | None]
     estimate: Estimate
     documents: int
 
 
 @dataclass(frozen=True, slots=True)
-class Ask(Generic[T]):
-    """Effect: put questions that do not need each other's answers to a language model.
+class Ask(Generic[R, T]):
+    """Effect: put questions that do not need each other's answers to a service.
 
     Its result is a list of :class:`Answer`, one per question. All of them make one round.
     """
 
-    llm: LLM
-    questions: Sequence[Question[T]]
+    service: Service[R]
+    questions: Sequence[Question[R, T]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +214,7 @@ class RoundsLeft:
     """
 
 
-Effect: TypeAlias = Score | Ask[Any] | RoundsLeft
+Effect: TypeAlias = Score | Ask[Any, Any] | RoundsLeft
 Plan: TypeAlias = Generator[Effect, Any, T]
 """A computation that yields effects and returns a T."""
 

@@ -35,6 +35,8 @@ _SHIPPED: dict[Family, dict[str, str]] = {
         "cross_encoder": "secondpass.scorers.cross_encoder:CrossEncoderScorer",
         "embedded": "secondpass.scorers.embedded:EmbeddedScorer",
         "lexical": "secondpass.scorers.lexical:LexicalScorer",
+        "decisions": "secondpass.scorers.decisions:Decisions",
+        "endpoint": "secondpass.scorers.endpoint:Endpoint",
         "graded": "secondpass.strategies.graded:Graded",
         "listwise": "secondpass.strategies.listwise:Listwise",
         "cascade": "secondpass.strategies.cascade:Cascade",

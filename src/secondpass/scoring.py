@@ -64,7 +64,7 @@ class ScorerMethod:
     def _read(
         self, values: Sequence[Any], unjudged: set[int]
     ) -> tuple[list[float | None], list[Issue]]:
-        low, high = self._range()
+        low, high = bounds = range_of(self.score_kind, self.scale)
         scores: list[float | None] = []
         refused: dict[str, list[int]] = {}
         for index, value in enumerate(values):
@@ -74,11 +74,11 @@ class ScorerMethod:
             number = value if type(value) is float else to_float(value)
             if number is None:
                 why = "score_missing" if value is None else "score_not_a_number"
-            elif low <= number <= high:
+            elif low <= number <= high:  # the usual case, without a call
                 scores.append(number)
                 continue
-            elif low - _SLACK <= number <= high + _SLACK:
-                scores.append(min(max(number, low), high))
+            elif (edge := in_range(number, bounds)) is not None:
+                scores.append(edge)
                 continue
             else:
                 why = "score_out_of_range" if math.isfinite(number) else "score_not_finite"
@@ -93,13 +93,23 @@ class ScorerMethod:
             raise MethodError(f"no score could be used ({codes})", next(iter(refused)))
         return scores, issues
 
-    def _range(self) -> tuple[float, float]:
-        if self.scale is not None:
-            return self.scale
-        # Infinities must fail the comparison, so the open ends are the largest finite floats.
-        most = math.nextafter(math.inf, 0)
-        ranges = {"probability": (0.0, 1.0), "rank": (0.0, 1.0), "similarity": (-1.0, 1.0)}
-        return ranges.get(self.score_kind, (-most, most))
+
+def range_of(kind: ScoreKind, scale: tuple[float, float] | None = None) -> tuple[float, float]:
+    """Lowest and highest score of a kind; of grades it is their scale."""
+    if scale is not None:
+        return scale
+    # Infinities must fail the comparison, so the open ends are the largest finite floats.
+    most = math.nextafter(math.inf, 0)
+    ranges = {"probability": (0.0, 1.0), "rank": (0.0, 1.0), "similarity": (-1.0, 1.0)}
+    return ranges.get(kind, (-most, most))
+
+
+def in_range(number: float, bounds: tuple[float, float]) -> float | None:
+    """The number, put back onto an edge that it misses by a rounding error; None outside."""
+    low, high = bounds
+    if low - _SLACK <= number <= high + _SLACK:
+        return min(max(number, low), high)
+    return None
 
 
 def to_float(value: object) -> float | None:

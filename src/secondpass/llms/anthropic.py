@@ -6,8 +6,9 @@ from typing import Any
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
+from secondpass.llms.client import Connection, whole
 from secondpass.llms.http import bounded
-from secondpass.llms.provider import Form, Provider, joined, whole
+from secondpass.llms.provider import Form, Provider, joined
 from secondpass.settings import configurable
 
 _MAX_TOKENS = 4096
@@ -27,10 +28,10 @@ class AnthropicMessages(Provider):
     key_variables = ("ANTHROPIC_API_KEY",)
     forms = ("json_schema", "text")
 
-    def _connect(self, key: str) -> Any:
+    def _connect(self, key: str) -> Connection:
         import anthropic
 
-        return anthropic.AsyncAnthropic(
+        client = anthropic.AsyncAnthropic(
             api_key=key,
             auth_token=None,
             base_url=self.base_url,
@@ -38,6 +39,7 @@ class AnthropicMessages(Provider):
             timeout=self.timeout,
             http_client=bounded(anthropic.DefaultAsyncHttpxClient, self.timeout),
         )
+        return Connection(client, client.close)
 
     def _parameters(self) -> dict[str, Any]:
         # The SDK has no argument for the temperature any more, the API still takes it.

@@ -6,11 +6,39 @@ from typing import Any
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
+from secondpass.llms.client import Connection, whole
 from secondpass.llms.http import bounded
-from secondpass.llms.provider import Form, Provider, whole
+from secondpass.llms.provider import Form, Provider
 from secondpass.settings import configurable
 
 _BLOCKED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
+
+
+def connect(key: str, base_url: str | None, timeout: float) -> Connection:
+    """A client of the SDK, its own retries off."""
+    from google import genai
+
+    try:
+        import httpx2 as httpx
+    except ImportError:
+        import httpx  # type: ignore[no-redef]
+    http_client = bounded(httpx.AsyncClient, timeout)
+    client = genai.Client(
+        api_key=key,
+        vertexai=False,
+        http_options=genai.types.HttpOptions(
+            base_url=base_url,
+            timeout=max(1, round(timeout * 1000)),
+            httpx_async_client=http_client,
+            retry_options=genai.types.HttpRetryOptions(attempts=1),
+        ),
+    )
+
+    async def close() -> None:
+        client.close()
+        await http_client.aclose()
+
+    return Connection(client, close)
 
 
 @configurable
@@ -26,29 +54,8 @@ class GoogleGenAI(Provider):
     key_variables = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
     forms = ("json_schema", "json_object", "text")
 
-    def _connect(self, key: str) -> Any:
-        from google import genai
-
-        try:
-            import httpx2 as httpx
-        except ImportError:
-            import httpx  # type: ignore[no-redef]
-        http_client = bounded(httpx.AsyncClient, self.timeout)
-        client = genai.Client(
-            api_key=key,
-            vertexai=False,
-            http_options=genai.types.HttpOptions(
-                base_url=self.base_url,
-                timeout=max(1, round(self.timeout * 1000)),
-                httpx_async_client=http_client,
-            ),
-        )
-        return client, http_client
-
-    @staticmethod
-    async def _disconnect(client: Any) -> None:
-        client[0].close()
-        await client[1].aclose()
+    def _connect(self, key: str) -> Connection:
+        return connect(key, self.base_url, self.timeout)
 
     def _parameters(self) -> dict[str, Any]:
         named = {"temperature": self.temperature, "max_output_tokens": self.max_tokens}
@@ -66,7 +73,7 @@ class GoogleGenAI(Provider):
         if form == "json_schema":
             config["response_json_schema"] = dict(prompt.schema or {})
         roles = {"user": "user", "assistant": "model"}
-        response = await client[0].aio.models.generate_content(
+        response = await client.aio.models.generate_content(
             model=self.model,
             contents=[
                 types.Content(role=roles[turn.role], parts=[types.Part(text=turn.text)])

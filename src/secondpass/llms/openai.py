@@ -10,9 +10,26 @@ from typing import Any
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
+from secondpass.llms.client import Connection, whole
 from secondpass.llms.http import bounded
-from secondpass.llms.provider import Form, Provider, joined, whole
+from secondpass.llms.provider import Form, Provider, joined
 from secondpass.settings import configurable
+
+
+def connect(key: str, base_url: str | None, timeout: float) -> Connection:
+    """A client of the SDK, its own retries off."""
+    import openai
+
+    # The SDK moved from httpx to httpx2; its clients are handed out under these names.
+    client_class = getattr(openai, "DefaultAsyncHttpx2Client", openai.DefaultAsyncHttpxClient)
+    client = openai.AsyncOpenAI(
+        api_key=key,
+        base_url=base_url,
+        max_retries=0,
+        timeout=timeout,
+        http_client=bounded(client_class, timeout),
+    )
+    return Connection(client, client.close)
 
 
 @configurable
@@ -28,18 +45,8 @@ class OpenAIChat(Provider):
     key_variables = ("OPENAI_API_KEY",)
     forms = ("json_schema", "json_object", "text")
 
-    def _connect(self, key: str) -> Any:
-        import openai
-
-        # The SDK moved from httpx to httpx2; its clients are handed out under these names.
-        client_class = getattr(openai, "DefaultAsyncHttpx2Client", openai.DefaultAsyncHttpxClient)
-        return openai.AsyncOpenAI(
-            api_key=key,
-            base_url=self.base_url,
-            max_retries=0,
-            timeout=self.timeout,
-            http_client=bounded(client_class, self.timeout),
-        )
+    def _connect(self, key: str) -> Connection:
+        return connect(key, self.base_url, self.timeout)
 
     def _parameters(self) -> dict[str, Any]:
         named = {

@@ -157,7 +157,7 @@ class Questions(Generic[T]):
             "highest": f"{scale[1]:g}",
         }
 
-    def about(self, indices: Sequence[int]) -> Question[T]:
+    def about(self, indices: Sequence[int]) -> Question[Prompt, T]:
         """The question about these texts of the task, in this order."""
         longest = self.prompting.passage_characters
         texts = [self.task.texts[index][:longest] for index in indices]
@@ -165,7 +165,7 @@ class Questions(Generic[T]):
             texts = [cut_to_tokens(text, self.prompting.passage_tokens) for text in texts]
         return self._fitted(indices, texts)
 
-    def _fitted(self, indices: Sequence[int], texts: Sequence[str]) -> Question[T]:
+    def _fitted(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T]:
         """The question, its passages cut where the model's context window is too small for it."""
         question = self._question(indices, texts)
         window = getattr(self.llm, "context_window", None)
@@ -180,7 +180,9 @@ class Questions(Generic[T]):
             question = self._question(indices, texts)
         return question
 
-    def _question(self, indices: Sequence[int], texts: Sequence[str]) -> Question[T]:
+    def _question(
+        self, indices: Sequence[int], texts: Sequence[str], shrinks: bool = True
+    ) -> Question[Prompt, T]:
         candidates = [self.task.candidates[index] for index in indices]
         names = label_all(self.form.labels, self.task.query, texts, candidates)
         labels = Labels(names, self.form.first)
@@ -204,7 +206,7 @@ class Questions(Generic[T]):
             prompt,
             functools.partial(self._read, labels),
             self.form.asked(),
-            functools.partial(self._shrunk, indices, texts),
+            functools.partial(self._shrunk, indices, texts if shrinks else ()),
             Estimate(sent, 16 + _REPLY_TOKENS[self.form.reply] * len(texts)),
             len(texts),
         )
@@ -212,9 +214,10 @@ class Questions(Generic[T]):
     def _read(self, labels: Labels, completion: Completion) -> T:
         return self.read(completion, labels)
 
-    def _shrunk(self, indices: Sequence[int], texts: Sequence[str]) -> Question[T] | None:
+    def _shrunk(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T] | None:
         shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
-        return None if shorter is None else self._question(indices, shorter)
+        # Once only: each time costs a request, and half of everything is a lot.
+        return None if shorter is None else self._question(indices, shorter, shrinks=False)
 
 
 def tokens_of(text: str) -> float:

@@ -1,0 +1,177 @@
+"""What all clients of services share: a key, a connection that lives in the portal, a circuit."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+import weakref
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from secondpass.effects import Completion
+from secondpass.errors import ConfigurationError, LLMError
+from secondpass.lazy import ForkLock, require
+from secondpass.llms.faults import error_of, refusal_of
+from secondpass.portal import Portal, in_thread, portal
+from secondpass.settings import Secret
+
+R = TypeVar("R")
+
+_CIRCUIT_SECONDS = 60.0
+"""How long a key that was refused is not tried again."""
+_CLOSING_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection pool, or what an SDK has around one, and how to close it."""
+
+    client: Any
+    close: Callable[[], Coroutine[Any, Any, None]]
+
+
+class Client(Generic[R]):
+    """Answers requests of type R by asking a service.
+
+    After a refused key no request is sent for a minute, unless the key changes. Redirects are not
+    followed. May be used from many threads and event loops at once.
+
+    A kind of client sets ``package``, ``extra`` and ``key_variables``, keeps ``model``,
+    ``base_url``, ``api_key``, ``api_key_env`` and ``timeout`` as attributes, and has the methods
+    ``_connect`` and ``_answer``.
+    """
+
+    package: str
+    """The module that speaks to the service."""
+    extra: str
+    key_variables: tuple[str, ...]
+
+    model: str | None
+    base_url: str | None
+    api_key: Secret | None
+    api_key_env: str | None
+    timeout: float
+
+    def _prepare(self) -> None:
+        """Check what all clients have, and make the state that they keep.
+
+        Raises:
+            ConfigurationError: two keys, or a base URL that is none.
+        """
+        if self.api_key is not None and self.api_key_env is not None:
+            raise ConfigurationError("api_key, api_key_env: give one of them")
+        if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
+            raise ConfigurationError("base_url: must begin with http:// or https://")
+        self._lock = ForkLock()
+        self._client: tuple[Portal, str, Connection] | None = None
+        self._refused: tuple[str, float] | None = None
+
+    @property
+    def name(self) -> str:
+        """The model, for reports."""
+        return self.model or type(self).__name__
+
+    async def complete(self, request: R, /) -> Completion:
+        """Ask once.
+
+        Raises:
+            LLMError: no answer came.
+            MissingExtraError: the package that speaks to the service is not installed.
+        """
+        return await portal().call(lambda: self._complete(request))
+
+    def check_installed(self) -> None:
+        """See whether the package is there.
+
+        Raises:
+            MissingExtraError: it is not.
+        """
+        require([self.package], self.extra, f"the model {self.name!r}")
+
+    def warm_up(self) -> None:
+        """Import the package, which takes a second or so."""
+        self.check_installed()
+        importlib.import_module(self.package)
+
+    def close(self) -> None:
+        """Close the connections. The next question opens new ones."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None and client[0] is portal():
+            client[0].submit(client[2].close()).result(_CLOSING_SECONDS)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    # ------------------------------------------------------------------ for each kind
+
+    def _connect(self, key: str) -> Connection:
+        """A connection, its own retries off."""
+        raise NotImplementedError
+
+    async def _answer(self, client: Any, request: R) -> Completion:
+        """Ask once.
+
+        Raises:
+            LLMError: it went wrong. Whatever else is raised is made one.
+        """
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ asking
+
+    async def _complete(self, request: R) -> Completion:
+        key = self._key()
+        if self._refused is not None and self._refused[0] == key:
+            if time.monotonic() - self._refused[1] < _CIRCUIT_SECONDS:
+                told = "the key was refused less than a minute ago, so the server was not asked"
+                raise LLMError(told, "circuit_open")
+            self._refused = None
+        client = self._client
+        if client is None or client[0] is not portal() or client[1] != key:
+            client = await in_thread(lambda: self._connected(key))
+        try:
+            return await self._answer(client[2].client, request)
+        except LLMError as error:
+            fault = error
+        except Exception as error:
+            refusal = refusal_of(error)
+            fault = error_of(error) if refusal is None else refusal.error()
+        if fault.code == "authentication":
+            self._refused = key, time.monotonic()
+        raise fault  # outside the except clause: a foreign exception holds the key and the prompt
+
+    def _key(self) -> str:
+        if self.api_key is not None:
+            return self.api_key.reveal()
+        variables = (self.api_key_env,) if self.api_key_env else self.key_variables
+        for variable in variables:
+            if key := os.environ.get(variable, "").strip():
+                return key
+        if self.base_url is not None and self.api_key_env is None:
+            return "none"  # servers of one's own often want none, and SDKs insist on one
+        told = f"there is no key: set the environment variable {' or '.join(variables)}"
+        raise LLMError(told, "no_key")
+
+    def _connected(self, key: str) -> tuple[Portal, str, Connection]:
+        """The client; made in a thread, for importing an SDK would block the loop for a second."""
+        with self._lock:
+            client = self._client
+            if client is None or client[0] is not portal() or client[1] != key:
+                self.check_installed()
+                client = self._client = portal(), key, self._connect(key)
+                # One that is dropped without close() must not leave connections open.
+                leave = weakref.finalize(self, _leave, client[0], client[2])
+                leave.atexit = False
+            return client
+
+
+def _leave(opened: Portal, connection: Connection) -> None:
+    if opened.process == os.getpid():  # a child's connections are its parent's
+        opened.submit(connection.close())
+
+
+def whole(value: object) -> int | None:
+    """A count of tokens as a server told it; None for what is none."""
+    return value if type(value) is int and value >= 0 else None

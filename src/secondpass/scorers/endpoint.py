@@ -1,0 +1,374 @@
+"""Rerank APIs and servers: Cohere, Jina, Voyage, Mixedbread, TEI, vLLM, Infinity, llama.cpp.
+
+They differ in names and limits only, which stand here as data; questions go through the same driver
+as those to language models (deadline, retries, budget, ledger).
+
+For n candidates and batches of b: ceil(n / b) calls, side by side in one round; every document is
+read once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Plan, Question, Task
+from secondpass.errors import ConfigurationError, ReplyError
+from secondpass.ledger import Prices
+from secondpass.llms.client import Client, Connection, whole
+from secondpass.llms.http import bounded
+from secondpass.prompts.questions import cut_evenly, tokens_of
+from secondpass.scoring import in_range, range_of, to_float
+from secondpass.settings import SECRET, Secret, configurable, nested
+from secondpass.strategies.asking import Notes, batches
+from secondpass.types import ScoreKind
+
+if TYPE_CHECKING:
+    from annotated_types import Ge, Gt, MinLen
+
+_LONG = 2000
+"""Characters. Where a server finds a batch too long, passages longer than this are cut first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """How one API differs from the others.
+
+    Attributes:
+        path: of the address.
+        query: what it calls the query.
+        documents: what it calls the documents.
+        rows: where the results are; empty where they are the whole answer.
+        score: what it calls a score.
+        kind: what scores mean; may depend on ``raw_scores``.
+        most: documents a request.
+        url: the provider's own address; None for servers that one runs oneself.
+        key_variables: where the key is usually kept.
+        fixed: further parameters.
+        raw: whether it takes ``raw_scores``.
+        named: whether it takes the name of a model.
+    """
+
+    path: str
+    rows: str = "results"
+    score: str = "relevance_score"
+    kind: ScoreKind = "probability"
+    most: int = 1000
+    url: str | None = None
+    key_variables: tuple[str, ...] = ("RERANK_API_KEY",)
+    query: str = "query"
+    documents: str = "documents"
+    fixed: Mapping[str, Any] | None = None
+    raw: bool = False
+    named: bool = True
+
+
+APIS: Mapping[str, Api] = {
+    "cohere": Api(
+        "/v2/rerank",
+        url="https://api.cohere.com",
+        key_variables=("CO_API_KEY", "COHERE_API_KEY"),
+    ),
+    "jina": Api(
+        "/v1/rerank",
+        url="https://api.jina.ai",
+        key_variables=("JINA_API_KEY",),
+        kind="unbounded",  # the range depends on the model
+        fixed={"return_documents": False},
+    ),
+    "voyage": Api(
+        "/v1/rerank",
+        rows="data",
+        url="https://api.voyageai.com",
+        key_variables=("VOYAGE_API_KEY",),
+        fixed={"truncation": True},
+    ),
+    "mixedbread": Api(
+        "/v1/reranking",
+        rows="data",
+        score="score",
+        documents="input",
+        url="https://api.mixedbread.com",
+        key_variables=("MXBAI_API_KEY",),
+        kind="unbounded",  # the range depends on the model
+        fixed={"return_input": False},
+    ),
+    "tei": Api(
+        "/rerank",
+        rows="",
+        score="score",
+        documents="texts",
+        most=32,
+        fixed={"truncate": True},
+        raw=True,
+        named=False,
+    ),
+    "vllm": Api("/v1/rerank"),
+    "vllm_score": Api("/score", rows="data", score="score", query="text_1", documents="text_2"),
+    "infinity": Api("/rerank", fixed={"return_documents": False}, raw=True),
+    "llama_cpp": Api("/v1/rerank", kind="logit"),
+}
+
+ApiName: TypeAlias = Literal[
+    "cohere", "jina", "voyage", "mixedbread", "tei", "vllm", "vllm_score", "infinity", "llama_cpp"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A request: a query, and documents to score for it."""
+
+    query: str
+    documents: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """An answer, aligned with the documents of its request.
+
+    Attributes:
+        values: a finite number in the range of its kind for each document, or None.
+        refused: documents whose score was there and cannot be used.
+        unknown: how many rows are about no document of the request.
+    """
+
+    values: tuple[float | None, ...]
+    refused: tuple[int, ...]
+    unknown: int
+
+
+class StatusError(Exception):
+    """A response that is no answer, in the shape that :mod:`secondpass.llms.faults` reads."""
+
+    def __init__(self, response: Any) -> None:
+        super().__init__(response.status_code)
+        self.status_code: int = response.status_code
+        self.response = response
+        self.body: Any = response.text
+        try:
+            body = response.json()
+        except (ValueError, RecursionError):
+            return
+        if isinstance(body, dict):
+            self.body = body
+
+
+@configurable
+class Endpoint(Client[Pairs]):
+    """Scores candidates by a rerank API or server.
+
+    Args:
+        api: whose API it speaks.
+        model: its name; not needed by servers that run one model.
+        base_url: where to ask, without the API's path; required for servers of one's own.
+        path: instead of the API's path.
+        api_key: the key. Better left to the environment.
+        api_key_env: the environment variable that holds the key, instead of the usual one.
+        batch_size: documents a request; None takes what the API allows. Longer lists are put as
+            several requests, never cut.
+        raw_scores: ask for logits rather than probabilities, where the API offers both.
+        scores: what the scores of this model mean, where that is not what the API usually gives.
+        timeout: seconds that one answer may take.
+        prices: per million tokens, for ``limits.cost`` and the report.
+        options: further parameters of the request.
+
+    Raises:
+        ConfigurationError: no base URL, or a setting that the API does not have.
+    """
+
+    package = "httpx"
+    extra = "remote"
+    scale = None
+
+    def __init__(
+        self,
+        api: ApiName,
+        *,
+        model: Annotated[str, MinLen(1)] | None = None,
+        base_url: Annotated[str, MinLen(1)] | None = None,
+        path: Annotated[str, MinLen(1)] | None = None,
+        api_key: Annotated[Any, SECRET] = None,
+        api_key_env: Annotated[str, MinLen(1)] | None = None,
+        batch_size: Annotated[int, Ge(1)] | None = None,
+        raw_scores: bool = False,
+        scores: Literal["logit", "probability", "similarity", "unbounded"] | None = None,
+        timeout: Annotated[float, Gt(0)] = 30.0,
+        prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._api = APIS[api]
+        if base_url is None and self._api.url is None:
+            raise ConfigurationError(f"base_url: is required, for {api!r} is run by oneself")
+        if model is None and self._api.url is not None:
+            raise ConfigurationError(f"model: is required by {api!r}")
+        if raw_scores and not self._api.raw:
+            raise ConfigurationError(f"raw_scores: {api!r} has no such choice")
+        self.api = api
+        self.model = model
+        self.base_url = base_url
+        self.path = path
+        self.api_key: Secret | None = api_key
+        self.api_key_env = api_key_env
+        self.batch_size = batch_size
+        self.raw_scores = raw_scores
+        self.scores = scores
+        self.timeout = timeout
+        self.prices = prices
+        self.options = options
+        self.key_variables = self._api.key_variables
+        self._prepare()
+
+    @property
+    def name(self) -> str:
+        """The model's name, or the API's."""
+        return self.model or self.api
+
+    @property
+    def score_kind(self) -> ScoreKind:
+        """What its scores mean."""
+        return self.scores or ("logit" if self.raw_scores else self._api.kind)
+
+    @property
+    def language_models(self) -> list[Any]:
+        """What is asked, for its prices."""
+        return [self]
+
+    def judge(self, task: Task) -> Plan[Judgement]:
+        """One Ask effect with a question for each batch.
+
+        Raises:
+            MethodError: no batch was answered.
+        """
+        stretches = list(batches(len(task.texts), self.batch_size or self._api.most))
+        answers: list[Answer[Scores]] = yield Ask(
+            self,
+            [
+                self._question(task.query, task.texts[stretch.start : stretch.stop])
+                for stretch in stretches
+            ],
+        )
+        scores: list[float | None] = []
+        unjudged: set[int] = set()
+        notes = Notes(self.name)
+        for stretch, answer in zip(stretches, answers, strict=True):
+            notes.of_answer(answer, stretch)
+            if answer.value is None:
+                unjudged.update(stretch)
+                scores.extend([None] * len(stretch))
+                continue
+            scores.extend(answer.value.values)
+            refused = [stretch[at] for at in answer.value.refused]
+            missing = [
+                index for index in stretch if scores[index] is None and index not in set(refused)
+            ]
+            if refused:
+                notes.add("score_refused", "the scores of these cannot be used", refused)
+            if missing:
+                notes.add("not_in_reply", "the answer leaves these out", missing)
+            if answer.value.unknown:
+                notes.add("unknown_index", "the answer scores documents that were not sent")
+        if len(unjudged) == len(task.texts) and answers[0].error is not None:
+            raise answers[0].error
+        return Judgement(scores, frozenset(unjudged), notes.issues())
+
+    # ------------------------------------------------------------------ one request
+
+    def _question(self, query: str, texts: Sequence[str]) -> Question[Pairs, Scores]:
+        count = len(texts)
+
+        def shrink() -> Question[Pairs, Scores] | None:
+            if any(len(text) > _LONG for text in texts):
+                return self._question(query, [text[:_LONG] for text in texts])
+            shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
+            return None if shorter is None else self._question(query, shorter)
+
+        return Question(
+            Pairs(query, texts),
+            lambda completion: self._read(completion, count),
+            None,
+            shrink,
+            Estimate(sum(map(tokens_of, texts)) + count * tokens_of(query), 0),
+            count,
+        )
+
+    def _connect(self, key: str) -> Connection:
+        import httpx
+
+        client = bounded(httpx.AsyncClient, self.timeout)
+        if key != "none":
+            client.headers["authorization"] = f"Bearer {key}"
+        return Connection(client, client.aclose)
+
+    async def _answer(self, client: Any, request: Pairs) -> Completion:
+        api = self._api
+        body: dict[str, Any] = {
+            api.query: request.query,
+            api.documents: list(request.documents),
+            **(api.fixed or {}),
+            **(self.options or {}),
+        }
+        if api.named and self.model is not None:
+            body["model"] = self.model
+        if api.raw:
+            body["raw_scores"] = self.raw_scores
+        base = (self.base_url or api.url or "").rstrip("/")
+        response = await client.post(base + (self.path or api.path), json=body)
+        if response.status_code != 200:
+            raise StatusError(response)
+        text = response.content.decode("utf-8")
+        usage = _usage(text)
+        return Completion(text, False, usage, None if usage is None else 0)
+
+    def _read(self, completion: Completion, count: int) -> Scores:
+        body = _json(completion.text)
+        rows = body.get(self._api.rows) if isinstance(body, dict) else body
+        if not isinstance(rows, list):
+            raise ReplyError("it holds no list of results")
+        bounds = range_of(self.score_kind)
+        values: list[float | None] = [None] * count
+        refused: set[int] = set()
+        unknown = 0
+        for row in rows:
+            index = row.get("index") if isinstance(row, dict) else None
+            if type(index) is not int or not 0 <= index < count:
+                unknown += 1
+                continue
+            score = row.get(self._api.score)
+            number = to_float(score)
+            value = None if number is None else in_range(number, bounds)
+            if value is None or values[index] not in {None, value}:  # or scored twice, differently
+                refused.add(index)
+            else:
+                values[index] = value
+        for index in refused:
+            values[index] = None
+        if all(value is None for value in values):
+            raise ReplyError("it holds no score that can be used")
+        return Scores(tuple(values), tuple(sorted(refused)), unknown)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=lambda _name: math.nan)
+    except (ValueError, RecursionError):
+        raise ReplyError("it is no JSON", "bad_response") from None
+
+
+def _usage(text: str) -> int | None:
+    """Tokens that were read, where the answer tells of them."""
+    try:
+        body = _json(text)
+    except ReplyError:
+        return None
+    if not isinstance(body, dict):
+        return None
+    meta = body.get("meta")
+    told = [body.get("usage"), meta.get("tokens") if isinstance(meta, dict) else None]
+    for one in told:
+        for name in ("total_tokens", "prompt_tokens", "input_tokens"):
+            if isinstance(one, dict) and (number := whole(one.get(name))) is not None:
+                return number
+    return None
