@@ -39,7 +39,6 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     """One answer per question, by the deadline at the latest. Cancellation passes."""
     started = time.perf_counter()
     ledger.rounds += 1
-    ledger.pairs += sum(question.documents for question in effect.questions)
     asked = [_Asked(effect.service, question, ledger, gate.here()) for question in effect.questions]
     tasks = [asyncio.ensure_future(one.answer()) for one in asked]
     pending = set(tasks)
@@ -54,6 +53,7 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     finally:
         for task in pending:
             task.cancel()
+    ledger.pairs += sum(one.question.documents for one in asked if one.requests)
     ledger.round_of_questions(time.perf_counter() - started)
     over = DeadlineError("the deadline passed before this was answered")
     return [
@@ -72,6 +72,7 @@ class _Asked:
         self.question = question
         self.ledger = ledger
         self.gate = gate
+        self.requests = 0
         self.troubles: list[MethodError] = []
         self.prices: Prices | None = getattr(service, "prices", None)
         self.timeout: float | None = getattr(service, "timeout", TIMEOUT)
@@ -128,25 +129,34 @@ class _Asked:
             if left == 0:
                 raise DeadlineError("the deadline passed before this was asked")
             ledger.reserve(estimate, self.prices)
+            self.requests += 1
             times = [time for time in (left, self.timeout) if time is not None]
             try:
                 completion = await within(self.service.complete(request), min(times, default=None))
-                if not isinstance(completion, Completion):
+                if isinstance(completion, Completion):
+                    completion = _checked(completion)
+                else:
                     told = f"it returned a {type(completion).__name__}, not a Completion"
                     raise LLMError(told, "bad_response")
             except TimeoutError:
                 ledger.give_up(estimate, self.prices)
-                told = f"no answer within {min(times):.3g} s" if times else "no answer"
+                if ledger.left == 0:
+                    told = "the deadline passed before this was answered"
+                    raise DeadlineError(told) from None
+                told = f"no answer within {self.timeout:g} s" if self.timeout else "no answer"
                 raise LLMError(told, "timeout", retryable=True) from None
             except asyncio.CancelledError:
                 ledger.give_up(estimate, self.prices)
                 raise
-            except MethodError:
-                ledger.release(estimate, self.prices)
+            except MethodError as error:
+                sent = getattr(error, "sent", True)
+                ledger.release(estimate, self.prices, sent)
+                self.requests -= not sent
                 raise
             except MissingExtraError as error:
-                ledger.release(estimate, self.prices)
-                raise LLMError(str(error), error.code) from None
+                ledger.release(estimate, self.prices, sent=False)
+                self.requests -= 1
+                raise LLMError(str(error), error.code, sent=False) from None
             except Exception as error:
                 ledger.release(estimate, self.prices)
                 fault = error
@@ -172,6 +182,17 @@ class _Asked:
 
     def _failed(self, error: MethodError) -> Answer[Any]:
         return Answer(error=error, troubles=tuple(self.troubles))
+
+
+def _checked(completion: Completion) -> Completion:
+    """The same, with what is no count of tokens, as a function may tell it, untold."""
+    told = completion.input_tokens, completion.output_tokens
+    counts = [one if type(one) is int and one >= 0 else None for one in told]
+    if counts == list(told) and isinstance(completion.text, str):
+        return completion
+    if not isinstance(completion.text, str):
+        raise LLMError("the reply is no text", "bad_response")
+    return replace(completion, input_tokens=counts[0], output_tokens=counts[1])
 
 
 def _once_more(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from os import PathLike, fspath
 from pathlib import Path
@@ -275,29 +275,61 @@ def with_environment(value: Any, path: tuple[str | int, ...] = ()) -> Any:
             return value["default"]
         told = f"the environment variable {name} is not set, and there is no default"
         raise ConfigurationError([Problem(path, told)])
-    default = value.get("default")
-    if isinstance(default, str):
-        return text
+    kind, read = _READ.get(type(value.get("default")), ("a plain value", _as_yaml))
+    try:
+        return read(text)
+    except (ValueError, KeyError):
+        # Not its value: the variable may hold something else than was meant.
+        told = f"the environment variable {name} does not hold {kind}"
+        raise ConfigurationError([Problem(path, told)]) from None
+
+
+def _as_yaml(text: str) -> Any:
     import yaml
 
     try:
         found = yaml.safe_load(text)
     except yaml.YAMLError:
-        found = text
-    fits = isinstance(found, int | float) if isinstance(default, float) else True
-    if type(default) in {int, bool}:
-        fits = type(found) is type(default)
-    if not fits or isinstance(found, dict | list):
-        # Not its value: the variable may hold something else than was meant.
-        kind = {int: "a whole number", bool: "true or false", float: "a number"}
-        wanted = kind.get(type(default), "a plain value")
-        raise ConfigurationError([Problem(path, f"the variable {name} does not hold {wanted}")])
+        return text
+    if isinstance(found, dict | list):
+        raise ValueError(text)
     return found
+
+
+_READ: Mapping[type, tuple[str, Callable[[str], Any]]] = {
+    str: ("a text", str),
+    int: ("a whole number", int),
+    float: ("a number", float),
+    bool: ("true or false", lambda text: {"true": True, "false": False}[text.lower()]),
+}
+"""How a variable is read, by the type of its default."""
+
+
+def _variables(value: Any, path: tuple[str | int, ...] = ()) -> dict[tuple[str | int, ...], str]:
+    """The variables that a configuration names, by their places."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("env"), str) and not value.keys() - {"env", "default"}:
+            return {path: value["env"]}
+        parts = [_variables(item, (*path, str(key))) for key, item in value.items()]
+    elif isinstance(value, list):
+        parts = [_variables(item, (*path, at)) for at, item in enumerate(value)]
+    else:
+        parts = []
+    return {place: name for part in parts for place, name in part.items()}
 
 
 def _construct(config: Mapping[str, Any], about: str) -> Reranker:
     try:
         reranker: Reranker = from_mapping(Reranker, with_environment(config))
     except ConfigurationError as error:
-        raise ConfigurationError(error.problems, about) from None
+        variables = _variables(config)
+        problems = [_told_where(one, variables.get(one.path, "")) for one in error.problems]
+        raise ConfigurationError(problems, about) from None
     return reranker
+
+
+def _told_where(problem: Problem, variable: str) -> Problem:
+    if variable in problem.message:
+        return problem
+    told = f"{problem.message} (from the environment variable {variable})"
+    return Problem(problem.path, told)

@@ -173,9 +173,9 @@ class Question(Generic[R, T]):
     """
 
     request: R
-    read: Callable[[Completion], T]
+    read: Callable[[Completion], T] = field(repr=False)
     reminder: str | None
-    shrink: Callable[[], Question[R, T] | None]
+    shrink: Callable[[], Question[R, T] | None] = field(repr=False)
     estimate: Estimate
     documents: int
 

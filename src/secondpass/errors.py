@@ -155,6 +155,7 @@ class LLMError(MethodError):
         retry_after: seconds after which the server says that it may.
         adapted: the client has changed how it asks, and should be asked again at once.
         too_long: the server found the prompt too long.
+        sent: whether a request was sent at all.
     """
 
     code = "llm_failed"
@@ -168,12 +169,14 @@ class LLMError(MethodError):
         retry_after: float | None = None,
         adapted: bool = False,
         too_long: bool = False,
+        sent: bool = True,
     ) -> None:
         super().__init__(message, code)
         self.retryable = retryable
         self.retry_after = retry_after
         self.adapted = adapted
         self.too_long = too_long
+        self.sent = sent
 
 
 class ReplyError(MethodError):

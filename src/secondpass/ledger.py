@@ -147,9 +147,12 @@ class Ledger:
         self.questions += 1
         self.calls += 1
 
-    def release(self, estimate: Estimate, prices: Prices | None) -> None:
-        """The question failed, and cost nothing."""
+    def release(self, estimate: Estimate, prices: Prices | None, sent: bool = True) -> None:
+        """The question failed, and cost nothing; or it was not even sent."""
         self._reserved.add(estimate, prices, -1)
+        if not sent:
+            self.questions -= 1
+            self.calls -= 1
 
     def give_up(self, estimate: Estimate, prices: Prices | None) -> None:
         """The question was given up on; what it cost is not known, so the estimate counts."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from secondpass import registry
 from secondpass.blending import Blend
-from secondpass.effects import Method
-from secondpass.errors import ConfigurationError, MissingExtraError
+from secondpass.effects import Judgement, Method, Plan, Task
+from secondpass.errors import ConfigurationError, MethodError, MissingExtraError
 from secondpass.scoring import ScorerMethod, check_kind
 from secondpass.settings import (
     Nested,
@@ -46,6 +47,25 @@ def to_method(value: object) -> Method:
         "give a scorer (an object with score_pairs), a name or a mapping with a 'type', "
         f"not {describe(value)}"
     )
+
+
+def judged(method: Method, task: Task) -> Plan[Judgement]:
+    """The method's judgement, which is believed only if it can be laid beside the task.
+
+    Raises:
+        MethodError: the method raised anything, or its answer cannot be used.
+    """
+    try:
+        judgement = yield from method.judge(task)
+        _check(judgement, len(task.texts))
+    except MethodError:
+        raise
+    except Exception as error:
+        # A method that is not ours may raise anything, and quote anything.
+        told = MethodError(f"it raised {type(error).__name__}", "method_failed")
+    else:
+        return judgement
+    raise told
 
 
 def inner(method: Method) -> Any:
@@ -140,3 +160,19 @@ def schema_beside(cls: type, without: Sequence[str] = ()) -> dict[str, Any]:
 
 
 STAGE = Nested(lambda value: beside(Stage, value), lambda: schema_beside(Stage))
+
+
+def _check(judgement: Judgement, count: int) -> None:
+    """Refuse an answer that cannot be laid beside the texts it was asked for."""
+    scores = judgement.scores
+    if len(scores) != count:
+        raise MethodError(f"the method gave {len(scores)} scores for {count} texts", "score_count")
+    given = [score for score in scores if score is not None]
+    if not given and len(judgement.beyond) < count:
+        raise MethodError("the method judged nothing", "nothing_judged")
+    if not all(type(score) is float and math.isfinite(score) for score in given):
+        raise MethodError("the method gave scores that are no finite floats", "score_not_finite")
+    if judgement.stage_scores is not None and len(judgement.stage_scores) != count:
+        raise MethodError("the method gave stage scores for other texts", "stage_score_count")
+    if not all(0 <= at < count for issue in judgement.issues for at in issue.positions):
+        raise MethodError("the method told of texts that it was not given", "unknown_position")

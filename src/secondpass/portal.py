@@ -104,6 +104,7 @@ async def within(work: Awaitable[T], seconds: float | None) -> T:
 
     Raises:
         TimeoutError: it takes longer.
+        RuntimeError: it was cancelled by something else.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -114,6 +115,8 @@ async def within(work: Awaitable[T], seconds: float | None) -> T:
         if not task.done():
             task.cancel()
             task.add_done_callback(_look_away)
+    if task.cancelled():  # or the caller would believe that it was itself
+        raise RuntimeError("cancelled")
     return task.result()
 
 

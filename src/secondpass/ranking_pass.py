@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from secondpass.candidates import keep_best_of_each_id, retrieval_score
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import ConfigurationError, InputError, MethodError, RerankError
 from secondpass.ledger import Ledger
-from secondpass.methods import Stage
+from secondpass.methods import Stage, judged
 from secondpass.ordering import Ordering, to_ordering
 from secondpass.settings import describe
 from secondpass.types import Candidate, Issue, ItemStatus, Ranked, Ranking, Report, ReportStatus
@@ -136,13 +135,9 @@ class RankingPass:
         for stage in self.stages:
             name = stage.method.name
             try:
-                judgement = yield from stage.method.judge(task)
-                _check(judgement, len(shown))
+                judgement = yield from judged(stage.method, task)
             except MethodError as error:
                 self._tell(error.code, str(error), (), name)
-            except Exception as error:
-                # A method that is not ours may raise anything, and quote anything.
-                self._tell("method_failed", f"it raised {type(error).__name__}", (), name)
             else:
                 self._enter(judgement, shown, name)
                 # A method may find that there is nothing to judge, as with a single candidate.
@@ -267,19 +262,3 @@ class RankingPass:
     ) -> None:
         ids = tuple(self.candidates[at].id for at in positions)
         self.issues.append(Issue(code, message, tuple(positions), ids, method))
-
-
-def _check(judgement: Judgement, count: int) -> None:
-    """Refuse an answer that cannot be laid beside the texts it was asked for."""
-    scores = judgement.scores
-    if len(scores) != count:
-        raise MethodError(f"the method gave {len(scores)} scores for {count} texts", "score_count")
-    given = [score for score in scores if score is not None]
-    if not given and len(judgement.beyond) < count:
-        raise MethodError("the method judged nothing", "nothing_judged")
-    if not all(type(score) is float and math.isfinite(score) for score in given):
-        raise MethodError("the method gave scores that are no finite floats", "score_not_finite")
-    if judgement.stage_scores is not None and len(judgement.stage_scores) != count:
-        raise MethodError("the method gave stage scores for other texts", "stage_score_count")
-    if not all(0 <= at < count for issue in judgement.issues for at in issue.positions):
-        raise MethodError("the method told of texts that it was not given", "unknown_position")

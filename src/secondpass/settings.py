@@ -164,6 +164,12 @@ class Secret:
     def __init__(self, value: str) -> None:
         self._value = value
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
     def reveal(self) -> str:
         """The key itself."""
         return self._value

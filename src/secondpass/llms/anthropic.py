@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from secondpass.effects import Completion, Prompt
@@ -49,7 +50,7 @@ class AnthropicMessages(Provider):
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
         further = self._sent()
         if form == "json_schema":
-            bound = {"type": "json_schema", "schema": prompt.schema}
+            bound = {"type": "json_schema", "schema": _without_bounds(prompt.schema)}
             further["output_config"] = {**further.get("output_config", {}), "format": bound}
         system = {"system": prompt.system} if prompt.system else {}
         response = await client.messages.create(
@@ -70,3 +71,13 @@ class AnthropicMessages(Provider):
             whole(getattr(usage, "input_tokens", None)),
             whole(getattr(usage, "output_tokens", None)),
         )
+
+
+def _without_bounds(schema: Any) -> Any:
+    """The schema without the lengths of arrays, which this API refuses."""
+    if isinstance(schema, list):
+        return [_without_bounds(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    bounds = {"minItems", "maxItems"} if schema.get("type") == "array" else set()
+    return {key: _without_bounds(part) for key, part in schema.items() if key not in bounds}

@@ -22,6 +22,8 @@ R = TypeVar("R")
 _CIRCUIT_SECONDS = 60.0
 """How long a key that was refused is not tried again."""
 _CLOSING_SECONDS = 5.0
+NO_KEY = "none"
+"""Stands for the key of a server that wants none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,8 @@ class Client(Generic[R]):
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
             raise ConfigurationError("base_url: must begin with http:// or https://")
         self._lock = ForkLock()
-        self._client: tuple[Portal, str, Connection] | None = None
-        self._refused: tuple[str, float] | None = None
+        self._client: tuple[Portal, Secret, Connection] | None = None
+        self._refused: tuple[Secret, float] | None = None
 
     @property
     def name(self) -> str:
@@ -126,7 +128,7 @@ class Client(Generic[R]):
         if self._refused is not None and self._refused[0] == key:
             if time.monotonic() - self._refused[1] < _CIRCUIT_SECONDS:
                 told = "the key was refused less than a minute ago, so the server was not asked"
-                raise LLMError(told, "circuit_open")
+                raise LLMError(told, "circuit_open", sent=False)
             self._refused = None
         client = self._client
         if client is None or client[0] is not portal() or client[1] != key:
@@ -142,25 +144,25 @@ class Client(Generic[R]):
             self._refused = key, time.monotonic()
         raise fault  # outside the except clause: a foreign exception holds the key and the prompt
 
-    def _key(self) -> str:
+    def _key(self) -> Secret:
         if self.api_key is not None:
-            return self.api_key.reveal()
+            return self.api_key
         variables = (self.api_key_env,) if self.api_key_env else self.key_variables
         for variable in variables:
             if key := os.environ.get(variable, "").strip():
-                return key
+                return Secret(key)
         if self.base_url is not None and self.api_key_env is None:
-            return "none"  # servers of one's own often want none, and SDKs insist on one
+            return Secret(NO_KEY)  # servers of one's own often want none, and SDKs insist on one
         told = f"there is no key: set the environment variable {' or '.join(variables)}"
-        raise LLMError(told, "no_key")
+        raise LLMError(told, "no_key", sent=False)
 
-    def _connected(self, key: str) -> tuple[Portal, str, Connection]:
+    def _connected(self, key: Secret) -> tuple[Portal, Secret, Connection]:
         """The client; made in a thread, for importing an SDK would block the loop for a second."""
         with self._lock:
             client = self._client
             if client is None or client[0] is not portal() or client[1] != key:
                 self.check_installed()
-                client = self._client = portal(), key, self._connect(key)
+                client = self._client = portal(), key, self._connect(key.reveal())
                 # One that is dropped without close() must not leave connections open.
                 leave = weakref.finalize(self, _leave, client[0], client[2])
                 leave.atexit = False

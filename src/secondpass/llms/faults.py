@@ -76,6 +76,8 @@ class Refusal:
     @property
     def too_long(self) -> bool:
         """Whether the prompt has too many tokens."""
+        if self.status == 500:  # of llama.cpp
+            return "too large to process" in self.text
         return self.status == 413 or (self.adaptable and bool(_TOO_LONG.search(self.text)))
 
     @property

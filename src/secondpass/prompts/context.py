@@ -28,7 +28,7 @@ def plain_context(context: Any) -> str:
     if isinstance(context, str):
         return context
     if isinstance(context, Mapping):
-        return "\n".join(f"{key}: {_line(value)}" for key, value in context.items())
+        return "\n".join(f"{_line(key)}: {_line(value)}" for key, value in context.items())
     if isinstance(context, Iterable) and not isinstance(context, bytes | bytearray):
         return "\n".join(f"- {_line(value)}" for value in context)
     return str(context)
@@ -91,7 +91,9 @@ def _completed(node: Any) -> bool:
 def _line(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, set | frozenset):
+        value = sorted(map(str, value))  # the same prompt each time
+    if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     return " ".join(str(value).split())
 

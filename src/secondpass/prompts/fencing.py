@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import re
 
-# Unicode tags; zero-width space, word joiner and byte order mark; direction overrides. Zero-width
-# (non-)joiners stay: several scripts are written with them.
-_INVISIBLE = re.compile("[\U000e0000-\U000e007f\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\u00ad]")
+# Unicode tags and variation selectors, either of which can spell hidden text; zero-width space,
+# word joiner, invisible operators and byte order mark; marks, overrides and isolates of direction.
+# Zero-width (non-)joiners stay: several scripts are written with them.
+_INVISIBLE = re.compile(
+    "[\U000e0000-\U000e01ef\ufe00-\ufe0f\u200b\u2060-\u206f\ufeff"
+    "\u200e\u200f\u061c\u202a-\u202e\u00ad\u180b-\u180f\ufff9-\ufffb]"
+)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _ANGLE = re.compile("[<\uff1c\ufe64]")
-_BRACKETED = re.compile(r"\[(?=\s*/?\s*[A-Z_]{3,}\s*\])")
+_BRACKETED = re.compile(r"[\[\uff3b](?=\s*/?\s*[A-Za-z_]*[A-Z]{2}[A-Za-z_]*\s*[\]\uff3d])")
 
 
 def as_text(text: str) -> str:

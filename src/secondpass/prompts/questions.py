@@ -6,6 +6,7 @@ The form that a reply is asked for, its JSON Schema and its reader stand side by
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -22,6 +23,8 @@ T = TypeVar("T")
 
 Reply: TypeAlias = Literal["keyed", "pairs", "permutation"]
 
+_FEW = 20
+"""Whole numbers that a schema lists."""
 _SHORTEST = 80
 """Characters. Passages are not cut further than that: nothing could be judged by less."""
 _REPLY_TOKENS = {"keyed": 8, "pairs": 16, "permutation": 5}  # a document
@@ -39,6 +42,7 @@ class Form:
         bare: an array is asked for as such. Providers take schemas of objects only, so none is
             sent then.
         whole: whether the numbers are whole.
+        bounds: lowest and highest number, where they are fixed.
     """
 
     reply: Reply
@@ -46,6 +50,7 @@ class Form:
     bare: bool
     word: str = "score"
     whole: bool = False
+    bounds: tuple[float, float] = (0, 0)
 
     @property
     def first(self) -> int | None:
@@ -79,9 +84,13 @@ class Form:
     def schema(self, labels: Sequence[str]) -> dict[str, Any] | None:
         """The JSON Schema of the reply, which admits these labels only.
 
-        It states no bounds of numbers: some providers refuse them, and readers check.
+        Bounds of numbers are stated where they can be told as a list of a few whole ones: some
+        providers refuse others. Readers check in any case.
         """
-        number = {"type": "integer" if self.whole else "number"}
+        number: dict[str, Any] = {"type": "integer" if self.whole else "number"}
+        low, high = self.bounds
+        if self.whole and 0 < high - low <= _FEW:
+            number["enum"] = list(range(math.ceil(low), math.floor(high) + 1))
         if self.reply == "keyed":
             return _object(dict.fromkeys(labels, number))
         if self.bare:
@@ -94,7 +103,9 @@ class Form:
         items = names
         if self.reply == "pairs":
             items = _object({self.key: names, self.word: number})
-        return _object({self._name: {"type": "array", "items": items}})
+        count = len(labels)
+        array = {"type": "array", "items": items, "minItems": count, "maxItems": count}
+        return _object({self._name: array})
 
     @property
     def _name(self) -> str:

@@ -79,12 +79,14 @@ class Order:
         doubled: how many labels it gave again; the first time counts.
         unknown: how many labels it gave that are none.
         cut: whether the reply broke off.
+        refused: places of labels whose rank was there and cannot be used.
     """
 
     places: tuple[int, ...]
     doubled: int
     unknown: int
     cut: bool = False
+    refused: tuple[int, ...] = ()
 
 
 class Labels:
@@ -183,6 +185,7 @@ def read_order(completion: Completion, labels: Labels) -> Order:
     Raises:
         ReplyError: it holds none, or more than one.
     """
+    plain = completion.text.strip()[:1] in {"{", "[", "`"}
 
     def fitting(value: Any) -> Order | None:
         given = _array(value, "ranking")
@@ -200,6 +203,10 @@ def read_order(completion: Completion, labels: Labels) -> Order:
                 doubled += 1
             else:
                 places[at] = None
+        # A number in brackets, as in "Error [3]", is no order of many.
+        doubtful = labels.first is not None and len(places) == 1 < len(labels)
+        if doubtful and not (plain and (isinstance(value, list) or "ranking" in value)):
+            return None
         return Order(tuple(places), doubled, unknown) if places else None
 
     order, cut = _only(completion, fitting, "ranking", labels)
@@ -211,15 +218,16 @@ def _only(
 ) -> tuple[T, bool]:
     """The one reading that fits, and whether it is of a reply that broke off."""
     text = _without_thoughts(completion.text)
-    readings: list[T] = []
+    found: T | None = None
     for value in _values(text):
         reading = fitting(value)
-        if reading is not None and reading not in readings:
-            readings.append(reading)
-    if len(readings) > 1:
-        raise ReplyError("it holds more than one JSON value of the form that was asked for")
-    if readings:
-        return readings[0], False
+        if reading is None or reading == found:
+            continue
+        if found is not None:
+            raise ReplyError("it holds more than one JSON value of the form that was asked for")
+        found = reading
+    if found is not None:
+        return found, False
     begun = _completed(text) if completion.cut else None
     # What an object with other keys broke off before, nobody knows.
     if not isinstance(begun, _Object) or all(
@@ -236,12 +244,14 @@ def _only(
 def _without_thoughts(text: str) -> str:
     if len(text) > _LONGEST:
         raise ReplyError("it is too long")
-    ends = [found.end() for found in _THOUGHT_ENDS.finditer(text)]
-    if ends:
-        return text[ends[-1] :]
-    if _THOUGHT_BEGINS.match(text):
+    if not _THOUGHT_BEGINS.match(text):
+        # Some servers cut off the beginning tag. But an end may also be quoted behind the answer,
+        # so what stands before it counts: two answers that differ are none.
+        return text
+    end = _THOUGHT_ENDS.search(text)
+    if end is None:
         raise ReplyError("it ends in the middle of thinking")
-    return text
+    return text[end.end() :]
 
 
 def _values(text: str) -> list[Any]:
@@ -264,7 +274,8 @@ def _values(text: str) -> list[Any]:
 
 
 _BRACKET = re.compile(r"[{\[]")
-_STEP = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]', re.S)
+# A string that does not end reaches to the end: to try each of its quotes anew would take for ever.
+_STEP = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],]', re.S)
 
 
 def _closing(text: str, start: int) -> int | None:
@@ -306,7 +317,8 @@ def _completed(text: str) -> Any:
 def _pairs(value: Any, labels: Labels, word: str) -> tuple[list[tuple[Any, Any]], set[str]]:
     """(label, number) as a keyed object or an array of objects holds them, and contested keys."""
     if isinstance(value, _Object):
-        if any(labels.place(key) is not None for key in value):
+        wrapped = isinstance(value.get("grades"), list | dict)  # though a label may be that word
+        if not wrapped and any(labels.place(key) is not None for key in value):
             return list(value.items()), value.contested
         inner = _inside(value, "grades")
         if isinstance(inner, _Object) and any(labels.place(key) is not None for key in inner):
@@ -326,11 +338,10 @@ def _array(value: Any, name: str) -> list[Any] | None:
 
 
 def _inside(value: _Object, name: str) -> Any:
-    """What an object wraps: its member of that name, else its only one that is no plain value."""
-    if name in value and name not in value.contested:
-        return value[name]
-    inner = [one for one in value.values() if isinstance(one, list | dict)]
-    return inner[0] if len(inner) == 1 and not value.contested else None
+    """What an object wraps: its member of that name, else the only one that it has."""
+    if name in value:
+        return None if name in value.contested else value[name]
+    return next(iter(value.values())) if len(value) == 1 and not value.contested else None
 
 
 def _label_in(value: Any, alone: bool = False) -> Any:

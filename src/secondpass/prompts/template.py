@@ -135,7 +135,8 @@ class Prompting:
 
     def __post_init__(self) -> None:
         if isinstance(self.user, str):
-            missing = [name for name in ("query", "documents") if f"{{{name}}}" not in self.user]
+            held = {name for _, name, _, _ in string.Formatter().parse(self.user)}
+            missing = [name for name in ("query", "documents") if name not in held]
             if missing:
                 told = " and ".join(f"{{{name}}}" for name in missing)
                 raise ConfigurationError([Problem(("user",), f"has to hold {told}")])

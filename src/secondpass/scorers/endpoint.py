@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Plan, Question, Task
 from secondpass.errors import ConfigurationError, ReplyError
 from secondpass.ledger import Prices
-from secondpass.llms.client import Client, Connection, whole
+from secondpass.llms.client import NO_KEY, Client, Connection, whole
 from secondpass.llms.http import bounded
 from secondpass.prompts.questions import cut_evenly, tokens_of
 from secondpass.scoring import in_range, range_of, to_float
@@ -298,7 +298,7 @@ class Endpoint(Client[Pairs]):
         import httpx
 
         client = bounded(httpx.AsyncClient, self.timeout)
-        if key != "none":
+        if key != NO_KEY:
             client.headers["authorization"] = f"Bearer {key}"
         return Connection(client, client.aclose)
 
@@ -314,13 +314,20 @@ class Endpoint(Client[Pairs]):
             body["model"] = self.model
         if api.raw:
             body["raw_scores"] = self.raw_scores
-        base = (self.base_url or api.url or "").rstrip("/")
-        response = await client.post(base + (self.path or api.path), json=body)
+        response = await client.post(self._address, json=body)
         if response.status_code != 200:
             raise StatusError(response)
         text = response.content.decode("utf-8")
         usage = _usage(text)
         return Completion(text, False, usage, None if usage is None else 0)
+
+    @property
+    def _address(self) -> str:
+        base = (self.base_url or self._api.url or "").rstrip("/")
+        path = "/" + (self.path or self._api.path).lstrip("/")
+        # A base URL may be given as SDKs of language models want it, with the version in it.
+        version = path.split("/")[1]
+        return base.removesuffix(f"/{version}") + path
 
     def _read(self, completion: Completion, count: int) -> Scores:
         body = _json(completion.text)

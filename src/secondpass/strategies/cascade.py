@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.effects import LLM, Judgement, Plan, Task
 from secondpass.errors import ConfigurationError, MethodError
-from secondpass.methods import METHOD, beside, beside_as_setting, inner, schema_beside
+from secondpass.methods import METHOD, beside, beside_as_setting, inner, judged, schema_beside
 from secondpass.settings import Nested, configurable
 from secondpass.types import Issue, ScoreKind
 
@@ -103,7 +103,7 @@ class Cascade:
                 task.context,
             )
             try:
-                judgement = yield from stage.method.judge(part)
+                judgement = yield from judged(stage.method, part)
             except MethodError as error:
                 errors.append(error)
                 state.failed(stage.method.name, error, entered)
@@ -170,7 +170,8 @@ class _State:
             for index, score in enumerate(judgement.scores)
             if score is not None
         }
-        missed = [index for index in entered if index not in scored]
+        beyond = {entered[index] for index in judgement.beyond}
+        missed = [index for index in entered if index not in scored and index not in beyond]
         self.degraded |= judgement.degraded
         # Missed here but scored before: the earlier stage gives its place.
         self.degraded |= any(index in self.scores for index in missed)

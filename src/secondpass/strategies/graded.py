@@ -102,7 +102,7 @@ class Graded(Asking):
             task,
             self.llm,
             self.prompt,
-            Form(self.reply, self.labels, self.bare, whole=self.whole),
+            Form(self.reply, self.labels, self.bare, whole=self.whole, bounds=self.scale),
             role=_ROLE,
             instruction=_INSTRUCTION,
             read=self._read,

@@ -11,6 +11,7 @@ calls in 9 rounds.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.effects import LLM, Answer, Ask, Completion, Judgement, Plan, RoundsLeft, Task
@@ -108,43 +109,21 @@ class Listwise(Asking):
             read=self._read,
         )
         window = min(self.window or count, count)
-        order = list(range(count))
-        placed: set[int] = set()
-        failed: set[int] = set()
-        notes = Notes(self.name)
+        slid = _Slid(list(range(count)), Notes(self.name))
         start = count - window
         while True:
-            start = yield from self._affordable(start, order, window, failed, notes)
-            shown = order[start : start + window]
+            rounds: int | None = yield RoundsLeft()
+            if rounds is not None:
+                # So that the windows before this one can be asked as well.
+                start = min(start, max(0, rounds - 1) * self.stride)
+            shown = slid.order[start : start + window]
             answers: list[Answer[Order]] = yield Ask(self.llm, [questions.about(shown)])
-            answer = answers[0]
-            if answer.value is None:
-                if start == 0 and answer.error is not None:
-                    raise answer.error
-                failed.update(shown)
-            else:
-                placed.update(shown[at] for at in answer.value.places)
-                order[start : start + window] = self._moved(answer.value, shown, notes)
-            self._note(answer, shown, notes)
+            if start == 0 and answers[0].error is not None:
+                raise answers[0].error
+            slid.enter(answers[0], start, shown)
             if start == 0:
-                break
+                return slid.judgement()
             start = max(0, start - self.stride)
-        return self._judgement(order, placed, failed, notes)
-
-    def _affordable(
-        self, start: int, order: list[int], window: int, failed: set[int], notes: Notes
-    ) -> Plan[int]:
-        """Where the next window may start, so that those before it can be asked as well."""
-        rounds: int | None = yield RoundsLeft()
-        if rounds is None:
-            return start
-        reach = max(0, rounds - 1) * self.stride
-        if reach >= start:
-            return start
-        passed = order[reach + window : start + window]
-        failed.update(passed)
-        notes.add("windows_skipped", "time or budget would not do for all windows", passed)
-        return reach
 
     def _read(self, completion: Completion, labels: Labels) -> Order:
         if self.reply == "permutation":
@@ -152,31 +131,63 @@ class Listwise(Asking):
         ranks = read_grades(completion, labels, 0, len(labels), "rank")
         known = [at for at, rank in enumerate(ranks.values) if rank is not None]
         places = sorted(known, key=lambda at: ranks.values[at] or 0)  # ties as they were shown
-        return Order(tuple(places), len(ranks.refused), ranks.unknown, ranks.cut)
+        return Order(tuple(places), 0, ranks.unknown, ranks.cut, ranks.refused)
 
-    def _moved(self, answer: Order, shown: list[int], notes: Notes) -> list[int]:
-        """The window in the order of the answer; what it leaves out follows as it was."""
-        first = [shown[at] for at in answer.places]
+
+@dataclass(slots=True)
+class _Slid:
+    """How far the window has come.
+
+    Attributes:
+        order: of all indices, as it stands.
+        notes: what is to be reported.
+        placed: indices that an answer has put into their place.
+        left_out: indices that were shown and are missing from an answer.
+    """
+
+    order: list[int]
+    notes: Notes
+    placed: set[int] = field(default_factory=set)
+    left_out: set[int] = field(default_factory=set)
+
+    def enter(self, answer: Answer[Order], start: int, shown: list[int]) -> None:
+        """Move the window as the answer says; what it leaves out follows as it was."""
+        self.notes.of_answer(answer, shown)
+        given = answer.value
+        if given is None:
+            return
+        first = [shown[at] for at in given.places]
+        refused = [shown[at] for at in given.refused]
         missing = [index for index in shown if index not in set(first)]
-        if missing:
-            why = "the reply broke off before them" if answer.cut else "the reply leaves them out"
-            notes.add("not_in_reply", why, missing)
-        return first + missing
+        self.order[start : start + len(shown)] = first + missing
+        self.placed.update(first)
+        self.left_out.update(missing)
+        if refused:
+            self.notes.add("rank_refused", "the model's ranks of these cannot be used", refused)
+        if set(missing) - set(refused):
+            why = "the reply broke off before them" if given.cut else "the reply leaves them out"
+            self.notes.add("not_in_reply", why, sorted(set(missing) - set(refused)))
+        if given.doubled:
+            told = "the reply has documents twice; the first place counts"
+            self.notes.add("doubled_label", told)
+        if given.unknown:
+            self.notes.add("unknown_label", "the reply has documents that were not shown")
 
-    def _note(self, answer: Answer[Order], shown: list[int], notes: Notes) -> None:
-        notes.of_answer(answer, shown)
-        if answer.value is not None and answer.value.doubled:
-            notes.add("doubled_label", "the reply has documents twice; the first place counts")
-        if answer.value is not None and answer.value.unknown:
-            notes.add("unknown_label", "the reply has documents that were not shown")
+    def judgement(self) -> Judgement:
+        """Ranks of those that were placed, down to the first gap.
 
-    def _judgement(
-        self, order: list[int], placed: set[int], failed: set[int], notes: Notes
-    ) -> Judgement:
-        count = len(order)
+        What was judged behind candidates that were not is compared with its like only, and must
+        not stand before them.
+        """
+        judged = self.placed | self.left_out
+        gap = next((at for at, index in enumerate(self.order) if index not in judged), None)
+        unjudged = frozenset() if gap is None else frozenset(self.order[gap:])
+        if unjudged:
+            told = "no window that was answered joins these to the top"
+            self.notes.add("windows_skipped", told, sorted(unjudged))
+        count = len(self.order)
         scores: list[float | None] = [None] * count
-        # Ranks among those that were placed: the others stand behind them.
-        ranked = [index for index in order if index in placed]
+        ranked = [index for index in self.order[:gap] if index in self.placed]
         for rank, index in enumerate(ranked):
             scores[index] = (count - rank) / count
-        return Judgement(scores, frozenset(failed - placed), notes.issues())
+        return Judgement(scores, unjudged, self.notes.issues())
