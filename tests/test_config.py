@@ -241,7 +241,10 @@ def test_unknown_presets(name, told):
     [
         (Reranker(ByTable()), "method: a ByTable has no registered name"),
         (Reranker("lexical", order=lambda items: items), "order: a function has no registered"),
-        (Reranker("lexical", fallback=[ByTable()]), "fallback.method: a ByTable has no registered name"),
+        (
+            Reranker("lexical", fallback=[ByTable()]),
+            "fallback.method: a ByTable has no registered name",
+        ),
     ],
 )
 def test_objects_without_a_name_cannot_be_written(reranker, told):

@@ -150,7 +150,10 @@ class _Asked:
                 raise
             except MethodError as error:
                 sent = getattr(error, "sent", True)
-                ledger.release(estimate, self.prices, sent)
+                if error.code == "content_filter":  # it was read, and is charged for
+                    ledger.give_up(estimate, self.prices)
+                else:
+                    ledger.release(estimate, self.prices, sent)
                 self.requests -= not sent
                 raise
             except MissingExtraError as error:

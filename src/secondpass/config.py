@@ -250,6 +250,28 @@ def _asks(name: object) -> bool:
     return "llm" in model_of(registry.kind("methods", name)).model_fields
 
 
+_MOST_PARTS = 20_000
+"""Of a configuration. With YAML's references a short file can describe a huge one, or itself."""
+
+
+def _check_size(config: Any, about: str) -> None:
+    """Refuse a configuration that is too large, or has no end.
+
+    Raises:
+        ConfigurationError: it has.
+    """
+    left, parts = [config], 0
+    while left:
+        parts += 1
+        if parts > _MOST_PARTS:
+            raise ConfigurationError("is too large, or refers to itself", about)
+        value = left.pop()
+        if isinstance(value, Mapping):
+            left.extend(value.values())
+        elif isinstance(value, list | tuple):
+            left.extend(value)
+
+
 def with_environment(value: Any, path: tuple[str | int, ...] = ()) -> Any:
     """A configuration with each ``{env: NAME, default: VALUE}`` in it replaced by what is there.
 
@@ -319,6 +341,7 @@ def _variables(value: Any, path: tuple[str | int, ...] = ()) -> dict[tuple[str |
 
 
 def _construct(config: Mapping[str, Any], about: str) -> Reranker:
+    _check_size(config, about)
     try:
         reranker: Reranker = from_mapping(Reranker, with_environment(config))
     except ConfigurationError as error:

@@ -155,7 +155,8 @@ class Ledger:
             self.calls -= 1
 
     def give_up(self, estimate: Estimate, prices: Prices | None) -> None:
-        """The question was given up on; what it cost is not known, so the estimate counts."""
+        """The question cost something, and nobody knows what, so the estimate counts."""
+        self._untold = True
         self._reserved.add(estimate, prices, -1)
         self._spent.add(estimate, prices)
 

@@ -34,6 +34,11 @@ class Portal:
         self._thread.start()
 
     @property
+    def is_open(self) -> bool:
+        """Whether its thread still runs."""
+        return self._thread.is_alive()
+
+    @property
     def is_here(self) -> bool:
         """Whether this thread is the portal's own, which must not wait for itself."""
         return threading.current_thread() is self._thread
@@ -57,7 +62,7 @@ def portal() -> Portal:
     """The portal of this process, opened if need be."""
     global _portal  # noqa: PLW0603 - one for the process is the point of it
     with _lock:
-        if _portal is None or _portal.process != os.getpid():
+        if _portal is None or _portal.process != os.getpid() or not _portal.is_open:
             _inherited.append(_portal)
             _portal = Portal()
         return _portal
@@ -88,8 +93,10 @@ async def in_thread(call: Callable[[], T]) -> T:
         value, error = None, None
         try:
             value = context.run(call)
-        except BaseException as raised:  # StopIteration cannot be set on a future
-            error = RuntimeError("StopIteration") if isinstance(raised, StopIteration) else raised
+        except BaseException as raised:
+            # A loop ends by an exit that a task raises, and a future holds no StopIteration.
+            plain = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
+            error = raised if plain else RuntimeError(type(raised).__name__)
         with contextlib.suppress(RuntimeError):  # the loop was closed, so nobody waits
             loop.call_soon_threadsafe(settle, value, error)
 
@@ -106,7 +113,7 @@ async def within(work: Awaitable[T], seconds: float | None) -> T:
         TimeoutError: it takes longer.
         RuntimeError: it was cancelled by something else.
     """
-    task = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(_harmless(work))
     try:
         await asyncio.wait({task}, timeout=seconds)
         if not task.done():
@@ -118,6 +125,16 @@ async def within(work: Awaitable[T], seconds: float | None) -> T:
     if task.cancelled():  # or the caller would believe that it was itself
         raise RuntimeError("cancelled")
     return task.result()
+
+
+async def _harmless(work: Awaitable[T]) -> T:
+    """``work``, but that an exit which it raises ends no loop that others use."""
+    try:
+        return await work
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as raised:
+        raise RuntimeError(type(raised).__name__) from None
 
 
 def _look_away(task: asyncio.Future[Any]) -> None:

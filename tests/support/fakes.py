@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from hypothesis import strategies as st
 
 from secondpass import Candidate
+from secondpass.effects import (
+    Answer,
+    Ask,
+    Completion,
+    Judgement,
+    Plan,
+    Prompt,
+    Question,
+    RawScores,
+    RoundsLeft,
+    Task,
+)
+from secondpass.errors import MethodError
 
 
 class ByTable:
@@ -141,3 +157,133 @@ candidate_likes = st.one_of(
         optional={"id": st.text(max_size=3), "score": st.floats(), "url": st.text(max_size=3)},
     ),
 )
+
+
+# ---------------------------------------------------------------------- language models
+
+Reply = str | Completion | BaseException
+Shown = dict[str, str]
+"""Passages by the labels that a prompt shows them under, in its order."""
+
+_DOC = re.compile(r'<doc id="([^"]*)">(.*?)</doc>', re.S)
+
+
+def shown_in(asked: Prompt | Sequence[Mapping[str, str]]) -> Shown:
+    """What a prompt, or the messages that a function is given, shows."""
+    if isinstance(asked, Prompt):
+        return dict(_DOC.findall(asked.turns[0].text))
+    return dict(_DOC.findall(next(one["content"] for one in asked if one["role"] == "user")))
+
+
+def number_of(text: str) -> int:
+    """How good a passage of :func:`numbered` is: the number that it begins with."""
+    return int(text.split(" ", 1)[0])
+
+
+def numbered(numbers: Sequence[int]) -> list[str]:
+    """Passages, each as good as its number."""
+    return [f"{number} wombats" for number in numbers]
+
+
+def task_of(texts: Sequence[str], query: str = "wombats") -> Task:
+    """A task about these texts."""
+    return Task(query, list(texts), [Candidate(text) for text in texts])
+
+
+def graded(shown: Shown) -> str:
+    """An honest reply in grades: each passage gets its number."""
+    return json.dumps({label: number_of(text) for label, text in shown.items()})
+
+
+def ranked(shown: Shown) -> str:
+    """An honest reply in order: the highest number first."""
+    return json.dumps({"ranking": sorted(shown, key=lambda label: -number_of(shown[label]))})
+
+
+def in_answer(reply: Callable[[Shown], Reply]) -> Callable[[Question[Any, Any]], Answer[Any]]:
+    """What the driver would make of a reply: it is read, and a MethodError is its fault."""
+
+    def answer(question: Question[Any, Any]) -> Answer[Any]:
+        said = reply(shown_in(question.request))
+        try:
+            if isinstance(said, BaseException):
+                raise said
+            return Answer(question.read(Completion(said) if isinstance(said, str) else said))
+        except MethodError as error:
+            return Answer(error=error)
+
+    return answer
+
+
+def play(
+    plan: Plan[Judgement],
+    answer: Callable[[Question[Any, Any]], Answer[Any]],
+    rounds: Callable[[int], int | None] = lambda _asked: None,
+) -> tuple[Judgement, list[Ask[Any, Any]]]:
+    """Send answers into a plan. Returns what it comes to, and what it asked.
+
+    Args:
+        plan: the generator that a method's ``judge`` returns.
+        answer: answers a question.
+        rounds: what is left, by the rounds that were asked; None for no limit.
+    """
+    asks: list[Ask[Any, Any]] = []
+    try:
+        effect = next(plan)
+        while True:
+            if isinstance(effect, Ask):
+                asks.append(effect)
+                effect = plan.send([answer(question) for question in effect.questions])
+            elif isinstance(effect, RoundsLeft):
+                effect = plan.send(rounds(len(asks)))
+            else:
+                scores = effect.scorer.score_pairs(effect.query, list(effect.texts))
+                effect = plan.send(RawScores(list(scores)))
+    except StopIteration as stop:
+        return stop.value, asks
+
+
+class Model:
+    """A language model by a function; keeps what it was asked, and counts how many at once.
+
+    Args:
+        reply: makes the reply of what is shown: a string, a Completion, or an error to be raised.
+            A list of such functions answers one after the other; the last one stays.
+        seconds: how long an answer takes.
+        members: further attributes, such as ``prices``.
+    """
+
+    name = "model"
+
+    def __init__(
+        self,
+        reply: Callable[[Shown], Reply] | Sequence[Callable[[Shown], Reply]] = graded,
+        seconds: float = 0.0,
+        **members: Any,
+    ) -> None:
+        self.replies = [reply] if callable(reply) else list(reply)
+        self.seconds = seconds
+        self.prompts: list[Prompt] = []
+        self.under_way = 0
+        self.most = 0
+        for name, value in members.items():
+            setattr(self, name, value)
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        reply = self.replies[min(len(self.prompts), len(self.replies) - 1)]
+        self.prompts.append(prompt)
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await asyncio.sleep(self.seconds)
+            said = reply(shown_in(prompt))
+        finally:
+            self.under_way -= 1
+        if isinstance(said, BaseException):
+            raise said
+        return Completion(said) if isinstance(said, str) else said
+
+
+def always(said: Reply) -> Callable[[Shown], Reply]:
+    """Says the same whatever it is shown."""
+    return lambda _shown: said

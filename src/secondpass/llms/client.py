@@ -6,7 +6,7 @@ import importlib
 import os
 import time
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -69,6 +69,7 @@ class Client(Generic[R]):
         self._lock = ForkLock()
         self._client: tuple[Portal, Secret, Connection] | None = None
         self._refused: tuple[Secret, float] | None = None
+        self._leave: weakref.finalize[Any, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -101,6 +102,8 @@ class Client(Generic[R]):
         """Close the connections. The next question opens new ones."""
         with self._lock:
             client, self._client = self._client, None
+            if self._leave is not None:
+                self._leave.detach()
         if client is not None and client[0] is portal():
             client[0].submit(client[2].close()).result(_CLOSING_SECONDS)
 
@@ -121,6 +124,10 @@ class Client(Generic[R]):
         """
         raise NotImplementedError
 
+    def _texts(self, request: R) -> Sequence[str]:
+        """What was sent that others wrote, to be known again in what the server writes."""
+        raise NotImplementedError
+
     # ------------------------------------------------------------------ asking
 
     async def _complete(self, request: R) -> Completion:
@@ -138,10 +145,11 @@ class Client(Generic[R]):
         except LLMError as error:
             fault = error
         except Exception as error:
-            refusal = refusal_of(error)
+            refusal = refusal_of(error, self._texts(request))
             fault = error_of(error) if refusal is None else refusal.error()
-        if fault.code == "authentication":
-            self._refused = key, time.monotonic()
+            # The status alone: words of a 400 can be those of a passage.
+            if refusal is not None and refusal.status in {401, 403}:
+                self._refused = key, time.monotonic()
         raise fault  # outside the except clause: a foreign exception holds the key and the prompt
 
     def _key(self) -> Secret:
@@ -162,10 +170,12 @@ class Client(Generic[R]):
             client = self._client
             if client is None or client[0] is not portal() or client[1] != key:
                 self.check_installed()
+                if self._leave is not None:
+                    self._leave()  # of another key
                 client = self._client = portal(), key, self._connect(key.reveal())
                 # One that is dropped without close() must not leave connections open.
-                leave = weakref.finalize(self, _leave, client[0], client[2])
-                leave.atexit = False
+                self._leave = weakref.finalize(self, _leave, client[0], client[2])
+                self._leave.atexit = False
             return client
 
 

@@ -12,13 +12,13 @@ import math
 import re
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from secondpass.errors import LLMError
-from secondpass.llms.http import ResponseTooLongError
+from secondpass.llms.http import RedirectedError, ResponseTooLongError
 
 _MOST = 20_000  # characters of a body that are looked at
 
@@ -55,6 +55,15 @@ _FORMAT = re.compile(
     r"|response_?mime_?type|guided|constrained|tool_choice",
     re.I,
 )
+
+
+_REDIRECTED = "the server points elsewhere, which is not followed"
+_FINAL: tuple[tuple[type[BaseException], str, str], ...] = (
+    (RedirectedError, "redirected", _REDIRECTED),
+    (ResponseTooLongError, "response_too_long", "the response is longer than any reply"),
+    (ssl.SSLError, "connection", "no secure connection could be made"),
+)
+"""What is raised between us and a server, and would be again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +128,8 @@ class Refusal:
         if not code:
             if status >= 500:
                 code, told = "server_error", "the server failed"
-            elif 300 <= status < 400:
-                code, told = "redirected", "the server points elsewhere, which is not followed"
+            elif status < 400:
+                code, told = "redirected", _REDIRECTED
             else:
                 code, told = "bad_request", "the server refused the request"
         return LLMError(
@@ -131,8 +140,14 @@ class Refusal:
         )
 
 
-def refusal_of(error: Exception) -> Refusal | None:
-    """The response that an SDK's exception stands for; None where there was none."""
+def refusal_of(error: Exception, sent: Sequence[str] = ()) -> Refusal | None:
+    """The response that an SDK's exception stands for; None where there was none.
+
+    Args:
+        error: what the SDK raised.
+        sent: the texts of the request. Servers like to repeat them, and what a passage says must
+            not decide what the error means.
+    """
     status = getattr(error, "status_code", None)
     if type(status) is not int:
         status = getattr(error, "code", None)
@@ -143,19 +158,54 @@ def refusal_of(error: Exception) -> Refusal | None:
         headers = {}
     body = getattr(error, "body", None) or getattr(error, "details", None)
     try:
-        text = body if isinstance(body, str) else json.dumps(body, default=str)
+        text = body if isinstance(body, str) else _flat(body)
     except (TypeError, ValueError, RecursionError):
         text = ""
     if not body:
         text = str(getattr(error, "message", ""))
+    text = _without_echo(text[:_MOST], sent)
     parameter = body.get("param") if isinstance(body, Mapping) else None
-    text = text[:_MOST]
     return Refusal(
         status,
         text,
         parameter if isinstance(parameter, str) and parameter else None,
         retry_after(headers, text),
     )
+
+
+def _flat(body: Any) -> str:
+    """A body as text, but for the request that some servers put into their error."""
+    if isinstance(body, Mapping):
+        body = {key: value for key, value in body.items() if key not in _REPEATED}
+        if isinstance(detail := body.get("detail"), list):
+            # FastAPI's: each entry holds the input that it complains of.
+            body["detail"] = [
+                {key: value for key, value in one.items() if key not in _REPEATED}
+                if isinstance(one, Mapping)
+                else one
+                for one in detail
+            ]
+    return json.dumps(body, default=str, ensure_ascii=False)
+
+
+_REPEATED = frozenset({"input", "body", "messages", "prompt", "request"})
+_TELLTALE = 16  # characters: a passage's beginning by which it is known again
+
+
+def _without_echo(text: str, sent: Sequence[str]) -> str:
+    """``text`` without the stretches of it that stand in what was sent, whole or cut off."""
+    pieces = (re.split(r"<[^<>]*>|\n", one) for one in sent)  # passages stand between tags
+    lines = {line.strip() for piece in pieces for line in piece} - {""}
+    lines |= {json.dumps(line, ensure_ascii=False)[1:-1] for line in lines}
+    for line in sorted(lines, key=len, reverse=True):
+        at = text.find(line[:_TELLTALE])
+        while at >= 0:
+            end = at
+            while end < len(text) and end - at < len(line) and text[end] == line[end - at]:
+                end += 1
+            text = f"{text[:at]} {text[end:]}"
+            at = text.find(line[:_TELLTALE], at + 1)
+    return text
 
 
 def error_of(error: Exception) -> LLMError:
@@ -165,16 +215,16 @@ def error_of(error: Exception) -> LLMError:
     while link is not None and link not in chain:
         chain.append(link)
         link = link.__cause__ or link.__context__
-    if any(isinstance(one, ResponseTooLongError) for one in chain):
-        return LLMError("the response is longer than any reply", "response_too_long")
-    if any(isinstance(one, ssl.SSLError) for one in chain):
-        return LLMError("no secure connection could be made", "connection")
+    for kind, code, told in _FINAL:
+        if any(isinstance(one, kind) for one in chain):
+            return LLMError(told, code)
     kinds = {kind.__name__ for one in chain for kind in type(one).__mro__}
     if kinds & {"TimeoutException", "APITimeoutError", "TimeoutError"}:
         return LLMError("the server took too long", "timeout", retryable=True)
     if kinds & {"DecodingError", "TooManyRedirects", "UnsupportedProtocol", "InvalidURL"}:
         return LLMError("the response could not be read", "bad_response")
-    if kinds & {"TransportError", "OSError"}:
+    # Other errors of the operating system (no such file, no permission) do not pass by themselves.
+    if kinds & {"TransportError", "ConnectionError", "gaierror"} or type(chain[-1]) is OSError:
         return LLMError("the connection failed", "connection", retryable=True)
     return LLMError(f"the response is not one of this API ({type(error).__name__})", "bad_response")
 

@@ -81,4 +81,4 @@ def _keywords(function: Callable[..., Any]) -> set[str]:
     except (TypeError, ValueError):  # builtins
         return set()
     named = {"KEYWORD_ONLY", "POSITIONAL_OR_KEYWORD"}
-    return {one.name for one in list(parameters) if one.kind.name in named}
+    return {one.name for one in [*parameters][1:] if one.kind.name in named}

@@ -19,6 +19,10 @@ class ResponseTooLongError(Exception):
     """A response has more than :data:`MOST_BYTES`, or is packed in a way not asked for."""
 
 
+class RedirectedError(Exception):
+    """A response points elsewhere, where neither keys nor passages shall go."""
+
+
 def bounded(client_class: type, timeout: float, **options: Any) -> Any:
     """An asynchronous client which follows no redirect and stops reading at the limit.
 
@@ -42,7 +46,8 @@ async def _ask_for_gzip(request: Any) -> None:
 async def _bound(response: Any) -> None:
     """Have the body counted while it is read, and unpacked here: httpx unpacks without a limit."""
     if response.status_code // 100 == 3:
-        return
+        # One SDK would read the body of a redirect as an answer.
+        raise RedirectedError(response.status_code)
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in {"identity", "", "gzip", "deflate"}:
         raise ResponseTooLongError("packed in a way that was not asked for")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from secondpass.effects import Completion, Prompt
@@ -90,24 +90,31 @@ class Provider(Client[Prompt]):
 
     # ------------------------------------------------------------------ asking
 
+    def _texts(self, request: Prompt) -> Sequence[str]:
+        return [request.system, *(turn.text for turn in request.turns)]
+
     async def _answer(self, client: Any, request: Prompt) -> Completion:
         step = self._step
         form: Form = self._forms[step] if request.schema is not None else "text"
+        sent = self._sent()
         try:
             return await self._send(client, request, form)
         except LLMError:
             raise
         except Exception as error:
-            refusal = refusal_of(error)
-            if refusal is None:
+            refusal = refusal_of(error, self._texts(request))
+            adapted = None if refusal is None else self._adapted(refusal, form, step, sent)
+            if adapted is None:
                 raise
-        raise self._adapted(refusal, form, step) or refusal.error()
+        raise adapted
 
-    def _adapted(self, refusal: Refusal, form: Form, step: int) -> LLMError | None:
+    def _adapted(
+        self, refusal: Refusal, form: Form, step: int, sent: Mapping[str, Any]
+    ) -> LLMError | None:
         """Send it differently from now on, if something that can be left out is blamed."""
         if refusal.too_long:
             return None
-        for name in self._parameters():
+        for name in sent:
             if refusal.blames(name):
                 self._dropped.add(name)
                 told = f"the server refused the parameter {name}, which is not sent again"

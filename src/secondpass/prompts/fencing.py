@@ -20,7 +20,10 @@ _INVISIBLE = re.compile(
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _ANGLE = re.compile("[<\uff1c\ufe64]")
-_BRACKETED = re.compile(r"[\[\uff3b](?=\s*/?\s*[A-Za-z_]*[A-Z]{2}[A-Za-z_]*\s*[\]\uff3d])")
+# Bounded, for a passage may be one long bracket, and no special token is.
+_BRACKETED = re.compile(
+    r"[\[\uff3b](?=\s{0,3}/?\s{0,3}[A-Za-z_]{0,20}[A-Z]{2}[A-Za-z_]{0,20}\s{0,3}[\]\uff3d])"
+)
 
 
 def as_text(text: str) -> str:

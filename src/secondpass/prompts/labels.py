@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from secondpass.prompts.fencing import as_attribute
+from secondpass.rendering import well_formed
 from secondpass.types import Candidate
 
 LabelKind: TypeAlias = Literal["opaque", "id", "index0", "index1"]
@@ -64,7 +65,7 @@ def _ids(candidates: Sequence[Candidate]) -> list[str]:
     labels: list[str] = []
     taken: set[str] = set()
     for number, candidate in enumerate(candidates, start=1):
-        own = as_attribute(str(candidate.id)[:_LONGEST_ID]) if candidate.id is not None else ""
+        own = _shown(candidate.id)
         label = own or f"#{number}"
         while label.casefold() in taken:
             label = f"{own}#{number}"
@@ -72,3 +73,10 @@ def _ids(candidates: Sequence[Candidate]) -> list[str]:
         taken.add(label.casefold())
         labels.append(label)
     return labels
+
+
+def _shown(id_: object) -> str:
+    try:
+        return "" if id_ is None else as_attribute(well_formed(str(id_)[:_LONGEST_ID]))
+    except Exception:  # a foreign __str__ may raise anything
+        return ""

@@ -1,8 +1,7 @@
 """Strict readers of models' replies.
 
 A reader takes one JSON value of the form that was asked for, bare or in well-known wrappings: a
-code fence, a block of thinking before it, prose around it, an object with a single key around an
-array.
+code fence, a block of thinking before it, prose around it, an object around an array.
 It refuses what is ambiguous, and never looks for labels or digits in prose.
 """
 
@@ -338,10 +337,11 @@ def _array(value: Any, name: str) -> list[Any] | None:
 
 
 def _inside(value: _Object, name: str) -> Any:
-    """What an object wraps: its member of that name, else the only one that it has."""
+    """What an object wraps: its member of that name, else its only one that is no plain value."""
     if name in value:
         return None if name in value.contested else value[name]
-    return next(iter(value.values())) if len(value) == 1 and not value.contested else None
+    inner = [one for one in value.values() if isinstance(one, list | dict)]
+    return inner[0] if len(inner) == 1 and not value.contested else None
 
 
 def _label_in(value: Any, alone: bool = False) -> Any:

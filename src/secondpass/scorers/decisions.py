@@ -154,7 +154,13 @@ class Decisions(Client[Statements]):
         connect = connect_openai if self.provider == "openai" else connect_google
         return connect(key, self.base_url, self.timeout)
 
+    def _texts(self, request: Statements) -> Sequence[str]:
+        return [request.input]
+
     async def _answer(self, client: Any, request: Statements) -> Completion:
+        if not hasattr(getattr(client, "aio", client), "decisions"):
+            told = f"the installed version of {self.package!r} has no such call; upgrade it"
+            raise LLMError(told, "missing_extra", sent=False)
         ask = _ask_openai if self.provider == "openai" else _ask_google
         probabilities, usage = await ask(client, self.model or "", request)
         return Completion(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -302,6 +303,9 @@ class Endpoint(Client[Pairs]):
             client.headers["authorization"] = f"Bearer {key}"
         return Connection(client, client.aclose)
 
+    def _texts(self, request: Pairs) -> Sequence[str]:
+        return [request.query, *request.documents]
+
     async def _answer(self, client: Any, request: Pairs) -> Completion:
         api = self._api
         body: dict[str, Any] = {
@@ -326,8 +330,8 @@ class Endpoint(Client[Pairs]):
         base = (self.base_url or self._api.url or "").rstrip("/")
         path = "/" + (self.path or self._api.path).lstrip("/")
         # A base URL may be given as SDKs of language models want it, with the version in it.
-        version = path.split("/")[1]
-        return base.removesuffix(f"/{version}") + path
+        version = re.match(r"/v\d+(?=/)", path)
+        return base.removesuffix(version[0] if version else "") + path
 
     def _read(self, completion: Completion, count: int) -> Scores:
         body = _json(completion.text)

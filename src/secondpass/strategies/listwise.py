@@ -113,9 +113,10 @@ class Listwise(Asking):
         start = count - window
         while True:
             rounds: int | None = yield RoundsLeft()
-            if rounds is not None:
+            if rounds is not None and (reach := max(0, rounds - 1) * self.stride) < start:
                 # So that the windows before this one can be asked as well.
-                start = min(start, max(0, rounds - 1) * self.stride)
+                slid.skip(start, reach, window, self.stride)
+                start = reach
             shown = slid.order[start : start + window]
             answers: list[Answer[Order]] = yield Ask(self.llm, [questions.about(shown)])
             if start == 0 and answers[0].error is not None:
@@ -143,12 +144,20 @@ class _Slid:
         notes: what is to be reported.
         placed: indices that an answer has put into their place.
         left_out: indices that were shown and are missing from an answer.
+        gap: the place from which on no window joins the order to its top, because of windows that
+            were not asked.
     """
 
     order: list[int]
     notes: Notes
     placed: set[int] = field(default_factory=set)
     left_out: set[int] = field(default_factory=set)
+    gap: int | None = None
+
+    def skip(self, start: int, reach: int, window: int, stride: int) -> None:
+        """Windows from ``start`` down to ``reach`` are not asked."""
+        if reach + window <= start + stride:  # where the window before them began
+            self.gap = reach + window
 
     def enter(self, answer: Answer[Order], start: int, shown: list[int]) -> None:
         """Move the window as the answer says; what it leaves out follows as it was."""
@@ -180,7 +189,8 @@ class _Slid:
         not stand before them.
         """
         judged = self.placed | self.left_out
-        gap = next((at for at, index in enumerate(self.order) if index not in judged), None)
+        gaps = [at for at, index in enumerate(self.order) if index not in judged][:1]
+        gap = min([*gaps, *([] if self.gap is None else [self.gap])], default=None)
         unjudged = frozenset() if gap is None else frozenset(self.order[gap:])
         if unjudged:
             told = "no window that was answered joins these to the top"

@@ -1,0 +1,890 @@
+"""The table of faults: what a provider may do, and what a ranking has to say about it.
+
+A case is a script for the fake provider and what is promised for it. ``test_faults.py`` runs all of
+them through the core.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import fake_provider as fake
+from fake_provider import End, Pause, Step, says
+from secondpass import Candidate
+
+MARKER = "wombats of 1899"
+"""Stands in every passage, and may stand in no error, log, report or repr."""
+
+NUMBERS = (3, 9, 5, 1, 7, 4)
+CANDIDATES = [Candidate(f"{number}: {MARKER}", id=f"c{number}") for number in NUMBERS]
+BEST_FIRST = (1, 4, 2, 5, 0, 3)
+ADAPTATIONS = 3
+
+FLAVOURS = ("openai", "anthropic", "google", "compatible")
+"""``compatible`` is a server of one's own: no key, no JSON schema, errors in vLLM's words."""
+KEYED = tuple(flavour for flavour in FLAVOURS if flavour != "compatible")
+MODES = ("sync", "async", "strict")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault, and what is promised for it.
+
+    Attributes:
+        script: the steps; the last is repeated.
+        status: the report's status, or several that may be, in words.
+        codes: issue codes, one of which is told (unless the status may be ``ok``, and is); ``*``
+            for any, empty where nothing needs to be told.
+        requests: how many the script sees, or the fewest and the most.
+        tokens: how many replies tell of their usage; None if none does, -1 if that is left open.
+        unscored: positions that must have no score, where the status is ``partial``.
+        fresh: the fault changes the client, so it gets one of its own.
+    """
+
+    name: str
+    script: tuple[Step, ...]
+    status: str = "unchanged"
+    codes: str = ""
+    requests: int | tuple[int, int] = 1
+    tokens: int | None = -1
+    unscored: tuple[int, ...] = ()
+    fresh: bool = False
+    flavours: tuple[str, ...] = FLAVOURS
+    modes: tuple[str, ...] = MODES
+    method: Mapping[str, Any] = field(default_factory=dict)
+    llm: Mapping[str, Any] = field(default_factory=dict)
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    candidates: tuple[Candidate, ...] = tuple(CANDIDATES)
+    order: tuple[int, ...] | None = None
+
+
+def fatal(name: str, step: Step, codes: str, **more: Any) -> Case:
+    """A fault that asking again cannot help: one request, and the order that came in."""
+    return Case(name, (step,), "unchanged", codes, 1, None, **more)
+
+
+def passing(name: str, step: Step, codes: str, **more: Any) -> list[Case]:
+    """A fault that may be over when asked again, once and for good."""
+    once = {**more, "tokens": 1}
+    return [
+        Case(f"{name}, always", (step,), "unchanged", codes, 2, None, **more),
+        Case(f"{name}, once", (step, fake.good()), "ok", codes, 2, **once),
+    ]
+
+
+def harmless(name: str, step: Step, **more: Any) -> Case:
+    """Something unusual that is no fault."""
+    return Case(name, (step,), "ok", "", 1, **{"tokens": 1, **more})
+
+
+def stalling(name: str, step: Step) -> Case:
+    """A server that holds the line: the deadline ends it."""
+    return Case(
+        name, (step,), "unchanged", "deadline timeout", (1, 2), None, limits={"deadline": 0.35}
+    )
+
+
+def unreadable(name: str, step: Step, **more: Any) -> Case:
+    """A reply of status 200 that is none; asked again at most once."""
+    told = "bad_response empty_reply reply_refused response_too_long"
+    return Case(name, (step,), "unchanged", told, (1, 2), **more)
+
+
+def either(name: str, step: Step, **more: Any) -> Case:
+    """Something that may be read or be refused, so long as it is told which."""
+    told = "bad_response reply_refused empty_reply connection response_too_long"
+    return Case(name, (step,), "ok unchanged", told, (1, 2), **more)
+
+
+def whole(*parts: Any) -> Step:
+    """``BODY`` in these parts stands for the JSON of a good reply."""
+    return fake.good_but(lambda _, body: [body if part is BODY else part for part in parts])
+
+
+BODY = object()
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+def cut(change: Callable[[bytes], bytes], *ends: End) -> Step:
+    """A good response that a function has cut."""
+    return fake.good_but(lambda _, body: [change(fake.http(200, body)), *ends])
+
+
+def with_body(change: Callable[[bytes], bytes], **more: Any) -> Step:
+    """A good response whose body a function has changed; its length is right."""
+    return fake.good_but(lambda _, body: [fake.http(200, change(body), **more)])
+
+
+TRANSPORT = [
+    *passing("closed before a byte", fake.raw(End.CLOSE), "connection"),
+    *passing("reset before a byte", fake.raw(End.RESET), "connection"),
+    *passing("closed in the headers", fake.raw(HEAD, End.CLOSE), "connection"),
+    *passing("reset in the body", cut(lambda r: r[:-40], Pause(0.02), End.RESET), "connection"),
+    *passing("body shorter than its length", cut(lambda r: r[:-9], End.CLOSE), "connection"),
+    harmless("body longer than its length", cut(lambda r: r + b"more", End.CLOSE)),
+    harmless("body without a length", whole(HEAD, b"\r\n", BODY, End.CLOSE)),
+    harmless("in chunks", fake.in_chunks()),
+    harmless("gzip", fake.encoded("gzip", truthfully=True)),
+    harmless(
+        "100 before it", whole(b"HTTP/1.1 100 Continue\r\n\r\n" + HEAD + b"\r\n", BODY, End.CLOSE)
+    ),
+    *[
+        Case(name, (fake.raw(wire, End.CLOSE),), codes="connection bad_response", requests=(1, 2))
+        for name, wire in {
+            "no HTTP": b"HELLO THERE 5\r\n\r\n",
+            "unknown version": b"HTTP/9.9 200 OK\r\n\r\n",
+            "no status": b"HTTP/1.1 OK\r\n\r\n",
+            "negative status": b"HTTP/1.1 -200 OK\r\n\r\n",
+            "two lengths": HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n{}",
+            "length that is no number": HEAD + b"Content-Length: five\r\n\r\n{}",
+            "negative length": HEAD + b"Content-Length: -5\r\n\r\n{}",
+            "header without a name": HEAD + b": 5\r\n\r\n{}",
+            "header with a zero byte": HEAD + b"X: \x00\r\n\r\n{}",
+            "bytes of another protocol": b"\x00\x00\x12\x04\x00\x00\x00\x00\x00",
+        }.items()
+    ],
+    *[
+        Case(name, (step,), codes="connection bad_response response_too_long", requests=(1, 2))
+        for name, step in {
+            "chunk size that is no number": fake.chunked(b"zz\r\n{}\r\n"),
+            "chunk longer than the body": fake.chunked(b"ff\r\n{}", end=[End.CLOSE]),
+            "last chunk missing": fake.chunked(b"2\r\n{}\r\n", end=[End.CLOSE]),
+            "huge chunk size": fake.chunked(b"f" * 400 + b"\r\n{}\r\n", end=[End.CLOSE]),
+            "gzip that is none": fake.encoded("gzip"),
+            "deflate that is none": fake.encoded("deflate"),
+            "gzip that ends early": fake.good_but(
+                lambda _, body: [
+                    fake.http(200, fake.gzip.compress(body)[:-30], {"Content-Encoding": "gzip"})
+                ]
+            ),
+            "gzip bomb": fake.gzip_bomb(),
+            "forty megabytes": fake.raw(fake.http(200, b" " * (40 * 2**20))),
+        }.items()
+    ],
+    either("encoding that nobody knows", fake.encoded("rot13")),
+    either("brotli that is none", fake.encoded("br")),
+    either("one huge header", fake.many_headers(1, 2**18)),
+    either("thousands of headers", fake.many_headers(5000, 50)),
+    either("invalid UTF-8 in the text", with_body(lambda b: b.replace(b"fake", b"\xff\xfe"))),
+    either("a character set that nobody knows", fake.typed("application/json; charset=zork")),
+    either("another character set", fake.typed("application/json; charset=utf-16")),
+    unreadable("nothing but invalid UTF-8", fake.body(b"\xff\xfe\xfa" * 9), tokens=None),
+    stalling("silence", fake.silence()),
+    stalling("headers, then silence", fake.headers_then_silence()),
+    stalling("a byte at a time", fake.drip()),
+    stalling("white space without end", fake.endless_space()),
+    stalling("headers without end", fake.endless_headers()),
+    Case(
+        "silence, and the model's own timeout",
+        (fake.silence(),),
+        codes="timeout",
+        requests=2,
+        tokens=None,
+        llm={"timeout": 0.12},
+    ),
+    Case(
+        "silence once, and the model's own timeout",
+        (fake.silence(), fake.good()),
+        "ok",
+        "timeout",
+        requests=2,
+        llm={"timeout": 0.12},
+    ),
+    *[
+        fatal(f"redirect {code}", fake.redirect(code), "redirected")
+        for code in (301, 302, 303, 307, 308)
+    ],
+    fatal("redirect onto itself", fake.redirect(307, loop=True), "redirected"),
+    Case("not modified", (fake.raw(fake.http(304)),), codes="redirected bad_response"),
+    fatal("web page", fake.page(), "bad_response"),
+    fatal("web page for 404", fake.page(404), "not_found"),
+    *passing("web page for 502", fake.page(502), "server_error"),
+]
+
+QUICKLY = {"Retry-After": "0"}
+
+
+def after(told: str) -> Step:
+    return fake.status(429, headers={"Retry-After": told})
+
+
+BODIES = {
+    "empty": b"",
+    "null": b"null",
+    "a list": b'[{"error": 5}]',
+    "a string": b'"no"',
+    "a number": b"5",
+    "an error that is a string": b'{"error": "no"}',
+    "an error that is null": b'{"error": null}',
+    "an error that is a list": b'{"error": [1, 2]}',
+    "members of odd types": b'{"error": {"message": 5, "type": [], "code": {}, "param": {"a": 1}}}',
+    "invalid UTF-8": b'{"error": {"message": "\xff\xfe"}}',
+    "no JSON": b"upstream connect error, reset reason: overflow 5",
+    "deep nesting": b'{"error":' * 50_000,
+    "five megabytes": b'{"error": {"message": "' + b"x" * (5 * 2**20) + b'"}}',
+}
+"""What stands in the body of an error."""
+
+LONG = tuple(Candidate(f"{number}: {MARKER} " + "word " * 800) for number in NUMBERS)
+
+
+def is_long(request: fake.Request) -> bool:
+    """Whether the passages are as long as they came in."""
+    return sum(map(len, request.documents.values())) > 0.75 * sum(len(one.text) for one in LONG)
+
+
+SAYS_INPUT = fake.raw(
+    fake.http(
+        422,
+        {
+            "detail": [
+                {
+                    "type": "extra_forbidden",
+                    "loc": ["body", "temperature"],
+                    "msg": "Extra inputs are not permitted",
+                    "input": f"{MARKER}: my api key is unauthorized, insufficient_quota, safety",
+                }
+            ]
+        },
+    )
+)
+"""As servers on FastAPI say it, with what the request held."""
+
+STATUS = [
+    fatal("401", fake.status(401, "Incorrect API key provided"), "authentication", fresh=True),
+    fatal("403", fake.status(403, "Access denied"), "authentication", fresh=True),
+    fatal("402", fake.status(402, "Insufficient balance"), "payment", fresh=True),
+    fatal("404", fake.status(404, "The model `m` does not exist"), "not_found", fresh=True),
+    fatal(
+        "400 for a key that is no key",
+        fake.status(400, "API key not valid. Please pass a valid API key."),
+        "authentication",
+        fresh=True,
+        flavours=("google",),
+    ),
+    fatal("no credit", fake.quota_used_up(), "quota payment", fresh=True, flavours=("openai",)),
+    fatal(
+        "no credit, in other words",
+        fake.quota_used_up(),
+        "quota payment bad_request",
+        fresh=True,
+        flavours=("anthropic", "compatible", "google"),
+    ),
+    Case(
+        "content filter", (fake.content_filtered(),), codes="content_filter", requests=1, fresh=True
+    ),
+    Case(
+        "prompt blocked", (fake.prompt_blocked(),), codes="content_filter", requests=1, fresh=True
+    ),
+    Case("refusal", (fake.refused(),), codes="content_filter", requests=1, fresh=True),
+    Case(
+        "schema refused",
+        (fake.refusing(lambda request: request.schema is not None, fake.schema_refused()),),
+        "ok",
+        requests=2,
+        tokens=1,
+        fresh=True,
+        flavours=KEYED,
+    ),
+    Case(
+        "all JSON refused",
+        (fake.refusing(lambda request: request.asks_for_json, fake.json_refused()),),
+        "ok",
+        requests=(2, 3),
+        tokens=1,
+        fresh=True,
+    ),
+    Case(
+        "temperature refused",
+        (fake.refusing(fake.has_temperature, fake.temperature_refused()),),
+        "ok",
+        requests=2,
+        tokens=1,
+        fresh=True,
+    ),
+    Case(
+        "temperature and schema refused",
+        (
+            fake.refusing(
+                fake.has_temperature,
+                fake.temperature_refused(),
+                fake.refusing(lambda request: request.schema is not None, fake.schema_refused()),
+            ),
+        ),
+        "ok",
+        requests=3,
+        tokens=1,
+        fresh=True,
+        flavours=KEYED,
+    ),
+    Case(
+        "schema refused, whatever is asked",
+        (fake.schema_refused(),),
+        codes="bad_request format_refused",
+        requests=(1, 1 + ADAPTATIONS),
+        fresh=True,
+    ),
+    Case(
+        "temperature refused, whatever is asked",
+        (fake.temperature_refused(),),
+        codes="bad_request parameter_refused",
+        requests=(1, 1 + ADAPTATIONS),
+        fresh=True,
+    ),
+    fatal("400 for no reason", fake.status(400), "bad_request", fresh=True),
+    fatal("422 for no reason", fake.status(422), "bad_request", fresh=True),
+    Case(
+        "422 that repeats the request",
+        (SAYS_INPUT,),
+        codes="*",
+        requests=(1, 1 + ADAPTATIONS),
+        fresh=True,
+    ),
+    *[fatal(f"{code}", fake.status(code), "bad_request", fresh=True) for code in (405, 410, 451)],
+    Case(
+        "too long, until it is cut",
+        (fake.refusing(is_long, fake.too_long()),),
+        "ok",
+        "too_long",
+        requests=(2, 1 + ADAPTATIONS),
+        tokens=1,
+        fresh=True,
+        candidates=LONG,
+    ),
+    Case(
+        "too long, always",
+        (fake.too_long(),),
+        codes="too_long",
+        requests=(1, 1 + ADAPTATIONS),
+        fresh=True,
+        candidates=LONG,
+    ),
+    *[
+        Case(
+            f"too long for {server}, until it is cut",
+            (fake.refusing(is_long, fake.status(code, told)),),
+            "ok",
+            "too_long",
+            requests=(2, 1 + ADAPTATIONS),
+            fresh=True,
+            flavours=("openai", "compatible"),
+            candidates=LONG,
+        )
+        for server, (code, told) in fake.TOO_LONG_ELSEWHERE.items()
+    ],
+    Case(
+        "413 of a proxy, until it is cut",
+        (fake.refusing(is_long, fake.raw(fake.http(413, b"<h1>413</h1>", kind="text/html"))),),
+        "ok",
+        "too_long",
+        requests=(2, 1 + ADAPTATIONS),
+        fresh=True,
+        candidates=LONG,
+    ),
+    *passing("408", fake.status(408, headers=QUICKLY), "timeout"),
+    *passing("409", fake.status(409, headers=QUICKLY), "conflict"),
+    *passing("429", fake.status(429), "rate_limited"),
+    *[
+        case
+        for code in (500, 502, 503, 504, 507, 520, 529)
+        for case in passing(f"{code}", fake.status(code), "server_error")
+    ],
+    *[
+        Case(
+            f"429, Retry-After: {told[:30]!r}", (after(told), fake.good()), "ok", "rate_limited", 2
+        )
+        for told in (
+            "0",
+            "0.02",
+            "soon",
+            "-5",
+            "nan",
+            "",
+            "0x10",
+            "1e-3",
+            "1, 2",
+            fake.http_date(0),
+        )
+    ],
+    *[
+        fatal(f"429, Retry-After: {told[:30]!r}", after(told), "rate_limited")
+        for told in ("86400", "1e9", "Fri, 31 Dec 9999 23:59:59 GMT", fake.http_date(7200))
+    ],
+    *[
+        # Numbers that no float holds: as good as none, or for ever.
+        Case(f"429, Retry-After: {told[:9]}", (after(told),), codes="rate_limited", requests=(1, 2))
+        for told in ("inf", "1e999", "9" * 400, "Fri, 99 Zzz 99999 99:99:99 GMT")
+    ],
+    Case(
+        "429, Retry-After in milliseconds",
+        (fake.status(429, headers={"retry-after-ms": "20"}), fake.good()),
+        "ok",
+        "rate_limited",
+        2,
+    ),
+    fatal(
+        "429, Retry-After beyond the deadline",
+        after("2"),
+        "rate_limited",
+        limits={"deadline": 1.0},
+    ),
+    fatal(
+        "503, Retry-After absurd",
+        fake.status(503, headers={"Retry-After": "86400"}),
+        "server_error",
+    ),
+    *[
+        # Google's SDK breaks on a body that it cannot read, and the status is lost with it.
+        Case(
+            f"400 with {name}",
+            (fake.raw(fake.http(400, body)),),
+            codes="bad_request bad_response",
+            fresh=True,
+        )
+        for name, body in BODIES.items()
+    ],
+    *[
+        Case(
+            f"500 with {name}",
+            (fake.raw(fake.http(500, body)),),
+            codes="server_error bad_response connection",
+            requests=(1, 2),
+            modes=("sync",),
+        )
+        for name, body in BODIES.items()
+    ],
+    *[
+        Case(
+            f"429 with {name}",
+            (fake.raw(fake.http(429, body)), fake.good()),
+            "ok unchanged",
+            codes="rate_limited bad_response connection",
+            requests=(1, 2),
+            modes=("async",),
+        )
+        for name, body in BODIES.items()
+    ],
+]
+
+
+def finishing(reason: Any) -> Step:
+    return fake.by_api(
+        anthropic=fake.changed(lambda reply: reply.update(stop_reason=reason), text="@"),
+        google=fake.changed(lambda reply: reply["candidates"][0].update(finishReason=reason)),
+        other=fake.changed(lambda reply: reply["choices"][0].update(finish_reason=reason)),
+    )
+
+
+def choices(value: Any) -> Step:
+    """Something in the place of the list of answers."""
+
+    def change(name: str) -> Step:
+        return fake.changed(lambda reply: reply.update({name: value}))
+
+    return fake.by_api(
+        anthropic=change("content"), google=change("candidates"), other=change("choices")
+    )
+
+
+def without(name: str, google: str, anthropic: str) -> Step:
+    """A good reply without a member that nobody needs."""
+    return fake.by_api(
+        anthropic=fake.changed(lambda reply: reply.pop(anthropic)),
+        google=fake.changed(lambda reply: reply.pop(google)),
+        other=fake.changed(lambda reply: reply.pop(name)),
+    )
+
+
+ODD_USAGE = {
+    "empty": {},
+    "a string": "5",
+    "a list": [1, 2],
+    "strings": {
+        "prompt_tokens": "5",
+        "completion_tokens": "5",
+        "input_tokens": "5",
+        "output_tokens": "5",
+        "promptTokenCount": "x",
+        "candidatesTokenCount": "x",
+    },
+    "negative": {
+        "prompt_tokens": -5,
+        "completion_tokens": -5,
+        "input_tokens": -5,
+        "output_tokens": -5,
+        "promptTokenCount": -5,
+        "candidatesTokenCount": -5,
+    },
+    "booleans": {"prompt_tokens": True, "input_tokens": True, "output_tokens": False},
+    "nulls": {
+        "prompt_tokens": None,
+        "completion_tokens": None,
+        "input_tokens": None,
+        "output_tokens": None,
+        "promptTokenCount": None,
+    },
+}
+
+ENVELOPE = [
+    unreadable("no choices", fake.without_choices(empty=True)),
+    unreadable("no list of choices", fake.without_choices(empty=False)),
+    *[
+        unreadable(f"choices {name}", choices(value))
+        for name, value in {
+            "null": None,
+            "a string": "5",
+            "a number": 5,
+            "of nulls": [None],
+            "of lists": [[]],
+            "of strings": ["5"],
+            "of empty mappings": [{}],
+        }.items()
+    ],
+    unreadable("null content", fake.content(None)),
+    unreadable("content a number", fake.content(5)),
+    unreadable("content a mapping", fake.content({"a": 5})),
+    unreadable("content an empty list", fake.content([])),
+    unreadable("content a list of nulls", fake.content([None])),
+    unreadable("empty text", says(lambda answer: "")),
+    unreadable("white space", says(lambda answer: " \n\t\u00a0")),
+    Case(
+        "cut at the most tokens",
+        (fake.cut_off(),),
+        codes="not_in_reply reply_refused empty_reply",
+        requests=(1, 2),
+        status="unchanged partial",
+    ),
+    unreadable("cut before the first word", fake.cut_off_before_the_first_word()),
+    unreadable("tool call instead of text", fake.tool_call_instead()),
+    harmless("text in parts", fake.text_in_parts()),
+    harmless("thoughts beside the text", fake.thinking_before()),
+    harmless("usage missing", fake.usage(None), tokens=None),
+    *[
+        Case(f"usage {name}", (fake.usage(value),), "ok unchanged", requests=(1, 2), tokens=-1)
+        for name, value in ODD_USAGE.items()
+    ],
+    harmless("no id", without("id", "responseId", "id")),
+    harmless("no model", without("model", "modelVersion", "model")),
+    harmless(
+        "JSON under its type and character set", fake.typed("application/json; charset=utf-8")
+    ),
+    *[
+        either(f"JSON as {kind or 'nothing'}", fake.typed(kind))
+        for kind in ("text/plain", "text/html", "application/octet-stream", "image/png", "", ";;")
+    ],
+    unreadable("stream of events", fake.event_stream()),
+    *[
+        unreadable(f"body {name}", fake.body(value), tokens=None)
+        for name, value in {
+            "empty": b"",
+            "null": b"null",
+            "a list": [],
+            "a list of lists": [[5]],
+            "a string": b'"5 results"',
+            "a number": b"5",
+            "true": b"true",
+            "an empty mapping": {},
+            "an error": {"error": {"message": f"no 5 {MARKER}", "code": 502}},
+            "a string for an error": {"error": "overloaded, 5"},
+            "deep nesting": b"[" * 100_000,
+            "deep mappings": b'{"choices":' * 100_000,
+        }.items()
+    ],
+    unreadable("204", fake.raw(fake.http(204)), tokens=None),
+    either("status 206", fake.good_but(lambda _, body: [fake.http(206, body)])),
+    unreadable("half of the JSON", with_body(lambda body: body[: len(body) // 2])),
+    either("the JSON twice", with_body(lambda body: body + body)),
+    either("a byte order mark", with_body(lambda body: b"\xef\xbb\xbf" + body)),
+    either("more after the JSON", with_body(lambda body: body + b" trailing 5")),
+    Case(
+        "finish reason unknown",
+        (
+            fake.by_api(
+                google=fake.changed(lambda r: r["candidates"][0].update(finishReason="ZORK")),
+                anthropic=fake.good_but(
+                    lambda _, body: [fake.http(200, body.replace(b"end_turn", b"zork"))]
+                ),
+                other=fake.changed(lambda r: r["choices"][0].update(finish_reason="zork")),
+            ),
+        ),
+        "ok",
+        tokens=1,
+    ),
+    Case(
+        "two choices",
+        (
+            fake.by_api(
+                google=fake.changed(lambda r: r["candidates"].append(r["candidates"][0])),
+                anthropic=fake.good(),
+                other=fake.changed(lambda r: r["choices"].append(r["choices"][0])),
+            ),
+        ),
+        "ok",
+        tokens=1,
+    ),
+]
+
+GRADED = {"type": "graded"}
+PAIRS = {"type": "graded", "reply": "pairs"}
+INDEX1 = {"type": "graded", "reply": "pairs", "labels": "index1"}
+LISTWISE = {"type": "listwise"}
+
+
+def read(name: str, make: Callable[[fake.Answer], Any], method: Any = GRADED, **more: Any) -> Case:
+    """A reply that is read as if nothing stood around it."""
+    return Case(name, (says(make),), "ok", "", 1, 1, method=method, **more)
+
+
+def refused(name: str, make: Callable[[fake.Answer], Any], method: Any = GRADED) -> Case:
+    """A reply that is refused, asked for once more, and refused again."""
+    return Case(name, (says(make),), "unchanged", "reply_refused empty_reply", 2, 2, method=method)
+
+
+def too_deep(name: str, make: Callable[[fake.Answer], str]) -> Case:
+    """Brackets that no parser follows; Google's SDK tries to, and the reply is lost in it."""
+    told = "reply_refused bad_response"
+    return Case(name, (says(make),), "unchanged", told, (1, 2), method=GRADED)
+
+
+def bad_value(name: str, value: str) -> Case:
+    """A grade that is none: of the others the order is kept, of this one no score is made."""
+    return Case(
+        f"grade {name}",
+        (says(lambda answer: answer.but_raw(value)),),
+        "partial unchanged",
+        "*",
+        (1, 2),
+        unscored=(0,),
+        method=GRADED,
+    )
+
+
+def in_part(
+    name: str, make: Callable[[fake.Answer], Any], method: Any = GRADED, **more: Any
+) -> Case:
+    """A reply that says too little or too much: it may be used in part, and that is told."""
+    return Case(name, (says(make),), "partial unchanged", "*", (1, 2), method=method, **more)
+
+
+def told(name: str, make: Callable[[fake.Answer], Any], method: Any = GRADED) -> Case:
+    """A reply with a fault that need not cost any candidate its place, but must be told."""
+    return Case(name, (says(make),), "ok partial unchanged", "*", (1, 2), method=method)
+
+
+PAYLOAD = [
+    # What stands around the JSON.
+    read("in a fence", lambda a: f"```json\n{a.json}\n```"),
+    read("in a fence without a language", lambda a: f"```\n{a.json}\n```"),
+    read("prose before", lambda a: f"Here are the grades:\n{a.json}"),
+    read("prose after", lambda a: f"{a.json}\n\nHope this helps!"),
+    read("prose around a fence", lambda a: f"Sure!\n```json\n{a.json}\n```\nDone."),
+    read("thoughts", lambda a: f"<think>so {{}} and [1]</think>\n{a.json}"),
+    read("thoughts with an answer", lambda a: f"<think>{a.but(0)}</think>{a.json}"),
+    read("thoughts and a fence", lambda a: f"<think>hm</think>\n```json\n{a.json}\n```"),
+    read("spread over lines", lambda a: json.dumps(a.grades, indent=4)),
+    read("grades of another order", lambda a: {label: a.grades[label] for label in a.ranking}),
+    read("fractions", lambda a: {label: grade + 0.25 for label, grade in a.grades.items()}),
+    refused("thoughts that do not end", lambda a: f"<think>so {a.json}"),
+    refused("prose", lambda a: "Here are the 5 best: the first 3 are good, 9 is better."),
+    refused("an error with digits", lambda a: "Error 503: 5 of 9 upstreams failed"),
+    refused("an error as JSON", lambda a: {"error": {"code": 503, "message": "5 of 9"}}),
+    refused("a numbered list", lambda a: "\n".join(f"{n}. {x}" for n, x in enumerate(a.ranking))),
+    refused("a bulleted list", lambda a: "\n".join(f"- {x}: 5" for x in a.labels)),
+    refused("a table", lambda a: "\n".join(f"| {x} | {g} |" for x, g in a.grades.items())),
+    refused("a trailing comma", lambda a: a.json.replace("}", ",}")),
+    refused("single quotes", lambda a: a.json.replace('"', "'")),
+    refused("a comment", lambda a: a.json.replace("}", "/* that's all */}")),
+    refused("a line comment", lambda a: a.json.replace("{", "{ // grades\n")),
+    refused("no quotes", lambda a: a.json.replace('"', "")),
+    refused("two answers that differ", lambda a: f"{a.json}\n{a.but(0)}"),
+    refused("two fences that differ", lambda a: f"```\n{a.json}\n```\n```\n{a.but(0)}\n```"),
+    refused("half of it", lambda a: a.json[: len(a.json) // 2]),
+    refused("null", lambda a: "null"),
+    refused("true", lambda a: "true"),
+    refused("a number", lambda a: "7"),
+    refused("a string", lambda a: json.dumps(a.json)),
+    refused("an array of numbers", lambda a: list(a.grades.values())),
+    refused("an array of labels", lambda a: a.ranking),
+    too_deep("deep nesting", lambda a: "[" * 100_000),
+    too_deep("deep nesting that ends", lambda a: "[" * 50_000 + "]" * 50_000),
+    too_deep("deep mappings", lambda a: '{"a":' * 50_000 + "1" + "}" * 50_000),
+    refused("unicode digits", lambda a: a.but_raw("\u0665")),
+    refused("brackets without end", lambda a: "{" * 20_000 + "}" * 20_000),
+    Case(
+        "megabytes of prose",
+        (says(lambda a: "no 5 " * 10**6 + "{"),),
+        codes="reply_refused response_too_long",
+        requests=2,
+        method=GRADED,
+    ),
+    Case(
+        "megabytes of brackets",
+        (says(lambda a: "{[" * 10**6),),
+        codes="reply_refused response_too_long deadline",
+        requests=(1, 2),
+        method=GRADED,
+    ),
+    Case(
+        "prose, then a good reply",
+        (says(lambda a: "I would say 5."), fake.good()),
+        "ok",
+        "reply_refused",
+        requests=2,
+        tokens=2,
+        method=GRADED,
+    ),
+    Case(
+        "prose, and no repair",
+        (says(lambda a: "I would say 5."),),
+        codes="reply_refused",
+        requests=1,
+        tokens=1,
+        method=GRADED,
+        limits={"repair": 0},
+    ),
+    Case(
+        # Quotation marks that do not end: a reader must not try each of them to the end.
+        "escaped quotes without end",
+        (says(lambda a: '{"' + '\\"' * 20_000),),
+        codes="reply_refused",
+        requests=2,
+        method=GRADED,
+    ),
+    Case(
+        "quotes and commas without end",
+        (says(lambda a: '{"a": ' + '["' * 50_000 + '",' * 50_000),),
+        codes="reply_refused",
+        requests=2,
+        method=GRADED,
+    ),
+    # What stands for a grade.
+    bad_value("NaN", "NaN"),
+    bad_value("infinite", "Infinity"),
+    bad_value("infinite and negative", "-Infinity"),
+    bad_value("too large for a float", "1e400"),
+    bad_value("of four hundred digits", "9" * 400),
+    bad_value("of five thousand digits", "9" * 5000),
+    bad_value("negative", "-3"),
+    bad_value("above the scale", "11"),
+    bad_value("far above the scale", "97"),
+    bad_value("true", "true"),
+    bad_value("false", "false"),
+    bad_value("null", "null"),
+    bad_value("a string", '"7"'),
+    bad_value("a word", '"high"'),
+    bad_value("empty", '""'),
+    bad_value("in a list", "[7]"),
+    bad_value("in a mapping", '{"score": 7}'),
+    bad_value("a fraction in words", '"7/10"'),
+    in_part("all grades null", lambda a: dict.fromkeys(a.labels)),
+    in_part("all grades strings", lambda a: {x: str(g) for x, g in a.grades.items()}),
+    # Whose grade it is.
+    in_part("one missing", lambda a: {x: a.grades[x] for x in a.labels[1:]}, unscored=(0,)),
+    in_part("all missing", lambda a: {}),
+    in_part("none known", lambda a: {f"?{x}?": g for x, g in a.grades.items()}),
+    in_part("labels by index from zero", lambda a: {str(n): 5 for n, _ in enumerate(a.labels)}),
+    in_part("labels backwards", lambda a: {f"{x}_"[::-1]: g for x, g in a.grades.items()}),
+    in_part(
+        "a label doubled",
+        lambda a: a.json.replace("{", f'{{"{a.labels[0]}": 10, ', 1),
+        unscored=(0,),
+    ),
+    told("one that is unknown besides", lambda a: {**a.grades, "zork": 10}),
+    told(
+        "thousands that are unknown besides",
+        lambda a: {**a.grades, **{f"z{n}": 1 for n in range(5000)}},
+    ),
+    # Rows.
+    read("rows", lambda a: {"grades": a.pairs()}, PAIRS),
+    read("rows under another name", lambda a: {"results": a.pairs()}, PAIRS),
+    read("rows alone", lambda a: a.pairs(), PAIRS),
+    read("rows alone in a fence", lambda a: f"```json\n{json.dumps(a.pairs())}\n```", PAIRS),
+    read("rows of another order", lambda a: {"grades": a.pairs()[::-1]}, PAIRS),
+    refused("rows under other keys", lambda a: {"grades": a.pairs("name", "value")}, PAIRS),
+    refused("two lists of rows", lambda a: {"first": a.pairs(), "other": a.pairs()[:2]}, PAIRS),
+    refused("rows that are numbers", lambda a: {"grades": list(a.grades.values())}, PAIRS),
+    refused("rows that are lists", lambda a: {"grades": [*map(list, a.grades.items())]}, PAIRS),
+    refused("rows that are nulls", lambda a: {"grades": [None, None]}, PAIRS),
+    in_part("no rows", lambda a: {"grades": []}, PAIRS),
+    in_part("a row missing", lambda a: {"grades": a.pairs()[1:]}, PAIRS, unscored=(0,)),
+    in_part(
+        "a row doubled, and they differ",
+        lambda a: {"grades": [*a.pairs(), {"id": a.labels[0], "score": 10}]},
+        PAIRS,
+        unscored=(0,),
+    ),
+    in_part("a row without a label", lambda a: {"grades": [{"score": 9}, *a.pairs()[1:]]}, PAIRS),
+    in_part(
+        "a row without a grade", lambda a: {"grades": [{"id": a.labels[0]}, *a.pairs()[1:]]}, PAIRS
+    ),
+    in_part(
+        "a label that is a list",
+        lambda a: {"grades": [{"id": [a.labels[0]], "score": 1}, *a.pairs()[1:]]},
+        PAIRS,
+    ),
+    told(
+        "a row that is unknown besides",
+        lambda a: {"grades": [*a.pairs(), {"id": "?", "score": 1}]},
+        PAIRS,
+    ),
+    read(
+        "rows by index",
+        lambda a: {"grades": [{"index": int(x), "score": g} for x, g in a.grades.items()]},
+        INDEX1,
+    ),
+    *[
+        in_part(
+            f"an index {name}",
+            partial(
+                lambda value, a: {
+                    "grades": [
+                        {"index": value, "score": 9},
+                        *({"index": int(x), "score": g} for x, g in [*a.grades.items()][1:]),
+                    ]
+                },
+                value,
+            ),
+            INDEX1,
+        )
+        for name, value in {
+            "out of range": 7,
+            "of zero": 0,
+            "negative": -1,
+            "huge": 10**30,
+            "true": True,
+            "a fraction": 1.5,
+            "null": None,
+            "NaN": float("nan"),
+        }.items()
+    ],
+    # Orders.
+    read("an order", lambda a: {"ranking": a.ranking}, LISTWISE),
+    read("an order under another name", lambda a: {"order": a.ranking}, LISTWISE),
+    read("an order alone", lambda a: a.ranking, LISTWISE),
+    read("an order in a fence", lambda a: f"```\n{json.dumps(a.ranking)}\n```", LISTWISE),
+    read("an order after thoughts", lambda a: f"<think>5</think>{json.dumps(a.ranking)}", LISTWISE),
+    refused("an order as a numbered list", lambda a: "1. " + "\n2. ".join(a.ranking), LISTWISE),
+    refused("an order with arrows", lambda a: " > ".join(a.ranking), LISTWISE),
+    refused("an order in brackets", lambda a: " > ".join(f"[{x}]" for x in a.ranking), LISTWISE),
+    refused("an order in commas", lambda a: ", ".join(a.ranking), LISTWISE),
+    refused("an order as a mapping", lambda a: dict.fromkeys(a.ranking, 1), LISTWISE),
+    refused("an order of numbers", lambda a: {"ranking": [2, 5, 3]}, LISTWISE),
+    refused("two orders", lambda a: f"{json.dumps(a.ranking)} {json.dumps(a.labels)}", LISTWISE),
+    refused("an order of nulls", lambda a: {"ranking": [None] * 6}, LISTWISE),
+    refused("an order of lists", lambda a: {"ranking": [[x] for x in a.ranking]}, LISTWISE),
+    in_part("an order with one missing", lambda a: {"ranking": a.ranking[:-1]}, LISTWISE),
+    in_part("an order of one", lambda a: {"ranking": a.ranking[:1]}, LISTWISE),
+    in_part("an empty order", lambda a: {"ranking": []}, LISTWISE),
+    in_part("an order of strangers", lambda a: {"ranking": ["x?", "y?"]}, LISTWISE),
+    told("an order with one doubled", lambda a: {"ranking": [*a.ranking, a.ranking[0]]}, LISTWISE),
+    told("an order with a stranger", lambda a: {"ranking": ["zork", *a.ranking]}, LISTWISE),
+    told(
+        "an order of one, a thousand times", lambda a: {"ranking": a.ranking[:1] * 1000}, LISTWISE
+    ),
+]
+
+GROUPS = {"transport": TRANSPORT, "status": STATUS, "envelope": ENVELOPE, "payload": PAYLOAD}

@@ -1,0 +1,420 @@
+"""One reranker, many threads, tasks, loops and processes; and rankings that are broken off."""
+
+import asyncio
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import fake_provider as fake
+from fake_provider import FakeProvider
+from secondpass import Reranker
+
+FLAVOURS = ("openai", "anthropic", "google")
+COUNT = 32
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with FakeProvider() as one:
+        yield one
+
+
+@pytest.fixture
+def shared(provider, reranker):
+    """A reranker of a flavour, with a few questions a ranking."""
+
+    def make(flavour="openai", **limits):
+        return reranker(
+            method={
+                "type": "graded",
+                "batch_size": 4,
+                "llm": provider.llm(flavour, api_key="k"),
+            },
+            limits={"deadline": 30, "retries": 0, **limits},
+        )
+
+    return make
+
+
+def given(number):
+    """Candidates that differ from one ranking to the next."""
+    return [f"{(number * 7 + at * 3) % 10} text {number}" for at in range(8)]
+
+
+def facts(ranking):
+    """What must not depend on what else is going on."""
+    usage = ranking.report.usage
+    scores = [item.rerank_score for item in ranking]
+    return ranking.order, scores, ranking.report.status, usage.calls, usage.input_tokens
+
+
+def in_sequence(one):
+    return [facts(one.rerank(f"query {number}", given(number))) for number in range(COUNT)]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_many_threads_rank_as_one_does(provider, shared, flavour):
+    provider.play()
+    expected = in_sequence(shared(flavour))
+    one = shared(flavour)  # its client is made by whichever thread comes first
+    with ThreadPoolExecutor(COUNT) as pool:
+        rankings = list(
+            pool.map(lambda number: one.rerank(f"query {number}", given(number)), range(COUNT))
+        )
+    assert [facts(ranking) for ranking in rankings] == expected
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_many_tasks_rank_as_one_does(provider, shared, flavour):
+    provider.play()
+    expected = in_sequence(shared(flavour))
+    one = shared(flavour)
+
+    async def main():
+        return await asyncio.gather(
+            *(one.arerank(f"query {number}", given(number)) for number in range(COUNT))
+        )
+
+    assert [facts(ranking) for ranking in asyncio.run(main())] == expected
+
+
+def test_threads_and_loops_at_once(provider, shared):
+    provider.play()
+    one = shared()
+    expected = in_sequence(one)
+
+    def rank(number):
+        if number % 2:
+            return one.rerank(f"query {number}", given(number))
+        return asyncio.run(one.arerank(f"query {number}", given(number)))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert [facts(ranking) for ranking in pool.map(rank, range(COUNT))] == expected
+
+
+def test_faults_of_one_ranking_are_not_those_of_another(provider, shared):
+    """Every third query fails; each report tells of its own faults alone."""
+    broken = {f"query {number}" for number in range(0, COUNT, 3)}
+
+    def script(request):
+        asked = request.messages[-1].partition("<query>")[2].partition("</query>")[0]
+        return fake.status(500) if asked in broken else fake.good()
+
+    provider.play_by(script)
+    one = shared()
+    with ThreadPoolExecutor(16) as pool:
+        rankings = list(
+            pool.map(lambda number: one.rerank(f"query {number}", given(number)), range(COUNT))
+        )
+    for number, ranking in enumerate(rankings):
+        failed = f"query {number}" in broken
+        assert ranking.report.status == ("unchanged" if failed else "ok")
+        assert bool(ranking.report.issues) == failed
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_no_more_questions_are_under_way_than_may_be(provider, shared, width):
+    provider.play(fake.good(after=0.02))
+    one = shared(concurrency=width)
+
+    async def main():
+        return await asyncio.gather(*(one.arerank(f"q{n}", given(n)) for n in range(4)))
+
+    asyncio.run(main())
+    assert provider.most_at_once <= width
+    provider.play(fake.good(after=0.02))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: one.rerank(f"q{number}", given(number)), range(4)))
+    assert provider.most_at_once <= width
+    provider.play(fake.good(after=0.02))
+    list(one.rerank_many([(f"q{number}", given(number)) for number in range(4)]))
+    assert provider.most_at_once <= width
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_one_event_loop_after_the_other(provider, shared, flavour):
+    """Clients whose connections belong to a loop that is closed would break here."""
+    provider.play()
+    one = shared(flavour)
+    for number in range(3):
+        ranking = asyncio.run(one.arerank("q", given(number)))
+        assert ranking.report.status == "ok"
+        assert one.rerank("q", given(number)).order == ranking.order
+
+
+def test_two_event_loops_at_once(provider, shared):
+    provider.play(fake.good(after=0.02))
+    one = shared()
+    results = {}
+
+    def run(number):
+        async def main():
+            return await asyncio.gather(*(one.arerank("q", given(number)) for _ in range(4)))
+
+        results[number] = asyncio.run(main())
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(2):
+        assert {ranking.report.status for ranking in results[number]} == {"ok"}
+        assert {ranking.order for ranking in results[number]} == {
+            one.rerank("q", given(number)).order
+        }
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_synchronous_call_inside_a_running_loop(provider, shared, flavour):
+    """As in notebooks and in frameworks whose components are synchronous."""
+    provider.play()
+    one = shared(flavour)
+
+    async def main():
+        before = await one.arerank("q", given(1))
+        inside = one.rerank("q", given(1))
+        threaded = await asyncio.to_thread(one.rerank, "q", given(1))
+        return before, inside, threaded
+
+    rankings = asyncio.run(main())
+    assert {ranking.report.status for ranking in rankings} == {"ok"}
+    assert len({ranking.order for ranking in rankings}) == 1
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_task_that_is_cancelled_lets_go_of_its_request(provider, shared, flavour):
+    provider.play(fake.silence())
+    one = shared(flavour)
+    complaints = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
+        task = asyncio.ensure_future(one.arerank("q", given(1)))
+        while len(provider.requests) < 2:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert task.cancelled()
+        while provider.under_way:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    assert complaints == []
+    # Nothing of it is left behind: neither a turn that is taken, nor a connection in use.
+    provider.play()
+    assert one.rerank("q", given(1)).report.status == "ok"
+    assert provider.calls == 2
+
+
+def test_a_task_that_is_cancelled_while_it_waits(provider, shared):
+    """For its turn, and in the pause before a retry."""
+    one = shared(concurrency=1, retries=3)
+
+    async def main():
+        provider.play(fake.silence())
+        tasks = [asyncio.ensure_future(one.arerank("q", given(n))) for n in range(3)]
+        while not provider.requests:
+            await asyncio.sleep(0.01)
+        for task in tasks:
+            task.cancel()
+        assert all(
+            isinstance(one, asyncio.CancelledError)
+            for one in await asyncio.gather(*tasks, return_exceptions=True)
+        )
+        provider.play(fake.status(503))
+        task = asyncio.ensure_future(one.arerank("q", given(1)))
+        while not provider.requests:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        provider.play()
+        return await one.arerank("q", given(1))
+
+    assert asyncio.run(asyncio.wait_for(main(), 20)).report.status == "ok"
+
+
+def test_a_timeout_of_the_caller_s_own(provider, shared):
+    provider.play(fake.silence())
+    one = shared()
+
+    async def main():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(one.arerank("q", given(1)), 0.2)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await one.arerank("q", given(1))
+
+    asyncio.run(main())
+
+
+def test_one_of_many_that_is_cancelled_leaves_the_others(provider, shared):
+    provider.play(fake.good(after=0.1))
+    one = shared(concurrency=4)
+
+    async def main():
+        tasks = [asyncio.ensure_future(one.arerank(f"q{n}", given(n))) for n in range(6)]
+        await asyncio.sleep(0.05)
+        tasks[0].cancel()
+        tasks[3].cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    results = asyncio.run(main())
+    for number, result in enumerate(results):
+        if number in {0, 3}:
+            assert isinstance(result, asyncio.CancelledError)
+        else:
+            assert result.report.status == "ok"
+
+
+def test_a_keyboard_interrupt_passes(provider, shared):
+    """In the main thread of a synchronous ranking, while it waits for the model."""
+    provider.play(fake.silence())
+    one = shared()
+
+    def interrupt():
+        while not provider.requests:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        one.rerank("q", given(1))
+    thread.join()
+    provider.play()
+    assert one.rerank("q", given(1)).report.status == "ok"
+
+
+def test_a_reranker_that_is_closed_opens_again(provider, shared):
+    provider.play()
+    one = shared()
+    for _ in range(3):
+        assert one.rerank("q", given(1)).report.status == "ok"
+        one.close()
+        one.close()
+
+
+def test_a_reranker_is_closed_while_it_ranks(provider, shared):
+    provider.play(fake.good(after=0.1))
+    one = shared()
+    with ThreadPoolExecutor(4) as pool:
+        rankings = [pool.submit(one.rerank, "q", given(number)) for number in range(4)]
+        while not provider.requests:
+            time.sleep(0.01)
+        one.close()
+        for ranking in rankings:
+            assert sorted(ranking.result().order) == list(range(8))
+    provider.play()
+    assert one.rerank("q", given(1)).report.status == "ok"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("used", [True, False])
+def test_a_child_process_ranks_as_its_parent_does(provider, shared, flavour, used):
+    """As under servers that load everything and then fork their workers."""
+    provider.play()
+    one = shared(flavour)
+    expected = one.rerank("q", given(1)).order
+    if not used:
+        one = shared(flavour)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reader)
+            ranking = one.rerank("q", given(1))
+            again = asyncio.run(one.arerank("q", given(1)))
+            answer = pickle.dumps(
+                (ranking.order, again.order, ranking.report.status, again.report.status)
+            )
+            os.write(writer, answer)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        assert pickle.loads(pipe.read()) == (expected, expected, "ok", "ok")
+    os.waitpid(child, 0)
+    # The parent's connections are its own still.
+    assert one.rerank("q", given(1)).order == expected
+    assert one.rerank("q", given(2)).report.status == "ok"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_fork_in_the_middle_of_a_ranking(provider, shared):
+    provider.play(fake.good(after=0.3))
+    one = shared()
+    result = []
+    thread = threading.Thread(target=lambda: result.append(one.rerank("q", given(1))))
+    thread.start()
+    while not provider.requests:
+        time.sleep(0.01)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reader)
+            os.write(writer, one.rerank("q", given(1)).report.status.encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        assert pipe.read() == b"ok"
+    os.waitpid(child, 0)
+    thread.join()
+    assert result[0].report.status == "ok"
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_reranker_travels_between_processes(provider, shared, flavour, monkeypatch):
+    monkeypatch.setenv("SOME_KEY", "sk-test-SECRET-123")
+    provider.play()
+    one = shared(flavour)
+    expected = one.rerank("q", given(1)).order
+    method = {"type": "graded", "llm": provider.llm(flavour, api_key_env="SOME_KEY")}
+    with contextlib.closing(Reranker.from_config({"method": method})) as named:
+        assert named.rerank("q", given(1)).order == expected
+        packed = pickle.dumps(named)
+    assert b"SECRET" not in packed
+    with contextlib.closing(pickle.loads(packed)) as copy:
+        assert copy.rerank("q", given(1)).order == expected
+
+
+SCRIPT = """
+import asyncio, sys
+from secondpass import Reranker
+llm = {{"type": {flavour!r}, "model": "m", "base_url": {url!r}, "api_key": "k"}}
+method = {{"type": "graded", "llm": llm}}
+one = Reranker.from_config({{"method": method, "limits": {{"deadline": 0.3}}}})
+one.warm_up()
+print(one.rerank("q", ["a", "b"]).report.status)
+print(asyncio.run(one.arerank("q", ["a", "b"])).report.status)
+"""
+
+
+@pytest.mark.parametrize("flavour", ["openai", "google"])
+def test_a_process_ends_though_a_server_is_silent(flavour):
+    """Neither threads nor requests that were given up on keep it, or have a last word."""
+    with FakeProvider(fake.silence()) as provider:
+        script = SCRIPT.format(flavour=flavour, url=provider.base_url(flavour))
+        ended = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert ended.stdout.split() == ["unchanged", "unchanged"]
+    assert ended.returncode == 0
+    said = [line for line in ended.stderr.splitlines() if not line.startswith("reranking is")]
+    assert said == []

@@ -1,0 +1,341 @@
+"""Wrong configurations of methods that ask a model: refused when they are given, in words that name
+the setting, and show no key."""
+
+import copy
+import math
+import sys
+import traceback
+
+import pytest
+
+from fake_provider import FakeProvider
+from secondpass import Candidate, ConfigurationError, MissingExtraError, Reranker
+from secondpass.errors import NotSerializableError
+
+KEY = "sk-test-SECRET-123"
+NAN, INFINITE = math.nan, math.inf
+
+
+def changed(path, value):
+    """A configuration that works, but for the value at this path."""
+    config = {
+        "method": {
+            "type": "graded",
+            "llm": {"type": "openai", "model": "m", "base_url": "http://127.0.0.1:1/v1"},
+        },
+        "limits": {"deadline": 1.0},
+    }
+    here = config
+    *way, last = path.split(".")
+    for step in way:
+        here = here.setdefault(step, {})
+    here[last] = value
+    return config
+
+
+WRONG = {
+    "limits.deadline": [0, -1, NAN, "soon", [], True],
+    "limits.calls": [0, -1, 1.5, NAN, "many", True],
+    "limits.tokens": [0, -5, 0.5, NAN, "all"],
+    "limits.cost": [0, -0.1, NAN, "cheap"],
+    "limits.concurrency": [0, -1, 2.5, None, "8 at once"],
+    "limits.retries": [-1, 0.5, None, "two"],
+    "limits.repair": [-1, 2, 0.5, None, "yes"],
+    "limits.dead_line": [5],
+    "limits": [5, "none", [1]],
+    "method.llm": [None, 5, "openai", [], {}, {"model": "m"}],
+    "method.llm.type": [None, 5, "open_ai", "os.system", "builtins:eval", "", ["openai"]],
+    "method.llm.model": [None, "", 5, ["m"]],
+    "method.llm.base_url": ["", "localhost:8000", "ftp://host", "file:///etc/passwd", 5],
+    "method.llm.api_key_env": ["", 5],
+    "method.llm.api_key": ["", "  ", 5, ["k"]],
+    "method.llm.temperature": [-0.1, 2.5, NAN, INFINITE, "hot"],
+    "method.llm.max_tokens": [0, -1, 1.5, "all"],
+    "method.llm.timeout": [0, -1, NAN, None, "long"],
+    "method.llm.structured": ["yaml", None, True, ""],
+    "method.llm.prices": [5, {"input": 1}, {"input": -1, "output": 1}, {"input": NAN, "output": 1}],
+    "method.llm.zork": [1],
+    "method.llm.context_window": [0, -1, "big"],
+    "method.llm.options": [5, "x", ["x"]],
+    "method.scale": [[], [0], [10, 0], [5, 5], [0, NAN], [0, INFINITE], "0-10", [0, 5, 10], 10],
+    "method.batch_size": [0, -1, 1.5, "all"],
+    "method.reply": ["xml", None, "permutation"],
+    "method.labels": ["uuid", None, 5],
+    "method.bare": ["perhaps", 7],
+    "method.prompt": [5, "be kind", {"criteria": "one"}, {"guidelines": 5}, {"zork": 1}],
+    "method.prompt.user": ["no placeholder", "{query} {", "{query} {documents} {zork}", 5],
+    "method.prompt.system": ["{zork}", "{"],
+    "method.windows": [5],
+    "method.type": ["grade", "secondpass.strategies.graded:Graded", "os.system"],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [(path, value) for path, values in WRONG.items() for value in values],
+    ids=repr,
+)
+def test_a_wrong_setting_is_refused_and_named(path, value):
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config(changed(path, copy.deepcopy(value)))
+    told = str(caught.value)
+    assert path.rpartition(".")[2] in told
+    assert len(told) < 2000
+
+
+METHODS = {
+    "window of one": {"type": "listwise", "window": 1},
+    "window negative": {"type": "listwise", "window": -5},
+    "stride of none": {"type": "listwise", "stride": 0},
+    "stride as wide as the window": {"type": "listwise", "window": 10, "stride": 10},
+    "stride wider than the window": {"type": "listwise", "window": 10, "stride": 15},
+    "a scale for an order": {"type": "listwise", "scale": [0, 10]},
+    "grades asked for as an order": {"type": "graded", "reply": "permutation"},
+    "a bare object": {"type": "graded", "reply": "keyed", "bare": True},
+}
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_settings_that_do_not_go_together_are_refused(method):
+    llm = {"type": "openai", "model": "m"}
+    with pytest.raises(ConfigurationError):
+        Reranker.from_config({"method": {**method, "llm": llm}})
+
+
+STAGES = {
+    "none": [],
+    "one": [{"type": "lexical"}],
+    "no list": {"type": "lexical"},
+    "of strings that are no names": ["zork", "lexical"],
+    "of numbers": [1, 2],
+    "that widen": [{"type": "lexical", "depth": 5}, {"type": "lexical", "depth": 10}],
+    "with a depth of none": [{"type": "lexical"}, {"type": "lexical", "depth": 0}],
+    "without a model": [{"type": "lexical"}, {"type": "graded"}],
+}
+
+
+@pytest.mark.parametrize("stages", STAGES.values(), ids=STAGES)
+def test_stages_that_are_none_are_refused(stages):
+    with pytest.raises(ConfigurationError, match="stages"):
+        Reranker.from_config({"method": {"type": "cascade", "stages": stages}})
+
+
+def test_a_limit_of_cost_needs_prices():
+    config = changed("limits.cost", 0.01)
+    with pytest.raises(ConfigurationError, match="prices"):
+        Reranker.from_config(config)
+
+
+def test_a_kind_that_is_misspelt_is_named_with_the_right_one():
+    with pytest.raises(ConfigurationError, match="anthropic"):
+        Reranker.from_config(changed("method.llm.type", "antropic"))
+
+
+def test_a_key_and_the_name_of_its_variable_are_one_too_many():
+    config = changed("method.llm.api_key", KEY)
+    config["method"]["llm"]["api_key_env"] = "SOME_KEY"
+    with pytest.raises(ConfigurationError, match="api_key") as caught:
+        Reranker.from_config(config)
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("method.llm.zork", 1),
+        ("method.llm.model", None),
+        ("method.llm.temperature", "hot"),
+        ("method.llm.base_url", "nowhere"),
+        ("limits.deadline", -1),
+        ("method.llm.prices", {"input": -1, "output": 0}),
+    ],
+)
+def test_no_error_shows_the_key_that_stands_beside_the_mistake(path, value):
+    config = changed(path, value)
+    config["method"]["llm"]["api_key"] = KEY
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config(config)
+    error = caught.value
+    shown = [str(error), repr(error), repr(error.args), *traceback.format_exception(error)]
+    assert KEY not in "".join(shown)
+    assert KEY not in repr(error.__context__) + repr(error.__cause__)
+
+
+def test_a_key_in_the_wrong_place_is_not_shown():
+    """A key put where the name of its variable belongs is a likely mistake."""
+    config = changed("method.llm.api_key_env", KEY)
+    ranking = Reranker.from_config(config).rerank("q", ["a", "b"])
+    assert ranking.order == (0, 1)
+    assert ranking.report.issues
+    # Whether the name is shown or not: it is what the caller wrote into the configuration.
+    assert "no_key" in {issue.code for issue in ranking.report.issues}
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "google"])
+def test_a_key_given_in_python_is_never_shown_or_written(kind):
+    llm = {"type": kind, "model": "m", "base_url": "http://127.0.0.1:1", "api_key": KEY}
+    one = Reranker.from_config({"method": {"type": "graded", "llm": llm}})
+    shown = [repr(one), repr(one.method), repr(one.method.llm), repr(vars(one.method.llm))]
+    assert KEY not in "".join(shown)
+    with pytest.raises(NotSerializableError) as caught:
+        one.to_config()
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+    assert "api_key" in str(caught.value)
+
+
+def test_a_configuration_goes_there_and_back():
+    config = {
+        "method": {
+            "type": "cascade",
+            "stages": [
+                {"type": "lexical", "depth": 50},
+                {
+                    "type": "listwise",
+                    "depth": 20,
+                    "window": 10,
+                    "stride": 5,
+                    "llm": {
+                        "type": "anthropic",
+                        "model": "m",
+                        "api_key_env": "SOME_KEY",
+                        "prices": {"input": 1.0, "output": 2.0},
+                    },
+                },
+            ],
+        },
+        "limits": {"deadline": 5.0, "calls": 3, "retries": 1, "repair": 0},
+    }
+    assert Reranker.from_config(config).to_config() == config
+
+
+YAML = {
+    "broken": "method: [1, 2\n",
+    "a tab": "method:\n\ttype: graded\n",
+    "an object of Python": "method: !!python/object/apply:os.system ['true']\n",
+    "an object of Python elsewhere": "method: {type: !!python/name:os.system }\n",
+    "an unknown tag": "method: !secret x\n",
+    "a key twice": "method: {type: graded}\nmethod: {type: lexical}\n",
+    "a key twice within": "method: {type: lexical, type: graded}\n",
+    "no mapping": "- 5\n",
+    "nothing": "",
+    "only a comment": "# nothing\n",
+    "two documents": "method: lexical\n---\nmethod: lexical\n",
+    "an alias without an anchor": "method: *other\n",
+    "an alias to itself": "method: &a {type: graded, llm: *a}\n",
+    "billions of laughs": "\n".join(
+        ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+        + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 6)]
+        + ["method: *a5"]
+    ),
+    "deep nesting": "method: " + "[" * 5000,
+    "numbers for keys": "5: 6\n",
+    "a null for the method": "method:\n",
+    "a zero byte": "method: lexical\x00\n",
+}
+
+
+@pytest.mark.parametrize("text", YAML.values(), ids=YAML)
+def test_yaml_that_is_none_is_refused(tmp_path, text):
+    path = tmp_path / "rerank.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config(path)
+    assert "rerank.yaml" in str(caught.value)
+    assert len(str(caught.value)) < 5000
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    path = tmp_path / "rerank.yaml"
+    path.write_bytes(b"method: \xff\xfe\n")
+    with pytest.raises(ConfigurationError, match=r"rerank\.yaml"):
+        Reranker.from_config(path)
+
+
+@pytest.mark.parametrize("name", ["zork", "", "../default", "default.yaml", "os.system", None, 5])
+def test_a_preset_that_there_is_not_is_refused(name):
+    with pytest.raises(ConfigurationError, match="preset"):
+        Reranker.from_preset(name)
+
+
+PACKAGES = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai"}
+
+
+@pytest.fixture
+def uninstalled(monkeypatch):
+    """Makes it look as if the SDK of a provider were not installed."""
+
+    def remove(kind):
+        for name in [*sys.modules]:
+            if name == PACKAGES[kind] or name.startswith(PACKAGES[kind] + "."):
+                monkeypatch.delitem(sys.modules, name)
+
+        class Missing:
+            def find_spec(self, name, path=None, target=None):
+                if name == PACKAGES[kind]:
+                    raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+        monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
+
+    return remove
+
+
+@pytest.mark.parametrize("kind", PACKAGES)
+def test_a_missing_sdk_is_told_with_what_to_install(kind, uninstalled):
+    uninstalled(kind)
+    llm = {"type": kind, "model": "m"}
+    with pytest.raises(MissingExtraError, match=rf"secondpass\[{kind}\]"):
+        Reranker.from_config({"method": {"type": "graded", "llm": llm}})
+
+
+@pytest.mark.parametrize("kind", PACKAGES)
+def test_a_missing_sdk_leaves_the_ranking_to_a_fallback(kind, uninstalled):
+    uninstalled(kind)
+    llm = {"type": kind, "model": "m", "api_key": KEY}
+    one = Reranker.from_config({"method": {"type": "graded", "llm": llm}, "fallback": ["lexical"]})
+    ranking = one.rerank("cat", ["dog", "cat"])
+    assert ranking.order == (1, 0)
+    assert ranking.report.status == "degraded"
+    assert {issue.code for issue in ranking.report.issues} == {"missing_extra"}
+
+
+FUNCTIONS = {
+    "returns nothing": lambda messages: None,
+    "returns a number": lambda messages: 5,
+    "returns bytes": lambda messages: b"{}",
+    "returns itself": lambda messages: messages,
+    "takes no argument": lambda: "{}",
+    "raises with the passage": lambda messages: 1 / len(messages[-1]["content"][:0]),
+    "raises an odd error": lambda messages: (_ for _ in ()).throw(KeyError(KEY)),
+    "raises StopIteration": lambda messages: next(iter(())),
+    "raises MemoryError": lambda messages: (_ for _ in ()).throw(MemoryError()),
+    "raises RecursionError": lambda messages: (_ for _ in ()).throw(RecursionError(KEY)),
+    "raises TimeoutError": lambda messages: (_ for _ in ()).throw(TimeoutError(KEY)),
+    "returns a generator": lambda messages: (part for part in "{}"),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_a_function_that_is_no_model_raises_nothing(function):
+    one = Reranker.from_config(
+        {"method": {"type": "graded", "llm": function}, "limits": {"retries": 0}}
+    )
+    ranking = one.rerank("q", [Candidate("a", id="a"), "b"])
+    assert ranking.order == (0, 1)
+    assert ranking.report.status == "unchanged"
+    assert ranking.report.issues
+    assert KEY not in str(ranking.report.to_dict())
+
+
+@pytest.mark.parametrize("llm", [5, "a string", object(), Reranker, int], ids=repr)
+def test_what_is_no_model_is_refused(llm):
+    with pytest.raises(ConfigurationError, match="llm"):
+        Reranker.from_config({"method": {"type": "graded", "llm": llm}})
+
+
+def test_a_preset_of_a_model_names_no_key(tmp_path):
+    """A configuration with the key's variable is written out without the key."""
+    with FakeProvider() as provider:
+        config = {
+            "method": {"type": "graded", "llm": provider.llm("openai", api_key_env="SOME_KEY")}
+        }
+        assert Reranker.from_config(config).to_config() == config

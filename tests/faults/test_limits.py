@@ -1,0 +1,358 @@
+"""Many questions in one ranking: some fail, time or budget ends, a key is refused. What is answered
+is used, and no more is asked than may be."""
+
+import asyncio
+import time
+
+import pytest
+
+import fake_provider as fake
+from fake_provider import FakeProvider
+from secondpass import Candidate
+
+SLACK = 0.25
+GIVEN = [f"{number} text" for number in (3, 9, 5, 1, 7, 4)]
+BATCHES = ((0, 1), (2, 3), (4, 5))
+"""Positions, with batches of two."""
+
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with FakeProvider() as one:
+        yield one
+
+
+@pytest.fixture
+def graded(provider, reranker):
+    """Three questions a ranking."""
+
+    def make(llm=(), method=(), **settings):
+        asked = {**provider.llm("openai", api_key="k"), **dict(llm)}
+        settings["limits"] = {"deadline": 10, "retries": 1, **settings.get("limits", {})}
+        return reranker(
+            method={"type": "graded", "batch_size": 2, "llm": asked, **dict(method)}, **settings
+        )
+
+    return make
+
+
+def codes(ranking):
+    return {issue.code for issue in ranking.report.issues}
+
+
+def scored(ranking):
+    return {item.position for item in ranking if item.status == "scored"}
+
+
+def asking_about(position, step, otherwise=None):
+    """A step for the questions that hold this position's passage, and one for the others."""
+    return lambda request: (
+        step
+        if any(text.startswith(GIVEN[position]) for text in request.documents.values())
+        else otherwise or fake.good()
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "code", "requests"),
+    [
+        (fake.status(500), "server_error", 4),
+        (fake.raw(fake.End.RESET), "connection", 4),
+        (fake.status(400), "bad_request", 3),
+        (fake.status(404), "not_found", 3),
+        (fake.refused(), "content_filter", 3),
+        (fake.says(lambda answer: "no"), "reply_refused", 4),
+        (fake.page(), "bad_response", 3),
+    ],
+)
+@pytest.mark.parametrize("batch", [0, 1, 2])
+def test_one_of_three_batches_fails(provider, graded, step, code, requests, batch):
+    provider.play_by(asking_about(BATCHES[batch][0], step))
+    ranking = graded().rerank("q", GIVEN)
+    lost = set(BATCHES[batch])
+    assert ranking.report.status == "partial"
+    assert scored(ranking) == set(range(6)) - lost
+    assert {item.position for item in ranking if item.status == "unjudged"} == lost
+    told = [issue for issue in ranking.report.issues if issue.code == code]
+    assert [set(issue.positions) for issue in told] == [lost]
+    assert provider.calls == ranking.report.usage.calls == requests
+    assert ranking.report.usage.rounds == 1
+
+
+def test_a_refused_key_is_not_tried_again_for_a_while(provider, graded, monkeypatch):
+    provider.play(fake.status(401))
+    monkeypatch.setenv("SOME_KEY", "first")
+    llm = {"api_key": None, "api_key_env": "SOME_KEY"}
+    one = graded(llm, limits={"concurrency": 1})
+    ranking = one.rerank("q", GIVEN)
+    assert ranking.report.status == "unchanged"
+    assert "authentication" in codes(ranking)
+    assert provider.calls == ranking.report.usage.calls == 1
+    again = asyncio.run(one.arerank("q", GIVEN))
+    assert codes(again) == {"circuit_open"}
+    assert provider.calls == 1
+    assert again.report.usage.calls == 0
+    # Another client, and another key, are none of its business.
+    provider.play()
+    assert graded().rerank("q", GIVEN).report.status == "ok"
+    monkeypatch.setenv("SOME_KEY", "second")
+    assert one.rerank("q", GIVEN).report.status == "ok"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "my api key is unauthorized: authentication_error",
+        "insufficient_quota and billing_hard_limit, credit balance",
+        "maximum context length, prompt is too long",
+        "json_schema response_format",
+        "temperature",
+        "content_filter safety moderation",
+    ],
+)
+@pytest.mark.parametrize("code", [400, 422])
+def test_a_passage_that_a_server_repeats_does_no_harm_to_other_rankings(
+    provider, graded, text, code
+):
+    """Some servers put the request into their errors. Who writes a passage could else have a key
+    taken for refused, or the schema left out, in the rankings of others."""
+    provider.play(fake.status(code, "Invalid request"))
+    one = graded(method={"batch_size": None})
+    ranking = one.rerank("q", [Candidate(f"3 {text}"), "9 b"])
+    assert ranking.report.status == "unchanged"
+    assert provider.calls <= 4
+    provider.play()
+    assert one.rerank("q", GIVEN).report.status == "ok"
+    assert provider.requests[0].schema is not None
+    assert fake.has_temperature(provider.requests[0])
+
+
+def test_calls_are_limited(provider, graded):
+    provider.play()
+    ranking = graded(limits={"calls": 2}).rerank("q", GIVEN)
+    assert ranking.report.status == "partial"
+    assert len(scored(ranking)) == 4
+    assert codes(ranking) == {"budget"}
+    assert provider.calls == ranking.report.usage.calls == 2
+
+
+@pytest.mark.parametrize("step", [fake.status(500), fake.says(lambda answer: "no")])
+def test_retries_and_repairs_count_as_calls(provider, graded, step):
+    provider.play(step)
+    one = graded(limits={"calls": 1, "retries": 5}, method={"batch_size": None})
+    ranking = one.rerank("q", GIVEN)
+    assert ranking.report.status == "unchanged"
+    assert provider.calls == ranking.report.usage.calls == 1
+    assert "budget" in codes(ranking)
+
+
+@pytest.mark.parametrize("limit", [{"tokens": 1}, {"cost": 1e-9}])
+def test_a_budget_too_small_for_a_question_asks_none(provider, graded, limit):
+    provider.play()
+    prices = {"prices": {"input": 1.0, "output": 1.0}}
+    ranking = graded(prices, limits=limit).rerank("q", GIVEN)
+    assert ranking.report.status == "unchanged"
+    assert codes(ranking) == {"budget"}
+    assert provider.calls == ranking.report.usage.calls == 0
+    assert ranking.report.usage.input_tokens is None
+    assert ranking.report.usage.cost is None
+
+
+def test_a_budget_ends_between_questions(provider, graded):
+    """The server says that a question took far more than it was estimated to."""
+    usage = {"prompt_tokens": 50_000, "completion_tokens": 50_000, "total_tokens": 100_000}
+    provider.play(fake.usage(usage))
+    ranking = graded(limits={"tokens": 10_000, "concurrency": 1}).rerank("q", GIVEN)
+    assert ranking.report.status == "partial"
+    assert scored(ranking) == {0, 1}
+    assert codes(ranking) == {"budget"}
+    assert provider.calls == 1
+    assert ranking.report.usage.input_tokens == 50_000
+
+
+def test_tokens_and_cost_are_summed(provider, graded):
+    provider.play()
+    prices = {"prices": {"input": 2.0, "output": 10.0}}
+    usage = graded(prices).rerank("q", GIVEN).report.usage
+    assert (usage.calls, usage.rounds) == (3, 1)
+    assert (usage.input_tokens, usage.output_tokens) == (300, 60)
+    assert usage.cost == pytest.approx((300 * 2 + 60 * 10) / 1e6)
+
+
+def test_a_sum_that_one_reply_does_not_tell_its_part_of_is_none(provider, graded):
+    provider.play_by(asking_about(2, fake.usage(None)))
+    prices = {"prices": {"input": 2.0, "output": 10.0}}
+    ranking = graded(prices).rerank("q", GIVEN)
+    assert ranking.report.status == "ok"
+    usage = ranking.report.usage
+    assert (usage.input_tokens, usage.output_tokens, usage.cost) == (None, None, None)
+
+
+def test_the_deadline_keeps_what_was_answered(provider, graded):
+    provider.play(fake.good(after=0.25))
+    one = graded(limits={"deadline": 0.6, "concurrency": 1})
+    for ask in (one.rerank, lambda *given: asyncio.run(one.arerank(*given))):
+        began = time.perf_counter()
+        ranking = ask("q", GIVEN)
+        assert time.perf_counter() - began <= 0.6 + SLACK
+        assert ranking.report.status == "partial"
+        assert {0, 1} <= scored(ranking) < set(range(6))
+        assert codes(ranking) <= {"deadline", "timeout"}
+        assert codes(ranking)
+
+
+def test_the_deadline_covers_pauses(provider, graded, monkeypatch):
+    monkeypatch.setattr("secondpass.asking._FIRST_PAUSE", 0.4)
+    provider.play(fake.status(500))
+    one = graded(limits={"deadline": 0.5, "retries": 10}, method={"batch_size": None})
+    began = time.perf_counter()
+    ranking = one.rerank("q", GIVEN)
+    assert time.perf_counter() - began <= 0.5 + SLACK
+    assert "server_error" in codes(ranking)
+    assert provider.calls == ranking.report.usage.calls <= 3
+
+
+def test_the_deadline_covers_repairs(provider, graded):
+    provider.play(fake.says(lambda answer: "no"), fake.silence())
+    one = graded(limits={"deadline": 0.4}, method={"batch_size": None})
+    began = time.perf_counter()
+    ranking = one.rerank("q", GIVEN)
+    assert time.perf_counter() - began <= 0.4 + SLACK
+    assert ranking.report.status == "unchanged"
+    assert provider.calls == ranking.report.usage.calls == 2
+
+
+def test_real_pauses_come_between_retries(provider, graded, monkeypatch):
+    monkeypatch.undo()
+    provider.play(fake.status(503), fake.good())
+    ranking = graded(method={"batch_size": None}).rerank("q", GIVEN)
+    assert ranking.report.status == "ok"
+    first, second = provider.requests
+    assert second.at - first.at >= 0.2
+
+
+def test_a_server_says_how_long_to_wait(provider, graded):
+    provider.play(fake.status(429, headers={"Retry-After": "0.3"}), fake.good())
+    assert graded(method={"batch_size": None}).rerank("q", GIVEN).report.status == "ok"
+    first, second = provider.requests
+    assert second.at - first.at >= 0.29
+
+
+def test_a_fallback_takes_over(provider, graded):
+    provider.play(fake.status(500))
+    ranking = graded(fallback=["lexical"]).rerank("9", GIVEN)
+    assert ranking.report.status == "degraded"
+    assert ranking[0].position == 1
+    assert "server_error" in codes(ranking)
+    assert ranking.report.usage.calls == provider.calls + 1
+
+
+def test_a_second_model_takes_over(provider, graded):
+    provider.play_by(
+        lambda request: fake.status(500) if request.flavour == "openai" else fake.good()
+    )
+    second = {"type": "graded", "llm": provider.llm("anthropic", api_key="k")}
+    ranking = graded(fallback=[second]).rerank("q", GIVEN)
+    assert ranking.report.status == "degraded"
+    assert ranking.order == (1, 4, 2, 5, 0, 3)
+
+
+@pytest.fixture
+def listwise(provider, reranker):
+    """Windows of three that move by two: three questions, one after the other."""
+
+    def make(**limits):
+        return reranker(
+            method={
+                "type": "listwise",
+                "window": 3,
+                "stride": 2,
+                "llm": provider.llm("openai", api_key="k"),
+            },
+            limits={"deadline": 10, "retries": 0, "repair": 0, **limits},
+        )
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [
+        (0, "partial"),  # the hindmost was the only window of two candidates
+        (1, "ok partial"),  # the middle one had none of its own
+        (2, "unchanged"),  # without the topmost, nothing is known of the best
+    ],
+)
+@pytest.mark.parametrize(
+    "step",
+    [fake.status(500), fake.says(lambda answer: "no"), fake.refused(), fake.raw(fake.End.CLOSE)],
+    ids=["500", "prose", "refusal", "closed"],
+)
+def test_one_window_fails(provider, listwise, number, status, step):
+    provider.play_by(lambda request: step if request.number == number else fake.good())
+    ranking = listwise().rerank("q", GIVEN)
+    assert sorted(ranking.order) == list(range(6))
+    assert ranking.report.issues
+    assert ranking.report.status in status.split()
+    assert (ranking.order == tuple(range(6))) == (status == "unchanged")
+    assert provider.calls == ranking.report.usage.calls == 3
+
+
+@pytest.mark.parametrize("limits", [{"calls": 2}, {"deadline": 0.7}, {"tokens": 1200}])
+def test_windows_end_with_time_and_budget(provider, listwise, limits):
+    """What is left goes to the top, where it matters; that windows were passed over is told."""
+    usage = {"prompt_tokens": 450, "completion_tokens": 50}
+    slow = fake.changed(lambda reply: reply.update(usage=usage))
+    provider.play(lambda request: [fake.Pause(0.3), *slow(request)])
+    began = time.perf_counter()
+    ranking = listwise(**limits).rerank("q", GIVEN)
+    assert time.perf_counter() - began <= limits.get("deadline", 10) + SLACK
+    assert codes(ranking) & {"windows_skipped", "budget", "deadline"}
+    assert provider.calls == ranking.report.usage.calls == 2
+    assert ranking[0].position == 1
+
+
+def test_a_deadline_within_the_windows(provider, listwise):
+    provider.play_by(lambda request: fake.silence() if request.number == 2 else fake.good())
+    began = time.perf_counter()
+    ranking = listwise(deadline=0.4).rerank("q", GIVEN)
+    assert time.perf_counter() - began <= 0.4 + SLACK
+    assert sorted(ranking.order) == list(range(6))
+    assert codes(ranking) & {"deadline", "timeout"}
+    assert provider.calls == ranking.report.usage.calls == 3
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+@pytest.mark.parametrize("step", [fake.status(500), fake.says(lambda answer: "no")])
+def test_a_stage_of_a_cascade_fails(provider, reranker, broken, step):
+    flavours = ["openai", "anthropic"]
+    provider.play_by(lambda request: step if request.flavour == flavours[broken] else fake.good())
+    one = reranker(
+        method={
+            "type": "cascade",
+            "stages": [
+                {"type": "graded", "llm": provider.llm("openai", api_key="k")},
+                {"type": "listwise", "depth": 3, "llm": provider.llm("anthropic", api_key="k")},
+            ],
+        },
+        limits={"deadline": 10, "retries": 0, "repair": 0},
+    )
+    ranking = one.rerank("q", GIVEN)
+    assert sorted(ranking.order) == list(range(6))
+    assert ranking.report.status in {"partial", "degraded"}
+    assert ranking.report.issues
+    assert provider.calls == ranking.report.usage.calls == 2
+    if broken == 1:
+        assert ranking.order == (1, 4, 2, 5, 0, 3)
+    else:
+        assert ranking.order == (1, 2, 0, 3, 4, 5)
+
+
+def test_many_rankings_share_what_fails_and_what_does_not(provider, graded):
+    provider.play_by(asking_about(0, fake.status(500)))
+    queries = [(f"q{n}", GIVEN if n % 2 else GIVEN[2:]) for n in range(6)]
+    rankings = list(graded().rerank_many(queries))
+    assert [ranking.report.status for ranking in rankings] == ["ok", "partial"] * 3
+    assert sum(ranking.report.usage.calls for ranking in rankings) == provider.calls

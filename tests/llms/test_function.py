@@ -1,0 +1,237 @@
+"""Functions as language models: what they are given, and what may come back."""
+
+import asyncio
+import contextvars
+import functools
+import threading
+
+import pytest
+
+from fakes import graded, shown_in
+from secondpass import ConfigurationError, NotSerializableError, Reranker
+from secondpass.effects import Completion, Prompt, Turn
+from secondpass.errors import LLMError
+from secondpass.ledger import Prices
+from secondpass.llms import to_llm
+from secondpass.llms.function import CallableLLM
+from secondpass.strategies.graded import Graded
+
+PROMPT = Prompt("be brief", (Turn("user", "one"), Turn("assistant", "two"), Turn("user", "three")))
+BOUND = Prompt("", (Turn("user", "one"),), {"type": "object"})
+
+
+def complete(function, prompt=PROMPT, **settings):
+    return asyncio.run(CallableLLM(function, **settings).complete(prompt))
+
+
+# ---------------------------------------------------------------------- what it is given
+
+
+def test_messages_are_those_of_chat_apis():
+    seen = []
+
+    def function(messages):
+        seen.append(messages)
+        return "yes"
+
+    assert complete(function) == Completion("yes")
+    complete(function, BOUND)
+    assert seen == [
+        [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "one"},
+            {"role": "assistant", "content": "two"},
+            {"role": "user", "content": "three"},
+        ],
+        [{"role": "user", "content": "one"}],
+    ]
+
+
+def plain(messages):
+    return "none"
+
+
+def with_schema(messages, schema):
+    return f"schema={schema}"
+
+
+def with_timeout(messages, *, timeout=None):
+    return f"timeout={timeout}"
+
+
+def with_both(messages, timeout, schema=None):
+    return f"schema={schema} timeout={timeout}"
+
+
+def with_others(messages, temperature=0.5, *rest, **others):
+    return f"{temperature} {rest} {others}"
+
+
+class Object:
+    def __call__(self, messages, schema):
+        return f"schema={schema}"
+
+    def method(self, messages, schema):
+        return f"schema={schema}"
+
+
+class AsyncObject:
+    async def __call__(self, messages, schema):
+        return f"schema={schema}"
+
+
+async def coroutine(messages, schema):
+    return f"schema={schema}"
+
+
+def returns_awaitable(messages, schema):
+    return coroutine(messages, schema)
+
+
+FUNCTIONS = [
+    (plain, "none"),
+    (with_schema, "schema={'type': 'object'}"),
+    (with_timeout, "timeout=7.0"),
+    (with_both, "schema={'type': 'object'} timeout=7.0"),
+    (with_others, "0.5 () {}"),
+    (Object(), "schema={'type': 'object'}"),
+    (Object().method, "schema={'type': 'object'}"),
+    (AsyncObject(), "schema={'type': 'object'}"),
+    (coroutine, "schema={'type': 'object'}"),
+    (returns_awaitable, "schema={'type': 'object'}"),
+    (functools.partial(with_timeout, timeout=3), "timeout=7.0"),
+    (functools.partial(coroutine), "schema={'type': 'object'}"),
+    (lambda messages: messages[0]["content"], "one"),
+]
+
+
+@pytest.mark.parametrize(("function", "said"), FUNCTIONS)
+def test_schema_and_timeout_are_given_to_those_that_take_them(function, said):
+    assert complete(function, BOUND, timeout=7.0).text == said
+
+
+def test_a_prompt_without_a_schema_gives_none():
+    assert complete(with_schema).text == "schema=None"
+
+
+def test_the_name_of_the_first_parameter_does_not_matter():
+    assert complete(lambda schema: schema[0]["content"], BOUND).text == "one"
+
+
+# ---------------------------------------------------------------------- where it runs
+
+
+def test_blocking_functions_run_in_threads_of_their_own_with_the_context():
+    variable = contextvars.ContextVar("variable", default="unset")
+
+    def function(messages):
+        return f"{threading.current_thread() is threading.main_thread()} {variable.get()}"
+
+    async def act():
+        variable.set("set")
+        return await CallableLLM(function).complete(PROMPT)
+
+    assert asyncio.run(act()).text == "False set"
+
+
+def test_asynchronous_functions_run_in_the_loop_of_arerank():
+    loops = []
+
+    async def function(messages):
+        loops.append(asyncio.get_running_loop())
+        return graded(shown_in(messages))
+
+    async def act():
+        loops.append(asyncio.get_running_loop())
+        await Reranker(Graded(function)).arerank("q", ["1 a", "2 b"])
+
+    asyncio.run(act())
+    assert loops[0] is loops[1]
+
+
+def test_rerank_works_inside_a_running_loop():
+    async def function(messages):
+        await asyncio.sleep(0)
+        return graded(shown_in(messages))
+
+    async def act():
+        return Reranker(Graded(function)).rerank("q", ["1 a", "2 b"])
+
+    assert asyncio.run(act()).order == (1, 0)
+
+
+# ---------------------------------------------------------------------- what comes back
+
+
+def test_completions_pass_as_they_are():
+    completion = Completion("yes", True, 3, 4)
+    assert complete(lambda messages: completion) is completion
+
+
+@pytest.mark.parametrize("said", [None, 7, b"bytes", ["yes"], {"content": "yes"}, object()])
+def test_what_is_no_reply_is_a_fault_that_names_its_kind(said):
+    with pytest.raises(
+        LLMError, match=f"^the function returned a {type(said).__name__}$"
+    ) as caught:
+        complete(lambda messages: said)
+    assert caught.value.code == "bad_response"
+    assert not caught.value.retryable
+
+
+def test_an_llm_error_says_what_went_wrong():
+    busy = LLMError("my server is busy", "busy", retryable=True, retry_after=0.0)
+    says = [busy, "{}", '{"none": 1}']
+
+    def function(messages):
+        said = says.pop(0)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    ranking = Reranker(Graded(function), log_level="debug").rerank("q", ["1 a"])
+    assert [issue.code for issue in ranking.report.issues] == ["reply_refused"]
+    assert ranking.report.usage.calls == 3
+
+
+# ---------------------------------------------------------------------- settings
+
+
+def test_names_and_members():
+    assert CallableLLM(plain).name == "plain"
+    assert CallableLLM(Object()).name == "Object"
+    assert CallableLLM(functools.partial(plain)).name == "partial"
+    assert CallableLLM(plain, name="mine").name == "mine"
+    llm = CallableLLM(plain, timeout=3, prices=Prices(1, 2), context_window=1000)
+    assert (llm.timeout, llm.prices, llm.context_window) == (3, Prices(1, 2), 1000)
+    assert CallableLLM(plain, prices={"input": 1, "output": 2}).prices == Prices(1, 2)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"timeout": 0}, {"timeout": "1"}, {"prices": 3}, {"context_window": "x"}, {"x": 1}]
+)
+def test_wrong_settings_are_refused(settings):
+    with pytest.raises((ConfigurationError, TypeError)):
+        CallableLLM(plain, **settings)
+
+
+def test_a_function_is_made_a_language_model():
+    assert isinstance(to_llm(plain), CallableLLM)
+    llm = CallableLLM(plain)
+    assert to_llm(llm) is llm
+
+
+def test_it_cannot_be_written_to_a_configuration():
+    with pytest.raises(NotSerializableError):
+        Reranker(Graded(plain)).to_config()
+
+
+@pytest.mark.parametrize("limit", ["cost", "tokens"])
+def test_prices_of_a_function_bound_what_it_costs(limit):
+    def function(messages):
+        return Completion(graded(shown_in(messages)), input_tokens=1000, output_tokens=100)
+
+    llm = CallableLLM(function, prices=Prices(1, 10))
+    ranking = Reranker(Graded(llm), limits={limit: 1 if limit == "cost" else 2000}).rerank(
+        "q", ["1 a", "2 b"]
+    )
+    assert ranking.report.usage.cost == pytest.approx(0.002)

@@ -1,0 +1,179 @@
+"""Contexts: what a caller tells of the situation, as text."""
+
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+import pytest
+
+from fakes import Model, graded, in_answer, play
+from secondpass import Candidate, ConfigurationError, MethodError, Reranker
+from secondpass.effects import Task
+from secondpass.prompts.context import ProjectContext, plain_context, to_context_builder
+from secondpass.prompts.template import Prompting
+from secondpass.strategies.graded import Graded
+
+PLAIN = [
+    (None, ""),
+    ("", ""),
+    ("as it is\n\n  here", "as it is\n\n  here"),
+    ({"goal": "dig", "depth": 3}, "goal: dig\ndepth: 3"),
+    ({"tags": ["a", "b"], "none": None, "no": False}, "tags: a, b\nnone: \nno: False"),
+    (MappingProxyType({"a": 1}), "a: 1"),
+    ({"a": "two\nlines   here"}, "a: two lines here"),
+    (["a", "b\nc"], "- a\n- b c"),
+    (("a",), "- a"),
+    ([], ""),
+    ({}, ""),
+    (7, "7"),
+    (0, "0"),
+    (False, "False"),
+    ({"a": {"b": 1}}, "a: {'b': 1}"),
+]
+
+
+@pytest.mark.parametrize(("context", "text"), PLAIN, ids=[repr(row[0])[:30] for row in PLAIN])
+def test_plain_contexts(context, text):
+    assert plain_context(context) == text
+
+
+class Status(Enum):
+    DONE = "completed"
+    OPEN = "in_progress"
+
+
+@dataclass
+class Node:
+    id: str
+    type: str
+    output: object
+    status: object = "pending"
+
+
+NODES = [
+    {"id": "n1", "type": "research", "output": "a survey", "status": "completed"},
+    {"id": "n2", "type": "code", "output": ["a", "b"], "status": "COMPLETED"},
+    Node("n3", "test", "tests\nof it", Status.OPEN),
+    Node("n4", "docs", None, Status.DONE),
+    {"id": "n5", "output": None},
+    {"id": "n6", "completed": True, "output": "done", "status": "pending"},
+    {"id": "n7", "completed": False, "status": "completed"},
+]
+
+TEXT = """\
+Completed: 4
+Pending: 3
+Outputs of completed nodes:
+- a survey
+- a, b
+- done
+Pending goals (id / output / type):
+- n3 / tests of it / test
+- n5 / - / -
+- n7 / - / -"""
+
+
+def test_a_project_is_told_by_its_nodes():
+    build = ProjectContext()
+    assert build(NODES) == TEXT
+    assert build({"nodes": NODES}) == TEXT
+    assert build(None) == ""
+    assert build([]).startswith("Completed: 0\nPending: 0")
+
+
+def test_the_first_pending_nodes_are_shown():
+    nodes = [{"id": f"n{at}"} for at in range(30)]
+    assert ProjectContext()(nodes).count("\n- ") == 10
+    assert ProjectContext(pending=2)(nodes).endswith("- n0 / - / -\n- n1 / - / -")
+    assert ProjectContext(pending=0)(nodes).endswith("(id / output / type):")
+
+
+@pytest.mark.parametrize("context", ["text", 7, {"other": []}, {"nodes": "text"}, {"nodes": 3}])
+def test_a_project_without_nodes_is_refused(context):
+    with pytest.raises(MethodError, match="give a sequence of nodes") as caught:
+        ProjectContext()(context)
+    assert caught.value.code == "context_failed"
+
+
+@pytest.mark.parametrize("value", [ProjectContext(), plain_context, str.upper, lambda c: "x"])
+def test_any_function_builds_contexts(value):
+    assert to_context_builder(value) is value
+
+
+def test_registered_ones_are_known_by_name():
+    assert isinstance(to_context_builder("project"), ProjectContext)
+    built = to_context_builder({"type": "project", "pending": 3})
+    assert isinstance(built, ProjectContext)
+    assert built.pending == 3
+    assert to_context_builder(None) is None
+
+
+@pytest.mark.parametrize("value", ["nothing", 7, [], {"type": "nothing"}, {}, ProjectContext])
+def test_what_builds_no_context_is_refused(value):
+    with pytest.raises(ConfigurationError):
+        to_context_builder(value)
+
+
+def asked(context, builder=None):
+    method = Graded(Model(), prompt=Prompting(context=builder))
+    task = Task("q", ["1 a"], [Candidate("1 a")], context)
+    _, asks = play(method.judge(task), in_answer(graded))
+    return asks[0].questions[0].request.turns[0].text
+
+
+@pytest.mark.parametrize(
+    ("context", "builder", "start"),
+    [
+        (None, None, "<query>q</query>\n\n"),
+        ("", None, "<query>q</query>\n\n"),
+        (" \n ", None, "<query>q</query>\n\n"),
+        ({}, None, "<query>q</query>\n\n"),
+        ("a goal", None, "<context>a goal</context>\n\n<query>q</query>\n\n"),
+        ({"goal": "dig"}, None, "<context>goal: dig</context>\n\n<query>"),
+        ({"goal": "dig"}, lambda one: one["goal"], "<context>dig</context>\n\n<query>"),
+        (None, lambda one: "always", "<context>always</context>\n\n<query>"),
+        (None, "project", "<query>q</query>\n\n"),
+        ([{"id": "n"}], "project", "<context>Completed: 0\nPending: 1\n"),
+    ],
+)
+def test_contexts_stand_first_or_not_at_all(context, builder, start):
+    assert asked(context, builder).startswith(start)
+
+
+def raising(context):
+    raise KeyError("sk-secret")
+
+
+class Unshowable:
+    def __str__(self):
+        raise ValueError("sk-secret")
+
+
+@pytest.mark.parametrize(
+    ("context", "builder", "told"),
+    [
+        ("c", raising, "the context builder raised KeyError"),
+        ("c", lambda context: None, "the context builder returned a NoneType, not a string"),
+        ("c", lambda context: 7, "the context builder returned a int, not a string"),
+        ("c", "project", "context: give a sequence of nodes"),
+        (Unshowable(), None, "the context builder raised ValueError"),
+    ],
+)
+def test_a_context_that_cannot_be_shown_is_a_fault_that_is_told(context, builder, told):
+    model = Model()
+    reranker = Reranker(Graded(model, prompt=Prompting(context=builder)), log_level="debug")
+    ranking = reranker.rerank("q", ["1 a", "2 b"], context=context)
+    assert (ranking.report.status, ranking.order) == ("unchanged", (0, 1))
+    (issue,) = ranking.report.issues
+    assert issue.code == "context_failed"
+    assert issue.message.startswith(told)
+    assert "sk-secret" not in repr(ranking.report)
+    assert model.prompts == []
+
+
+def test_each_of_many_rankings_has_its_own_context():
+    model = Model()
+    Reranker(Graded(model)).rerank_many([("q", ["1 a"], "first"), ("q", ["2 b"], {"k": "second"})])
+    texts = sorted(prompt.turns[0].text for prompt in model.prompts)
+    assert texts[0].startswith("<context>first</context>")
+    assert texts[1].startswith("<context>k: second</context>")

@@ -1,0 +1,113 @@
+"""Labels: all different, saying nothing, following from what is shown."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass import Candidate
+from secondpass.prompts.fencing import fenced
+from secondpass.prompts.labels import label_all
+from secondpass.prompts.readers import Labels
+
+texts_of = st.lists(st.text(max_size=8), max_size=30)
+ids_of = st.lists(
+    st.one_of(
+        st.none(),
+        st.text(max_size=4),
+        st.sampled_from(["a", "A", "a b", "a  b", " a", "#1", "#2", "a#2", "ß", "ss", "ﬁ", "fi"]),
+        st.sampled_from(["<a>", "&lt;a>", '"', "&quot;", "x" * 300, "x" * 301, "[INST]", "\u202e"]),
+    ),
+    max_size=12,
+)
+
+
+GOLDEN = ["k7n", "g4f", "y5p"]
+
+
+def labels_of(kind, texts, ids=None, query="q"):
+    ids = ids or [None] * len(texts)
+    candidates = [Candidate(text, id=id_) for text, id_ in zip(texts, ids, strict=True)]
+    return label_all(kind, query, texts, candidates)
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels"), [("index0", ["0", "1", "2"]), ("index1", ["1", "2", "3"])]
+)
+def test_places_count_from_where_they_say(kind, labels):
+    assert labels_of(kind, ["a", "b", "c"]) == labels
+
+
+IDS = [
+    (["a", "b"], ["a", "b"]),
+    ([None, None], ["#1", "#2"]),
+    ([None, "a"], ["#1", "a"]),
+    (["", "a"], ["#1", "a"]),
+    (["a", "a"], ["a", "a#2"]),
+    (["a", "A"], ["a", "A#2"]),
+    (["a", "a", "a"], ["a", "a#2", "a#3"]),
+    (["a#2", "a"], ["a#2", "a"]),
+    (["a", "a#2", "a"], ["a", "a#2", "a#3"]),
+    (["#2", None], ["#2", "#3"]),
+    (["a  b", "a b"], ["a b", "a b#2"]),
+    (['say "hi"'], ["say &quot;hi&quot;"]),
+    (["x" * 300], ["x" * 200]),
+    (["x" * 300, "x" * 301], ["x" * 200, "x" * 200 + "#2"]),
+    (["\u200b", "b"], ["#1", "b"]),
+    (["rock|wallaby/7", "ü-1"], ["rock|wallaby/7", "ü-1"]),
+]
+
+
+@pytest.mark.parametrize(("ids", "labels"), IDS)
+def test_ids_are_shown_as_they_are_unless_they_could_be_confused(ids, labels):
+    assert labels_of("id", ["t"] * len(ids), ids) == labels
+
+
+def test_ids_that_are_no_strings_are_written_out():
+    candidates = [Candidate("a", id=7), Candidate("b", id=("x", 1))]  # type: ignore[arg-type]
+    assert label_all("id", "q", ["a", "b"], candidates) == ["7", "('x', 1)"]
+
+
+@given(ids_of)
+def test_labels_by_id_are_all_different_to_readers_too(ids):
+    labels = labels_of("id", ["t"] * len(ids), ids)
+    assert len(labels) == len(ids)
+    reader = Labels(labels, None)
+    for at, label in enumerate(labels):
+        assert reader.place(label) == at
+        assert reader.place(label.upper()) in {at, None}  # İ and its like have no way back
+        # What is shown is what the schema and the reader know.
+        assert fenced("doc", "", label) == f'<doc id="{label}"></doc>'
+
+
+@given(st.text(max_size=5), texts_of)
+def test_opaque_labels_are_all_different_and_follow_from_what_is_shown(query, texts):
+    labels = labels_of("opaque", texts, query=query)
+    assert len(set(labels)) == len(texts)
+    assert all(re.fullmatch(r"[b-df-hj-kmnp-tv-z][2-9][b-df-hj-kmnp-tv-z]", one) for one in labels)
+    assert labels == labels_of("opaque", texts, query=query)
+
+
+@pytest.mark.parametrize("count", [1, 100, 800, 801, 5000])
+def test_opaque_labels_grow_longer_when_there_are_many(count):
+    labels = labels_of("opaque", ["t"] * count)
+    assert len(set(labels)) == count
+    assert len({len(label) for label in labels}) == 1
+    assert len(labels[0]) == (3 if count <= 800 else 4 if count <= 6400 else 5)
+
+
+def test_opaque_labels_change_with_the_query_and_every_text():
+    plain = labels_of("opaque", ["a", "b", "c"])
+    for texts, query in ((["a", "b", "c"], "p"), (["a", "b", "d"], "q"), (["b", "a", "c"], "q")):
+        assert labels_of("opaque", texts, query=query) != plain
+
+
+def test_opaque_labels_stay_as_they_are_between_releases():
+    # Caches of replies, and seeds of experiments, depend on them.
+    assert labels_of("opaque", ["a", "b", "c"]) == GOLDEN
+
+
+def test_opaque_labels_say_nothing_of_the_place():
+    firsts = {labels_of("opaque", ["a", "b"], query=f"q{at}")[0] for at in range(200)}
+    assert len(firsts) > 150

@@ -1,0 +1,91 @@
+"""Templates: what may stand in them, and what is left out."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass import ConfigurationError
+from secondpass.prompts.template import SYSTEM, USER, Prompting, fill, listed
+
+FILLED = [
+    ("{a}", {"a": "x"}, "x"),
+    ("{a} and {b}", {"a": "x", "b": ""}, "x and"),
+    ("no placeholder", {}, "no placeholder"),
+    ("one\n\n{a}\n\ntwo", {"a": ""}, "one\n\ntwo"),
+    ("one\n\nabout {a}\n\ntwo", {"a": ""}, "one\n\ntwo"),
+    ("one\n\nabout {a} {b}\n\ntwo", {"a": "", "b": "x"}, "one\n\nabout  x\n\ntwo"),
+    ("{{a}}", {"a": "x"}, "{a}"),
+    ('{{"k": {a}}}', {"a": "1"}, '{"k": 1}'),
+    ("\n{a}\n", {"a": "x"}, "x"),
+    ("one\n\n\n\ntwo", {}, "one\n\ntwo"),
+    ("{a}", {"a": "{b} {{c}} {0}"}, "{b} {{c}} {0}"),
+    ("{a}\n\n{b}", {"a": "x\n\n{b}", "b": ""}, "x\n\n{b}"),
+]
+
+
+@pytest.mark.parametrize(("template", "values", "filled"), FILLED)
+def test_placeholders_are_filled_and_empty_paragraphs_left_out(template, values, filled):
+    assert fill(template, values).rstrip() == filled
+
+
+@given(st.text(), st.text())
+def test_no_value_is_taken_for_a_placeholder(query, documents):
+    filled = fill("Q: {query}\n\nD: {documents}", {"query": query, "documents": documents})
+    for name, value in (("Q: ", query), ("D: ", documents)):
+        if value:
+            assert f"{name}{value}".rstrip("\n") in filled
+
+
+WRONG = [
+    ({"instruction": "{documentz}"}, "no placeholder 'documentz'; did you mean 'documents'"),
+    ({"instruction": "{}"}, "no placeholder ''"),
+    ({"instruction": "{0}"}, "no placeholder '0'"),
+    ({"instruction": "{query.__class__}"}, "no placeholder"),
+    ({"instruction": "{query[0]}"}, "no placeholder"),
+    ({"instruction": "{count!r}"}, "takes no format"),
+    ({"instruction": "{count:>9}"}, "takes no format"),
+    ({"instruction": "{count:{lowest}}"}, "takes no format"),
+    ({"instruction": "{"}, "is no template"),
+    ({"instruction": "}"}, "is no template"),
+    ({"instruction": '{"k": 1}'}, "instruction: .*write a brace of its own"),
+    ({"system": "{role}"}, "no placeholder 'role'"),
+    ({"user": "no query {documents}"}, r"user: has to hold \{query\}"),
+    ({"user": "{query} alone"}, r"user: has to hold \{documents\}"),
+    ({"criteria": "one string"}, "criteria"),
+    ({"guidelines": [1]}, "guidelines"),
+    ({"passage_characters": 0}, "passage_characters"),
+    ({"passage_tokens": -1}, "passage_tokens"),
+    ({"context": "nothing of this name"}, "context"),
+    ({"instructions": "x"}, "instructions"),
+]
+
+
+@pytest.mark.parametrize(("given_settings", "told"), WRONG, ids=[str(row[0]) for row in WRONG])
+def test_what_cannot_work_is_refused_at_construction(given_settings, told):
+    with pytest.raises(ConfigurationError, match=told):
+        Prompting(**given_settings)
+
+
+@pytest.mark.parametrize("user", ["{{query}} {documents}", "{query} {{documents}}"])
+def test_braces_of_its_own_are_no_placeholder(user):
+    with pytest.raises(ConfigurationError, match="has to hold"):
+        Prompting(user=user)
+
+
+def test_the_mistakes_of_all_templates_are_told_at_once():
+    with pytest.raises(ConfigurationError) as caught:
+        Prompting(instruction="{a}", system="{b}", user="{c}")
+    assert [problem.path for problem in caught.value.problems] == [
+        ("instruction",),
+        ("system",),
+        ("user",),
+    ]
+
+
+def test_the_usual_templates_are_ones_themselves():
+    Prompting(user=USER, system=SYSTEM.replace("{role}", "a role"))
+
+
+def test_lists_have_a_heading_or_are_nothing():
+    assert listed("What counts:", ["a ", " b"]) == "What counts:\n- a\n- b"
+    assert listed("What counts:", []) == ""

@@ -1,0 +1,455 @@
+"""The reference system `attune`: a permutation of indices, with the guidelines of a domain.
+
+Every row of its table goes through the real SDK to a provider on the loopback interface.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import importlib
+import itertools
+import json
+import logging
+import os
+
+import pytest
+
+import fake_provider as fake
+from fake_provider import FakeProvider
+from secondpass import ConfigurationError, Reranker, RerankError, config
+
+KEY = "sk-ant-test-SECRET"
+QUERY = "how do I publish to PyPI?"
+
+
+@pytest.fixture(scope="module")
+def server():
+    with FakeProvider() as one:
+        yield one
+
+
+@pytest.fixture
+def provider(server, monkeypatch, tmp_path):
+    """A provider, its key, and nothing else in the environment that clients look at."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the system's takes a while
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setattr(importlib.import_module("secondpass.asking"), "_FIRST_PAUSE", 0.01)
+    server.schemaless = []
+    server.play()
+    return server
+
+
+@pytest.fixture
+def attune(provider):
+    """Makes rerankers of the preset that ask the provider."""
+    with contextlib.ExitStack() as stack:
+
+        def make(llm=None, **overrides):
+            llm = {"base_url": provider.base_url("anthropic"), **(llm or {})}
+            reranker = Reranker.from_preset("attune", method={"llm": llm}, **overrides)
+            stack.callback(reranker.close)
+            return reranker
+
+        yield make
+
+
+@pytest.fixture(params=["sync", "async"])
+def rank(request):
+    """Ranks with a reranker, by each of its two ways in."""
+    if request.param == "sync":
+        return Reranker.rerank
+    return lambda *given, **settings: asyncio.run(Reranker.arerank(*given, **settings))
+
+
+def pages(count=4):
+    return [
+        {"path": f"task-{at}.md", "text": f"Page {at}.", "score": 9.5 - at, "section": "guides"}
+        for at in range(count)
+    ]
+
+
+def says(text):
+    """A step: the model's reply is this text."""
+    return lambda request: [fake.http(200, fake.envelope(request, text))]
+
+
+def backwards(request):
+    """A step: all indices, the last first."""
+    return says(json.dumps([*range(len(request.labels))][::-1]))(request)
+
+
+def logged(caplog):
+    return [record for record in caplog.records if record.name == "secondpass"]
+
+
+# ---------------------------------------------------------------------- the request
+
+
+def test_the_defaults():
+    reranker = Reranker.from_preset("attune")
+    llm = reranker.method.llm
+    assert (llm.model, llm.timeout) == ("claude-haiku-4-5-20251001", 60.0)
+    assert llm.package == "anthropic"
+    assert reranker.candidate_multiplier == 3
+    assert reranker.depth is None  # the pool is shown whole, however large
+    assert reranker.log_level == "debug"
+    assert not reranker.strict
+
+
+def test_what_is_sent(provider, attune, rank):
+    provider.play(backwards)
+    rank(attune(), QUERY, pages())
+    [request] = provider.requests
+    assert request.path == "/anthropic/v1/messages"
+    assert request.headers["user-agent"].startswith("AsyncAnthropic/")
+    assert request.headers["x-stainless-read-timeout"] == "60.0"
+    assert request.key == KEY
+    assert request.body["model"] == "claude-haiku-4-5-20251001"
+    # Neither a schema nor a tool: those are for objects, and what is asked for is an array.
+    assert request.body.keys() == {"model", "max_tokens", "messages", "system", "temperature"}
+
+
+def test_a_key_given_in_python_stands_over_the_environment(provider, attune, rank):
+    provider.play(backwards)
+    reranker = attune({"api_key": "sk-given"})
+    rank(reranker, QUERY, pages())
+    assert provider.requests[0].key == "sk-given"
+    assert "sk-given" not in repr(reranker) + repr(reranker.method.llm)
+
+
+def test_the_key_can_stand_in_another_variable(provider, attune, rank, monkeypatch):
+    monkeypatch.setenv("ATTUNE_KEY", "sk-other")
+    provider.play(backwards)
+    rank(attune({"api_key_env": "ATTUNE_KEY"}), QUERY, pages())
+    assert provider.requests[0].key == "sk-other"
+
+
+def test_the_address_may_come_from_the_sdks_variable(provider, rank, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.base_url("anthropic"))
+    provider.play(backwards)
+    with contextlib.closing(Reranker.from_preset("attune")) as reranker:
+        assert rank(reranker, QUERY, pages()).order == (3, 2, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [  # canonical references
+            "tool-",
+            "canonical references of workflows",
+            "queries that state a workflow goal",
+            "rank above skill-, task- and use- paths",
+        ],
+        [  # releases
+            "releasing or publishing (version bump, changelog, ship, publish to PyPI)",
+            "prefer tool-release-prep.md over task guides such as task-package-publishing.md",
+        ],
+        [  # CI and failing tests
+            "CI or failing tests",
+            "prefer tool-fix-test.md or skill-fix-test.md over task-ci-cd-pipeline.md",
+            "set-up guide",
+        ],
+        [  # orchestration
+            "orchestration (orchestrate, coordinate, manage)",
+            "prefer tool-doc-orchestrator.md",
+        ],
+    ],
+    ids=["canonical", "release", "tests", "orchestration"],
+)
+def test_each_guideline_is_in_the_system_prompt(provider, attune, rank, words):
+    provider.play(backwards)
+    rank(attune(), QUERY, pages())
+    [request] = provider.requests
+    [guideline] = [line for line in request.body["system"].splitlines() if words[0] in line][:1]
+    assert guideline.startswith("- ")
+    assert all(word in guideline for word in words)
+    assert words[-1] not in json.dumps(request.body["messages"])
+
+
+def test_the_guidelines_are_four(provider, attune):
+    provider.play(backwards)
+    attune().rerank(QUERY, pages())
+    system = provider.requests[0].body["system"]
+    assert len([line for line in system.splitlines() if line.startswith("- ")]) == 4
+
+
+def test_what_the_model_sees_of_a_page(provider, attune, rank):
+    provider.play(backwards)
+    rank(attune(), QUERY, pages(2))
+    [request] = provider.requests
+    assert request.documents == {
+        "0": "path: task-0.md\ntext: Page 0.",
+        "1": "path: task-1.md\ntext: Page 1.",
+    }
+    user = request.messages[1]
+    assert f"<query>{QUERY}</query>" in user
+    assert "all 2 documents" in user
+    assert "Reply with ONLY a JSON array of this form, best first: [<index>, <index>, ...]" in user
+    assert "Every index has to be there exactly once. Indices count from 0." in user
+
+
+def test_pages_without_a_path_or_a_text(provider, attune, rank):
+    provider.play(backwards)
+    given = [{"path": "a.md"}, {"text": "b"}, {"section": "nothing to show"}]
+    ranking = rank(attune(), QUERY, given)
+    assert list(provider.requests[0].documents.values()) == ["path: a.md", "text: b"]
+    assert ranking.order == (1, 0, 2)
+    assert ranking[2].status == "unjudged"
+    assert "no_text" in {issue.code for issue in ranking.report.issues}
+
+
+def test_the_same_input_gives_the_same_bytes(provider, attune):
+    provider.play(backwards)
+    for reranker in (attune(), attune()):
+        for _ in range(2):
+            reranker.rerank(QUERY, copy.deepcopy(pages()))
+    assert len({json.dumps(request.body) for request in provider.requests}) == 1
+    assert provider.calls == 4
+
+
+# ---------------------------------------------------------------------- the pool
+
+
+@pytest.mark.parametrize("wanted", [1, 3, 5, 10, 40, 100])
+def test_three_times_as_many_are_asked_for(provider, attune, rank, wanted):
+    reranker = attune()
+    needed = reranker.candidates_needed(wanted)
+    assert needed == 3 * wanted
+    provider.play(backwards)
+    ranking = rank(reranker, QUERY, pages(needed), top_k=wanted)
+    assert len(provider.requests[0].labels) == needed
+    assert provider.calls == 1
+    assert ranking.order == tuple(range(needed))[: -wanted - 1 : -1]
+
+
+def test_the_multiplier_can_be_another(provider, attune):
+    assert attune(candidate_multiplier=5).candidates_needed(4) == 20
+    assert attune(top_k=6).candidates_needed() == 18
+
+
+# ---------------------------------------------------------------------- the reply
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_every_permutation(provider, attune, rank, order):
+    provider.play(says(json.dumps(order)))
+    ranking = rank(attune(), QUERY, pages())
+    assert ranking.order == order
+    assert (ranking.report.status, ranking.report.issues) == ("ok", ())
+    assert [item.rerank_score for item in ranking] == [1.0, 0.75, 0.5, 0.25]
+    assert [item.score for item in ranking] == [9.5 - at for at in order]
+    for item in ranking:
+        assert item.metadata == {
+            "path": f"task-{item.position}.md",
+            "section": "guides",
+            "rerank_score": item.rerank_score,
+        }
+
+
+READ = {
+    "missing ones keep their order": ("[2]", (2, 0, 1, 3), {"not_in_reply"}),
+    "doubled": ("[2, 2, 1, 0, 3]", (2, 1, 0, 3), {"doubled_label"}),
+    "out of range": ("[9, 3, -1, 2, 1, 0]", (3, 2, 1, 0), {"unknown_label"}),
+    "both": ("[3, 3, 17]", (3, 0, 1, 2), {"not_in_reply", "doubled_label", "unknown_label"}),
+    "no indices": ('[3, null, "x", true, 1.5, 2]', (3, 2, 0, 1), {"not_in_reply", "unknown_label"}),
+    "as strings": ('["3", "2", "1", "0"]', (3, 2, 1, 0), set()),
+    "fenced": ("```json\n[3, 2, 1, 0]\n```", (3, 2, 1, 0), set()),
+    "in prose": ("The best order is [3, 2, 1, 0].", (3, 2, 1, 0), set()),
+}
+
+
+@pytest.mark.parametrize(("reply", "order", "codes"), READ.values(), ids=READ)
+def test_replies_that_are_read(provider, attune, rank, caplog, reply, order, codes):
+    provider.play(says(reply))
+    with caplog.at_level(logging.DEBUG, logger="secondpass"):
+        ranking = rank(attune(), QUERY, pages())
+    assert ranking.order == order
+    assert {issue.code for issue in ranking.report.issues} == codes
+    assert [record.levelno for record in logged(caplog)] == [logging.DEBUG] * bool(codes)
+    assert provider.calls == 1
+
+
+def test_indices_that_count_from_one_are_refused(provider, attune, rank):
+    """Read as they stand they would put every page into the place of another."""
+    provider.play(says("[4, 3, 2, 1]"), says("[3, 2, 1, 0]"))
+    ranking = rank(attune(), QUERY, pages())
+    assert ranking.order == (3, 2, 1, 0)
+    assert provider.calls == 2
+    assert [issue.code for issue in ranking.report.issues] == ["asked_again"]
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_where_there_is_nothing_to_order_nothing_is_asked(provider, attune, rank, count):
+    ranking = rank(attune(), QUERY, pages(count))
+    assert len(ranking) == count
+    assert (ranking.report.status, ranking.report.issues, provider.calls) == ("ok", (), 0)
+
+
+# ---------------------------------------------------------------------- faults
+
+FAULTS = {
+    "500": (fake.status(500), "server_error"),
+    "529": (fake.status(529), "server_error"),
+    "429": (fake.status(429), "rate_limited"),
+    "401": (fake.status(401), "authentication"),
+    "402": (fake.status(402), "payment"),
+    "404": (fake.status(404), "not_found"),
+    "no credit": (fake.status(400, "Your credit balance is too low"), "quota"),
+    "reset": (fake.raw(fake.End.RESET), "connection"),
+    "a web page": (fake.page(), "bad_response"),
+    "prose": (says("Page 3 first, then page 1."), "reply_refused"),
+    "broken JSON": (says("[3, 2, "), "reply_refused"),
+    "an empty array": (says("[]"), "reply_refused"),
+    "nothing": (says(""), "empty_reply"),
+}
+
+
+@pytest.mark.parametrize(("step", "code"), FAULTS.values(), ids=FAULTS)
+def test_faults_are_silent_and_told(provider, attune, rank, caplog, capfd, step, code):
+    provider.play(step)
+    with caplog.at_level(logging.DEBUG, logger="secondpass"):
+        ranking = rank(attune(), QUERY, pages())
+    assert ranking.order == (0, 1, 2, 3)
+    assert [item.final_score for item in ranking] == [9.5, 8.5, 7.5, 6.5]
+    assert ranking.report.status == "unchanged"
+    assert ranking.report.issues[-1].code == code
+    assert ranking.report.usage.calls == provider.calls
+    [record] = logged(caplog)
+    assert record.levelno == logging.DEBUG
+    assert code in record.getMessage()
+    assert not any(secret in record.getMessage() for secret in (KEY, QUERY, "Page 0"))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_at_the_usual_level_nothing_is_logged(provider, attune, rank, caplog):
+    provider.play(fake.status(404))
+    with caplog.at_level(logging.INFO, logger="secondpass"):
+        ranking = rank(attune(), QUERY, pages())
+    assert logged(caplog) == []
+    assert ranking.report.status == "unchanged"
+
+
+def test_a_time_that_is_over(provider, attune, rank):
+    provider.play(fake.silence())
+    reranker = attune({"timeout": 0.1}, limits={"retries": 0})
+    ranking = rank(reranker, QUERY, pages())
+    assert ranking.order == (0, 1, 2, 3)
+    [issue] = ranking.report.issues
+    assert issue.code == "timeout"
+
+
+@pytest.mark.parametrize("value", [None, "", "  "])
+def test_without_a_key(provider, rank, monkeypatch, caplog, value):
+    if value is None:
+        monkeypatch.delenv("ANTHROPIC_API_KEY")
+    else:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", value)
+    with caplog.at_level(logging.DEBUG, logger="secondpass"):
+        ranking = rank(Reranker.from_preset("attune"), QUERY, pages())
+    assert ranking.order == (0, 1, 2, 3)
+    [issue] = ranking.report.issues
+    assert (issue.code, provider.calls) == ("no_key", 0)
+    assert "ANTHROPIC_API_KEY" in issue.message
+    assert [record.levelno for record in logged(caplog)] == [logging.DEBUG]
+
+
+def test_strict_raises(provider, attune, rank):
+    provider.play(fake.status(404))
+    with pytest.raises(RerankError, match="not_found") as caught:
+        rank(attune(strict=True), QUERY, pages())
+    assert caught.value.ranking.order == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("llm", "told"),
+    [
+        ({"api_key": "a", "api_key_env": "B"}, "give one of them"),
+        ({"api_key": " "}, "api_key"),
+        ({"timeout": 0}, "timeout"),
+        ({"structured": "json_object"}, "structured"),
+        ({"base_url": "api.example"}, "base_url"),
+    ],
+)
+def test_settings_that_cannot_work(llm, told):
+    with pytest.raises(ConfigurationError, match=told):
+        Reranker.from_preset("attune", method={"llm": llm})
+
+
+# ---------------------------------------------------------------------- frameworks
+
+
+def of_the_preset(provider):
+    return config.preset("attune", method={"llm": {"base_url": provider.base_url("anthropic")}})
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_in_haystack(provider, fault, caplog):
+    haystack = pytest.importorskip("haystack")
+    rankers = pytest.importorskip("haystack_integrations.components.rankers.secondpass")
+    provider.play(fake.status(404) if fault else backwards)
+    ranker = rankers.SecondPassRanker(of_the_preset(provider), top_k=2)
+    needed = ranker.reranker.candidates_needed(2)
+    documents = [
+        haystack.Document(id=str(at), content=f"Page {at}.", meta={"path": f"task-{at}.md"})
+        for at in range(needed)
+    ]
+    outputs = [
+        ranker.run(query=QUERY, documents=documents),
+        asyncio.run(ranker.run_async(query=QUERY, documents=documents)),
+    ]
+    ranker.close()
+    for output in outputs:
+        order = ["0", "1"] if fault else ["5", "4"]
+        assert [one.id for one in output["documents"]] == order
+        assert output["report"]["status"] == ("unchanged" if fault else "ok")
+    for request in provider.requests:
+        assert request.documents["4"] == "path: task-4.md\ntext: Page 4."
+    assert logged(caplog) == []
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_in_llama_index(provider, fault, caplog):
+    schema = pytest.importorskip("llama_index.core.schema")
+    postprocessor = pytest.importorskip("llama_index.postprocessor.secondpass")
+    provider.play(fake.status(404) if fault else backwards)
+    rerank = postprocessor.SecondPassRerank(of_the_preset(provider), top_n=2)
+    nodes = [
+        schema.NodeWithScore(
+            node=schema.TextNode(
+                id_=str(at), text=f"Page {at}.", metadata={"path": f"task-{at}.md"}
+            )
+        )
+        for at in range(6)
+    ]
+    outputs = [
+        rerank.rerank_nodes(nodes, QUERY),
+        asyncio.run(rerank.arerank_nodes(nodes, QUERY)),
+    ]
+    rerank._reranker.close()
+    for ranked, report in outputs:
+        order = ["0", "1"] if fault else ["5", "4"]
+        assert [one.node.node_id for one in ranked] == order
+        assert report.status == ("unchanged" if fault else "ok")
+    for request in provider.requests:
+        assert request.documents["4"] == "path: task-4.md\ntext: Page 4."
+    assert logged(caplog) == []
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(not os.environ.get("ANTHROPIC_API_KEY"), reason="needs ANTHROPIC_API_KEY")
+def test_live():
+    reranker = Reranker.from_preset("attune", strict=True)
+    given = [
+        {"path": "task-package-publishing.md", "text": "How packages are published to PyPI."},
+        {"path": "tool-release-prep.md", "text": "Prepares a release: version, changelog, PyPI."},
+    ]
+    ranking = reranker.rerank("publish a new version to PyPI", given)
+    reranker.close()
+    assert ranking.order == (1, 0)

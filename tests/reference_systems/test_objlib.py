@@ -1,0 +1,512 @@
+"""The reference system `objlib`: passages graded 0 to 10 by schema, then laid out for learners.
+
+Every row of its table goes through the real SDK to a provider on the loopback interface.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import importlib
+import json
+import logging
+import os
+import random
+
+import pytest
+
+import fake_provider as fake
+from fake_provider import FakeProvider
+from secondpass import Candidate, InputError, Reranker, RerankError, config
+
+KEY = "AIza-test-SECRET"
+QUERY = "what is free will?"
+BUCKETS = {"introductory": 0, "intermediate": 1, "advanced": 2}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with FakeProvider() as one:
+        yield one
+
+
+@pytest.fixture
+def provider(server, monkeypatch, tmp_path):
+    """A provider, its key, and nothing else in the environment that clients look at."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name in ("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the system's takes a while
+    monkeypatch.setenv("GOOGLE_API_KEY", KEY)
+    monkeypatch.setattr(importlib.import_module("secondpass.asking"), "_FIRST_PAUSE", 0.01)
+    server.schemaless = []
+    server.play()
+    return server
+
+
+@pytest.fixture
+def objlib(provider):
+    """Makes rerankers of the preset that ask the provider."""
+    with contextlib.ExitStack() as stack:
+
+        def make(llm=None, **overrides):
+            llm = {"base_url": provider.base_url("google"), **(llm or {})}
+            reranker = Reranker.from_preset("objlib", method={"llm": llm}, **overrides)
+            stack.callback(reranker.close)
+            return reranker
+
+        yield make
+
+
+@pytest.fixture(params=["sync", "async"])
+def rank(request):
+    """Ranks with a reranker, by each of its two ways in."""
+    if request.param == "sync":
+        return Reranker.rerank
+    return lambda *given, **settings: asyncio.run(Reranker.arerank(*given, **settings))
+
+
+def passages(count, difficulties=()):
+    """Numbered passages; those that a difficulty is given for have one."""
+    given = [
+        {"text": f"passage {at}", "id": f"p{at}", "score": 1 - at / count, "author": "anon"}
+        for at in range(count)
+    ]
+    for one, difficulty in zip(given, difficulties, strict=False):
+        one["difficulty"] = difficulty
+    return given
+
+
+def says(text):
+    """A step: the model's reply is this text."""
+    return lambda request: [fake.http(200, fake.envelope(request, text))]
+
+
+def grades(*values):
+    """A step: the scores of the passages, in the form of the schema."""
+    rows = [{"index": at, "score": one} for at, one in enumerate(values)]
+    return says(json.dumps({"grades": rows}))
+
+
+def falling(count):
+    """A step: the first passage is the best, and so on."""
+    return fake.good(lambda text: 10 - 10 * fake.by_number(text) / count)
+
+
+def logged(caplog):
+    return [record for record in caplog.records if record.name == "secondpass"]
+
+
+# ---------------------------------------------------------------------- the request
+
+
+def test_the_defaults():
+    reranker = Reranker.from_preset("objlib")
+    llm = reranker.method.llm
+    assert llm.package == "google.genai"
+    assert llm.model.startswith("gemini-")
+    assert "flash" in llm.model
+    assert (llm.temperature, llm.structured) == (0.0, "auto")
+    assert reranker.method.scale == (0.0, 10.0)
+    assert reranker.log_level == "warning"
+    assert reranker.order is None
+    assert set(reranker.orders) == {"learn", "research"}
+
+
+def test_what_is_sent(provider, objlib, rank):
+    provider.play(grades(1, 2, 3))
+    rank(objlib(), QUERY, passages(3))
+    [request] = provider.requests
+    assert request.path == "/google/v1/models/gemini-2.5-flash:generateContent"
+    assert request.headers["user-agent"].startswith("google-genai-sdk/")
+    assert request.key == KEY
+    sent = request.body["generationConfig"]
+    assert sent["temperature"] == 0.0
+    assert sent["responseMimeType"] == "application/json"
+    rows = request.schema["properties"]["grades"]
+    assert rows["type"] == "array"
+    assert rows["items"]["properties"] == {
+        "index": {"type": "integer", "enum": [0, 1, 2]},
+        "score": {"type": "number"},
+    }
+    assert rows["items"]["required"] == ["index", "score"]
+
+
+@pytest.mark.parametrize("variable", ["GOOGLE_API_KEY", "GEMINI_API_KEY"])
+def test_the_key_comes_from_either_variable(provider, objlib, monkeypatch, variable):
+    monkeypatch.delenv("GOOGLE_API_KEY")
+    monkeypatch.setenv(variable, "another-key")
+    provider.play(grades(1, 2))
+    assert objlib().rerank(QUERY, passages(2)).report.status == "ok"
+    assert provider.requests[0].key == "another-key"
+
+
+def test_the_address_may_come_from_the_sdks_variable(provider, rank, monkeypatch):
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", provider.base_url("google"))
+    provider.play(grades(1, 2))
+    with contextlib.closing(Reranker.from_preset("objlib")) as reranker:
+        assert rank(reranker, QUERY, passages(2)).order == (1, 0)
+
+
+def test_the_prompt(provider, objlib, rank):
+    provider.play(grades(1, 2, 3))
+    rank(objlib(), QUERY, passages(3))
+    system, user = provider.requests[0].messages
+    for criterion in (
+        "Direct relevance:",
+        "Philosophical depth:",
+        "Substantive explanation: it explains the matter, rather than mention it in passing.",
+    ):
+        assert system.count(criterion) == 1
+    assert "Grade the philosophical relevance of each of the 3 passages" in user
+    assert "from 0 (none) to 10 (exactly what is sought)" in user
+    assert f"<query>{QUERY}</query>" in user
+    assert provider.requests[0].documents == {
+        "0": "passage 0",
+        "1": "passage 1",
+        "2": "passage 2",
+    }
+
+
+@pytest.mark.parametrize("length", [0, 1, 499, 500, 501, 5000])
+@pytest.mark.parametrize("character", ["x", "ü", "漢", "\U0001d6c2", "<", " "])
+def test_passages_are_cut_to_500_characters(provider, objlib, length, character):
+    text = character * length
+    provider.play(grades(1, 2))
+    ranking = objlib().rerank(QUERY, [text, "another"])
+    assert provider.requests[0].documents["0"] == text[:500]
+    [whole] = [item for item in ranking if item.position == 0]
+    assert whole.text == text
+
+
+def test_a_cut_passage_in_each_way_in(provider, objlib, rank):
+    text = "".join(str(at % 10) for at in range(1234))
+    provider.play(grades(9, 2))
+    assert rank(objlib(), QUERY, [text, "another"])[0].text == text
+    assert provider.requests[0].documents["0"] == text[:500]
+
+
+def test_the_same_input_gives_the_same_bytes(provider, objlib):
+    provider.play(grades(1, 2, 3))
+    for reranker in (objlib(), objlib()):
+        for _ in range(2):
+            reranker.rerank(QUERY, copy.deepcopy(passages(3)))
+    assert len({json.dumps(request.body) for request in provider.requests}) == 1
+    assert provider.calls == 4
+
+
+def test_all_passages_are_in_one_question(provider, objlib, rank):
+    provider.play(falling(100))
+    ranking = rank(objlib(), QUERY, passages(100))
+    assert provider.calls == 1
+    assert ranking.order == tuple(range(100))
+    assert {item.status for item in ranking} == {"scored"}
+
+
+# ---------------------------------------------------------------------- grades
+
+
+@pytest.mark.parametrize(
+    ("given", "order"),
+    [
+        ((0, 5, 10), (2, 1, 0)),
+        ((10, 0, 5), (0, 2, 1)),
+        ((3.5, 3.25, 9.75), (2, 0, 1)),
+        ((7, 7, 7), (0, 1, 2)),
+        ((0, 0, 1), (2, 0, 1)),
+    ],
+)
+def test_the_order_is_by_grade(provider, objlib, rank, given, order):
+    provider.play(grades(*given))
+    ranking = rank(objlib(), QUERY, passages(3))
+    assert ranking.order == order
+    assert [item.rerank_score for item in ranking] == [float(given[at]) for at in order]
+    assert [item.final_score for item in ranking] == [item.rerank_score for item in ranking]
+    assert (ranking.report.status, ranking.report.score_kind) == ("ok", "grade")
+    for item in ranking:
+        assert item.metadata == {"author": "anon", "rerank_score": item.rerank_score}
+
+
+@pytest.mark.parametrize("wrong", [11, -1, 10.5, "9", None, True, [9]])
+def test_a_grade_off_the_scale_is_not_used(provider, objlib, rank, caplog, wrong):
+    provider.play(grades(3, wrong, 5))
+    ranking = rank(objlib(), QUERY, passages(3))
+    assert ranking.order == (2, 0, 1)
+    assert [item.status for item in ranking] == ["scored", "scored", "backfilled"]
+    assert ranking.report.status == "partial"
+    [issue] = ranking.report.issues
+    assert (issue.code, issue.ids) == ("grade_refused", ("p1",))
+    assert len(logged(caplog)) == 1
+
+
+def test_a_passage_that_is_left_out_follows(provider, objlib, rank, caplog):
+    provider.play(says('{"grades": [{"index": 2, "score": 4}, {"index": 1, "score": 8}]}'))
+    ranking = rank(objlib(), QUERY, passages(3))
+    assert ranking.order == (1, 2, 0)
+    [issue] = ranking.report.issues
+    assert (issue.code, issue.ids) == ("not_in_reply", ("p0",))
+    assert len(logged(caplog)) == 1
+
+
+def test_a_model_without_schemas_is_asked_for_json(provider, objlib, rank):
+    provider.schemaless = ["google"]
+    provider.play(grades(1, 2))
+    ranking = rank(objlib(), QUERY, passages(2))
+    assert ranking.order == (1, 0)
+    assert (provider.schemas_refused, len(provider.requests)) == (1, 1)
+    assert provider.requests[0].asks_for_json
+    assert [issue.code for issue in ranking.report.issues] == ["asked_again"]
+
+
+# ---------------------------------------------------------------------- edges
+
+
+def test_no_passages_need_no_call(provider, objlib, rank):
+    for order in (None, "learn", "research"):
+        ranking = rank(objlib(strict=True), QUERY, [], order=order)
+        assert len(ranking) == 0
+        assert (ranking.report.status, ranking.report.issues) == ("ok", ())
+    assert provider.calls == 0
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("order", [None, "learn", "research"])
+def test_one_passage_is_returned_as_it_is(provider, objlib, rank, caplog, order, strict):
+    given = passages(1, ["advanced"])
+    [item] = ranking = rank(objlib(strict=strict), QUERY, given, order=order)
+    assert (item.id, item.text, item.score, item.final_score) == ("p0", "passage 0", 1.0, 1.0)
+    assert item.rerank_score is None
+    assert item.metadata == {"author": "anon", "difficulty": "advanced", "rerank_score": None}
+    assert (provider.calls, ranking.report.issues, logged(caplog)) == (0, (), [])
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"difficulty": None}])
+@pytest.mark.parametrize("order", [None, "learn", "research"])
+def test_missing_metadata(provider, objlib, rank, metadata, order):
+    provider.play(grades(1, 5, 9))
+    given = [
+        Candidate("hard", metadata={"difficulty": "advanced"}),
+        Candidate("plain", metadata=metadata),
+        Candidate("easy", metadata={"difficulty": "introductory"}),
+    ]
+    ranking = rank(objlib(), QUERY, given, order=order)
+    assert ranking.order == (2, 1, 0)
+    assert (ranking.report.status, ranking.report.issues) == ("ok", ())
+
+
+# ---------------------------------------------------------------------- difficulty
+
+
+def learned(order, difficulties, window=20):
+    """The order for learners, written down anew."""
+    head = sorted(order[:window], key=lambda at: BUCKETS.get(str(difficulties[at]), 1))
+    return (*head, *order[window:])
+
+
+DIFFICULTIES = {
+    "easiest last": ["advanced", "intermediate", "introductory"],
+    "stable within a bucket": ["advanced", "introductory", "advanced", "introductory"],
+    "unknown is intermediate": ["advanced", "weird", "intermediate", "", "introductory"],
+    "other types are intermediate": ["advanced", 0, None, ["introductory"], "introductory", True],
+    "case counts": ["Introductory", "introductory", "ADVANCED", "intermediate"],
+    "all alike": ["advanced"] * 5,
+    "exactly the window": (["advanced", "introductory"] * 10)[:20],
+    "one past the window": [*["advanced"] * 20, "introductory"],
+    "two windows": ["advanced", "intermediate", "introductory", "unknown"] * 10,
+}
+
+
+@pytest.mark.parametrize("difficulties", DIFFICULTIES.values(), ids=DIFFICULTIES)
+def test_learn_and_research(provider, objlib, rank, difficulties):
+    count = len(difficulties)
+    provider.play(falling(count))
+    reranker, given = objlib(), passages(count, difficulties)
+    relevance = tuple(range(count))
+    expected = learned(relevance, difficulties)
+    assert rank(reranker, QUERY, given, order="research").order == relevance
+    assert rank(reranker, QUERY, given, order="learn").order == expected
+    assert rank(reranker, QUERY, given).order == relevance
+    assert rank(reranker, QUERY, given, order="learn", top_k=2).order == expected[:2]
+
+
+def test_learn_sorts_by_difficulty_what_was_sorted_by_grade(provider, objlib):
+    generator = random.Random(5)
+    given = [generator.randint(0, 4) for _ in range(50)]
+    difficulties = generator.choices([*BUCKETS, "unknown", None], k=50)
+    provider.play(grades(*given))
+    relevance = tuple(sorted(range(50), key=lambda at: -given[at]))
+    ranking = objlib().rerank(QUERY, passages(50, difficulties), order="learn")
+    assert ranking.order == learned(relevance, difficulties)
+    assert [item.rerank_score for item in ranking] == [given[at] for at in ranking.order]
+
+
+def test_a_passage_without_the_key(provider, objlib, rank):
+    provider.play(falling(3))
+    given = passages(3, ["advanced"])
+    given[2]["difficulty"] = "introductory"
+    assert rank(objlib(), QUERY, given, order="learn").order == (2, 1, 0)
+
+
+def test_the_modes_can_be_the_usual_one(provider, objlib, rank):
+    provider.play(falling(2))
+    learn = config.preset("objlib")["orders"]["learn"]
+    given = passages(2, ["advanced", "introductory"])
+    reranker = objlib(order=learn)
+    assert rank(reranker, QUERY, given).order == (1, 0)
+    assert rank(reranker, QUERY, given, order="research").order == (0, 1)
+
+
+def test_a_mode_that_is_none_is_refused(provider, objlib, rank):
+    with pytest.raises(InputError, match="'learn'"):
+        rank(objlib(), QUERY, passages(2), order="lern")
+    assert provider.calls == 0
+
+
+# ---------------------------------------------------------------------- faults
+
+FAULTS = {
+    "500": (fake.status(500), "server_error"),
+    "429": (fake.status(429), "rate_limited"),
+    "403": (fake.status(403), "authentication"),
+    "404": (fake.status(404), "not_found"),
+    "a wrong key": (
+        fake.status(400, "API key not valid. Please pass a valid API key."),
+        "authentication",
+    ),
+    "reset": (fake.raw(fake.End.RESET), "connection"),
+    "a web page": (fake.page(), "bad_response"),
+    "prose": (says("The first passage deserves a 9."), "reply_refused"),
+    "broken JSON": (says('{"grades": [{"index": 0, "sco'), "reply_refused"),
+    "another form": (says('{"grades": [9, 3, 4]}'), "reply_refused"),
+    "no grades": (says('{"grades": []}'), "reply_refused"),
+    "off the scale": (grades(90, 30, 40), "reply_refused"),
+    "nothing": (says(""), "empty_reply"),
+}
+
+
+@pytest.mark.parametrize("order", [None, "learn"])
+@pytest.mark.parametrize(("step", "code"), FAULTS.values(), ids=FAULTS)
+def test_faults(provider, objlib, rank, caplog, step, code, order):
+    provider.play(step)
+    given = passages(3, ["advanced", "intermediate", "introductory"])
+    ranking = rank(objlib(), QUERY, given, order=order)
+    assert ranking.order == (0, 1, 2)  # as it came in, for learners too
+    assert [item.final_score for item in ranking] == [one["score"] for one in given]
+    assert ranking.report.status == "unchanged"
+    assert ranking.report.issues[-1].code == code
+    assert ranking.report.usage.calls == provider.calls
+    [record] = logged(caplog)
+    assert record.levelno == logging.WARNING
+    assert code in record.getMessage()
+    assert not any(secret in record.getMessage() for secret in (KEY, QUERY, "passage 0"))
+
+
+@pytest.mark.parametrize("seconds", [{"deadline": 0.3}, None])
+def test_silence(provider, objlib, rank, caplog, seconds):
+    provider.play(fake.silence())
+    reranker = objlib({"timeout": 0.1}, limits=seconds or {"retries": 0})
+    ranking = rank(reranker, QUERY, passages(3))
+    assert ranking.order == (0, 1, 2)
+    assert {"timeout", "deadline"} & {issue.code for issue in ranking.report.issues}
+    assert [record.levelno for record in logged(caplog)] == [logging.WARNING]
+
+
+def test_without_a_key(provider, objlib, rank, monkeypatch, caplog):
+    monkeypatch.delenv("GOOGLE_API_KEY")
+    reranker = Reranker.from_preset("objlib")
+    ranking = rank(reranker, QUERY, passages(3), order="learn")
+    assert ranking.order == (0, 1, 2)
+    [issue] = ranking.report.issues
+    assert (issue.code, provider.calls) == ("no_key", 0)
+    [record] = logged(caplog)
+    assert "GOOGLE_API_KEY or GEMINI_API_KEY" in record.getMessage()
+
+
+def test_strict_raises(provider, objlib, rank):
+    provider.play(fake.status(404))
+    with pytest.raises(RerankError, match="not_found") as caught:
+        rank(objlib(strict=True), QUERY, passages(3))
+    assert caught.value.ranking.order == (0, 1, 2)
+
+
+# ---------------------------------------------------------------------- frameworks
+
+
+def of_the_preset(provider, **settings):
+    method = {"llm": {"base_url": provider.base_url("google")}}
+    return config.preset("objlib", method=method, **settings)
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_in_haystack(provider, fault):
+    haystack = pytest.importorskip("haystack")
+    rankers = pytest.importorskip("haystack_integrations.components.rankers.secondpass")
+    long = "a passage " * 100
+    provider.play(fake.status(404) if fault else grades(9, 2, 7))
+    ranker = rankers.SecondPassRanker(of_the_preset(provider))
+    documents = [
+        haystack.Document(id=name, content=long, meta={"difficulty": difficulty})
+        for name, difficulty in (("a", "advanced"), ("b", "introductory"), ("c", "advanced"))
+    ]
+    outputs = {
+        "acb": [ranker.run(query=QUERY, documents=documents, order="research")],
+        "bac": [
+            ranker.run(query=QUERY, documents=documents, order="learn"),
+            asyncio.run(ranker.run_async(query=QUERY, documents=documents, order="learn")),
+        ],
+    }
+    ranker.close()
+    for order, results in outputs.items():
+        for output in results:
+            assert [one.id for one in output["documents"]] == list("abc" if fault else order)
+            assert {one.content for one in output["documents"]} == {long}
+            assert output["report"]["status"] == ("unchanged" if fault else "ok")
+    assert all(request.documents["0"] == long[:500] for request in provider.requests)
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_in_llama_index(provider, fault):
+    """There a call has no mode, so each has a postprocessor of its own."""
+    schema = pytest.importorskip("llama_index.core.schema")
+    postprocessor = pytest.importorskip("llama_index.postprocessor.secondpass")
+    long = "a passage " * 100
+    provider.play(fake.status(404) if fault else grades(9, 2, 7))
+    nodes = [
+        schema.NodeWithScore(
+            node=schema.TextNode(id_=name, text=long, metadata={"difficulty": difficulty})
+        )
+        for name, difficulty in (("a", "advanced"), ("b", "introductory"), ("c", "advanced"))
+    ]
+    learn = config.preset("objlib")["orders"]["learn"]
+    for mode, order in ((None, "acb"), (learn, "bac")):
+        rerank = postprocessor.SecondPassRerank(of_the_preset(provider, order=mode))
+        outputs = [
+            rerank.rerank_nodes(nodes, QUERY),
+            asyncio.run(rerank.arerank_nodes(nodes, QUERY)),
+        ]
+        rerank._reranker.close()
+        for ranked, report in outputs:
+            assert [one.node.node_id for one in ranked] == list("abc" if fault else order)
+            assert {one.node.text for one in ranked} == {long}
+            assert report.status == ("unchanged" if fault else "ok")
+    assert all(request.documents["0"] == long[:500] for request in provider.requests)
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(
+    not (os.environ.get("GOOGLE_API_KEY") or os.environ.get("GEMINI_API_KEY")),
+    reason="needs GOOGLE_API_KEY or GEMINI_API_KEY",
+)
+def test_live():
+    reranker = Reranker.from_preset("objlib", strict=True)
+    given = [
+        "The train from Lisbon to Porto takes about three hours.",
+        "Compatibilists hold that an act is free where it flows from the agent's own reasons, "
+        "even if those reasons are determined.",
+    ]
+    ranking = reranker.rerank(QUERY, given)
+    reranker.close()
+    assert ranking.order == (1, 0)

@@ -1,0 +1,378 @@
+"""Cascades: stages of scorers and of methods that ask, alone, nested and many at once."""
+
+import asyncio
+import json
+import math
+
+import pytest
+
+from fakes import (
+    Answering,
+    Batching,
+    ByTable,
+    InOrder,
+    Model,
+    always,
+    graded,
+    in_answer,
+    number_of,
+    numbered,
+    play,
+    raising,
+    ranked,
+    shown_in,
+    task_of,
+)
+from secondpass import ConfigurationError, MethodError, Reranker, RerankError
+from secondpass.effects import Judgement
+from secondpass.errors import LLMError
+from secondpass.strategies.cascade import Cascade, CascadeStage
+from secondpass.strategies.graded import Graded
+from secondpass.strategies.listwise import Listwise
+
+DOWN = LLMError("the server failed", "server_error")
+
+
+def by_number(texts):
+    """A scorer that judges as an honest model would."""
+    return ByTable({text: float(number_of(text)) for text in texts})
+
+
+def against_number(texts):
+    return ByTable({text: -float(number_of(text)) for text in texts})
+
+
+def cascade(*stages):
+    """A cascade of (method, depth) pairs."""
+    return Cascade([CascadeStage(method, depth) for method, depth in stages])
+
+
+class Judging:
+    """A method that judges without any effect: gives a judgement, or raises."""
+
+    name = "judging"
+    score_kind = "unbounded"
+    scale = None
+
+    def __init__(self, judgement):
+        self.judgement = judgement
+
+    def judge(self, task):
+        if isinstance(self.judgement, BaseException):
+            raise self.judgement
+        return self.judgement
+        yield
+
+
+# ---------------------------------------------------------------------- order and scores
+
+
+def test_those_that_reached_a_later_stage_stand_first_and_keep_all_scores():
+    texts = numbered([3, 9, 5, 7, 1])
+    model = Model()
+    method = cascade((against_number(texts), 4), (Graded(model), 2))
+    ranking = Reranker(method, depth=4).rerank("q", texts)
+    # The first stage judges 3, 9, 5, 7 and prefers low numbers; the second is shown 3 and 5.
+    assert list(shown_in(model.prompts[0]).values()) == ["3 wombats", "5 wombats"]
+    assert ranking.order == (2, 0, 3, 1, 4)
+    assert [item.stage_scores for item in ranking] == [(-5, 5), (-3, 3), (-7,), (-9,), ()]
+    assert [item.rerank_score for item in ranking] == [1.0, 0.75, 0.5, 0.25, None]
+    assert [item.status for item in ranking] == ["scored"] * 4 + ["tail"]
+    report = ranking.report
+    assert (report.status, report.score_kind, report.issues) == ("ok", "rank", ())
+    assert report.method == "by-table, then graded by model"
+    assert (report.usage.calls, report.usage.rounds, report.usage.pairs) == (2, 2, 6)
+
+
+def test_a_first_stage_with_a_depth_leaves_the_rest_to_the_tail():
+    texts = numbered([3, 9, 5, 7])
+    ranking = Reranker(cascade((by_number(texts), 3), (Graded(Model()), 2)), strict=True).rerank(
+        "q", texts
+    )
+    assert ranking.order == (1, 2, 0, 3)
+    assert [item.status for item in ranking] == ["scored"] * 3 + ["tail"]
+    assert ranking.report.status == "ok"
+
+
+def test_sent_in_by_hand_it_is_the_effects_of_its_stages():
+    texts = numbered([3, 9, 5, 7, 1, 8])
+    method = cascade((by_number(texts), None), (Listwise(Model(), window=2, stride=1), 3))
+    judgement, asks = play(method.judge(task_of(texts)), in_answer(ranked))
+    assert [list(shown_in(ask.questions[0].request).values()) for ask in asks] == [
+        ["8 wombats", "7 wombats"],
+        ["9 wombats", "8 wombats"],
+    ]
+    assert judgement.scores == [2 / 6, 1.0, 3 / 6, 4 / 6, 1 / 6, 5 / 6]
+    assert judgement.stage_scores is not None
+    assert [len(scores) for scores in judgement.stage_scores] == [1, 2, 1, 2, 1, 2]
+
+
+def test_three_stages():
+    texts = numbered([6, 1, 2, 3, 4, 5])
+    listwise = Listwise(Model(ranked))
+    method = cascade((by_number(texts), None), (Graded(Model()), 4), (listwise, 2))
+    ranking = Reranker(method).rerank("q", texts)
+    assert ranking.order == (0, 5, 4, 3, 2, 1)
+    assert [len(item.stage_scores) for item in ranking] == [3, 3, 2, 2, 1, 1]
+    assert ranking.report.usage.calls == 3
+
+
+def test_a_later_stage_wins_over_higher_scores_of_an_earlier_one():
+    texts = numbered([1, 9])
+    method = cascade((by_number(texts), None), (InOrder([0.0001]), 1))
+    ranking = Reranker(method).rerank("q", texts)
+    assert ranking.order == (1, 0)
+    assert [item.stage_scores for item in ranking] == [(9.0, 0.0001), (1.0,)]
+
+
+def test_a_cascade_may_be_a_stage():
+    texts = numbered([3, 9, 5, 7])
+    inner = cascade((by_number(texts), None), (Graded(Model()), 3))
+    ranking = Reranker(cascade((inner, None), (against_number(texts), 2))).rerank("q", texts)
+    assert ranking.order == (3, 1, 2, 0)
+    assert ranking.report.status == "ok"
+
+
+def test_a_single_candidate_passes_through_every_stage():
+    model = Model(ranked)
+    ranking = Reranker(cascade((ByTable(), None), (Listwise(model), 20)), strict=True).rerank(
+        "q", ["5 wombats"]
+    )
+    assert model.prompts == []
+    assert (ranking[0].rerank_score, ranking[0].stage_scores) == (1.0, (9.0, 1.0))
+
+
+def test_a_stage_that_is_not_meant_to_judge_a_single_candidate_is_no_fault():
+    method = cascade((ByTable(), None), (Graded(Model(), judge_single=False), 1))
+    ranking = Reranker(method, strict=True).rerank("q", ["5 wombats", "6 rats"])
+    assert ranking.report.status == "ok"
+
+
+# ---------------------------------------------------------------------- faults
+
+FAILING = {
+    "raises": Answering(raising(RuntimeError("sk-secret"))),
+    "raises a method error": Answering(raising(MethodError("no", "no_way"))),
+    "none": Answering(lambda n: None),
+    "all nan": Answering(lambda n: [math.nan] * n),
+    "a model that is down": Graded(Model(always(DOWN))),
+    "a model that talks": Graded(Model(always("I would say the second."))),
+    "a listwise model that is down": Listwise(Model(always(DOWN))),
+}
+
+
+@pytest.mark.parametrize("failing", FAILING)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_stage_that_judges_nothing_is_passed_over(failing, place):
+    texts = numbered([3, 9, 5, 7])
+    stages = [(by_number(texts), 4), (by_number(texts), 3)]
+    stages.insert(place, (FAILING[failing], [4, 4, 2][place]))
+    ranking = Reranker(cascade(*stages), log_level="debug").rerank("q", texts)
+    assert ranking.order[0] == 1
+    report = ranking.report
+    assert report.status == "degraded"
+    assert report.issues
+    assert all(item.status == "scored" for item in ranking)
+    assert "sk-secret" not in repr(report)
+    with pytest.raises(RerankError):
+        Reranker(cascade(*stages), strict=True, log_level="debug").rerank("q", texts)
+
+
+def test_the_next_stage_takes_the_order_as_it_stands():
+    texts = numbered([3, 9, 5, 7])
+    model = Model()
+    method = cascade((Answering(lambda n: None), 4), (Graded(model), 2))
+    ranking = Reranker(method, log_level="debug").rerank("q", texts)
+    assert list(shown_in(model.prompts[0]).values()) == ["3 wombats", "9 wombats"]
+    assert ranking.order == (1, 0, 2, 3)
+    assert [item.status for item in ranking] == ["scored", "scored", "unjudged", "unjudged"]
+    assert ranking.report.issues[0].positions == (0, 1, 2, 3)
+
+
+def test_when_every_stage_fails_the_fallback_is_asked():
+    texts = numbered([3, 9])
+    method = cascade((Answering(lambda n: None), None), (Graded(Model(always(DOWN))), 2))
+    plain = Reranker(method, log_level="debug").rerank("q", texts)
+    assert (plain.report.status, plain.order) == ("unchanged", (0, 1))
+    assert [item.status for item in plain] == ["unjudged", "unjudged"]
+    helped = Reranker(method, fallback=[by_number(texts)], log_level="debug").rerank("q", texts)
+    assert (helped.report.status, helped.order) == ("degraded", (1, 0))
+
+
+def test_what_a_later_stage_leaves_out_has_the_place_of_the_earlier_one():
+    texts = numbered([3, 9, 5, 7])
+
+    def reply(shown):
+        kept = {label: text for label, text in shown.items() if number_of(text) != 9}
+        return graded(kept)
+
+    method = cascade((by_number(texts), None), (Graded(Model(reply)), 3))
+    ranking = Reranker(method, log_level="debug").rerank("q", texts)
+    assert ranking.order == (3, 2, 1, 0)
+    assert [item.status for item in ranking] == ["scored"] * 4
+    assert ranking.report.status == "degraded"
+    assert [(one.code, one.positions) for one in ranking.report.issues] == [("not_in_reply", (1,))]
+
+
+def test_positions_of_issues_are_those_of_the_input():
+    # The second stage sees 9, 7, 5 and leaves out 7, the fourth of the input; 0 has no text.
+    texts = ["3 a", "9 b", "5 c", "7 d"]
+
+    def reply(shown):
+        return json.dumps({one: 5 for one in shown if number_of(shown[one]) != 7})
+
+    method = cascade((by_number(texts), None), (Graded(Model(reply)), 3))
+    candidates = [{"text": None}, *texts]
+    ranking = Reranker(method, log_level="debug").rerank("q", candidates)
+    told = {issue.code: issue.positions for issue in ranking.report.issues}
+    assert told == {"no_text": (0,), "not_in_reply": (4,)}
+
+
+@pytest.mark.parametrize("error", [RuntimeError("sk-secret"), KeyError("x"), RecursionError()])
+def test_a_stage_of_a_user_that_raises_anything_is_passed_over(error):
+    texts = numbered([3, 9])
+    method = cascade((by_number(texts), None), (Judging(error), 2))
+    ranking = Reranker(method, log_level="debug").rerank("q", texts)
+    assert (ranking.report.status, ranking.order) == ("degraded", (1, 0))
+
+
+@pytest.mark.parametrize(
+    "judgement",
+    [
+        Judgement([math.nan, 1.0]),
+        Judgement([math.inf, 1.0]),
+        Judgement([1.0]),
+        Judgement([1.0, 2.0, 3.0]),
+        Judgement([None, None]),
+    ],
+    ids=["nan", "infinite", "too few", "too many", "none"],
+)
+def test_a_judgement_of_a_user_that_cannot_be_used_is_told(judgement):
+    texts = numbered([3, 9])
+    method = cascade((by_number(texts), None), (Judging(judgement), 2))
+    ranking = Reranker(method, log_level="debug").rerank("q", texts)
+    assert (ranking.report.status, ranking.order) == ("degraded", (1, 0))
+    assert ranking.report.issues
+
+
+# ---------------------------------------------------------------------- settings
+
+DEPTHS = [
+    ([10, 20], r"stages\[1\].depth: must be 10 at most"),
+    ([10, None], r"stages\[1\].depth: must be 10 at most"),
+    ([None, 10, 11], r"stages\[2\].depth: must be 10 at most"),
+    ([20, 10, None], r"stages\[2\].depth: must be 10 at most"),
+]
+
+
+@pytest.mark.parametrize(("depths", "told"), DEPTHS)
+def test_a_stage_cannot_be_deeper_than_the_one_before(depths, told):
+    with pytest.raises(ConfigurationError, match=told):
+        cascade(*((ByTable(), depth) for depth in depths))
+
+
+@pytest.mark.parametrize("depths", [[20, 10], [10, 10], [None, 10], [None, None], [3, 2, 1]])
+def test_depths_that_fall_or_stay_are_taken(depths):
+    cascade(*((ByTable(), depth) for depth in depths))
+
+
+WRONG = [
+    ([], "stages"),
+    ([{"type": "lexical"}], "stages"),
+    ([{"type": "lexical", "depth": 0}, "lexical"], "depth"),
+    ([{"type": "lexical", "depth": "3"}, "lexical"], "depth"),
+    (["lexical", {"type": "nothing"}], "nothing"),
+    (["lexical", 7], "stages"),
+    ("lexical", "stages"),
+    (["lexical", {"type": "graded", "depth": 2}], "llm"),
+]
+
+
+@pytest.mark.parametrize(("stages", "told"), WRONG)
+def test_wrong_stages_are_refused_at_construction(stages, told):
+    with pytest.raises(ConfigurationError, match=told):
+        Reranker({"type": "cascade", "stages": stages})
+
+
+def test_a_limit_of_cost_needs_the_prices_of_every_stage():
+    with pytest.raises(ConfigurationError, match="without the prices of 'model'"):
+        Reranker(cascade((ByTable(), None), (Graded(Model()), 2)), limits={"cost": 1.0})
+
+
+def test_from_a_configuration_depths_stand_beside_the_settings_of_methods():
+    texts = numbered([3, 9, 5])
+    stages = ["lexical", {"type": "graded", "depth": 2, "llm": lambda m: graded(shown_in(m))}]
+    reranker = Reranker.from_config({"method": {"type": "cascade", "stages": stages}})
+    assert [stage.depth for stage in reranker.method.stages] == [None, 2]
+    assert sorted(reranker.rerank("wombats", texts).order) == [0, 1, 2]
+
+
+# ---------------------------------------------------------------------- many queries
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_scores_of_many_queries_are_merged_and_each_ranking_is_as_it_would_be_alone(asynchronous):
+    queries = [numbered([at, 9 - at, 5, 2 + at]) for at in range(6)]
+    table = {text: float(number_of(text)) for texts in queries for text in texts}
+    scorer = Batching(table)
+    model = Model()
+    reranker = Reranker(cascade((scorer, None), (Graded(model), 2)))
+    requests = [(f"query {at}", texts) for at, texts in enumerate(queries)]
+    if asynchronous:
+        rankings = asyncio.run(reranker.arerank_many(requests))
+    else:
+        rankings = reranker.rerank_many(requests)
+    assert scorer.batches == [6]
+    assert len(model.prompts) == 6
+    alone = [reranker.rerank(*request) for request in requests]
+    assert [repr(one.items) for one in rankings] == [repr(one.items) for one in alone]
+    assert [one.report.usage for one in rankings] == [one.report.usage for one in alone]
+
+
+def test_the_last_stage_of_many_queries_may_score_too():
+    queries = [numbered([at, 9 - at, 5]) for at in range(4)]
+    table = {text: float(number_of(text)) for texts in queries for text in texts}
+    scorer = Batching(table)
+    reranker = Reranker(cascade((Graded(Model()), None), (scorer, 2)))
+    rankings = reranker.rerank_many([("q", texts) for texts in queries])
+    assert [one.report.status for one in rankings] == ["ok"] * 4
+    assert len(scorer.calls) + sum(scorer.batches) >= 4
+
+
+def test_one_query_that_fails_leaves_the_others_whole():
+    queries = [numbered([1, 2]), numbered([30, 40]), numbered([5, 6])]
+    scorer = Batching({text: float(number_of(text)) for texts in queries for text in texts})
+
+    def reply(shown):
+        return DOWN if "40 wombats" in shown.values() else graded(shown)
+
+    reranker = Reranker(cascade((scorer, None), (Graded(Model(reply)), 2)), log_level="debug")
+    rankings = reranker.rerank_many([("q", texts) for texts in queries])
+    assert [one.report.status for one in rankings] == ["ok", "degraded", "ok"]
+    assert [one.order for one in rankings] == [(1, 0)] * 3
+
+
+# ---------------------------------------------------------------------- life
+
+
+def test_warm_up_and_close_reach_every_stage():
+    did = []
+
+    class Living(ByTable):
+        def warm_up(self):
+            did.append("scorer warm")
+
+        def close(self):
+            did.append("scorer closed")
+
+    class LivingModel(Model):
+        def warm_up(self):
+            did.append("model warm")
+
+        def close(self):
+            did.append("model closed")
+
+    reranker = Reranker(cascade((Living(), None), (Graded(LivingModel()), 2)))
+    reranker.warm_up()
+    reranker.close()
+    assert did == ["scorer warm", "model warm", "scorer closed", "model closed"]

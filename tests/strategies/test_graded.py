@@ -1,0 +1,338 @@
+"""The graded strategy: answers are sent into it, then asked of plain functions."""
+
+import asyncio
+import json
+
+import pytest
+
+from fakes import (
+    ByTable,
+    Model,
+    always,
+    graded,
+    in_answer,
+    number_of,
+    numbered,
+    play,
+    shown_in,
+    task_of,
+)
+from secondpass import ConfigurationError, Reranker, RerankError
+from secondpass.effects import Answer, Completion
+from secondpass.errors import LLMError, ReplyError
+from secondpass.prompts.template import Prompting
+from secondpass.strategies.graded import Graded
+
+SIZES = [
+    # candidates, batch size, candidates of each question
+    (1, 20, [1]),
+    (2, 20, [2]),
+    (19, 20, [19]),
+    (20, 20, [20]),
+    (21, 20, [10, 11]),
+    (100, 20, [20] * 5),
+    (100, None, [100]),
+    (5, 1, [1] * 5),
+    (7, 3, [2, 2, 3]),
+]
+
+
+def texts_of(count):
+    return numbered([at % 11 for at in range(count)])
+
+
+def judge(method, texts, reply=graded):
+    return play(method.judge(task_of(texts)), in_answer(reply))
+
+
+def grades(**changes):
+    """An honest reply, changed by hand; a key is the number of the passage."""
+
+    def reply(shown):
+        given = {label: number_of(text) for label, text in shown.items()}
+        for key, value in changes.items():
+            label = next(one for one in shown if number_of(shown[one]) == int(key.strip("_")))
+            given[label] = value
+        return json.dumps({label: one for label, one in given.items() if one != "absent"})
+
+    return reply
+
+
+# ---------------------------------------------------------------------- what is asked
+
+
+@pytest.mark.parametrize(("count", "batch_size", "sizes"), SIZES)
+def test_batches_are_even_and_asked_in_one_round(count, batch_size, sizes):
+    texts = texts_of(count)
+    judgement, asks = judge(Graded(Model(), batch_size=batch_size), texts)
+    assert len(asks) == 1
+    assert [question.documents for question in asks[0].questions] == sizes
+    shown = [text for one in asks[0].questions for text in shown_in(one.request).values()]
+    assert shown == texts
+    assert list(judgement.scores) == [float(number_of(text)) for text in texts]
+    assert (judgement.unjudged, judgement.issues) == (frozenset(), [])
+
+
+@pytest.mark.parametrize(("count", "batch_size", "sizes"), SIZES)
+@pytest.mark.parametrize("mode", ["sync", "async", "async function"])
+def test_calls_rounds_and_pairs_are_told(mode, count, batch_size, sizes):
+    def function(messages):
+        return graded(shown_in(messages))
+
+    async def coroutine(messages):
+        return function(messages)
+
+    llm = coroutine if mode == "async function" else function
+    reranker = Reranker({"type": "graded", "llm": llm, "batch_size": batch_size})
+    texts = texts_of(count)
+    if mode == "sync":
+        ranking = reranker.rerank("wombats", texts)
+    else:
+        ranking = asyncio.run(reranker.arerank("wombats", texts))
+    usage = ranking.report.usage
+    assert (usage.calls, usage.rounds, usage.pairs) == (len(sizes), 1, count)
+    assert (usage.input_tokens, usage.output_tokens, usage.cost) == (None, None, None)
+    assert list(ranking.order) == sorted(range(count), key=lambda at: (-(at % 11), at))
+    report = ranking.report
+    assert (report.status, report.score_kind, report.issues) == ("ok", "grade", ())
+    assert all(item.status == "scored" for item in ranking)
+    assert all(type(item.rerank_score) is float for item in ranking)
+
+
+def test_the_prompt_tells_scale_count_and_form_and_the_schema_admits_these_labels_only():
+    _, asks = judge(Graded(Model(), scale=(1, 5)), numbered([3, 4]))
+    prompt = asks[0].questions[0].request
+    labels = list(shown_in(prompt))
+    assert "Grade each of the 2 documents" in prompt.turns[0].text
+    assert "from 1 (not at all) to 5 (fully)" in prompt.turns[0].text
+    assert prompt.schema == {
+        "type": "object",
+        "properties": {label: {"type": "number"} for label in labels},
+        "required": labels,
+        "additionalProperties": False,
+    }
+
+
+def test_the_same_task_makes_the_same_prompts_and_the_same_answers_the_same_judgement():
+    texts = texts_of(45)
+    first, again = (judge(Graded(Model()), texts) for _ in range(2))
+    assert first[0] == again[0]
+    prompts = [[question.request for question in asks[0].questions] for _, asks in (first, again)]
+    assert prompts[0] == prompts[1]
+
+
+@pytest.mark.parametrize("labels", ["opaque", "id", "index0", "index1"])
+@pytest.mark.parametrize(
+    ("settings", "reply"),
+    [
+        ({}, lambda key, given: given),
+        ({"whole": True}, lambda key, given: given),
+        (
+            {"reply": "pairs"},
+            lambda key, given: {"grades": [{key: one, "score": given[one]} for one in given]},
+        ),
+        (
+            {"reply": "pairs", "bare": True},
+            lambda key, given: [{key: one, "score": given[one]} for one in given],
+        ),
+    ],
+)
+def test_every_form_of_reply_is_read_with_every_kind_of_label(labels, settings, reply):
+    def says(shown):
+        key = "index" if labels.startswith("index") else "id"
+        return json.dumps(reply(key, {one: number_of(shown[one]) for one in shown}))
+
+    method = Graded(Model(), labels=labels, **settings)
+    judgement, asks = judge(method, numbered([3, 9, 5]), says)
+    assert judgement.scores == [3.0, 9.0, 5.0]
+    prompt = asks[0].questions[0].request
+    assert (prompt.schema is None) == bool(settings.get("bare"))
+
+
+def test_a_single_candidate_is_asked_about_unless_that_is_not_wanted():
+    model = Model()
+    method = Graded(model, judge_single=False)
+    ranking = Reranker(method, strict=True).rerank("wombats", ["1 wombat"])
+    assert (model.prompts, ranking.report.issues) == ([], ())
+    assert (ranking.report.status, ranking[0].status) == ("unchanged", "tail")
+    assert ranking[0].rerank_score is None
+    assert Reranker(method).rerank("wombats", numbered([1, 2])).order == (1, 0)
+
+
+# ---------------------------------------------------------------------- what comes of answers
+
+ANSWERS = [
+    # reply to the only question about 3, 9, 5; scores; status by position; issues by position
+    ("whole", grades(), [3, 9, 5], {}, {}),
+    ("ends of the scale", grades(_3=0, _9=10), [0, 10, 5], {}, {}),
+    ("one missing", grades(_9="absent"), [3, None, 5], {1: "backfilled"}, {"not_in_reply": (1,)}),
+    ("above the scale", grades(_9=11), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
+    ("below the scale", grades(_9=-1), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
+    ("a string", grades(_9="9"), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
+    ("a boolean", grades(_9=True), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
+    ("null", grades(_9=None), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
+    (
+        "missing and refused",
+        grades(_9="absent", _5="high"),
+        [3, None, None],
+        {1: "backfilled", 2: "backfilled"},
+        {"not_in_reply": (1,), "grade_refused": (2,)},
+    ),
+    (
+        "an unknown label",
+        lambda shown: json.dumps({**json.loads(graded(shown)), "zzzz": 10}),
+        [3, 9, 5],
+        {},
+        {"unknown_label": ()},
+    ),
+    (
+        "broken off",
+        lambda shown: Completion(graded(shown).rpartition(",")[0] + ', "', cut=True),
+        [3, 9, None],
+        {2: "backfilled"},
+        {"not_in_reply": (2,)},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("reply", "scores", "status", "issues"),
+    [row[1:] for row in ANSWERS],
+    ids=[a[0] for a in ANSWERS],
+)
+def test_what_a_reply_leaves_out_is_backfilled_and_told(reply, scores, status, issues):
+    texts = numbered([3, 9, 5])
+    judgement, _ = judge(Graded(Model()), texts, reply)
+    assert judgement.scores == scores
+    ranking = Reranker(Graded(Model(reply)), log_level="debug").rerank("wombats", texts)
+    got = {item.position: item for item in ranking}
+    assert [got[at].rerank_score for at in range(3)] == scores
+    assert [got[at].status for at in range(3)] == [status.get(at, "scored") for at in range(3)]
+    assert {issue.code: issue.positions for issue in ranking.report.issues} == issues
+    assert ranking.report.status == ("partial" if status else "ok")
+
+
+def test_a_reply_that_broke_off_says_so():
+    cut = ANSWERS[-1][1]
+    judgement, _ = judge(Graded(Model()), numbered([3, 9, 5]), cut)
+    assert [issue.message for issue in judgement.issues] == ["the reply broke off before them"]
+
+
+def failing(texts, error):
+    """Fails for the question that shows one of these."""
+    return lambda shown: error if set(texts) & set(shown.values()) else graded(shown)
+
+
+def test_answered_batches_are_used_when_one_fails():
+    texts = numbered([4, 8, 2, 9, 1, 7])
+    error = LLMError("the server failed", "server_error")
+    reply = failing([texts[2]], error)
+    judgement, _ = judge(Graded(Model(), batch_size=2), texts, reply)
+    assert judgement.scores == [4, 8, None, None, 1, 7]
+    assert judgement.unjudged == {2, 3}
+    ranking = Reranker(Graded(Model(reply), batch_size=2), log_level="debug").rerank("q", texts)
+    assert ranking.order == (1, 5, 0, 4, 2, 3)
+    assert [item.status for item in ranking] == ["scored"] * 4 + ["unjudged"] * 2
+    assert ranking.report.status == "partial"
+    assert [(one.code, one.message, one.positions) for one in ranking.report.issues] == [
+        ("server_error", "the server failed", (2, 3))
+    ]
+
+
+def test_batches_that_fail_alike_are_told_as_one():
+    texts = numbered(range(6))
+    reply = failing(texts[2:], LLMError("the server failed", "server_error"))
+    judgement, _ = judge(Graded(Model(), batch_size=2), texts, reply)
+    assert [issue.positions for issue in judgement.issues] == [(2, 3, 4, 5)]
+
+
+def test_nothing_answered_is_an_error_for_the_fallback():
+    with pytest.raises(LLMError, match="the server failed"):
+        judge(Graded(Model()), ["1 a", "2 b"], always(LLMError("the server failed")))
+    model = Model(always(LLMError("the server failed", "server_error")))
+    plain = Reranker(Graded(model), log_level="debug").rerank("q", ["1 a", "2 b"])
+    assert (plain.report.status, plain.order) == ("unchanged", (0, 1))
+    assert [item.status for item in plain] == ["unjudged"] * 2
+    settings = {"fallback": [ByTable({"1 a": 1.0, "2 b": 2.0})], "log_level": "debug"}
+    helped = Reranker(Graded(model), **settings).rerank("q", ["1 a", "2 b"])
+    assert (helped.report.status, helped.report.method) == ("degraded", "by-table")
+    assert helped.order == (1, 0)
+    assert helped.report.issues[0].code == "server_error"
+
+
+def test_strict_raises_for_a_missing_grade_and_loses_nothing():
+    reranker = Reranker(Graded(Model(grades(_9="absent"))), strict=True, log_level="debug")
+    with pytest.raises(RerankError, match="not_in_reply") as caught:
+        reranker.rerank("q", numbered([3, 9, 5]))
+    assert caught.value.ranking.order == (2, 0, 1)
+
+
+def test_a_fault_that_was_got_over_is_told():
+    def answer(question):
+        trouble = ReplyError("it holds no JSON value")
+        return Answer(
+            question.read(Completion(graded(shown_in(question.request)))), None, (trouble,)
+        )
+
+    judgement, _ = play(Graded(Model()).judge(task_of(numbered([1, 2]))), answer)
+    assert [(issue.code, issue.message) for issue in judgement.issues] == [
+        ("asked_again", "reply_refused: it holds no JSON value")
+    ]
+    assert judgement.scores == [1, 2]
+
+
+def test_grades_are_blended_on_their_scale():
+    candidates = [{"text": "2 a", "score": 1.0}, {"text": "8 b", "score": 0.0}]
+    reranker = Reranker(Graded(Model()), blend={"original": 0.5, "normalize": "none"})
+    assert [item.final_score for item in reranker.rerank("q", candidates)] == [0.6, 0.4]
+
+
+def test_tiny_grades_of_the_model_are_told_apart_and_ties_keep_their_order():
+    ranking = Reranker(Graded(Model())).rerank("q", numbered([5, 7, 5, 7]))
+    assert ranking.order == (1, 3, 0, 2)
+
+
+def test_passages_are_cut_for_the_model_only():
+    model = Model()
+    method = Graded(model, prompt=Prompting(passage_characters=9))
+    text = "5 wombats, and much more about them"
+    assert Reranker(method).rerank("q", [text, "6 b"])[1].text == text
+    assert list(shown_in(model.prompts[0]).values()) == ["5 wombats", "6 b"]
+
+
+# ---------------------------------------------------------------------- settings
+
+WRONG = [
+    ({"scale": (5, 5)}, "scale: give the lowest and the highest grade"),
+    ({"scale": (5, 1)}, "scale"),
+    ({"scale": (0, float("inf"))}, "scale"),
+    ({"scale": (float("nan"), 1)}, "scale"),
+    ({"scale": (0, 1, 2)}, "scale"),
+    ({"scale": 10}, "scale"),
+    ({"batch_size": 0}, "batch_size"),
+    ({"batch_size": -1}, "batch_size"),
+    ({"batch_size": "20"}, "batch_size"),
+    ({"reply": "permutation"}, "reply"),
+    ({"labels": "uuid"}, "labels"),
+    ({"bare": True}, "bare: is for arrays"),
+    ({"whole": "yes"}, "whole"),
+    ({"prompt": {"instruction": "Grade {documentz}"}}, "documents"),
+    ({"windows": 3}, "windows"),
+]
+
+
+@pytest.mark.parametrize(("settings", "told"), WRONG, ids=[str(row[0]) for row in WRONG])
+def test_wrong_settings_are_refused_at_construction(settings, told):
+    with pytest.raises(ConfigurationError, match=told):
+        Reranker({"type": "graded", "llm": Model(), **settings})
+
+
+@pytest.mark.parametrize("llm", [None, 7, "gpt", Model, {}, {"type": "nobody"}, object()])
+def test_what_is_no_language_model_is_refused_at_construction(llm):
+    with pytest.raises(ConfigurationError, match="llm"):
+        Reranker({"type": "graded", "llm": llm})
+
+
+def test_its_name_tells_the_model():
+    assert Graded(Model()).name == "graded by model"
+    assert Graded(graded).name == "graded by graded"

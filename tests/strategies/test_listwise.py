@@ -1,0 +1,423 @@
+"""The listwise strategy: answers are sent into it, then asked of plain functions."""
+
+import asyncio
+import json
+import random
+
+import pytest
+
+from fakes import (
+    ByTable,
+    Model,
+    always,
+    in_answer,
+    number_of,
+    numbered,
+    play,
+    ranked,
+    shown_in,
+    task_of,
+)
+from secondpass import ConfigurationError, Reranker, RerankError
+from secondpass.effects import Completion
+from secondpass.errors import LLMError
+from secondpass.ledger import Prices
+from secondpass.strategies.listwise import Listwise
+
+DOWN = LLMError("the server failed", "server_error")
+
+WINDOWS = [
+    # candidates, window, stride, where the windows start
+    (1, 20, 10, []),
+    (2, 20, 10, [0]),
+    (19, 20, 10, [0]),
+    (20, 20, 10, [0]),
+    (21, 20, 10, [1, 0]),
+    (100, 20, 10, [80, 70, 60, 50, 40, 30, 20, 10, 0]),
+    (100, None, 10, [0]),
+    (5, 2, 1, [3, 2, 1, 0]),
+    (10, 4, 3, [6, 3, 0]),
+]
+
+
+def judge(method, texts, reply=ranked, rounds=lambda asked: None):
+    return play(method.judge(task_of(texts)), in_answer(reply), rounds)
+
+
+def numbers_of(ask):
+    """The passages that a round shows, by their numbers."""
+    return [number_of(text) for text in shown_in(ask.questions[0].request).values()]
+
+
+def ascending(count):
+    """The best is at the back: each window carries it on."""
+    return numbered(range(count))
+
+
+# ---------------------------------------------------------------------- what is asked
+
+
+@pytest.mark.parametrize(("count", "window", "stride", "starts"), WINDOWS)
+def test_windows_slide_from_the_back_to_the_front(count, window, stride, starts):
+    # An order that is right already is not changed, so windows show where they start.
+    texts = numbered(range(count, 0, -1))
+    judgement, asks = judge(Listwise(Model(), window=window, stride=stride), texts)
+    assert [count - numbers_of(ask)[0] for ask in asks] == starts
+    assert all(len(ask.questions) == 1 for ask in asks)
+    assert {len(numbers_of(ask)) for ask in asks} <= {min(window or count, count)}
+    assert list(judgement.scores) == [(count - at) / count for at in range(count)]
+    assert not judgement.unjudged
+    assert not judgement.issues
+
+
+@pytest.mark.parametrize(("count", "window", "stride", "starts"), WINDOWS)
+@pytest.mark.parametrize("mode", ["sync", "async", "async function"])
+def test_calls_rounds_and_pairs_are_told(mode, count, window, stride, starts):
+    def function(messages):
+        return ranked(shown_in(messages))
+
+    async def coroutine(messages):
+        return function(messages)
+
+    llm = coroutine if mode == "async function" else function
+    reranker = Reranker({"type": "listwise", "llm": llm, "window": window, "stride": stride})
+    texts = numbered(range(count, 0, -1))
+    if mode == "sync":
+        ranking = reranker.rerank("wombats", texts)
+    else:
+        ranking = asyncio.run(reranker.arerank("wombats", texts))
+    usage = ranking.report.usage
+    shown = len(starts) * min(window or count, count)
+    assert (usage.calls, usage.rounds, usage.pairs) == (len(starts), len(starts), shown)
+    report = ranking.report
+    assert (report.status, report.score_kind, report.issues) == ("ok", "rank", ())
+    assert ranking.order == tuple(range(count))
+    assert [item.rerank_score for item in ranking] == [(count - at) / count for at in range(count)]
+
+
+def test_what_belongs_on_top_is_carried_there():
+    ranking = Reranker(Listwise(Model(ranked))).rerank("q", ascending(100))
+    # A window carries as many as it has more than its stride.
+    assert ranking.order[:10] == tuple(range(99, 89, -1))
+    assert sorted(ranking.order) == list(range(100))
+
+
+def test_one_window_is_put_in_order():
+    numbers = random.Random(7).sample(range(1000), 20)
+    ranking = Reranker(Listwise(Model(ranked))).rerank("q", numbered(numbers))
+    assert [numbers[at] for at in ranking.order] == sorted(numbers, reverse=True)
+
+
+def test_a_single_candidate_is_in_order_without_a_question():
+    model = Model(ranked)
+    ranking = Reranker(Listwise(model), strict=True).rerank("q", ["1 wombat"])
+    assert model.prompts == []
+    assert (ranking.report.status, ranking[0].rerank_score) == ("ok", 1.0)
+    assert ranking.report.usage.calls == 0
+
+
+def test_the_same_task_makes_the_same_prompts_and_the_same_answers_the_same_judgement():
+    first, again = (judge(Listwise(Model()), ascending(45)) for _ in range(2))
+    assert first[0] == again[0]
+    prompts = [[ask.questions[0].request for ask in asks] for _, asks in (first, again)]
+    assert prompts[0] == prompts[1]
+
+
+@pytest.mark.parametrize("labels", ["opaque", "id", "index0", "index1"])
+@pytest.mark.parametrize("wrapping", ["permutation", "bare permutation", "keyed", "pairs"])
+def test_every_form_of_reply_is_read_with_every_kind_of_label(labels, wrapping):
+    key = "index" if labels.startswith("index") else "id"
+
+    def says(shown):
+        best_first = json.loads(ranked(shown))["ranking"]
+        if key == "index":
+            best_first = [int(label) for label in best_first]
+        ranks = {label: at for at, label in enumerate(best_first, start=1)}
+        made = {
+            "permutation": {"ranking": best_first},
+            "bare permutation": best_first,
+            "keyed": ranks,
+            "pairs": {"grades": [{key: label, "rank": ranks[label]} for label in ranks]},
+        }
+        return json.dumps(made[wrapping])
+
+    bare, reply = wrapping.startswith("bare"), wrapping.removeprefix("bare ")
+    method = Listwise(Model(), reply=reply, labels=labels, bare=bare)
+    judgement, asks = judge(method, numbered([3, 9, 5]), says)
+    assert judgement.scores == [1 / 3, 1.0, 2 / 3]
+    assert (asks[0].questions[0].request.schema is None) == bare
+
+
+# ---------------------------------------------------------------------- what comes of answers
+
+
+def one_after_the_other(replies):
+    """Each reply for one question."""
+
+    def reply(shown):
+        return next(replies)(shown)
+
+    return reply
+
+
+def leaving_out(*numbers):
+    def reply(shown):
+        order = json.loads(ranked(shown))["ranking"]
+        return json.dumps([one for one in order if number_of(shown[one]) not in numbers])
+
+    return reply
+
+
+def changed(change):
+    return lambda shown: json.dumps(change(json.loads(ranked(shown))["ranking"]))
+
+
+ANSWERS = [
+    # reply to the only question about 3, 9, 5, 7; order; how many are scored; issues
+    ("whole", ranked, (1, 3, 2, 0), 4, {}),
+    ("one missing", leaving_out(5), (1, 3, 0, 2), 3, {"not_in_reply": (2,)}),
+    ("two missing", leaving_out(3, 9), (3, 2, 0, 1), 2, {"not_in_reply": (0, 1)}),
+    ("doubled", changed(lambda order: order + order[::-1]), (1, 3, 2, 0), 4, {"doubled_label": ()}),
+    ("unknown", changed(lambda order: ["zzzz", *order, 7]), (1, 3, 2, 0), 4, {"unknown_label": ()}),
+    (
+        "broken off",
+        lambda shown: Completion(ranked(shown).rpartition(",")[0] + ', "', cut=True),
+        (1, 3, 2, 0),
+        3,
+        {"not_in_reply": (0,)},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("reply", "order", "scored", "issues"),
+    [row[1:] for row in ANSWERS],
+    ids=[a[0] for a in ANSWERS],
+)
+def test_what_a_reply_leaves_out_is_backfilled_and_told(reply, order, scored, issues):
+    ranking = Reranker(Listwise(Model(reply)), log_level="debug").rerank(
+        "q", numbered([3, 9, 5, 7])
+    )
+    assert ranking.order == order
+    assert [item.status for item in ranking] == ["scored"] * scored + ["backfilled"] * (4 - scored)
+    ranks = [(4 - at) / 4 for at in range(scored)]
+    assert [item.rerank_score for item in ranking] == ranks + [None] * (4 - scored)
+    assert {issue.code: issue.positions for issue in ranking.report.issues} == issues
+    assert ranking.report.status == ("ok" if scored == 4 else "partial")
+
+
+def test_ties_of_ranks_stand_as_they_were_shown():
+    def tied(shown):
+        return json.dumps({label: 1 + number_of(text) % 2 for label, text in shown.items()})
+
+    judgement, _ = judge(Listwise(Model(), reply="keyed"), numbered([3, 8, 5, 6]), tied)
+    assert judgement.scores == [0.5, 1.0, 0.25, 0.75]
+
+
+def test_a_rank_that_cannot_be_used_is_told_as_such():
+    def beyond(shown):
+        return json.dumps(dict(zip(shown, [1, 99, 2], strict=True)))
+
+    judgement, _ = judge(Listwise(Model(), reply="keyed"), numbered([3, 9, 5]), beyond)
+    assert judgement.scores == [1.0, None, 2 / 3]
+    assert "doubled_label" not in [issue.code for issue in judgement.issues]
+
+
+def test_what_one_window_leaves_out_another_may_judge():
+    # 30 candidates: windows at 10 and 0. The first leaves 25 out, which stays in its place.
+    judgement, asks = judge(Listwise(Model()), ascending(30), leaving_out(25))
+    assert len(asks) == 2
+    assert judgement.scores[25] is None
+    assert 25 not in judgement.unjudged
+    assert [issue.code for issue in judgement.issues] == ["not_in_reply"]
+    # Left out by the second window only, it has the place that the first gave it.
+    replies = iter([ranked, leaving_out(25)])
+    judgement, _ = judge(Listwise(Model()), ascending(30), one_after_the_other(replies))
+    assert judgement.scores[25] is not None
+
+
+def test_answered_windows_are_used_when_another_fails():
+    replies = iter([ranked, always(DOWN), ranked])
+    judgement, asks = judge(Listwise(Model()), ascending(40), one_after_the_other(replies))
+    assert [len(numbers_of(ask)) for ask in asks] == [20, 20, 20]
+    assert [(issue.code, issue.positions) for issue in judgement.issues] == [
+        ("server_error", (*range(10, 20), *range(30, 40)))
+    ]
+    # What was carried to the failed window stays where the first had put it.
+    best_first = sorted(range(40), key=lambda at: -(judgement.scores[at] or 0))
+    assert best_first[:20] == list(range(19, -1, -1))
+
+
+def test_a_window_that_fails_leaves_its_own_unjudged():
+    replies = iter([always(DOWN), ranked])
+    judgement, _ = judge(Listwise(Model()), ascending(30), one_after_the_other(replies))
+    assert judgement.unjudged == set(range(20, 30))
+    ranking = Reranker(Listwise(Model([always(DOWN), ranked])), log_level="debug").rerank(
+        "q", ascending(30)
+    )
+    assert ranking.order == (*range(19, -1, -1), *range(20, 30))
+    assert [item.status for item in ranking] == ["scored"] * 20 + ["unjudged"] * 10
+    assert ranking.report.status == "partial"
+
+
+def test_when_the_topmost_window_fails_nothing_is_judged():
+    replies = iter([ranked, always(DOWN)])
+    with pytest.raises(LLMError, match="the server failed"):
+        judge(Listwise(Model()), ascending(30), one_after_the_other(replies))
+    model = Model([ranked, always(DOWN)])
+    plain = Reranker(Listwise(model), log_level="debug").rerank("q", ascending(30))
+    assert (plain.report.status, plain.order) == ("unchanged", tuple(range(30)))
+    assert plain.report.issues[0].code == "server_error"
+    assert plain.report.usage.calls == 2
+    model = Model([ranked, always(DOWN)])
+    fallback = ByTable({text: float(number_of(text)) for text in ascending(30)})
+    helped = Reranker(Listwise(model), fallback=[fallback], log_level="debug")
+    ranking = helped.rerank("q", ascending(30))
+    assert (ranking.report.status, ranking.report.method) == ("degraded", "by-table")
+    assert ranking.order == tuple(range(29, -1, -1))
+    model = Model([ranked, always(DOWN)])
+    with pytest.raises(RerankError, match="server_error"):
+        Reranker(Listwise(model), strict=True, log_level="debug").rerank("q", ascending(30))
+
+
+# ---------------------------------------------------------------------- when not all can be had
+
+LEFT = [
+    # rounds left before each window; where the windows start; what is passed over
+    (lambda asked: None, [80, 70, 60, 50, 40, 30, 20, 10, 0], []),
+    (lambda asked: 9 - asked, [80, 70, 60, 50, 40, 30, 20, 10, 0], []),
+    (lambda asked: 100, [80, 70, 60, 50, 40, 30, 20, 10, 0], []),
+    (lambda asked: 8 - asked, [70, 60, 50, 40, 30, 20, 10, 0], range(90, 100)),
+    (lambda asked: 3 - asked, [20, 10, 0], range(40, 100)),
+    (lambda asked: 1, [0], range(20, 100)),
+    (lambda asked: 0, [0], range(20, 100)),
+    # It turns out to be slower than the first window promised.
+    (lambda asked: None if asked == 0 else 2 - asked, [80, 0], range(20, 100)),
+]
+
+
+@pytest.mark.parametrize(("rounds", "starts", "passed"), LEFT)
+def test_the_hindmost_are_passed_over_when_not_all_rounds_are_left(rounds, starts, passed):
+    texts = numbered(range(100, 0, -1))
+    judgement, asks = judge(Listwise(Model()), texts, rounds=rounds)
+    assert [100 - numbers_of(ask)[0] for ask in asks] == starts
+    assert judgement.unjudged == set(passed)
+    told = [issue.code for issue in judgement.issues]
+    assert told == (["windows_skipped"] if passed else [])
+    # Those that were judged have the highest ranks, in order.
+    judged = [at for at in range(100) if at not in passed]
+    assert [judgement.scores[at] for at in judged] == [
+        (100 - rank) / 100 for rank in range(len(judged))
+    ]
+
+
+def test_what_was_judged_behind_a_gap_does_not_overtake_the_gap():
+    # The first window is asked before anything is known of its speed; then only one more fits in.
+    # Those of the first were never compared with any but themselves.
+    model = Model(ranked, seconds=0.25)
+    reranker = Reranker(Listwise(model), limits={"deadline": 0.65}, log_level="debug")
+    ranking = reranker.rerank("q", numbered(range(100, 0, -1)))
+    assert len(model.prompts) == 2
+    assert ranking.order == tuple(range(100))
+
+
+def test_only_candidates_that_were_not_judged_are_told_as_skipped():
+    texts = numbered(range(100, 0, -1))
+    judgement, _ = judge(Listwise(Model()), texts, rounds=lambda asked: 1 if asked else None)
+    (issue,) = judgement.issues
+    assert set(issue.positions) <= judgement.unjudged
+
+
+LIMITS = [
+    ({"calls": 9}, 9, "ok"),
+    ({"calls": 3}, 3, "partial"),
+    ({"calls": 1}, 1, "partial"),
+]
+
+
+@pytest.mark.parametrize(("limits", "calls", "status"), LIMITS)
+def test_calls_that_will_not_do_reach_the_top_all_the_same(limits, calls, status):
+    model = Model(ranked)
+    reranker = Reranker(Listwise(model), limits=limits, log_level="debug")
+    ranking = reranker.rerank("q", numbered(range(100, 0, -1)))
+    assert ranking.report.usage.calls == len(model.prompts) == calls
+    assert ranking.report.status == status
+    assert ranking[0].rerank_score == 1.0
+    scored = 10 + 10 * calls
+    assert [item.status for item in ranking] == ["scored"] * scored + ["unjudged"] * (100 - scored)
+
+
+def test_what_is_asked_again_leaves_less_for_the_windows():
+    down = LLMError("busy", "server_error", retryable=True)
+    model = Model([always("no idea"), ranked, always(down), ranked])
+    reranker = Reranker(Listwise(model), limits={"calls": 3, "repair": 1}, log_level="debug")
+    ranking = reranker.rerank("q", numbered(range(40, 0, -1)))
+    # 40 candidates take three windows; repairing the first costs the place of the second.
+    assert len(model.prompts) == 3
+    assert ranking.report.usage.calls == 3
+
+
+@pytest.mark.parametrize("limit", ["tokens", "cost"])
+def test_tokens_and_cost_that_will_not_do_reach_the_top_all_the_same(limit):
+    class Counting(Model):
+        async def complete(self, prompt):
+            completion = await super().complete(prompt)
+            return Completion(completion.text, input_tokens=900, output_tokens=100)
+
+    # A million tokens are a unit of money, so both limits leave room for three windows.
+    given = {"tokens": 3500, "cost": 0.0035}
+    model = Counting(ranked, prices=Prices(1, 1))
+    reranker = Reranker(Listwise(model), limits={limit: given[limit]}, log_level="debug")
+    ranking = reranker.rerank("q", numbered(range(100, 0, -1)))
+    assert len(model.prompts) == 3
+    assert ranking.report.usage.input_tokens == 2700
+    assert ranking.report.status == "partial"
+    assert [item.status for item in ranking][:20] == ["scored"] * 20
+    assert {issue.code for issue in ranking.report.issues} == {"windows_skipped"}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_deadline_that_will_not_do_reaches_the_top_all_the_same(asynchronous):
+    model = Model(ranked, seconds=0.1)
+    reranker = Reranker(Listwise(model), limits={"deadline": 0.6}, log_level="debug")
+    texts = numbered(range(100, 0, -1))
+    if asynchronous:
+        ranking = asyncio.run(reranker.arerank("q", texts))
+    else:
+        ranking = reranker.rerank("q", texts)
+    assert ranking.report.seconds < 0.6 + 0.25
+    assert ranking.report.status == "partial"
+    assert [item.status for item in ranking][:20] == ["scored"] * 20
+    assert len(model.prompts) < 9
+
+
+# ---------------------------------------------------------------------- settings
+
+WRONG = [
+    ({"window": 1}, "window"),
+    ({"window": 0}, "window"),
+    ({"window": "20"}, "window"),
+    ({"stride": 0}, "stride"),
+    ({"stride": 20}, "stride: must be smaller than the window"),
+    ({"window": 5}, "stride: must be smaller than the window"),
+    ({"reply": "keyed", "bare": True}, "bare: is for arrays"),
+    ({"reply": "list"}, "reply"),
+    ({"labels": "letters"}, "labels"),
+    ({"scale": (0, 1)}, "scale"),
+]
+
+
+@pytest.mark.parametrize(("settings", "told"), WRONG, ids=[str(row[0]) for row in WRONG])
+def test_wrong_settings_are_refused_at_construction(settings, told):
+    with pytest.raises(ConfigurationError, match=told):
+        Reranker({"type": "listwise", "llm": Model(), **settings})
+
+
+def test_ranks_can_only_be_blended_as_ranks_are():
+    with pytest.raises(ConfigurationError):
+        Reranker(Listwise(Model()), blend={"original": 0.5, "normalize": "none"})
+    Reranker(Listwise(Model()), blend={"original": 0.5, "normalize": "rrf"})
+
+
+def test_its_name_tells_the_model():
+    assert Listwise(Model()).name == "listwise by model"
