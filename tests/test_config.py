@@ -67,8 +67,9 @@ def test_every_preset_round_trips_and_fits_the_schema(name):
     reranker = Reranker.from_preset(name)
     written = reranker.to_config()
     assert Reranker.from_config(written).to_config() == written
-    jsonschema.validate(config.preset(name), config.json_schema())
-    jsonschema.validate(written, config.json_schema())
+    validator = jsonschema.Draft202012Validator(config.json_schema())
+    validator.validate(config.preset(name))
+    validator.validate(written)
 
 
 def test_the_presets_are_these():
@@ -79,7 +80,8 @@ def test_the_schema_refuses_what_the_configuration_refuses():
     jsonschema = pytest.importorskip("jsonschema")
     schema = config.json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(FULL, schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.validate(FULL)
     for wrong in (
         {},
         {**FULL, "depht": 3},
@@ -90,7 +92,7 @@ def test_the_schema_refuses_what_the_configuration_refuses():
         {**FULL, "fallback": [{"type": "lexical", "flor": 0.1}]},
     ):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, schema)
+            validator.validate(wrong)
         with pytest.raises(ConfigurationError):
             Reranker.from_config(wrong)
 
