@@ -358,17 +358,17 @@ STATUS = [
 # score. The best candidate, at position 1, is the first row of a right answer.
 FIRST = (1,)
 READ = {
-    "index out of range": ("partial", "unknown_index not_in_reply", FIRST),
-    "index far out of range": ("partial", "unknown_index not_in_reply", FIRST),
-    "index negative": ("partial", "unknown_index not_in_reply", FIRST),
+    "index out of range": ("partial", "unknown_label not_in_reply", FIRST),
+    "index far out of range": ("partial", "unknown_label not_in_reply", FIRST),
+    "index negative": ("partial", "unknown_label not_in_reply", FIRST),
     "index doubled": ("ok", "", ()),
     "index doubled with another score": ("partial", "score_refused", FIRST),
-    "index missing": ("partial", "unknown_index not_in_reply", FIRST),
+    "index missing": ("partial", "unknown_label not_in_reply", FIRST),
     "index a string": ("unchanged", "reply_refused", ()),
-    "index a float": ("partial", "unknown_index not_in_reply", FIRST),
+    "index a float": ("partial", "unknown_label not_in_reply", FIRST),
     # True is 1 for Python, and 1 is the best candidate.
-    "index a boolean": ("partial", "unknown_index not_in_reply", FIRST),
-    "index none": ("partial", "unknown_index not_in_reply", FIRST),
+    "index a boolean": ("partial", "unknown_label not_in_reply", FIRST),
+    "index none": ("partial", "unknown_label not_in_reply", FIRST),
     "score not a number": ("partial", "score_refused", FIRST),
     "score infinite": ("partial", "score_refused", FIRST),
     "score none": ("partial", "score_refused", FIRST),
@@ -378,7 +378,7 @@ READ = {
     "score nested": ("partial", "score_refused", FIRST),
     "scores unsorted": ("ok", "", ()),
     "fewer results than asked": ("partial", "not_in_reply", (3,)),
-    "more results than asked": ("ok", "unknown_index", ()),
+    "more results than asked": ("ok", "unknown_label", ()),
     "no results": ("unchanged", "reply_refused", ()),
     "results none": ("unchanged", "reply_refused", ()),
     "results a mapping": ("unchanged", "reply_refused", ()),
@@ -447,10 +447,10 @@ PAYLOAD = [
          codes="reply_refused"),
     Case("rerank APIs", "all indices from one",
          (rerank_answers(lambda rows: [{**row, "index": row["index"] + 1} for row in rows]),),
-         "partial", "unknown_index not_in_reply", unscored=(0,)),
+         "partial", "unknown_label not_in_reply", unscored=(0,)),
     Case("rerank APIs", "thousands of rows about nothing",
          (rerank_answers(lambda rows: [*rows, *({"index": 99 + n, "score": 1} for n in range(5000))]
-                         ),), "ok", "unknown_index", order=BEST_FIRST),
+                         ),), "ok", "unknown_label", order=BEST_FIRST),
     Case("rerank APIs", "rows with members of all kinds",
          (rerank_answers(lambda rows: [
              {**row, "document": {"text": MARKER}, "x": [None] * 5} for row in rows]),),

@@ -689,16 +689,16 @@ def test_scores(api, settings, said, read, make, provider):
 @pytest.mark.parametrize(
     ("change", "missing", "told"),
     [
-        (lambda r: [{**r[0], "index": 3}, *r[1:]], 1, {"unknown_index", "not_in_reply"}),
-        (lambda r: [{**r[0], "index": -1}, *r[1:]], 1, {"unknown_index", "not_in_reply"}),
-        (lambda r: [{**r[0], "index": "1"}, *r[1:]], 1, {"unknown_index", "not_in_reply"}),
-        (lambda r: [{**r[0], "index": True}, *r[1:]], 1, {"unknown_index", "not_in_reply"}),
+        (lambda r: [{**r[0], "index": 3}, *r[1:]], 1, {"unknown_label", "not_in_reply"}),
+        (lambda r: [{**r[0], "index": -1}, *r[1:]], 1, {"unknown_label", "not_in_reply"}),
+        (lambda r: [{**r[0], "index": "1"}, *r[1:]], 1, {"unknown_label", "not_in_reply"}),
+        (lambda r: [{**r[0], "index": True}, *r[1:]], 1, {"unknown_label", "not_in_reply"}),
         (lambda r: [*r, r[0]], None, set()),
         (lambda r: [*r, {**r[1], "index": 1}], 1, {"score_refused"}),
         (lambda r: [{**r[1], "index": 1}, *r], 1, {"score_refused"}),
         (lambda r: [*r, {"index": 1}], 1, {"score_refused"}),
         (lambda r: r[:-1], 0, {"not_in_reply"}),
-        (lambda r: [r[0], None, "x", 5, *r[1:]], None, {"unknown_index"}),
+        (lambda r: [r[0], None, "x", 5, *r[1:]], None, {"unknown_label"}),
         (lambda r: sorted(r, key=lambda row: row["index"]), None, set()),
     ],
 )
@@ -927,7 +927,7 @@ def test_different_batches_different_faults(make, provider):
     ranking = make(batch_size=2).rerank("q", GIVEN)
     assert scores(ranking) == {0: None, 1: None, 2: None, 3: 0.1, 4: 0.7, 5: 0.4}
     positions = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert positions == {"bad_request": (0, 1), "unknown_index": (), "not_in_reply": (2,)}
+    assert positions == {"bad_request": (0, 1), "unknown_label": (), "not_in_reply": (2,)}
     statuses = {item.position: item.status for item in ranking}
     assert (statuses[0], statuses[2]) == ("unjudged", "backfilled")
 

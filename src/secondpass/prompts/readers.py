@@ -54,19 +54,21 @@ _DECODER = json.JSONDecoder(
 
 @dataclass(frozen=True, slots=True)
 class Grades:
-    """What a reply said of each label.
+    """What an answer says of each document of its question.
 
     Attributes:
-        values: a finite number for each label, or None.
-        refused: places of the labels whose value was there and cannot be used.
-        unknown: how many things the reply graded that have no such label.
-        cut: whether the reply broke off.
+        values: a finite number for each document, or None.
+        refused: places of the documents whose value was there and cannot be used.
+        unknown: how many things the answer grades that were not asked about.
+        cut: whether the answer broke off.
+        declined: places of the documents that the model declined to grade.
     """
 
     values: tuple[float | None, ...]
     refused: tuple[int, ...]
-    unknown: int
+    unknown: int = 0
     cut: bool = False
+    declined: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,10 @@ from secondpass.llms.openai import connect as connect_openai
 from secondpass.prompts.fencing import fenced
 from secondpass.prompts.labels import label_all
 from secondpass.prompts.questions import cut_evenly, tokens_of
+from secondpass.prompts.readers import Grades
 from secondpass.scoring import in_range, range_of, to_float
 from secondpass.settings import SECRET, Secret, configurable, nested
-from secondpass.strategies.asking import Notes, batches
+from secondpass.strategies.asking import batches, graded
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -44,21 +45,6 @@ class Statements:
 
     input: str
     statements: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """An answer, aligned with the documents of its request.
-
-    Attributes:
-        values: a probability for each document, or None.
-        declined: documents that the model declined to decide about.
-        refused: documents whose probability is none.
-    """
-
-    values: tuple[float | None, ...]
-    declined: tuple[int, ...]
-    refused: tuple[int, ...]
 
 
 @configurable
@@ -125,42 +111,22 @@ class Decisions(Client[Statements]):
             MethodError: no batch was answered.
         """
         stretches = list(batches(len(task.texts), self.batch_size))
-        answers: list[Answer[Decided]] = yield Ask(
+        answers: list[Answer[Grades]] = yield Ask(
             self, [self._question(task, stretch) for stretch in stretches]
         )
-        scores: list[float | None] = []
-        unjudged: set[int] = set()
-        notes = Notes(self.name)
-        for stretch, answer in zip(stretches, answers, strict=True):
-            notes.of_answer(answer, stretch)
-            decided = answer.value
-            if decided is None:
-                unjudged.update(stretch)
-                scores.extend([None] * len(stretch))
-                continue
-            scores.extend(decided.values)
-            unjudged.update(stretch[at] for at in (*decided.declined, *decided.refused))
-            if decided.declined:
-                at = [stretch[index] for index in decided.declined]
-                notes.add("declined", "the model declined to decide about these", at)
-            if decided.refused:
-                at = [stretch[index] for index in decided.refused]
-                notes.add("score_refused", "the probabilities of these cannot be used", at)
-        if len(unjudged) == len(task.texts) and answers[0].error is not None:
-            raise answers[0].error
-        return Judgement(scores, frozenset(unjudged), notes.issues())
+        return graded(self.name, len(task.texts), stretches, answers, word="score")
 
     # ------------------------------------------------------------------ one request
 
     def _question(
         self, task: Task, stretch: range, texts: Sequence[str] | None = None
-    ) -> Question[Statements, Decided]:
+    ) -> Question[Statements, Grades]:
         shown = task.texts[stretch.start : stretch.stop] if texts is None else texts
         labels = label_all("opaque", task.query, shown, ())
         documents = [fenced("doc", text, label) for label, text in zip(labels, shown, strict=True)]
         given = "\n".join([fenced("query", task.query), *documents])
 
-        def shrink() -> Question[Statements, Decided] | None:
+        def shrink() -> Question[Statements, Grades] | None:
             shorter = cut_evenly(shown, sum(map(len, shown)) // 2)
             return None if shorter is None else self._question(task, stretch, shorter)
 
@@ -239,7 +205,7 @@ async def _ask_google(client: Any, model: str, request: Statements) -> tuple[dic
     return found, getattr(response, "usage", None)
 
 
-def _read(completion: Completion, labels: Sequence[str]) -> Decided:
+def _read(completion: Completion, labels: Sequence[str]) -> Grades:
     told = json.loads(completion.text)
     bounds = range_of("probability")
     numbers = [to_float(told.get(label)) for label in labels]
@@ -250,4 +216,5 @@ def _read(completion: Completion, labels: Sequence[str]) -> Decided:
         if declined:
             raise ReplyError("it declines to decide about any document", "content_filter")
         raise ReplyError("it holds no probability that can be used")
-    return Decided(values, declined, tuple(at for at in missing if at not in declined))
+    refused = tuple(at for at in missing if at not in declined)
+    return Grades(values, refused, declined=declined)

@@ -22,9 +22,10 @@ from secondpass.ledger import Prices
 from secondpass.llms.client import NO_KEY, Client, Connection, whole
 from secondpass.llms.http import bounded
 from secondpass.prompts.questions import cut_evenly, tokens_of
+from secondpass.prompts.readers import Grades
 from secondpass.scoring import in_range, range_of, to_float
 from secondpass.settings import SECRET, Secret, configurable, nested
-from secondpass.strategies.asking import Notes, batches
+from secondpass.strategies.asking import Notes, batches, graded
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -124,21 +125,6 @@ class Pairs:
 
     query: str
     documents: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """An answer, aligned with the documents of its request.
-
-    Attributes:
-        values: a finite number in the range of its kind for each document, or None.
-        refused: documents whose score was there and cannot be used.
-        unknown: how many rows are about no document of the request.
-    """
-
-    values: tuple[float | None, ...]
-    refused: tuple[int, ...]
-    unknown: int
 
 
 class StatusError(Exception):
@@ -264,44 +250,23 @@ class Endpoint(Client[Pairs]):
             more = yield from self._asked(task, halves)
             pairs = sorted([*kept, *zip(*more, strict=True)], key=lambda pair: pair[0].start)
             stretches, answers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        scores: list[float | None] = []
-        unjudged: set[int] = set()
-        for stretch, answer in zip(stretches, answers, strict=True):
-            notes.of_answer(answer, stretch)
-            if answer.value is None:
-                unjudged.update(stretch)
-                scores.extend([None] * len(stretch))
-                continue
-            scores.extend(answer.value.values)
-            refused = [stretch[at] for at in answer.value.refused]
-            missing = [
-                index for index in stretch if scores[index] is None and index not in set(refused)
-            ]
-            if refused:
-                notes.add("score_refused", "the scores of these cannot be used", refused)
-            if missing:
-                notes.add("not_in_reply", "the answer leaves these out", missing)
-            if answer.value.unknown:
-                notes.add("unknown_index", "the answer scores documents that were not sent")
-        if len(unjudged) == len(task.texts) and answers[0].error is not None:
-            raise answers[0].error
-        return Judgement(scores, frozenset(unjudged), notes.issues())
+        return graded(self.name, len(task.texts), stretches, answers, word="score", notes=notes)
 
     def _asked(
         self, task: Task, stretches: list[range]
-    ) -> Plan[tuple[list[range], list[Answer[Scores]]]]:
+    ) -> Plan[tuple[list[range], list[Answer[Grades]]]]:
         questions = [
             self._question(task.query, task.texts[one.start : one.stop]) for one in stretches
         ]
-        answers: list[Answer[Scores]] = yield Ask(self, questions)
+        answers: list[Answer[Grades]] = yield Ask(self, questions)
         return stretches, answers
 
     # ------------------------------------------------------------------ one request
 
-    def _question(self, query: str, texts: Sequence[str]) -> Question[Pairs, Scores]:
+    def _question(self, query: str, texts: Sequence[str]) -> Question[Pairs, Grades]:
         count = len(texts)
 
-        def shrink() -> Question[Pairs, Scores] | None:
+        def shrink() -> Question[Pairs, Grades] | None:
             if any(len(text) > _LONG for text in texts):
                 return self._question(query, [text[:_LONG] for text in texts])
             shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
@@ -368,7 +333,7 @@ class Endpoint(Client[Pairs]):
             base = base.removesuffix(version[0])
         return base + path
 
-    def _read(self, completion: Completion, count: int) -> Scores:
+    def _read(self, completion: Completion, count: int) -> Grades:
         body = _json(completion.text)
         rows = body.get(self._api.rows) if isinstance(body, dict) else body
         if not isinstance(rows, list):
@@ -393,7 +358,7 @@ class Endpoint(Client[Pairs]):
             values[index] = None
         if all(value is None for value in values):
             raise ReplyError("it holds no score that can be used")
-        return Scores(tuple(values), tuple(sorted(refused)), unknown)
+        return Grades(tuple(values), tuple(sorted(refused)), unknown)
 
 
 def _json(text: str) -> Any:

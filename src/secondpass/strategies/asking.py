@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from secondpass.effects import LLM, Answer
+from secondpass.effects import LLM, Answer, Judgement
 from secondpass.errors import MethodError
+from secondpass.prompts.readers import Grades
 from secondpass.types import Issue
 
 
@@ -41,6 +42,59 @@ def told(error: MethodError) -> str:
     if error.code in {"reply_refused", "empty_reply"}:
         return f"the model's reply cannot be used: {error}"
     return str(error)
+
+
+def graded(
+    name: str,
+    count: int,
+    stretches: Sequence[range],
+    answers: Sequence[Answer[Grades]],
+    *,
+    word: str,
+    notes: Notes | None = None,
+) -> Judgement:
+    """The judgement that answers about stretches of the task make together.
+
+    Args:
+        name: of the method.
+        count: texts of the task.
+        stretches: which of them each answer is about.
+        answers: aligned with ``stretches``.
+        word: what the numbers are called.
+        notes: what happened before.
+
+    Raises:
+        MethodError: there is no answer.
+    """
+    notes = notes or Notes(name)
+    scores: list[float | None] = [None] * count
+    unjudged: set[int] = set()
+    for stretch, answer in zip(stretches, answers, strict=True):
+        notes.of_answer(answer, stretch)
+        grades = answer.value
+        if grades is None:
+            unjudged.update(stretch)
+            continue
+        scores[stretch.start : stretch.stop] = grades.values
+        refused = [stretch[at] for at in grades.refused]
+        declined = [stretch[at] for at in grades.declined]
+        known = {*refused, *declined}
+        missing = [index for index in stretch if scores[index] is None and index not in known]
+        unjudged.update(declined)
+        if refused:
+            notes.add(f"{word}_refused", f"the {word}s of these cannot be used", refused)
+        if declined:
+            notes.add("declined", "the model declined to judge these", declined)
+        if missing:
+            why = (
+                "the answer broke off before them" if grades.cut else "the answer has none of them"
+            )
+            notes.add("not_in_reply", why, missing)
+        if grades.unknown:
+            notes.add("unknown_label", "the reply has documents that were not shown")
+    if all(answer.value is None for answer in answers) and answers[0].error is not None:
+        raise answers[0].error
+    return Judgement(scores, frozenset(unjudged), notes.issues())
 
 
 def batches(count: int, size: int | None) -> Iterator[range]:

@@ -21,7 +21,7 @@ from secondpass.prompts.questions import Form, Questions
 from secondpass.prompts.readers import Grades, Labels, read_grades
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
-from secondpass.strategies.asking import Asking, Notes, batches
+from secondpass.strategies.asking import Asking, batches, graded
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -112,37 +112,7 @@ class Graded(Asking):
         answers: list[Answer[Grades]] = yield Ask(
             self.llm, [questions.about(stretch) for stretch in stretches]
         )
-        scores: list[float | None] = [None] * count
-        unjudged: set[int] = set()
-        notes = Notes(self.name)
-        for stretch, answer in zip(stretches, answers, strict=True):
-            notes.of_answer(answer, stretch)
-            if answer.value is None:
-                unjudged.update(stretch)
-            else:
-                self._enter(answer.value, stretch, scores, notes)
-        if len(unjudged) == count and answers[0].error is not None:
-            raise answers[0].error
-        return Judgement(scores, frozenset(unjudged), notes.issues())
+        return graded(self.name, count, stretches, answers, word="grade")
 
     def _read(self, completion: Completion, labels: Labels) -> Grades:
         return read_grades(completion, labels, *self.scale)
-
-    def _enter(
-        self, grades: Grades, stretch: range, scores: list[float | None], notes: Notes
-    ) -> None:
-        for index, value in zip(stretch, grades.values, strict=True):
-            scores[index] = value
-        refused = [stretch[at] for at in grades.refused]
-        missing = [
-            stretch[at]
-            for at, value in enumerate(grades.values)
-            if value is None and at not in grades.refused
-        ]
-        if refused:
-            notes.add("grade_refused", "the model's grades of these cannot be used", refused)
-        if missing:
-            why = "the reply broke off before them" if grades.cut else "the reply leaves them out"
-            notes.add("not_in_reply", why, missing)
-        if grades.unknown:
-            notes.add("unknown_label", "the reply grades documents that were not shown")
