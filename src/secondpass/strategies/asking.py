@@ -86,9 +86,7 @@ def graded(
         if declined:
             notes.add("declined", "the model declined to judge these", declined)
         if missing:
-            why = (
-                "the answer broke off before them" if grades.cut else "the answer has none of them"
-            )
+            why = "the reply broke off before them" if grades.cut else "the reply leaves them out"
             notes.add("not_in_reply", why, missing)
         if grades.unknown:
             notes.add("unknown_label", "the reply has documents that were not shown")
