@@ -31,6 +31,8 @@ _ADAPTATIONS = 3
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds
 _PATIENCE = 30.0
 """A server that wants to be left alone for longer than these seconds is not asked again."""
+_CHARGED = frozenset({"content_filter", "bad_response", "response_too_long"})
+"""Faults of answers that a provider has made, and charges for, though nobody knows how much."""
 _LONGEST_QUOTE = 4000
 """Characters of an unusable reply that are shown to the model which wrote it."""
 
@@ -150,7 +152,7 @@ class _Asked:
                 raise
             except MethodError as error:
                 sent = getattr(error, "sent", True)
-                if error.code == "content_filter":  # it was read, and is charged for
+                if error.code in _CHARGED:
                     ledger.give_up(estimate, self.prices)
                 else:
                     ledger.release(estimate, self.prices, sent)
@@ -161,7 +163,7 @@ class _Asked:
                 self.requests -= 1
                 raise LLMError(str(error), error.code, sent=False) from None
             except Exception as error:
-                ledger.release(estimate, self.prices)
+                ledger.give_up(estimate, self.prices)  # it may have been answered before that
                 fault = error
             else:
                 ledger.settle(estimate, self.prices, completion)

@@ -250,6 +250,8 @@ def _asks(name: object) -> bool:
     return "llm" in model_of(registry.kind("methods", name)).model_fields
 
 
+_FOREIGN = frozenset({"options", "model_kwargs"})
+"""Settings that hold what others give a meaning to."""
 _MOST_PARTS = 20_000
 """Of a configuration. With YAML's references a short file can describe a huge one, or itself."""
 
@@ -286,7 +288,10 @@ def with_environment(value: Any, path: tuple[str | int, ...] = ()) -> Any:
     if not isinstance(value, Mapping):
         return value
     if "env" not in value or value.keys() - {"env", "default"}:
-        return {key: with_environment(item, (*path, str(key))) for key, item in value.items()}
+        return {
+            key: item if key in _FOREIGN else with_environment(item, (*path, str(key)))
+            for key, item in value.items()
+        }
     name = value["env"]
     if not isinstance(name, str) or not name:
         told = f"must be the name of a variable, not {describe(name)}"
@@ -346,7 +351,7 @@ def _construct(config: Mapping[str, Any], about: str) -> Reranker:
         reranker: Reranker = from_mapping(Reranker, with_environment(config))
     except ConfigurationError as error:
         variables = _variables(config)
-        problems = [_told_where(one, variables.get(one.path, "")) for one in error.problems]
+        problems = [_told_where(one, _variable_of(one, variables)) for one in error.problems]
         raise ConfigurationError(problems, about) from None
     return reranker
 
@@ -354,5 +359,19 @@ def _construct(config: Mapping[str, Any], about: str) -> Reranker:
 def _told_where(problem: Problem, variable: str) -> Problem:
     if variable in problem.message:
         return problem
-    told = f"{problem.message} (from the environment variable {variable})"
-    return Problem(problem.path, told)
+    # Not its value: the variable may hold something else than was meant.
+    message, value = problem.message, os.environ.get(variable, "").strip()
+    for shown in (repr(value), value):
+        message = message.replace(shown, "what it holds") if value else message
+    return Problem(problem.path, f"{message} (from the environment variable {variable})")
+
+
+def _variable_of(problem: Problem, variables: Mapping[tuple[str | int, ...], str]) -> str:
+    """The variable that a problem's place, or what it is part of, was read from; else nothing."""
+    path = problem.path
+    while path and path not in variables:
+        path = path[:-1]
+    if path:
+        return variables[path]
+    # A name that no kind has is told at its 'type'.
+    return variables.get((*problem.path, "type"), "")

@@ -225,4 +225,7 @@ class Gate:
         """The gate of the running loop."""
         import asyncio  # costs more to import than the rest of secondpass together
 
+        # A semaphore at which somebody waited holds its loop, so these do not go by themselves.
+        for loop in [loop for loop in [*self._open] if loop.is_closed()]:
+            self._open.pop(loop, None)
         return self._open.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.width))

@@ -136,7 +136,10 @@ def beside(cls: type, value: object) -> Any:
     own: dict[str, Any] = {}
     if isinstance(value, Mapping):
         own = {key: value[key] for key in model_of(cls).model_fields if key in value}
-        value = {key: item for key, item in value.items() if key not in own}
+        rest = {key: item for key, item in value.items() if key not in own}
+        if "method" in own:
+            return from_mapping(cls, {**own, **rest})
+        value = rest
     return from_mapping(cls, {**own, "method": to_method(value)})
 
 

@@ -216,7 +216,8 @@ class Reranker:
 
         Returns:
             One ranking per request, in their order, each as :meth:`rerank` would give it. The clock
-            of each starts with its first call: none is charged for its wait for the others.
+            of each starts with its first call. From then on its waits for a turn count: give room
+            (``limits.concurrency``) or time where a ranking asks several times.
 
         Raises:
             InputError: naming the request and what is wrong with it.

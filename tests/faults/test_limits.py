@@ -309,7 +309,7 @@ def test_windows_end_with_time_and_budget(provider, listwise, limits):
     began = time.perf_counter()
     ranking = listwise(**limits).rerank("q", GIVEN)
     assert time.perf_counter() - began <= limits.get("deadline", 10) + SLACK
-    assert codes(ranking) & {"windows_skipped", "budget", "deadline"}
+    assert codes(ranking) & {"windows_not_joined", "budget", "deadline"}
     assert provider.calls == ranking.report.usage.calls == 2
     assert ranking[0].position == 1
 

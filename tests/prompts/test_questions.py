@@ -35,7 +35,7 @@ ASKED = [
     (
         Form("keyed", "index0", False, word="rank"),
         'Reply with ONLY one JSON object that maps each index to its rank, {"<index>": <rank>, '
-        "...}. Every index has to be there exactly once. Indices count from 0.",
+        "...}. Every index has to be there exactly once. Rank 1 is the best. Indices count from 0.",
     ),
     (
         Form("pairs", "id", False),

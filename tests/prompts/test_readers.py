@@ -199,7 +199,7 @@ NUMBERED = [
     (FROM_1, '["doc 2", 3]', (2,)),
     (FROM_1, "[2] > [3] > [1]", SEVERAL),
     (FROM_1, "Based on [1] and [2]: [2, 1, 3]", (1, 0, 2)),
-    (FROM_1, "Based on [1, 2]: [2, 1, 3]", SEVERAL),
+    (FROM_1, "Based on [1, 2]: [2, 1, 3]", (1, 0, 2)),
     (FROM_1, "2, 3, 1", NONE),
     (FROM_1, "Error 429: try again in 3 seconds", NONE),
     (FROM_0, "[1, 2, 0]", (1, 2, 0)),

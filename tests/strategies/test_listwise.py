@@ -240,10 +240,13 @@ def test_answered_windows_are_used_when_another_fails():
     replies = iter([ranked, always(DOWN), ranked])
     judgement, asks = judge(Listwise(Model()), ascending(40), one_after_the_other(replies))
     assert [len(numbers_of(ask)) for ask in asks] == [20, 20, 20]
+    # Nothing joins the hindmost to the top any more.
+    behind = (*range(20, 40),)
     assert [(issue.code, issue.positions) for issue in judgement.issues] == [
-        ("server_error", (*range(10, 20), *range(30, 40)))
+        ("server_error", (*range(10, 20), *range(30, 40))),
+        ("windows_not_joined", behind),
     ]
-    # What was carried to the failed window stays where the first had put it.
+    assert judgement.unjudged == set(behind)
     best_first = sorted(range(40), key=lambda at: -(judgement.scores[at] or 0))
     assert best_first[:20] == list(range(19, -1, -1))
 
@@ -303,7 +306,7 @@ def test_the_hindmost_are_passed_over_when_not_all_rounds_are_left(rounds, start
     assert [100 - numbers_of(ask)[0] for ask in asks] == starts
     assert judgement.unjudged == set(passed)
     told = [issue.code for issue in judgement.issues]
-    assert told == (["windows_skipped"] if passed else [])
+    assert told == (["windows_not_joined"] if passed else [])
     # Those that were judged have the highest ranks, in order.
     judged = [at for at in range(100) if at not in passed]
     assert [judgement.scores[at] for at in judged] == [
@@ -373,7 +376,7 @@ def test_tokens_and_cost_that_will_not_do_reach_the_top_all_the_same(limit):
     assert ranking.report.usage.input_tokens == 2700
     assert ranking.report.status == "partial"
     assert [item.status for item in ranking][:20] == ["scored"] * 20
-    assert {issue.code for issue in ranking.report.issues} == {"windows_skipped"}
+    assert {issue.code for issue in ranking.report.issues} == {"windows_not_joined"}
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -263,8 +263,8 @@ class FakeProvider:
         await self._stopping.wait()
         server.close()
         # Silent connections are cut, not waited for; one that was just accepted is here soon.
-        for _ in range(3):
-            await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0.002)
             for writer, task in self._open.items():
                 writer.transport.abort()
                 task.cancel()

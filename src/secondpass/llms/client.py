@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 
 from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError
@@ -64,8 +66,12 @@ class Client(Generic[R]):
         """
         if self.api_key is not None and self.api_key_env is not None:
             raise ConfigurationError("api_key, api_key_env: give one of them")
+        if self.api_key_env is not None and not re.fullmatch(r"[A-Za-z_]\w*", self.api_key_env):
+            raise ConfigurationError("api_key_env: give the name of a variable, not the key")
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
             raise ConfigurationError("base_url: must begin with http:// or https://")
+        if self.base_url is not None and "@" in urlsplit(self.base_url).netloc:
+            raise ConfigurationError("base_url: must hold no password; give the key as such")
         self._lock = ForkLock()
         self._client: tuple[Portal, Secret, Connection] | None = None
         self._refused: tuple[Secret, float] | None = None

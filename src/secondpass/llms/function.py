@@ -13,7 +13,7 @@ from secondpass.portal import in_thread
 from secondpass.settings import configurable, nested
 
 if TYPE_CHECKING:
-    from annotated_types import Gt
+    from annotated_types import Ge, Gt
 
 
 @configurable
@@ -44,7 +44,7 @@ class CallableLLM:
         name: str | None = None,
         timeout: Annotated[float, Gt(0)] = 60.0,
         prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
-        context_window: int | None = None,
+        context_window: Annotated[int, Ge(256)] | None = None,
     ) -> None:
         self.function = function
         self.name = name or getattr(function, "__name__", None) or type(function).__name__

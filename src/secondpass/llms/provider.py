@@ -59,6 +59,8 @@ class Provider(Client[Prompt]):
         prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
+        if taken := {"model", "messages", "contents", "system", "stream"} & set(options or ()):
+            raise ConfigurationError(f"options: {min(taken)!r} is not theirs to set")
         if structured not in {"auto", *self.forms}:
             told = f"structured: {structured!r} is not to be had here; choose auto or one of: "
             raise ConfigurationError(told + ", ".join(self.forms))

@@ -79,7 +79,8 @@ class Form:
             order = ", best first" if self.reply == "permutation" else ""
             form = f"{kind} of this form{order}: {wrapped}"
         every = "Every index" if self.first is not None else "Every id"
-        return f"Reply with ONLY {form}. {every} has to be there exactly once.{base}"
+        best = " Rank 1 is the best." if self.word == "rank" and self.reply != "permutation" else ""
+        return f"Reply with ONLY {form}. {every} has to be there exactly once.{best}{base}"
 
     def schema(self, labels: Sequence[str]) -> dict[str, Any] | None:
         """The JSON Schema of the reply, which admits these labels only.
@@ -177,7 +178,11 @@ class Questions(Generic[T]):
         return self._fitted(indices, texts)
 
     def _fitted(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T]:
-        """The question, its passages cut where the model's context window is too small for it."""
+        """The question, its passages cut where the model's context window is too small for it.
+
+        Raises:
+            MethodError: it would not fit however short they are.
+        """
         question = self._question(indices, texts)
         window = getattr(self.llm, "context_window", None)
         while window is not None and question.estimate.tokens > window:
@@ -186,7 +191,8 @@ class Questions(Generic[T]):
             keep = max(0.0, 1 - over / size) if size else 0.0
             shorter = cut_evenly(texts, int(sum(map(len, texts)) * keep * 0.95))
             if shorter is None:
-                break
+                told = f"the prompt does not fit into the {window} tokens of the model"
+                raise MethodError(told, "too_long")
             texts = shorter
             question = self._question(indices, texts)
         return question

@@ -22,6 +22,15 @@ T = TypeVar("T")
 _LONGEST = 400_000
 """Characters. A longer reply is no answer to a question about some hundred passages."""
 
+_WRAPPERS = frozenset(
+    [
+        *("answer", "answers", "data", "docs", "documents", "grades", "ids", "indices", "items"),
+        *("list", "order", "ordered", "output", "passages", "permutation", "ranked", "ranking"),
+        *("rankings", "ranks", "ratings", "relevance", "reranked", "response", "result", "results"),
+        *("scores", "sorted"),
+    ]
+)
+"""Keys under which models put what was asked for. Not just any: there are ``irrelevant`` ones."""
 _THOUGHT_ENDS = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.I)
 _THOUGHT_BEGINS = re.compile(r"\s*<(?:think|thinking|reasoning|thought)\b", re.I)
 
@@ -101,6 +110,7 @@ class Labels:
     def __init__(self, names: Sequence[str], first: int | None) -> None:
         self.names = names
         self.first = first
+        self.numeric = all(name.isdecimal() for name in names)
         self._places = {_plain(name): at for at, name in enumerate(names)}
 
     def __len__(self) -> int:
@@ -135,7 +145,13 @@ class Labels:
 
 
 def read_grades(
-    completion: Completion, labels: Labels, low: float, high: float, word: str = "score"
+    completion: Completion,
+    labels: Labels,
+    low: float,
+    high: float,
+    *,
+    word: str = "score",
+    whole: bool = False,
 ) -> Grades:
     """The number that the reply gives each label.
 
@@ -145,6 +161,7 @@ def read_grades(
         low: lowest number that can be used.
         high: highest.
         word: the key that stands before a number, in arrays of objects.
+        whole: whether only whole numbers can be used.
 
     Raises:
         ReplyError: it holds none, or more than one set of numbers.
@@ -162,6 +179,7 @@ def read_grades(
                 unknown += 1
             elif (
                 not _is_number(number)
+                or (whole and number != int(number))
                 or not low <= number <= high
                 or (values[at] is not None and values[at] != number)
             ):
@@ -204,9 +222,10 @@ def read_order(completion: Completion, labels: Labels) -> Order:
                 doubled += 1
             else:
                 places[at] = None
-        # A number in brackets, as in "Error [3]", is no order of many.
-        doubtful = labels.first is not None and len(places) == 1 < len(labels)
-        if doubtful and not (plain and (isinstance(value, list) or "ranking" in value)):
+        # Numbers in brackets amid prose ("see [3]", "from [0, 1]") are an order only if they are
+        # many.
+        few = len(places) < max(3, len(labels) / 2) and len(places) < len(labels)
+        if labels.numeric and few and not plain:
             return None
         return Order(tuple(places), doubled, unknown) if places else None
 
@@ -339,10 +358,10 @@ def _array(value: Any, name: str) -> list[Any] | None:
 
 
 def _inside(value: _Object, name: str) -> Any:
-    """What an object wraps: its member of that name, else its only one that is no plain value."""
+    """What an object wraps: its member of that name, else its only one of a like name."""
     if name in value:
         return None if name in value.contested else value[name]
-    inner = [one for one in value.values() if isinstance(one, list | dict)]
+    inner = [one for key, one in value.items() if key.casefold() in _WRAPPERS]
     return inner[0] if len(inner) == 1 and not value.contested else None
 
 

@@ -115,4 +115,4 @@ class Graded(Asking):
         return graded(self.name, count, stretches, answers, word="grade")
 
     def _read(self, completion: Completion, labels: Labels) -> Grades:
-        return read_grades(completion, labels, *self.scale)
+        return read_grades(completion, labels, *self.scale, whole=self.whole)

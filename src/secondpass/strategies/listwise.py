@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.effects import LLM, Answer, Ask, Completion, Judgement, Plan, RoundsLeft, Task
-from secondpass.errors import ConfigurationError
+from secondpass.errors import ConfigurationError, ReplyError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.questions import Form, Questions, Reply
@@ -113,10 +113,9 @@ class Listwise(Asking):
         start = count - window
         while True:
             rounds: int | None = yield RoundsLeft()
-            if rounds is not None and (reach := max(0, rounds - 1) * self.stride) < start:
+            if rounds is not None:
                 # So that the windows before this one can be asked as well.
-                slid.skip(start, reach, window, self.stride)
-                start = reach
+                start = min(start, max(0, rounds - 1) * self.stride)
             shown = slid.order[start : start + window]
             answers: list[Answer[Order]] = yield Ask(self.llm, [questions.about(shown)])
             if start == 0 and answers[0].error is not None:
@@ -129,8 +128,11 @@ class Listwise(Asking):
     def _read(self, completion: Completion, labels: Labels) -> Order:
         if self.reply == "permutation":
             return read_order(completion, labels)
-        ranks = read_grades(completion, labels, 0, len(labels), "rank")
+        # Models count from 0 as well; the order is the same.
+        ranks = read_grades(completion, labels, 0, len(labels), word="rank", whole=True)
         known = [at for at, rank in enumerate(ranks.values) if rank is not None]
+        if len(known) > 1 and len({ranks.values[at] for at in known}) == 1:
+            raise ReplyError("it gives all documents the same rank")
         places = sorted(known, key=lambda at: ranks.values[at] or 0)  # ties as they were shown
         return Order(tuple(places), 0, ranks.unknown, ranks.cut, ranks.refused)
 
@@ -143,21 +145,13 @@ class _Slid:
         order: of all indices, as it stands.
         notes: what is to be reported.
         placed: indices that an answer has put into their place.
-        left_out: indices that were shown and are missing from an answer.
-        gap: the place from which on no window joins the order to its top, because of windows that
-            were not asked.
+        windows: where those that were answered began and ended, from the back to the front.
     """
 
     order: list[int]
     notes: Notes
     placed: set[int] = field(default_factory=set)
-    left_out: set[int] = field(default_factory=set)
-    gap: int | None = None
-
-    def skip(self, start: int, reach: int, window: int, stride: int) -> None:
-        """Windows from ``start`` down to ``reach`` are not asked."""
-        if reach + window <= start + stride:  # where the window before them began
-            self.gap = reach + window
+    windows: list[tuple[int, int]] = field(default_factory=list)
 
     def enter(self, answer: Answer[Order], start: int, shown: list[int]) -> None:
         """Move the window as the answer says; what it leaves out follows as it was."""
@@ -169,8 +163,8 @@ class _Slid:
         refused = [shown[at] for at in given.refused]
         missing = [index for index in shown if index not in set(first)]
         self.order[start : start + len(shown)] = first + missing
+        self.windows.append((start, start + len(shown)))
         self.placed.update(first)
-        self.left_out.update(missing)
         if refused:
             self.notes.add("rank_refused", "the model's ranks of these cannot be used", refused)
         if set(missing) - set(refused):
@@ -188,16 +182,18 @@ class _Slid:
         What was judged behind candidates that were not is compared with its like only, and must
         not stand before them.
         """
-        judged = self.placed | self.left_out
-        gaps = [at for at, index in enumerate(self.order) if index not in judged][:1]
-        gap = min([*gaps, *([] if self.gap is None else [self.gap])], default=None)
-        unjudged = frozenset() if gap is None else frozenset(self.order[gap:])
+        joined = 0
+        for start, stop in reversed(self.windows):
+            if start and start >= joined:
+                break
+            joined = stop
+        unjudged = frozenset(self.order[joined:])
         if unjudged:
             told = "no window that was answered joins these to the top"
-            self.notes.add("windows_skipped", told, sorted(unjudged))
+            self.notes.add("windows_not_joined", told, sorted(unjudged))
         count = len(self.order)
         scores: list[float | None] = [None] * count
-        ranked = [index for index in self.order[:gap] if index in self.placed]
+        ranked = [index for index in self.order[:joined] if index in self.placed]
         for rank, index in enumerate(ranked):
             scores[index] = (count - rank) / count
         return Judgement(scores, unjudged, self.notes.issues())
