@@ -346,3 +346,30 @@ def test_every_shipped_kind_can_be_imported():
             cls = registry.kind(family, name)
             assert model_of(cls).model_json_schema()["additionalProperties"] is False
             assert Path(cls.__module__.replace(".", "/")).parts[0] == "secondpass"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"method": "lexical", "depth": {"env": "SOME_VARIABLE"}},
+        {"method": "lexical", "order": {"env": "SOME_VARIABLE"}},
+        {"method": {"type": {"env": "SOME_VARIABLE"}}},
+        {"method": {"type": "lexical", "k1": {"env": "SOME_VARIABLE", "default": 1.2}}},
+    ],
+)
+def test_what_a_wrong_variable_holds_is_not_shown(config, monkeypatch):
+    monkeypatch.setenv("SOME_VARIABLE", "sk-live-SECRET")
+    with pytest.raises(ConfigurationError, match="SOME_VARIABLE") as caught:
+        Reranker.from_config(config)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_options_of_others_are_no_variables():
+    llm = {"type": "openai", "model": "m", "options": {"metadata": {"env": "prod"}}}
+    config = {"method": {"type": "graded", "llm": llm}}
+    assert Reranker.from_config(config).to_config() == config
+
+
+def test_a_method_object_may_have_settings_beside_it():
+    reranker = Reranker("lexical", fallback=[{"method": ByTable({"b": 9.0}), "floor": 0.5}])
+    assert reranker.fallback[0].floor == 0.5

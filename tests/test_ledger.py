@@ -269,3 +269,18 @@ def test_a_gate_lets_through_as_many_as_it_is_wide():
     for _ in range(2):  # a gate serves one loop after the other
         asyncio.run(many())
     assert most == 3
+
+
+def test_the_gate_forgets_loops_that_are_closed():
+    gate = Gate(1)
+
+    async def wait_for_a_turn():
+        async def turn():
+            async with gate.here():
+                await asyncio.sleep(0)
+
+        await asyncio.gather(turn(), turn())
+
+    for _ in range(5):
+        asyncio.run(wait_for_a_turn())
+    assert len(gate._open) == 1

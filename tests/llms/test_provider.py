@@ -13,6 +13,7 @@ from secondpass.effects import Completion, Prompt, Turn
 from secondpass.errors import LLMError, MissingExtraError
 from secondpass.llms import client as module
 from secondpass.llms.client import Connection, whole
+from secondpass.llms.openai import OpenAIChat
 from secondpass.llms.provider import Provider, joined
 from secondpass.portal import portal
 from secondpass.settings import configurable
@@ -436,3 +437,20 @@ def test_a_child_process_opens_a_connection_of_its_own():
     os.close(writing)
     ask(model)
     assert model.sent[-1][0] == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"options": {"messages": []}}, "options: 'messages'"),
+        ({"options": {"model": "other"}}, "options: 'model'"),
+        ({"base_url": "https://user:hunter2@host/v1"}, "base_url: must hold no password"),
+        ({"base_url": "http://[::1"}, "base_url"),
+        ({"api_key_env": "sk-proj-SECRET"}, "api_key_env: give the name"),
+    ],
+)
+def test_settings_that_would_mislead_are_refused(settings, told):
+    with pytest.raises(ConfigurationError, match=told) as caught:
+        OpenAIChat("m", **settings)
+    assert "hunter2" not in str(caught.value)
+    assert "SECRET" not in str(caught.value)

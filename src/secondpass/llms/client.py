@@ -70,7 +70,11 @@ class Client(Generic[R]):
             raise ConfigurationError("api_key_env: give the name of a variable, not the key")
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
             raise ConfigurationError("base_url: must begin with http:// or https://")
-        if self.base_url is not None and "@" in urlsplit(self.base_url).netloc:
+        try:
+            host = urlsplit(self.base_url or "").netloc
+        except ValueError:
+            raise ConfigurationError("base_url: is no address") from None
+        if "@" in host:
             raise ConfigurationError("base_url: must hold no password; give the key as such")
         self._lock = ForkLock()
         self._client: tuple[Portal, Secret, Connection] | None = None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -31,6 +31,7 @@ from secondpass.types import ScoreKind
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, MinLen
 
+_TOO_MANY = "batch_too_large"
 _LONG = 2000
 """Characters. Where a server finds a batch too long, passages longer than this are cut first."""
 
@@ -234,32 +235,33 @@ class Endpoint(Client[Pairs]):
             MethodError: no batch was answered.
         """
         notes = Notes(self.name)
-        most = self._most
-        stretches, answers = yield from self._asked(task, list(batches(len(task.texts), most)))
-        if self._most < most:
-            # The server has told meanwhile how many documents it takes.
-            again = [one for one, answer in zip(stretches, answers, strict=True) if answer.error]
-            told = f"the server takes {self._most} documents a request"
-            notes.add("asked_again", f"batch_too_large: {told}")
-            halves = [
-                range(one.start + part.start, one.start + part.stop)
-                for one in again
-                for part in batches(len(one), self._most)
+        answers = yield from self._asked(task, batches(len(task.texts), self._most))
+        # The server may tell only now how many documents it takes.
+        refused = {
+            stretch: answer.error
+            for stretch, answer in answers.items()
+            if answer.error is not None and answer.error.code == _TOO_MANY
+        }
+        if refused:
+            notes.add("asked_again", f"{_TOO_MANY}: {next(iter(refused.values()))}")
+            smaller = [
+                range(stretch.start + part.start, stretch.start + part.stop)
+                for stretch in refused
+                for part in batches(len(stretch), self._most)
             ]
-            kept = [(one, a) for one, a in zip(stretches, answers, strict=True) if not a.error]
-            more = yield from self._asked(task, halves)
-            pairs = sorted([*kept, *zip(*more, strict=True)], key=lambda pair: pair[0].start)
-            stretches, answers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        return graded(self.name, len(task.texts), stretches, answers, word="score", notes=notes)
+            answers = {one: answer for one, answer in answers.items() if one not in refused}
+            answers |= yield from self._asked(task, smaller)
+        return graded(
+            self.name, len(task.texts), [*answers], [*answers.values()], word="score", notes=notes
+        )
 
-    def _asked(
-        self, task: Task, stretches: list[range]
-    ) -> Plan[tuple[list[range], list[Answer[Grades]]]]:
-        questions = [
-            self._question(task.query, task.texts[one.start : one.stop]) for one in stretches
-        ]
-        answers: list[Answer[Grades]] = yield Ask(self, questions)
-        return stretches, answers
+    def _asked(self, task: Task, stretches: Iterable[range]) -> Plan[dict[range, Answer[Grades]]]:
+        """The answers about stretches of the task."""
+        asked = list(stretches)
+        answers: list[Answer[Grades]] = yield Ask(
+            self, [self._question(task.query, task.texts[one.start : one.stop]) for one in asked]
+        )
+        return dict(zip(asked, answers, strict=True))
 
     # ------------------------------------------------------------------ one request
 
@@ -321,7 +323,7 @@ class Endpoint(Client[Pairs]):
         found = re.search(r"maximum allowed batch size:? (\d{1,6})", told[:2000])
         if found is not None and 0 < int(found[1]) < count:
             self._most = min(self._most, int(found[1]))
-            raise LLMError(f"the server takes {self._most} documents a request", "batch_too_large")
+            raise LLMError(f"the server takes {self._most} documents a request", _TOO_MANY)
 
     @property
     def _address(self) -> str:

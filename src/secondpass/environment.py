@@ -1,0 +1,111 @@
+"""Settings from the environment: ``{env: NAME, default: VALUE}`` in a configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from secondpass.errors import ConfigurationError, Problem
+from secondpass.settings import describe
+
+_FOREIGN = frozenset({"options", "model_kwargs"})
+"""Settings that hold what others give a meaning to."""
+
+
+def filled(value: Any, path: tuple[str | int, ...] = ()) -> Any:
+    """A configuration with each ``{env: NAME, default: VALUE}`` in it replaced by what is there.
+
+    A variable that is not set, or is empty, counts as absent. Its value is read as the default's
+    type; without a default, as YAML reads it.
+
+    Raises:
+        ConfigurationError: a variable is absent and has no default, or does not fit.
+    """
+    if isinstance(value, list):
+        return [filled(item, (*path, at)) for at, item in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return value
+    if "env" not in value or value.keys() - {"env", "default"}:
+        return {
+            key: item if key in _FOREIGN else filled(item, (*path, str(key)))
+            for key, item in value.items()
+        }
+    name = value["env"]
+    if not isinstance(name, str) or not name:
+        told = f"must be the name of a variable, not {describe(name)}"
+        raise ConfigurationError([Problem((*path, "env"), told)])
+    text = os.environ.get(name, "").strip()
+    if not text:
+        if "default" in value:
+            return value["default"]
+        told = f"the environment variable {name} is not set, and there is no default"
+        raise ConfigurationError([Problem(path, told)])
+    kind, read = _READ.get(type(value.get("default")), ("a plain value", _as_yaml))
+    try:
+        return read(text)
+    except (ValueError, KeyError):
+        # Not its value: the variable may hold something else than was meant.
+        told = f"the environment variable {name} does not hold {kind}"
+        raise ConfigurationError([Problem(path, told)]) from None
+
+
+def _as_yaml(text: str) -> Any:
+    import yaml
+
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    if isinstance(found, dict | list):
+        raise ValueError(text)
+    return found
+
+
+_READ: Mapping[type, tuple[str, Callable[[str], Any]]] = {
+    str: ("a text", str),
+    int: ("a whole number", int),
+    float: ("a number", float),
+    bool: ("true or false", lambda text: {"true": True, "false": False}[text.lower()]),
+}
+"""How a variable is read, by the type of its default."""
+
+
+def _variables(value: Any, path: tuple[str | int, ...] = ()) -> dict[tuple[str | int, ...], str]:
+    """The variables that a configuration names, by their places."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("env"), str) and not value.keys() - {"env", "default"}:
+            return {path: value["env"]}
+        parts = [_variables(item, (*path, str(key))) for key, item in value.items()]
+    elif isinstance(value, list):
+        parts = [_variables(item, (*path, at)) for at, item in enumerate(value)]
+    else:
+        parts = []
+    return {place: name for part in parts for place, name in part.items()}
+
+
+def _told_where(problem: Problem, variable: str) -> Problem:
+    if variable in problem.message:
+        return problem
+    # Not its value: the variable may hold something else than was meant.
+    message, value = problem.message, os.environ.get(variable, "").strip()
+    for shown in (repr(value), value):
+        message = message.replace(shown, "what it holds") if value else message
+    return Problem(problem.path, f"{message} (from the environment variable {variable})")
+
+
+def _variable_of(problem: Problem, variables: Mapping[tuple[str | int, ...], str]) -> str:
+    """The variable that a problem's place, or what it is part of, was read from; else nothing."""
+    path = problem.path
+    while path and path not in variables:
+        path = path[:-1]
+    if path:
+        return variables[path]
+    # A name that no kind has is told at its 'type'.
+    return variables.get((*problem.path, "type"), "")
+
+
+def told(problems: Sequence[Problem], config: Any) -> list[Problem]:
+    """The problems of a configuration, with the variables that they come from named."""
+    variables = _variables(config)
+    return [_told_where(one, _variable_of(one, variables)) for one in problems]
