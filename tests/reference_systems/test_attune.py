@@ -17,17 +17,10 @@ import os
 import pytest
 
 import fake_provider as fake
-from fake_provider import FakeProvider
 from secondpass import ConfigurationError, Reranker, RerankError, config
 
 KEY = "sk-ant-test-SECRET"
 QUERY = "how do I publish to PyPI?"
-
-
-@pytest.fixture(scope="module")
-def server():
-    with FakeProvider() as one:
-        yield one
 
 
 @pytest.fixture
@@ -58,14 +51,6 @@ def attune(provider):
             return reranker
 
         yield make
-
-
-@pytest.fixture(params=["sync", "async"])
-def rank(request):
-    """Ranks with a reranker, by each of its two ways in."""
-    if request.param == "sync":
-        return Reranker.rerank
-    return lambda *given, **settings: asyncio.run(Reranker.arerank(*given, **settings))
 
 
 def pages(count=4):

@@ -17,18 +17,11 @@ import random
 import pytest
 
 import fake_provider as fake
-from fake_provider import FakeProvider
 from secondpass import Candidate, InputError, Reranker, RerankError, config
 
 KEY = "AIza-test-SECRET"
 QUERY = "what is free will?"
 BUCKETS = {"introductory": 0, "intermediate": 1, "advanced": 2}
-
-
-@pytest.fixture(scope="module")
-def server():
-    with FakeProvider() as one:
-        yield one
 
 
 @pytest.fixture
@@ -59,14 +52,6 @@ def objlib(provider):
             return reranker
 
         yield make
-
-
-@pytest.fixture(params=["sync", "async"])
-def rank(request):
-    """Ranks with a reranker, by each of its two ways in."""
-    if request.param == "sync":
-        return Reranker.rerank
-    return lambda *given, **settings: asyncio.run(Reranker.arerank(*given, **settings))
 
 
 def passages(count, difficulties=()):

@@ -16,18 +16,11 @@ import time
 import pytest
 
 import fake_provider as fake
-from fake_provider import FakeProvider
 from secondpass import Candidate, ConfigurationError, Reranker, RerankError, config
 
 KEY = "gsk-test-SECRET"
 MEMORIES = ["likes green tea", "lives in Lisbon", "has a dog named Rui", "drinks tea at 7"]
 ORIGINALS = [0.31, 0.77, 0.05, 0.42]
-
-
-@pytest.fixture(scope="module")
-def server():
-    with FakeProvider() as one:
-        yield one
 
 
 @pytest.fixture
@@ -55,14 +48,6 @@ def scallop(provider):
             return reranker
 
         yield make
-
-
-@pytest.fixture(params=["sync", "async"])
-def rank(request):
-    """Ranks with a reranker, by each of its two ways in."""
-    if request.param == "sync":
-        return Reranker.rerank
-    return lambda *given, **settings: asyncio.run(Reranker.arerank(*given, **settings))
 
 
 def memories(texts=MEMORIES, originals=ORIGINALS):

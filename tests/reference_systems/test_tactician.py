@@ -17,17 +17,10 @@ from types import SimpleNamespace
 import pytest
 
 import fake_provider as fake
-from fake_provider import FakeProvider
 from secondpass import Candidate, ConfigurationError, Reranker, RerankError, config
 
 KEY = "sk-test-SECRET"
 QUERY = "database for the web shop"
-
-
-@pytest.fixture(scope="module")
-def server():
-    with FakeProvider() as one:
-        yield one
 
 
 @pytest.fixture
@@ -58,14 +51,6 @@ def tactician(provider):
             return reranker
 
         yield make
-
-
-@pytest.fixture(params=["sync", "async"])
-def rank(request):
-    """Ranks with a reranker, by each of its two ways in."""
-    if request.param == "sync":
-        return Reranker.rerank
-    return lambda *given, **settings: asyncio.run(Reranker.arerank(*given, **settings))
 
 
 def tactic(name, **fields):
