@@ -161,15 +161,17 @@ class _Slid:
             return
         first = [shown[at] for at in given.places]
         refused = [shown[at] for at in given.refused]
-        missing = [index for index in shown if index not in set(first)]
+        placed = set(first)
+        missing = [index for index in shown if index not in placed]
+        left_out = sorted(set(missing) - set(refused))
         self.order[start : start + len(shown)] = first + missing
         self.windows.append((start, start + len(shown)))
-        self.placed.update(first)
+        self.placed |= placed
         if refused:
             self.notes.add("rank_refused", "the model's ranks of these cannot be used", refused)
-        if set(missing) - set(refused):
+        if left_out:
             why = "the reply broke off before them" if given.cut else "the reply leaves them out"
-            self.notes.add("not_in_reply", why, sorted(set(missing) - set(refused)))
+            self.notes.add("not_in_reply", why, left_out)
         if given.doubled:
             told = "the reply has documents twice; the first place counts"
             self.notes.add("doubled_label", told)
