@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fakes import ByTable
 from secondpass import ConfigurationError, NotSerializableError, Reranker, config, registry
+from secondpass.flat import Flat
 from secondpass.settings import configurable, model_of
 
 FULL = {
@@ -58,7 +59,10 @@ def test_through_a_yaml_file(tmp_path):
     path.write_text(yaml.safe_dump(FULL))
     for place in (path, str(path)):
         assert Reranker.from_config(place).to_config() == FULL
-        assert config.resolve(place, top_k=3).to_config() == {**FULL, "top_k": 3}
+        assert config.resolve(place, flat={"top_n": Flat(3, ("top_k",))}).to_config() == {
+            **FULL,
+            "top_k": 3,
+        }
 
 
 @pytest.mark.parametrize("name", config.preset_names())
@@ -259,16 +263,17 @@ class TestResolve:
         path = tmp_path / "own.yml"
         path.write_text("method: lexical")
         ready = Reranker("lexical")
+        top_k = {"top_n": Flat(2, ("top_k",))}
         assert config.resolve(ready) is ready
         for spec in ("lexical", {"method": "lexical"}, path, str(path)):
-            assert config.resolve(spec, top_k=2).to_config() == {
+            assert config.resolve(spec, flat=top_k).to_config() == {
                 "method": {"type": "lexical"},
                 "top_k": 2,
             }
 
     def test_what_it_refuses(self):
-        with pytest.raises(ConfigurationError, match="top_k: set this on the Reranker"):
-            config.resolve(Reranker("lexical"), top_k=3)
+        with pytest.raises(ConfigurationError, match=r"top_n: .*ready Reranker; set 'top_k'"):
+            config.resolve(Reranker("lexical"), flat={"top_n": Flat(3, ("top_k",))})
         with pytest.raises(ConfigurationError, match="give a preset name"):
             config.resolve(7)  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="no preset is named 'lexicl'"):

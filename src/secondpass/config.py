@@ -10,6 +10,7 @@ from typing import Any
 
 from secondpass import environment, registry
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
+from secondpass.flat import Flat, beside_ready, laid_over
 from secondpass.reranker import Reranker
 from secondpass.settings import (
     describe,
@@ -40,7 +41,7 @@ def resolve(
     reranker: Reranker | Mapping[str, Any] | str | PathLike[str],
     *,
     llm: Any = None,
-    **overrides: Any,
+    flat: Mapping[str, Flat] | None = None,
 ) -> Reranker:
     """A reranker from one, a preset name, a mapping, or the path of a YAML file.
 
@@ -49,18 +50,24 @@ def resolve(
     Args:
         reranker: as above.
         llm: asked by every method that asks a language model, instead of the configured one.
-        overrides: merged into the configuration, as in ``from_preset``.
+        flat: an adapter's parameters, by name, which stand over a preset or a file.
 
     Raises:
-        ConfigurationError: it is none of these, or something was given beside a ready Reranker.
+        ConfigurationError: it is none of these; or a parameter is one that the method does not
+            have, was set in a mapping too, or was given beside a ready Reranker.
     """
+    flat = flat or {}
     if isinstance(reranker, Reranker):
-        beside = [*overrides, *(["llm"] if llm is not None else [])]
-        if beside:
-            given = ", ".join(sorted(beside))
-            raise ConfigurationError(f"{given}: set this on the Reranker that you give")
+        if problems := beside_ready(flat):
+            raise ConfigurationError(problems)
+        if llm is not None:
+            raise ConfigurationError("a language model: set it on the Reranker that you give")
         return reranker
     config, about = _described(reranker)
+    named = not isinstance(reranker, Mapping)
+    overrides = laid_over(config, flat, named=named, llm_given=llm is not None)
+    if "method" in overrides and isinstance(config["method"], str):
+        config["method"] = {"type": config["method"]}
     config = merged(config, overrides)
     return _construct(config if llm is None else with_llm(config, llm), about)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,7 +35,9 @@ class CallSettings:
         top_k: int | None,
         depth: int | None,
         order: object,
+        *,
         dedupe: bool | None = None,
+        floor: float | None = None,
     ) -> None:
         for name, value in (("top_k", top_k), ("depth", depth)):
             if value is None:
@@ -45,10 +49,17 @@ class CallSettings:
         self.top_k = reranker.top_k if top_k is None else operator.index(top_k)
         self.depth = reranker.depth if depth is None else operator.index(depth)
         self.dedupe = reranker.dedupe if dedupe is None else dedupe
+        self.floor = None if floor is None else _number("floor", floor)
         try:
             self.order = reranker.order if order is None else to_ordering(order, reranker.orders)
         except ConfigurationError as error:
             raise InputError(f"order: {error}") from None
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    raise InputError(f"{name}: give a number, not {describe(value)}")
 
 
 @dataclass(slots=True)

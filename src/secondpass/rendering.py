@@ -32,8 +32,11 @@ class Rendering:
         labels: write each field as ``name: value``; further lines of a value are indented, so that
             none can pass for another field.
         prefix: stands before each rendered candidate; some models want ``passage: ``.
+        suffix: stands behind each.
         query_prefix: stands before the query; some models want ``query: ``.
-        max_characters: longer renderings are cut for judging; what comes out is whole.
+        query_suffix: stands behind it.
+        max_characters: longer renderings, the prefix included, are cut for judging; what comes out
+            is whole.
 
     A field that is absent, None or an empty string is left out. Any other value is shown, 0 and
     False too.
@@ -43,7 +46,9 @@ class Rendering:
     separator: str = "\n"
     labels: bool = False
     prefix: str = ""
+    suffix: str = ""
     query_prefix: str = ""
+    query_suffix: str = ""
     max_characters: Annotated[int, Ge(1)] | None = None
 
     @property
@@ -53,11 +58,12 @@ class Rendering:
 
     def query(self, query: str) -> str:
         """The query as a method reads it."""
-        return well_formed(self.query_prefix + query)
+        return well_formed(self.query_prefix + query + self.query_suffix)
 
     def candidates(self, candidates: Sequence[Candidate]) -> list[str | None]:
         """The text of each candidate as a method reads it; None where there is nothing to show."""
-        if self.needs_text and not self.labels and not self.prefix and self.max_characters is None:
+        around = self.labels or self.prefix or self.suffix or self.max_characters is not None
+        if self.needs_text and not around:
             return [
                 well_formed(candidate.text) if isinstance(candidate.text, str) else None
                 for candidate in candidates
@@ -78,7 +84,7 @@ class Rendering:
             if value
         ]
         text = self.prefix + self.separator.join(parts)
-        return well_formed(text if self.max_characters is None else text[: self.max_characters])
+        return well_formed(text[: self.max_characters] + self.suffix)
 
 
 def well_formed(text: str) -> str:

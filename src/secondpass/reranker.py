@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -155,6 +156,7 @@ class Reranker:
         order: Ordering | Mapping[str, Any] | str | None = None,
         context: Any = None,
         dedupe: bool | None = None,
+        floor: float | None = None,
     ) -> Ranking:
         """Rank candidates for a query.
 
@@ -167,6 +169,7 @@ class Reranker:
                 ``orders``; ``"none"`` for none.
             context: anything the method wants to know about this query.
             dedupe: whether to keep only the best of each id, instead of the configured choice.
+            floor: instead of that of the method; a fallback keeps its own.
 
         Returns:
             Every candidate once, best first, but for what ``top_k``, a floor, a dropped tail or
@@ -177,7 +180,7 @@ class Reranker:
             RerankError: under ``strict``, when a candidate of the head could not be scored.
         """
         request = Request(query, candidates, context)  # type: ignore[arg-type]
-        call = CallSettings(self, top_k, depth, order, dedupe)
+        call = CallSettings(self, top_k, depth, order, dedupe=dedupe, floor=floor)
         return self._tell(drivers.run([self._pass(request, call)]))[0]
 
     async def arerank(
@@ -190,10 +193,11 @@ class Reranker:
         order: Ordering | Mapping[str, Any] | str | None = None,
         context: Any = None,
         dedupe: bool | None = None,
+        floor: float | None = None,
     ) -> Ranking:
         """:meth:`rerank` for event loops: whatever blocks does so in a worker thread."""
         request = Request(query, candidates, context)  # type: ignore[arg-type]
-        call = CallSettings(self, top_k, depth, order, dedupe)
+        call = CallSettings(self, top_k, depth, order, dedupe=dedupe, floor=floor)
         return self._tell(await drivers.arun([self._pass(request, call)]))[0]
 
     def rerank_many(
@@ -204,6 +208,7 @@ class Reranker:
         depth: int | None = None,
         order: Ordering | Mapping[str, Any] | str | None = None,
         dedupe: bool | None = None,
+        floor: float | None = None,
     ) -> list[Ranking]:
         """Rank for many queries; scorers that can do so fill their batches across them.
 
@@ -213,6 +218,7 @@ class Reranker:
             depth: likewise.
             order: likewise.
             dedupe: likewise.
+            floor: likewise.
 
         Returns:
             One ranking per request, in their order, each as :meth:`rerank` would give it. The clock
@@ -223,7 +229,7 @@ class Reranker:
             InputError: naming the request and what is wrong with it.
             RerankError: under ``strict``, for the first request that has a fault.
         """
-        call = CallSettings(self, top_k, depth, order, dedupe)
+        call = CallSettings(self, top_k, depth, order, dedupe=dedupe, floor=floor)
         rankings: list[Ranking] = []
         for wave in self._waves(requests, call):
             rankings.extend(self._tell(drivers.run(wave)))
@@ -237,9 +243,10 @@ class Reranker:
         depth: int | None = None,
         order: Ordering | Mapping[str, Any] | str | None = None,
         dedupe: bool | None = None,
+        floor: float | None = None,
     ) -> list[Ranking]:
         """:meth:`rerank_many` for event loops."""
-        call = CallSettings(self, top_k, depth, order, dedupe)
+        call = CallSettings(self, top_k, depth, order, dedupe=dedupe, floor=floor)
         rankings: list[Ranking] = []
         for wave in self._waves(requests, call):
             rankings.extend(self._tell(await drivers.arun(wave)))
@@ -320,7 +327,10 @@ class Reranker:
         if not isinstance(query, str):
             raise InputError(f"query: give a string, not {kind_of(query)}")
         candidates = to_candidates(given, text_needed=self.render.needs_text)
-        plan = RankingPass(self, self._stages, call, query, candidates, context, ledger).plan()
+        stages = self._stages
+        if call.floor is not None:
+            stages = (replace(stages[0], floor=call.floor), *stages[1:])
+        plan = RankingPass(self, stages, call, query, candidates, context, ledger).plan()
         return drivers.Pass(plan, ledger, self._gate)
 
     def _waves(

@@ -20,9 +20,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import re
 import typing
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 
@@ -198,6 +200,32 @@ def _kind(value: object) -> str:
 
 SECRET = Nested(_secret, lambda: {"type": "null"})
 """A parameter that holds a key. In a configuration it can only be absent."""
+
+
+Variables: TypeAlias = "str | Sequence[str] | None"
+"""A parameter that names the environment variable of a key, or several to be tried in turn."""
+
+
+def variables(setting: Variables, where: str) -> tuple[str, ...]:
+    """The names in a setting that names variables.
+
+    Raises:
+        ConfigurationError: one of them is no name; it may be the key itself, so it is not told.
+    """
+    names = (setting,) if isinstance(setting, str) else tuple(setting or ())
+    if setting is not None and not (names and all(map(_is_variable, names))):
+        raise ConfigurationError(f"{where}: give the name of a variable, not the key")
+    return names
+
+
+def first_set(names: Sequence[str]) -> str | None:
+    """What the first of these variables that holds something holds."""
+    values = (os.environ.get(name, "").strip() for name in names)
+    return next(filter(None, values), None)
+
+
+def _is_variable(name: str) -> bool:
+    return re.fullmatch(r"(?!hf_)[A-Za-z_]\w*", name) is not None
 
 
 def from_mapping(cls: type, settings: Mapping[Any, Any]) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
@@ -17,7 +16,7 @@ from secondpass.errors import ConfigurationError, LLMError
 from secondpass.lazy import ForkLock, require
 from secondpass.llms.faults import error_of, refusal_of
 from secondpass.portal import Portal, in_thread, portal
-from secondpass.settings import Secret
+from secondpass.settings import Secret, Variables, first_set, variables
 
 R = TypeVar("R")
 
@@ -55,7 +54,7 @@ class Client(Generic[R]):
     model: str | None
     base_url: str | None
     api_key: Secret | None
-    api_key_env: str | None
+    api_key_env: Variables
     timeout: float
 
     def _prepare(self) -> None:
@@ -66,8 +65,7 @@ class Client(Generic[R]):
         """
         if self.api_key is not None and self.api_key_env is not None:
             raise ConfigurationError("api_key, api_key_env: give one of them")
-        if self.api_key_env is not None and not re.fullmatch(r"[A-Za-z_]\w*", self.api_key_env):
-            raise ConfigurationError("api_key_env: give the name of a variable, not the key")
+        variables(self.api_key_env, "api_key_env")
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
             raise ConfigurationError("base_url: must begin with http:// or https://")
         try:
@@ -165,13 +163,12 @@ class Client(Generic[R]):
     def _key(self) -> Secret:
         if self.api_key is not None:
             return self.api_key
-        variables = (self.api_key_env,) if self.api_key_env else self.key_variables
-        for variable in variables:
-            if key := os.environ.get(variable, "").strip():
-                return Secret(key)
+        names = variables(self.api_key_env, "api_key_env") or self.key_variables
+        if key := first_set(names):
+            return Secret(key)
         if self.base_url is not None and self.api_key_env is None:
             return Secret(NO_KEY)  # servers of one's own often want none, and SDKs insist on one
-        told = f"there is no key: set the environment variable {' or '.join(variables)}"
+        told = f"there is no key: set the environment variable {' or '.join(names)}"
         raise LLMError(told, "no_key", sent=False)
 
     def _connected(self, key: Secret) -> tuple[Portal, Secret, Connection]:

@@ -10,7 +10,7 @@ from secondpass.errors import ConfigurationError, LLMError
 from secondpass.ledger import Prices
 from secondpass.llms.client import Client
 from secondpass.llms.faults import Refusal, refusal_of
-from secondpass.settings import SECRET, Secret, nested
+from secondpass.settings import SECRET, Secret, Variables, nested
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le, MinLen
@@ -27,8 +27,8 @@ class Provider(Client[Prompt]):
         base_url: where to ask instead of the provider's own address.
         api_key: the key. Better left to the environment: a configuration with a key in it cannot be
             written out.
-        api_key_env: the environment variable that holds the key, instead of the provider's usual
-            one. It is read when a model is first asked.
+        api_key_env: the environment variable that holds the key, or several to try in turn, instead
+            of the provider's usual one. It is read when a model is first asked.
         temperature: of sampling; None leaves it to the model. Dropped for models that refuse it.
         max_tokens: longest reply, thinking included; None leaves it to the provider.
         timeout: seconds that one answer may take.
@@ -50,7 +50,7 @@ class Provider(Client[Prompt]):
         *,
         base_url: Annotated[str, MinLen(1)] | None = None,
         api_key: Annotated[Any, SECRET] = None,
-        api_key_env: Annotated[str, MinLen(1)] | None = None,
+        api_key_env: Variables = None,
         temperature: Annotated[float, Ge(0), Le(2)] | None = 0.0,
         max_tokens: Annotated[int, Ge(1)] | None = None,
         timeout: Annotated[float, Gt(0)] = 60.0,

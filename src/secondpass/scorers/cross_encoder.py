@@ -9,8 +9,6 @@ than linearly in their length, up to ``max_length`` tokens.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,7 +17,7 @@ from annotated_types import Ge, MinLen
 
 from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
 from secondpass.lazy import ForkLock, Lazy, require
-from secondpass.settings import configurable
+from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -52,9 +50,13 @@ class CrossEncoderScorer:
             probabilities.
         dtype: of the weights; ``auto`` is that of the checkpoint. Scores are float32 in any case.
         local_files_only: never ask the hub.
-        token_env: the environment variable that holds a hub token. None leaves it to the hub's own.
+        token: a hub token. Better left to the environment.
+        token_env: the environment variable that holds a hub token, or several to try in turn. None
+            leaves it to the hub's own.
         trust_remote_code: run code that the model brings. Only for models you trust.
         model_kwargs: further arguments for the model's ``from_pretrained``.
+        tokenizer_kwargs: further arguments for that of the tokenizer.
+        config_kwargs: further arguments for that of the model's configuration.
         prompts: named prompts, in place of those that the model brings.
 
     May be used from many threads; forward passes take turns.
@@ -76,14 +78,18 @@ class CrossEncoderScorer:
         activation: Literal["none", "sigmoid"] = "none",
         dtype: Literal["float32", "float16", "bfloat16", "auto"] = "float32",
         local_files_only: bool = False,
-        token_env: str | None = None,
+        token: Annotated[Any, SECRET] = None,
+        token_env: Variables = None,
         trust_remote_code: bool = False,
         model_kwargs: Mapping[str, Any] | None = None,
+        tokenizer_kwargs: Mapping[str, Any] | None = None,
+        config_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         if prompt is not None and prompt_name is not None:
             raise ConfigurationError("prompt, prompt_name: give one of them")
-        if token_env is not None and not re.fullmatch(r"(?!hf_)[A-Za-z_]\w*", token_env):
-            raise ConfigurationError("token_env: give the name of a variable, not the token")
+        if token is not None and token_env is not None:
+            raise ConfigurationError("token, token_env: give one of them")
+        variables(token_env, "token_env")
         if model_kwargs is not None and "token" in model_kwargs:
             raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
         self.model = model
@@ -99,9 +105,12 @@ class CrossEncoderScorer:
         self.activation = activation
         self.dtype = dtype
         self.local_files_only = local_files_only
+        self.token: Secret | None = token
         self.token_env = token_env
         self.trust_remote_code = trust_remote_code
         self.model_kwargs = model_kwargs
+        self.tokenizer_kwargs = tokenizer_kwargs
+        self.config_kwargs = config_kwargs
         self.score_kind: ScoreKind = "logit" if activation == "none" else "probability"
         self._encoder = Lazy(self._load)
         # Fast tokenizers and some backends keep state between calls.
@@ -168,7 +177,9 @@ class CrossEncoderScorer:
             from sentence_transformers import CrossEncoder
         except ImportError as error:
             raise MissingExtraError(_EXTRA, "the cross_encoder scorer") from error
-        token = os.environ.get(self.token_env) if self.token_env else None
+        token = first_set(variables(self.token_env, "token_env"))
+        if self.token is not None:
+            token = self.token.reveal()
         offline = self.local_files_only or not self._hub_answers(token)
         model_kwargs = dict(self.model_kwargs or {})
         if self.backend == "torch":
@@ -188,6 +199,9 @@ class CrossEncoderScorer:
                 token=token,
                 trust_remote_code=self.trust_remote_code,
                 model_kwargs=model_kwargs,
+                # Both are written to.
+                processor_kwargs=dict(self.tokenizer_kwargs or {}),
+                config_kwargs=dict(self.config_kwargs or {}),
             )
         except Exception as error:
             why = _first_line(error, token)

@@ -24,7 +24,7 @@ from secondpass.prompts.labels import label_all
 from secondpass.prompts.questions import cut_evenly, tokens_of
 from secondpass.prompts.readers import Grades
 from secondpass.scoring import in_range, range_of, to_float
-from secondpass.settings import SECRET, Secret, configurable, nested
+from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies.asking import batches, graded
 from secondpass.types import ScoreKind
 
@@ -56,7 +56,8 @@ class Decisions(Client[Statements]):
         model: its name.
         base_url: where to ask instead of the provider's own address.
         api_key: the key. Better left to the environment.
-        api_key_env: the environment variable that holds the key, instead of the provider's usual
+        api_key_env: the environment variable that holds the key, or several to try in turn, instead
+            of the provider's usual
             one.
         statement: what is decided of each document; ``{id}`` stands for the document.
         batch_size: documents a request; 400 at most.
@@ -77,7 +78,7 @@ class Decisions(Client[Statements]):
         model: Annotated[str, MinLen(1)],
         base_url: Annotated[str, MinLen(1)] | None = None,
         api_key: Annotated[Any, SECRET] = None,
-        api_key_env: Annotated[str, MinLen(1)] | None = None,
+        api_key_env: Variables = None,
         statement: str = "The document with the id {id} answers the query.",
         batch_size: Annotated[int, Ge(1), Le(400)] = 50,
         timeout: Annotated[float, Gt(0)] = 60.0,

@@ -24,7 +24,7 @@ from secondpass.llms.http import bounded
 from secondpass.prompts.questions import cut_evenly, tokens_of
 from secondpass.prompts.readers import Grades
 from secondpass.scoring import in_range, range_of, to_float
-from secondpass.settings import SECRET, Secret, configurable, nested
+from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies.asking import Notes, batches, graded
 from secondpass.types import ScoreKind
 
@@ -154,7 +154,8 @@ class Endpoint(Client[Pairs]):
         base_url: where to ask, without the API's path; required for servers of one's own.
         path: instead of the API's path.
         api_key: the key. Better left to the environment.
-        api_key_env: the environment variable that holds the key, instead of the usual one.
+        api_key_env: the environment variable that holds the key, or several to try in turn, instead
+            of the usual one.
         batch_size: documents a request; None takes what the API allows. Longer lists are put as
             several requests, never cut.
         raw_scores: ask for logits rather than probabilities, where the API offers both.
@@ -179,7 +180,7 @@ class Endpoint(Client[Pairs]):
         base_url: Annotated[str, MinLen(1)] | None = None,
         path: Annotated[str, MinLen(1)] | None = None,
         api_key: Annotated[Any, SECRET] = None,
-        api_key_env: Annotated[str, MinLen(1)] | None = None,
+        api_key_env: Variables = None,
         batch_size: Annotated[int, Ge(1)] | None = None,
         raw_scores: bool = False,
         scores: Literal["logit", "probability", "similarity", "unbounded"] | None = None,

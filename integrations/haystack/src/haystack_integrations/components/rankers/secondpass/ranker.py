@@ -2,34 +2,34 @@
 
 # Annotations are not postponed, because Haystack makes its sockets of them.
 import asyncio
-import numbers
-import operator
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from haystack import Document, component, default_from_dict, default_to_dict
+from haystack import Document, component, default_from_dict, default_to_dict, logging
 from haystack.components.generators.chat.types import ChatGenerator
 from haystack.core.serialization import component_to_dict
+from haystack.utils import ComponentDevice, Secret
 from haystack.utils.deserialization import deserialize_chatgenerator_inplace
 
 from haystack_integrations.components.rankers.secondpass.chat_generator import ChatGeneratorLLM
+from haystack_integrations.components.rankers.secondpass.parameters import (
+    as_settings,
+    checked,
+    checked_top_k,
+    plain_number,
+    plain_types,
+    saved_path,
+)
 from secondpass import Candidate, ConfigurationError, Ranking, Reranker
 from secondpass.config import resolve
-from secondpass.errors import Problem
+from secondpass.flat import without
 from secondpass.provenance import falling_scores, provenance
 
-_PLACES = {
-    "depth": ("depth",),
-    "score_threshold": ("floor",),
-    "meta_fields_to_embed": ("render", "fields"),
-    "embedding_separator": ("render", "separator"),
-    "raise_on_failure": ("strict",),
-}
-"""Where in a configuration each flat parameter stands."""
+logger = logging.getLogger(__name__)
 
 
 @component
@@ -60,38 +60,69 @@ class SecondPassRanker:
         self,
         reranker: str | Mapping[str, Any] | Path | Reranker = "default",
         *,
+        model: str | Path | None = None,
         top_k: int | None = None,
         depth: int | None = None,
         score_threshold: float | None = None,
+        scale_score: bool | None = None,
         meta_fields_to_embed: list[str] | None = None,
         embedding_separator: str = "\n",
+        query_prefix: str = "",
+        query_suffix: str = "",
+        document_prefix: str = "",
+        document_suffix: str = "",
+        device: ComponentDevice | None = None,
+        token: Secret | None = None,
+        batch_size: int | None = None,
+        model_kwargs: dict[str, Any] | None = None,
         dedupe: bool = True,
         meta_prefix: str = "",
         raise_on_failure: bool = False,
         chat_generator: ChatGenerator | None = None,
     ) -> None:
-        """Create a SecondPassRanker. No model is loaded yet.
+        """Create a SecondPassRanker. No model is loaded, no client made and no secret read yet.
 
-        `depth`, `score_threshold`, `meta_fields_to_embed`, `embedding_separator` and
-        `raise_on_failure`, where they are not left at their defaults, stand over the same setting
-        of a preset or a file. Beside a mapping that has the setting too, or beside a ready
-        Reranker, they are refused. `top_k` and `dedupe` are given with each call, so they stand
-        over any configuration.
+        The other parameters are short for settings of the configuration. Where they are not left at
+        their defaults, they stand over the same setting of a preset or a file. They are refused
+        beside a mapping that has the setting too, beside a ready Reranker (but for `top_k`, if that
+        has none), and where the method has no such setting.
 
         :param reranker:
             The name of a preset, a configuration as a mapping, the path of a YAML file that holds
             one, or a ready `secondpass.Reranker`.
+        :param model:
+            The name or folder of the model: of the method itself, such as a cross-encoder or a
+            rerank API, else of the language model that it asks.
         :param top_k:
             How many documents to return. `None` leaves it to the configuration.
         :param depth:
             How many documents are judged; those behind them keep their order.
         :param score_threshold:
             Judged documents whose final score is lower are left out.
+        :param scale_score:
+            Whether a cross-encoder's scores are put between 0 and 1 by a sigmoid.
         :param meta_fields_to_embed:
             Metadata fields that the model is shown before the content. A dot goes into nested
             mappings.
         :param embedding_separator:
             Stands between the metadata fields and the content.
+        :param query_prefix:
+            Stands before the query, for models that want an instruction there.
+        :param query_suffix:
+            Stands behind the query.
+        :param document_prefix:
+            Stands before what the model is shown of each document.
+        :param document_suffix:
+            Stands behind it.
+        :param device:
+            Where a local model runs. `None` takes an accelerator if there is one.
+        :param token:
+            The key of an API, or the hub token for a private model. It is read when a model is
+            loaded or asked. `None` leaves it to the usual variables.
+        :param batch_size:
+            Documents that a model is given at once.
+        :param model_kwargs:
+            Further arguments for the `from_pretrained` of a local model.
         :param dedupe:
             Whether to keep only the best scored of the documents with the same id.
         :param meta_prefix:
@@ -104,47 +135,42 @@ class SecondPassRanker:
         :raises ValueError:
             If `top_k` is not greater than 0.
         :raises secondpass.ConfigurationError:
-            If a setting is wrong, or is given twice.
+            If a setting is wrong, is given twice, or is one that the method does not have.
         :raises secondpass.MissingExtraError:
             If the packages that the configuration needs are not installed.
         """
-        self.top_k = _checked_top_k(top_k)
-        for name, value, kind in (
-            ("dedupe", dedupe, bool),
-            ("meta_prefix", meta_prefix, str),
-            ("embedding_separator", embedding_separator, str),
-            ("raise_on_failure", raise_on_failure, bool),
-        ):
-            if not isinstance(value, kind):
-                told = f"must be a {kind.__name__}, not {type(value).__name__}"
-                raise ConfigurationError([Problem((name,), told)], "SecondPassRanker")
-        if isinstance(score_threshold, numbers.Real):
-            score_threshold = float(score_threshold)  # numpy's can't be saved
+        self.top_k = checked_top_k(top_k)
+        self.model = model
         self.depth = depth
-        self.score_threshold = score_threshold
+        self.score_threshold = plain_number(score_threshold)
+        self.scale_score = scale_score
         self.meta_fields_to_embed = meta_fields_to_embed
         self.embedding_separator = embedding_separator
+        self.query_prefix = query_prefix
+        self.query_suffix = query_suffix
+        self.document_prefix = document_prefix
+        self.document_suffix = document_suffix
+        self.device = device
+        self.token = token
+        self.batch_size = batch_size
+        self.model_kwargs = model_kwargs
         self.dedupe = dedupe
         self.meta_prefix = meta_prefix
         self.raise_on_failure = raise_on_failure
-        flat = {
-            "depth": depth,
-            "score_threshold": score_threshold,
-            "meta_fields_to_embed": _fields(meta_fields_to_embed),
-            "embedding_separator": None if embedding_separator == "\n" else embedding_separator,
-            "raise_on_failure": raise_on_failure or None,
-        }
         self.chat_generator = chat_generator
-        llm = None if chat_generator is None else _SavedApart(chat_generator)
-        self.reranker = resolve(reranker, llm=llm, **_overrides(reranker, flat))
+        checked(vars(self))
+        self._flat = as_settings(vars(self))
+        if isinstance(reranker, Reranker) and reranker.top_k is None:
+            self._flat.pop("top_k", None)  # it is given with each call
+        llm = None if chat_generator is None else _OfTheComponent(chat_generator)
+        try:
+            self.reranker = resolve(reranker, llm=llm, flat=self._flat)
+        except ConfigurationError as error:
+            raise ConfigurationError(error.problems, "SecondPassRanker") from None
         # Presets and files are saved by name. Of a mapping its meaning is saved, because whoever
         # made it may go on to change it.
-        self._given: str | Reranker = (
-            _saved_path(reranker)
-            if isinstance(reranker, str | PathLike)
-            else resolve(reranker, llm=llm)
-        )
-        self._warm = False
+        self._name = saved_path(reranker) if isinstance(reranker, str | PathLike) else None
+        self._warm: set[str] = set()
         self._used = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,16 +180,28 @@ class SecondPassRanker:
             Dictionary with serialized data.
         :raises secondpass.NotSerializableError:
             If the reranker holds an object that no configuration can describe.
+        :raises ValueError:
+            If `token` is not taken from the environment.
         """
-        given, generator = self._given, self.chat_generator
+        generator = self.chat_generator
         return default_to_dict(
             self,
-            reranker=given if isinstance(given, str) else given.to_config(),
+            reranker=self._name or without(self.reranker.to_config(), self._flat),
+            model=None if self.model is None else str(self.model),
             top_k=self.top_k,
             depth=self.depth,
             score_threshold=self.score_threshold,
+            scale_score=self.scale_score,
             meta_fields_to_embed=self.meta_fields_to_embed,
             embedding_separator=self.embedding_separator,
+            query_prefix=self.query_prefix,
+            query_suffix=self.query_suffix,
+            document_prefix=self.document_prefix,
+            document_suffix=self.document_suffix,
+            device=self.device,
+            token=self.token,
+            batch_size=self.batch_size,
+            model_kwargs=plain_types(self.model_kwargs),
             dedupe=self.dedupe,
             meta_prefix=self.meta_prefix,
             raise_on_failure=self.raise_on_failure,
@@ -186,38 +224,65 @@ class SecondPassRanker:
         return default_from_dict(cls, data)
 
     def warm_up(self) -> None:
-        """Load the models, unless that was done before.
+        """Load the models and make the clients, unless that was done before.
 
-        Pipelines call this at each run, so a model that can't be loaded raises here only if
+        Pipelines call this at each run, so what can't be loaded raises here only if
         `raise_on_failure` is set. Otherwise it is logged, and `report` tells of it.
 
         :raises Exception:
             If `raise_on_failure` is set and no model can be loaded.
         """
-        if self._warm:
-            return
         self._used = True
-        try:
-            self.reranker.warm_up()
-        except Exception:
-            # The core has logged it, and loads again by itself when it ranks.
-            if self.reranker.strict:
-                raise
-        self._warm = True
+        if self._first("warm_up"):
+            with self._tolerant("the chat generator"):
+                getattr(self.chat_generator, "warm_up", _nothing)()
+        if self._first("models"):
+            with self._tolerant("the models"):
+                self.reranker.warm_up()
 
     async def warm_up_async(self) -> None:
-        """Do as `warm_up` does, in a worker thread."""
-        await asyncio.to_thread(self.warm_up)
+        """Do as `warm_up` does: the chat generator in this event loop, the rest in a thread."""
+        self._used = True
+        if self._first("warm_up_async"):
+            with self._tolerant("the chat generator"):
+                await _awaited(self.chat_generator, "warm_up")
+        if self._first("models"):
+            with self._tolerant("the models"):
+                await self.reranker.awarm_up()
 
     def close(self) -> None:
         """Let go of models and connections. They are loaded again when they are needed."""
         if self._used:
-            self._used = self._warm = False
+            self._used = False
+            self._warm.clear()
+            getattr(self.chat_generator, "close", _nothing)()
             self.reranker.close()
 
     async def close_async(self) -> None:
-        """Do as `close` does, in a worker thread."""
-        await asyncio.to_thread(self.close)
+        """Do as `close` does: the chat generator in this event loop, the rest in a thread."""
+        if self._used:
+            self._used = False
+            self._warm.clear()
+            await _awaited(self.chat_generator, "close")
+            await self.reranker.aclose()
+
+    def _first(self, what: str) -> bool:
+        """Whether this is to be warmed up; from now on it is not."""
+        first = what not in self._warm
+        self._warm.add(what)
+        return first
+
+    @contextmanager
+    def _tolerant(self, what: str) -> Iterator[None]:
+        """Log a failure, which the report of the next ranking tells too; raise it under strict."""
+        try:
+            yield
+        except Exception as error:
+            if self.reranker.strict:
+                self._warm.clear()
+                raise
+            told = "{what} can't be warmed up: {error}"
+            logger.warning(told, what=what, error=type(error).__name__)
 
     @component.output_types(documents=list[Document], report=dict[str, Any])
     def run(
@@ -226,6 +291,7 @@ class SecondPassRanker:
         documents: list[Document],
         top_k: int | None = None,
         *,
+        score_threshold: float | None = None,
         depth: int | None = None,
         order: str | dict[str, Any] | None = None,
         context: Any = None,
@@ -238,6 +304,9 @@ class SecondPassRanker:
             The documents, in the order of the retriever. Several retrievers may be connected.
         :param top_k:
             How many documents to return, instead of the number set for the component.
+        :param score_threshold:
+            Judged documents whose final score is lower are left out; instead of the one set for the
+            component.
         :param depth:
             How many documents are judged, instead of the number set for the component.
         :param order:
@@ -254,7 +323,7 @@ class SecondPassRanker:
         :raises secondpass.RerankError:
             If `raise_on_failure` is set and a document that was to be judged could not be.
         """
-        settings = self._call(top_k, depth, order, context)
+        settings = self._call(top_k, score_threshold, depth, order, context)
         ranking = self.reranker.rerank(query, _candidates(documents), **settings)
         return self._output(documents, ranking)
 
@@ -265,22 +334,29 @@ class SecondPassRanker:
         documents: list[Document],
         top_k: int | None = None,
         *,
+        score_threshold: float | None = None,
         depth: int | None = None,
         order: str | dict[str, Any] | None = None,
         context: Any = None,
     ) -> dict[str, Any]:
         """Do as `run` does, with the same parameters; what blocks does so in a worker thread."""
-        settings = self._call(top_k, depth, order, context)
+        settings = self._call(top_k, score_threshold, depth, order, context)
         ranking = await self.reranker.arerank(query, _candidates(documents), **settings)
         return self._output(documents, ranking)
 
     def _call(
-        self, top_k: int | None, depth: int | None, order: object, context: object
+        self,
+        top_k: int | None,
+        score_threshold: float | None,
+        depth: int | None,
+        order: object,
+        context: object,
     ) -> dict[str, Any]:
-        top_k = _checked_top_k(top_k)
+        top_k = checked_top_k(top_k)
         self._used = True
         return {
             "top_k": self.top_k if top_k is None else top_k,
+            "floor": score_threshold,
             "depth": depth,
             "order": order,
             "context": context,
@@ -296,19 +372,30 @@ class SecondPassRanker:
         return {"documents": ranked, "report": ranking.report.to_dict()}
 
 
-class _SavedApart(ChatGeneratorLLM):
-    """The component saves its chat generator by itself, so the configuration holds none."""
+class _OfTheComponent(ChatGeneratorLLM):
+    """A chat generator that the component saves, warms up and closes by itself."""
 
     def as_setting(self, _where: str) -> None:
         return None
 
+    def warm_up(self) -> None:
+        """Nothing: see `SecondPassRanker.warm_up`."""
 
-def _saved_path(reranker: str | PathLike[str]) -> str:
-    """A preset's name or a path, as a string that is read as the same again."""
-    name = fspath(reranker)
-    if isinstance(reranker, str) or Path(name).name != name:
-        return name
-    return os.path.join(os.curdir, name)  # a bare name would be taken for a preset's
+    def close(self) -> None:
+        """Nothing: see `SecondPassRanker.close`."""
+
+
+def _nothing() -> None:
+    """What an object without the method does."""
+
+
+async def _awaited(generator: ChatGenerator | None, name: str) -> None:
+    """Call the asynchronous form of a method; the other, where there is one, in a thread."""
+    act = getattr(generator, f"{name}_async", None)
+    if act is not None:
+        await act()
+    else:
+        await asyncio.to_thread(getattr(generator, name, _nothing))
 
 
 def _candidates(documents: Sequence[Document]) -> list[Candidate]:
@@ -317,53 +404,3 @@ def _candidates(documents: Sequence[Document]) -> list[Candidate]:
         Candidate(document.content, document.id, document.score, document.meta)  # type: ignore[arg-type]
         for document in documents
     ]
-
-
-def _checked_top_k(top_k: int | None) -> int | None:
-    """A plain int, which can be saved; ValueError for anything that is no number of documents."""
-    if top_k is None:
-        return None
-    if isinstance(top_k, bool) or not hasattr(top_k, "__index__"):
-        raise ValueError(f"top_k must be a whole number, but got {top_k!r}")
-    if top_k <= 0:
-        raise ValueError(f"top_k must be > 0, but got {top_k}")
-    return operator.index(top_k)
-
-
-def _fields(names: Sequence[str] | None) -> list[str] | None:
-    """The fields to show, the content last; None where the configuration shall decide."""
-    if not names:
-        return None
-    wrong = "give a list of metadata keys" if isinstance(names, str) else ""
-    if own := {"text", "id", "score"}.intersection(names):
-        # The core would show the document's own text, id or score under these names.
-        wrong = f"a metadata key named {min(own)!r} can't be shown"
-    if wrong:
-        raise ConfigurationError([Problem(("meta_fields_to_embed",), wrong)], "SecondPassRanker")
-    return [*names, "text"]
-
-
-def _overrides(reranker: object, flat: Mapping[str, Any]) -> dict[str, Any]:
-    """What the flat parameters change in a configuration; refused if it was given there too."""
-    overrides: dict[str, Any] = {}
-    problems = []
-    for name, value in flat.items():
-        if value is None:
-            continue
-        *outer, key = _PLACES[name]
-        setting = ".".join(_PLACES[name])
-        inside: Any = reranker
-        target = overrides
-        for step in outer:
-            inside = inside.get(step) if isinstance(inside, Mapping) else None
-            target = target.setdefault(step, {})
-        target[key] = value
-        if isinstance(reranker, Reranker):
-            told = f"can't be given beside a ready Reranker; set {setting!r} on that"
-            problems.append(Problem((name,), told))
-        elif isinstance(inside, Mapping) and key in inside:
-            told = f"the mapping that is given as reranker sets {setting!r}, which is the same"
-            problems.append(Problem((name,), f"{told}; keep one of them"))
-    if problems:
-        raise ConfigurationError(problems, "SecondPassRanker")
-    return overrides

@@ -1,0 +1,178 @@
+"""The flat parameters of the ranker: checked, and as settings of a configuration."""
+
+import numbers
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from haystack.utils import ComponentDevice, Secret
+from haystack.utils.auth import SecretType
+
+from secondpass import ConfigurationError
+from secondpass.errors import Problem
+from secondpass.flat import Flat, given
+
+_TEXTS = (
+    "embedding_separator",
+    "query_prefix",
+    "query_suffix",
+    "document_prefix",
+    "document_suffix",
+    "meta_prefix",
+)
+_BOOLEANS = ("dedupe", "raise_on_failure")
+
+
+def checked(parameters: Mapping[str, Any]) -> None:
+    """Refuse texts and choices of another type, which would be taken for something else.
+
+    :raises secondpass.ConfigurationError:
+        If one is.
+    """
+    kinds = {**dict.fromkeys(_TEXTS, str), **dict.fromkeys(_BOOLEANS, bool)}
+    problems = [
+        Problem((name,), f"must be a {kind.__name__}, not {type(parameters[name]).__name__}")
+        for name, kind in kinds.items()
+        if not isinstance(parameters[name], kind)
+    ]
+    if problems:
+        raise ConfigurationError(problems, "SecondPassRanker")
+
+
+def as_settings(parameters: Mapping[str, Any]) -> dict[str, Flat]:
+    """What was given, and where in a configuration it stands.
+
+    :param parameters:
+        The parameters of the component by name. Those at their defaults leave it to the
+        configuration.
+    :raises secondpass.ConfigurationError:
+        If one is of the wrong kind.
+    """
+
+    def value(name: str) -> Any:
+        return parameters[name] or None  # an empty text or list, or False, changes nothing
+
+    separator = parameters["embedding_separator"]
+    scale_score = parameters["scale_score"]
+    if scale_score is not None:
+        scale_score = "sigmoid" if scale_score else "none"
+    token, kind = _token(parameters["token"])
+    try:
+        return given(
+            {
+                "model": Flat.at(_path(parameters["model"]), "method.model", "method.llm.model"),
+                "top_k": Flat.at(parameters["top_k"], "top_k"),
+                "depth": Flat.at(parameters["depth"], "depth"),
+                "score_threshold": Flat.at(plain_number(parameters["score_threshold"]), "floor"),
+                "scale_score": Flat.at(scale_score, "method.activation"),
+                "meta_fields_to_embed": Flat.at(
+                    _fields(parameters["meta_fields_to_embed"]), "render.fields"
+                ),
+                "embedding_separator": Flat.at(
+                    None if separator == "\n" else separator, "render.separator"
+                ),
+                "query_prefix": Flat.at(value("query_prefix"), "render.query_prefix"),
+                "query_suffix": Flat.at(value("query_suffix"), "render.query_suffix"),
+                "document_prefix": Flat.at(value("document_prefix"), "render.prefix"),
+                "document_suffix": Flat.at(value("document_suffix"), "render.suffix"),
+                "device": Flat.at(_device(parameters["device"]), "method.device"),
+                "token": Flat.at(token, *kind),
+                "batch_size": Flat.at(parameters["batch_size"], "method.batch_size"),
+                "model_kwargs": Flat.at(
+                    plain_types(parameters["model_kwargs"]), "method.model_kwargs"
+                ),
+                "raise_on_failure": Flat.at(value("raise_on_failure"), "strict"),
+            }
+        )
+    except ConfigurationError as error:
+        raise ConfigurationError(error.problems, "SecondPassRanker") from None
+
+
+def checked_top_k(top_k: int | None) -> int | None:
+    """A plain int, which can be saved.
+
+    :raises ValueError:
+        For anything that is no number of documents.
+    """
+    if top_k is None:
+        return None
+    if isinstance(top_k, bool) or not hasattr(top_k, "__index__"):
+        raise ValueError(f"top_k must be a whole number, but got {top_k!r}")
+    if top_k <= 0:
+        raise ValueError(f"top_k must be > 0, but got {top_k}")
+    return operator.index(top_k)
+
+
+def plain_number(value: Any) -> Any:
+    """A float of Python's for one of another library, which can't be saved."""
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return float(value) if number else value
+
+
+def plain_types(kwargs: Any) -> Any:
+    """The arguments with torch's types by name, which loaders take as well and YAML can hold."""
+    if not isinstance(kwargs, Mapping):
+        return kwargs
+    return {
+        key: str(value).removeprefix("torch.") if type(value).__module__ == "torch" else value
+        for key, value in kwargs.items()
+    }
+
+
+def saved_path(reranker: str | PathLike[str]) -> str:
+    """A preset's name or a path, as a string that is read as the same again."""
+    name = fspath(reranker)
+    if isinstance(reranker, str) or Path(name).name != name:
+        return name
+    return os.path.join(os.curdir, name)  # a bare name would be taken for a preset's
+
+
+def _path(model: str | Path | None) -> str | None:
+    return fspath(model) if isinstance(model, PathLike) else model
+
+
+def _fields(names: Sequence[str] | None) -> list[str] | None:
+    """The fields to show, the content last; None where the configuration shall decide."""
+    if not names:
+        return None
+    wrong = "give a list of metadata keys" if isinstance(names, str) else ""
+    if own := {"text", "id", "score"}.intersection(names):
+        # The core would show the document's own text, id or score under these names.
+        wrong = f"a metadata key named {min(own)!r} can't be shown"
+    if wrong:
+        raise ConfigurationError([Problem(("meta_fields_to_embed",), wrong)])
+    return [*names, "text"]
+
+
+def _device(device: ComponentDevice | None) -> str | None:
+    if device is None:
+        return None
+    told = ""
+    if not isinstance(device, ComponentDevice):
+        told = f"give a ComponentDevice, not a {type(device).__name__}"
+        if isinstance(device, str):
+            told += ": ComponentDevice.from_str(...)"
+    elif device.has_multiple_devices:
+        told = "give a single one; a map of devices goes into model_kwargs as 'device_map'"
+    if told:
+        raise ConfigurationError([Problem(("device",), told)])
+    return device.to_torch_str()
+
+
+def _token(token: Secret | None) -> tuple[Any, tuple[str, ...]]:
+    """The names of a token's variables, or the token itself; and where that stands.
+
+    Variables are read when a model is loaded or asked, so that none is needed here.
+    """
+    if token is None:
+        return None, ()
+    if not isinstance(token, Secret):
+        told = "give a Secret, such as Secret.from_env_var('NAME')"
+        raise ConfigurationError([Problem(("token",), told)])
+    if token.type is SecretType.ENV_VAR:
+        names: list[str] = token.to_dict()["env_vars"]
+        return names, ("method.token_env", "method.api_key_env", "method.llm.api_key_env")
+    return token.resolve_value(), ("method.token", "method.api_key", "method.llm.api_key")

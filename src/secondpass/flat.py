@@ -1,0 +1,145 @@
+"""Flat parameters: what adapters call some settings of a configuration.
+
+Frameworks have words of their own (``score_threshold``, ``meta_fields_to_embed``), and their users
+expect the common settings side by side, whatever stands where in a configuration. An adapter says
+once for which setting each of its parameters stands. What is given twice, or what the configured
+method does not have, is refused rather than silently dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from secondpass import registry
+from secondpass.errors import ConfigurationError, Problem
+from secondpass.settings import describe, model_of
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """A parameter that was given, and the setting for which it stands.
+
+    Attributes:
+        value: of the setting.
+        places: where the setting may stand, dotted. Of several the first is taken that the
+            configured method, or the language model that it asks, has.
+    """
+
+    value: Any
+    places: tuple[str, ...]
+
+    @classmethod
+    def at(cls, value: Any, *places: str) -> Flat | None:
+        """The parameter; None where the value is None, so that the configuration decides."""
+        return None if value is None else cls(value, places)
+
+
+def given(parameters: Mapping[str, Flat | None]) -> dict[str, Flat]:
+    """Those that were given."""
+    return {name: flat for name, flat in parameters.items() if flat is not None}
+
+
+def laid_over(
+    config: Mapping[str, Any],
+    flat: Mapping[str, Flat],
+    *,
+    named: bool,
+    llm_given: bool = False,
+) -> dict[str, Any]:
+    """The settings that the parameters stand for, as they are merged into ``config``.
+
+    Args:
+        config: as described by the user, or that of a preset or a file.
+        flat: by the names of the parameters.
+        named: whether ``config`` is that of a preset or a file, which parameters may override.
+        llm_given: whether the language model of the configuration is not used.
+
+    Raises:
+        ConfigurationError: naming every parameter that cannot be used, and why.
+    """
+    overrides: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for name, one in flat.items():
+        try:
+            path = _place(config, one, llm_given)
+        except ConfigurationError as error:
+            problems.extend(Problem((name,), problem.message) for problem in error.problems)
+            continue
+        if not named and _has(config, path):
+            place = ".".join(path)
+            told = f"the mapping that is given as reranker sets {place!r}, which is the same"
+            problems.append(Problem((name,), f"{told}; keep one of them"))
+        target = overrides
+        for step in path[:-1]:
+            target = target.setdefault(step, {})
+        target[path[-1]] = one.value
+    if problems:
+        raise ConfigurationError(problems)
+    return overrides
+
+
+def beside_ready(flat: Mapping[str, Flat]) -> list[Problem]:
+    """What is wrong with giving these beside a Reranker that has its settings already."""
+    told = "can't be given beside a ready Reranker; set {!r} on that"
+    return [Problem((name,), told.format(one.places[0])) for name, one in flat.items()]
+
+
+def without(config: dict[str, Any], flat: Mapping[str, Flat]) -> dict[str, Any]:
+    """The configuration of a reranker less what the parameters have put into it."""
+    for one in flat.values():
+        for place in one.places:
+            *outer, key = place.split(".")
+            inside: Any = config
+            for step in outer:
+                inside = inside.get(step) if isinstance(inside, Mapping) else None
+            if isinstance(inside, dict) and key in inside:
+                del inside[key]
+                break
+    return {key: value for key, value in config.items() if value != {}}
+
+
+def _place(config: Mapping[str, Any], one: Flat, llm_given: bool) -> list[str]:
+    """Where the parameter's setting stands in this configuration.
+
+    Raises:
+        ConfigurationError: nowhere.
+    """
+    for place in one.places:
+        *outer, key = place.split(".")
+        if llm_given and "llm" in outer:
+            continue
+        if outer[:1] != ["method"] or key in _settings_of(config, outer):
+            return [*outer, key]
+    method = config.get("method")
+    kind = method.get("type") if isinstance(method, Mapping) else method
+    if llm_given and any(place.startswith("method.llm.") for place in one.places):
+        told = "the language model that is given has settings of its own"
+    elif not isinstance(kind, str):
+        told = f"can't be set on {describe(method)}, which has settings of its own"
+    else:
+        told = f"the method {kind!r} has no such setting"
+        if "stages" in _settings_of(config, ["method"]):
+            told += "; its stages do: set it there"
+    raise ConfigurationError(told)
+
+
+def _settings_of(config: Mapping[str, Any], outer: list[str]) -> Collection[str]:
+    """The settings of the method, or of the language model, that stands at a place."""
+    described: Any = config
+    for step in outer:
+        described = described.get(step) if isinstance(described, Mapping) else None
+    kind = described.get("type") if isinstance(described, Mapping) else described
+    if not isinstance(kind, str):
+        return ()
+    return model_of(registry.kind("llms" if "llm" in outer else "methods", kind)).model_fields
+
+
+def _has(config: Mapping[str, Any], path: list[str]) -> bool:
+    inside: Any = config
+    for step in path:
+        if not isinstance(inside, Mapping) or step not in inside:
+            return False
+        inside = inside[step]
+    return True
