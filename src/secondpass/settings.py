@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 C = TypeVar("C", bound=type)
+T = TypeVar("T")
 
 
 def configurable(cls: C) -> C:
@@ -236,6 +237,13 @@ def from_mapping(cls: type, settings: Mapping[Any, Any]) -> Any:
         return cls(**settings)
     except ConfigurationError as error:
         raise ConfigurationError(error.problems) from None
+
+
+def changed(instance: T, **settings: Any) -> T:
+    """A copy of an object of a configurable class that has other settings."""
+    names = inspect.signature(inspect.unwrap(type(instance).__init__)).parameters
+    own = {name: getattr(instance, name) for name in names if name != "self"}
+    return type(instance)(**{**own, **settings})
 
 
 def to_mapping(instance: Any, dump: Callable[[Any, str], Any]) -> dict[str, Any]:

@@ -17,10 +17,8 @@ def questions(texts, form=None, llm=None, **prompting):
     return Questions(
         task_of(texts, query="how deep"),
         llm or Model(),
-        Prompting(**prompting),
+        Prompting(**prompting).completed("You judge.", "Judge all {count}, {lowest} to {highest}."),
         form or Form("keyed", "opaque", False),
-        role="You judge.",
-        instruction="Judge all {count}, {lowest} to {highest}.",
         read=lambda completion, labels: read_grades(completion, labels, 0, 10),
         scale=(0, 10),
     )

@@ -402,7 +402,7 @@ WRONG = [
     ({"window": "20"}, "window"),
     ({"stride": 0}, "stride"),
     ({"stride": 20}, "stride: must be smaller than the window"),
-    ({"window": 5}, "stride: must be smaller than the window"),
+    ({"window": 5, "stride": 5}, "stride: must be smaller than the window"),
     ({"reply": "keyed", "bare": True}, "bare: is for arrays"),
     ({"reply": "list"}, "reply"),
     ({"labels": "letters"}, "labels"),

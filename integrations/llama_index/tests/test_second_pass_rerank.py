@@ -248,9 +248,10 @@ def test_item_01_depth_leaves_a_tail() -> None:
      ("strict", "strict", False)],
 )  # fmt: skip
 def test_conflicts_are_refused_and_named(name: str, core_name: str, value: Any) -> None:
-    both = f"(?s){name}.*{core_name}.*reranker"
+    both = f"(?si){name}.*{core_name}.*"
+    given = {core_name: value, "depth": 3} if core_name == "top_k" else {}
     with pytest.raises(ConfigurationError, match=both):
-        SecondPassRerank(Reranker("lexical"), **{name: value})
+        SecondPassRerank(Reranker("lexical", **given), **{name: value})
     with pytest.raises(ConfigurationError, match=both):
         SecondPassRerank({"method": "lexical", core_name: value}, **{name: value})
     SecondPassRerank({"method": "lexical"}, **{name: value})
@@ -266,7 +267,7 @@ def test_the_default_is_the_preset_default() -> None:
 
 
 def test_conflicts_are_refused_on_assignment_too() -> None:
-    reranker = SecondPassRerank(Reranker("lexical"))
+    reranker = SecondPassRerank(Reranker("lexical", top_k=2))
     with pytest.raises(ValueError, match="top_k"):
         reranker.top_n = 3
     with pytest.raises(ValueError, match="frozen"):

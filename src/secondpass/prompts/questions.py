@@ -17,7 +17,7 @@ from secondpass.prompts.context import plain_context
 from secondpass.prompts.fencing import fenced
 from secondpass.prompts.labels import LabelKind, label_all
 from secondpass.prompts.readers import Labels
-from secondpass.prompts.template import SYSTEM, USER, Prompting, fill, listed
+from secondpass.prompts.template import Prompting, fill, listed
 
 T = TypeVar("T")
 
@@ -128,10 +128,8 @@ class Questions(Generic[T]):
     Args:
         task: what is judged.
         llm: who is asked; its ``context_window`` is kept to.
-        prompting: what is told and shown.
+        prompting: what is told and shown, completed.
         form: how replies are asked for.
-        role: first paragraph of the usual system prompt.
-        instruction: where ``prompting`` has none.
         read: makes an answer of a completion.
         scale: lowest and highest grade, for the instruction.
 
@@ -146,8 +144,6 @@ class Questions(Generic[T]):
         prompting: Prompting,
         form: Form,
         *,
-        role: str,
-        instruction: str,
         read: Callable[[Completion, Labels], T],
         scale: tuple[float, float] = (0, 0),
     ) -> None:
@@ -156,10 +152,6 @@ class Questions(Generic[T]):
         self.prompting = prompting
         self.form = form
         self.read = read
-        # Only what the prompting leaves open has a placeholder for the role.
-        self.system = prompting.system or SYSTEM.replace("{role}", role)
-        self.user = prompting.user or USER
-        self.instruction = prompting.instruction or instruction
         self.shared = {
             "query": fenced("query", task.query),
             "context": _context(prompting, task.context),
@@ -212,10 +204,10 @@ class Questions(Generic[T]):
             "reply": self.form.asked(),
             "instruction": "",
         }
-        values["instruction"] = fill(self.instruction, values)
+        values["instruction"] = fill(self.prompting.instruction, values)
         prompt = Prompt(
-            fill(self.system, values),
-            (Turn("user", fill(self.user, values)),),
+            fill(self.prompting.system, values),
+            (Turn("user", fill(self.prompting.user, values)),),
             self.form.schema(names),
         )
         sent = tokens_of(prompt.system) + sum(tokens_of(turn.text) for turn in prompt.turns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from secondpass.errors import ConfigurationError, MethodError, Problem
@@ -140,6 +140,20 @@ class Prompting:
             if missing:
                 told = " and ".join(f"{{{name}}}" for name in missing)
                 raise ConfigurationError([Problem(("user",), f"has to hold {told}")])
+
+    def completed(self, role: str, instruction: str) -> Prompting:
+        """These prompts, with the usual ones in the place of those that are None.
+
+        Args:
+            role: first paragraph of the usual system prompt.
+            instruction: the strategy's own.
+        """
+        return replace(
+            self,
+            instruction=self.instruction or instruction,
+            system=self.system or SYSTEM.replace("{role}", role),
+            user=self.user or USER,
+        )
 
 
 def fill(template: Template, values: Mapping[str, str]) -> str:

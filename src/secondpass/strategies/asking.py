@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 from secondpass.effects import LLM, Answer, Judgement
 from secondpass.errors import MethodError
 from secondpass.prompts.readers import Grades
+from secondpass.prompts.template import Prompting
 from secondpass.types import Issue
 
 
@@ -103,9 +105,22 @@ def batches(count: int, size: int | None) -> Iterator[range]:
 
 
 class Asking:
-    """A method that asks a language model."""
+    """A method that asks a language model.
+
+    A kind of it sets ``role`` and ``instruction``, which the model is told unless ``prompt`` tells
+    it something else.
+    """
+
+    role: ClassVar[str]
+    instruction: ClassVar[str]
 
     llm: LLM
+    prompt: Prompting
+
+    @cached_property
+    def wording(self) -> Prompting:
+        """``prompt``, with the usual words where it has none."""
+        return self.prompt.completed(self.role, self.instruction)
 
     @property
     def language_models(self) -> list[LLM]:

@@ -27,12 +27,6 @@ from secondpass.types import ScoreKind
 if TYPE_CHECKING:
     from annotated_types import Ge, Len
 
-_ROLE = "You grade how well documents answer a search query."
-_INSTRUCTION = (
-    "Grade each of the {count} documents by how well it answers the query, from {lowest} (not at "
-    "all) to {highest} (fully). Judge each by itself; equal grades are allowed."
-)
-
 
 @configurable
 class Graded(Asking):
@@ -54,6 +48,11 @@ class Graded(Asking):
     The score kind is ``grade``.
     """
 
+    role = "You grade how well documents answer a search query."
+    instruction = (
+        "Grade each of the {count} documents by how well it answers the query, from {lowest} (not "
+        "at all) to {highest} (fully). Judge each by itself; equal grades are allowed."
+    )
     score_kind: ScoreKind = "grade"
 
     def __init__(
@@ -101,10 +100,8 @@ class Graded(Asking):
         questions = Questions(
             task,
             self.llm,
-            self.prompt,
+            self.wording,
             Form(self.reply, self.labels, self.bare, whole=self.whole, bounds=self.scale),
-            role=_ROLE,
-            instruction=_INSTRUCTION,
             read=self._read,
             scale=self.scale,
         )

@@ -28,12 +28,6 @@ from secondpass.types import ScoreKind
 if TYPE_CHECKING:
     from annotated_types import Ge
 
-_ROLE = "You order documents by how well they answer a search query."
-_INSTRUCTION = (
-    "Order all {count} documents by how well they answer the query, the best first. Compare them "
-    "with each other; leave none out."
-)
-
 
 @configurable
 class Listwise(Asking):
@@ -42,7 +36,7 @@ class Listwise(Asking):
     Args:
         llm: who orders: a mapping with a ``type``, an LLM object, or a function.
         window: candidates a question at most; None puts all into one.
-        stride: how far the window moves.
+        stride: how far the window moves; None is half of its size.
         reply: ``permutation`` asks for an array of labels, best first; ``keyed`` and ``pairs`` for
             the rank of each.
         labels: what candidates are called: ``opaque`` (short, and nobody who writes a passage can
@@ -57,6 +51,11 @@ class Listwise(Asking):
     say nothing of how theirs compare with it, and nothing is judged.
     """
 
+    role = "You order documents by how well they answer a search query."
+    instruction = (
+        "Order all {count} documents by how well they answer the query, the best first. Compare "
+        "them with each other; leave none out."
+    )
     score_kind: ScoreKind = "rank"
     scale = None
 
@@ -65,13 +64,13 @@ class Listwise(Asking):
         llm: Annotated[Any, LLM_SETTING],
         *,
         window: Annotated[int, Ge(2)] | None = 20,
-        stride: Annotated[int, Ge(1)] = 10,
+        stride: Annotated[int, Ge(1)] | None = None,
         reply: Reply = "permutation",
         labels: LabelKind = "opaque",
         bare: bool = False,
         prompt: Annotated[Prompting | None, nested(Prompting, optional=True)] = None,
     ) -> None:
-        if window is not None and stride >= window:
+        if window is not None and stride is not None and stride >= window:
             raise ConfigurationError(
                 f"stride: must be smaller than the window ({window}), or the best is not carried on"
             )
@@ -80,6 +79,7 @@ class Listwise(Asking):
         self.llm: LLM = llm
         self.window = window
         self.stride = stride
+        self._step = stride or max(1, (window or 0) // 2)
         self.reply: Reply = reply
         self.labels = labels
         self.bare = bare
@@ -102,10 +102,8 @@ class Listwise(Asking):
         questions = Questions(
             task,
             self.llm,
-            self.prompt,
+            self.wording,
             Form(self.reply, self.labels, self.bare, word="rank", whole=True),
-            role=_ROLE,
-            instruction=_INSTRUCTION,
             read=self._read,
         )
         window = min(self.window or count, count)
@@ -115,7 +113,7 @@ class Listwise(Asking):
             rounds: int | None = yield RoundsLeft()
             if rounds is not None:
                 # So that the windows before this one can be asked as well.
-                start = min(start, max(0, rounds - 1) * self.stride)
+                start = min(start, max(0, rounds - 1) * self._step)
             shown = slid.order[start : start + window]
             answers: list[Answer[Order]] = yield Ask(self.llm, [questions.about(shown)])
             if start == 0 and answers[0].error is not None:
@@ -123,7 +121,7 @@ class Listwise(Asking):
             slid.enter(answers[0], start, shown)
             if start == 0:
                 return slid.judgement()
-            start = max(0, start - self.stride)
+            start = max(0, start - self._step)
 
     def _read(self, completion: Completion, labels: Labels) -> Order:
         if self.reply == "permutation":

@@ -2,59 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 from llama_index.core.bridge.pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
+    SecretStr,
     ValidationInfo,
     field_serializer,
     field_validator,
 )
-from llama_index.core.callbacks import CBEventType, EventPayload
-from llama_index.core.instrumentation import (  # type: ignore[attr-defined]  # no __all__
-    Dispatcher,
-    NullEventHandler,
-    get_dispatcher,
-)
-from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import (
-    BaseNode,
-    ImageNode,
-    MetadataMode,
-    NodeWithScore,
-    QueryBundle,
-    QueryType,
-    TextNode,
-)
+from llama_index.core.prompts.mixin import PromptDictType, PromptMixin
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, QueryType
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticSerializationError
 
+from llama_index.postprocessor.secondpass.events import Observed, dispatcher, observed
 from llama_index.postprocessor.secondpass.llm import LlamaIndexLLM
-from secondpass import Candidate, ConfigurationError, Ranking, Report, Reranker
+from llama_index.postprocessor.secondpass.nodes import candidates, ranked
+from llama_index.postprocessor.secondpass.prompts import prompts_of, with_prompts
+from secondpass import ConfigurationError, Ranking, Report, Reranker
 from secondpass.config import preset_names, resolve
-from secondpass.errors import InputError, NotSerializableError
-from secondpass.provenance import falling_scores, provenance
-
-dispatcher = get_dispatcher(__name__)
+from secondpass.errors import InputError, NotSerializableError, Problem
+from secondpass.flat import Flat, beside_ready, given, without
 
 RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
 
-_CORE_NAMES = {"top_n": "top_k", "depth": "depth", "dedupe": "dedupe", "strict": "strict"}
-"""What the core calls each setting that it has as well."""
+R = TypeVar("R", bound="SecondPassRerank")
+
+_OF_THE_CALL = {
+    "top_n": "top_k",
+    "depth": "depth",
+    "dedupe": "dedupe",
+    "similarity_cutoff": "floor",
+}
+"""What the core calls the settings that it is given with each call, so that they can be assigned
+without loading models anew."""
+_PLACES = {
+    "model": ("method.model", "method.llm.model"),
+    "device": ("method.device",),
+    "choice_batch_size": ("method.batch_size", "method.window"),
+    "api_key": ("method.token", "method.api_key", "method.llm.api_key"),
+    "strict": ("strict",),
+}
+"""Where in the configuration the others stand."""
 
 
-_EXCLUDED_SET = frozenset({"excluded_llm_metadata_keys", "excluded_embed_metadata_keys"})
-
-
-class SecondPassRerank(BaseNodePostprocessor):
+class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     """Puts the best nodes first, loses none, and says what it did.
 
     Every node comes back once, but for what ``top_n``, a floor, a dropped tail or ``dedupe`` leave
@@ -66,33 +67,46 @@ class SecondPassRerank(BaseNodePostprocessor):
     ``rerank_score``, ``retrieval_score``, ``rerank_rank`` and ``rerank_status``, which are kept out
     of the texts that are shown to language models and embedded.
 
+    The parameters from ``top_n`` to ``strict`` are short for settings of the configuration. Where
+    they are None the configuration decides. They stand over that of a preset or a file, and are
+    refused beside a mapping or a Reranker that has the setting too, and where the method has no
+    such setting.
+
     Args:
         reranker: the name of a preset, a configuration, the path of one in YAML, or a Reranker.
-        top_n: how many nodes to return; None leaves it to the configuration.
-        depth: how many nodes to judge; None leaves it to the configuration.
+        top_n: how many nodes to return.
+        depth: how many nodes to judge.
+        similarity_cutoff: judged nodes whose final score is lower are left out.
+        model: name or folder of the model: of the method itself, such as a cross-encoder or a
+            rerank API, else of the language model that it asks.
+        device: where a local model runs, such as ``cpu`` or ``cuda:1``.
+        choice_batch_size: nodes that a model is given at once.
+        api_key: of an API, or the hub token for a private model. It is never serialised; better
+            left to the environment.
+        dedupe: of nodes with the same id, keep the one that was retrieved with the best score.
+        strict: raise ``secondpass.RerankError`` where a node that has a text to judge could not be
+            judged.
         metadata_mode: which text of a node is judged. The default is the bare text: what metadata
             is worth judging is for the configuration to say (``render``), whereas the other modes
             show all that is not excluded, file paths and dates included.
         metadata_prefix: stands before the names of the four metadata keys.
-        dedupe: of nodes with the same id, keep the one that was retrieved with the best score; None
-            leaves it to the configuration.
-        strict: raise ``secondpass.RerankError`` where a node that has a text to judge could not be
-            judged; None leaves it to the configuration.
+        keep_retrieval_score: whether ``retrieval_score`` is one of them.
         llm: the language model to ask, instead of that of the configuration, which need not have
             one then. It is never serialised: give it to ``from_json`` again.
         callback_manager: is told of each reranking.
 
     Raises:
-        ConfigurationError: the configuration is wrong, or sets what an argument sets too.
+        ConfigurationError: the configuration is wrong, or does not go together with an argument.
         MissingExtraError: no method of the configuration has the packages that it needs.
         ValidationError: an argument is of the wrong kind or unknown.
     """
 
-    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, hide_input_in_errors=True)
 
     reranker: RerankerLike = Field(
         default="default",
         frozen=True,
+        repr=False,
         description="Preset name, configuration, path of a YAML file, or secondpass.Reranker.",
     )
     top_n: int | None = Field(
@@ -101,11 +115,20 @@ class SecondPassRerank(BaseNodePostprocessor):
     depth: int | None = Field(
         default=None, ge=1, strict=True, description="Number of nodes to judge."
     )
-    metadata_mode: MetadataMode = Field(
-        default=MetadataMode.NONE, description="Which text of a node is judged."
+    similarity_cutoff: float | None = Field(
+        default=None, allow_inf_nan=False, description="Lowest final score of judged nodes."
     )
-    metadata_prefix: str = Field(
-        default="", description="Stands before the names of the metadata keys that are added."
+    model: str | None = Field(default=None, frozen=True, description="Name or folder of the model.")
+    device: str | None = Field(default=None, frozen=True, description="Where a local model runs.")
+    choice_batch_size: int | None = Field(
+        default=None,
+        ge=1,
+        strict=True,
+        frozen=True,
+        description="Number of nodes that a model is given at once.",
+    )
+    api_key: SecretStr | None = Field(
+        default=None, exclude=True, repr=False, frozen=True, description="Key of an API."
     )
     dedupe: bool | None = Field(
         default=None, description="Whether to keep only the best node of each id."
@@ -113,11 +136,25 @@ class SecondPassRerank(BaseNodePostprocessor):
     strict: bool | None = Field(
         default=None, frozen=True, description="Whether to raise where a node cannot be judged."
     )
+    metadata_mode: MetadataMode = Field(
+        default=MetadataMode.NONE, description="Which text of a node is judged."
+    )
+    metadata_prefix: str = Field(
+        default="", description="Stands before the names of the metadata keys that are added."
+    )
+    keep_retrieval_score: bool = Field(
+        default=True, description="Whether to keep the retrieval score in the metadata."
+    )
     llm: SkipJsonSchema[LLM] | None = Field(
-        default=None, exclude=True, frozen=True, description="The language model to ask."
+        default=None,
+        exclude=True,
+        repr=False,
+        frozen=True,
+        description="The language model to ask.",
     )
 
     _reranker: Reranker = PrivateAttr()
+    _prompts: dict[str, object] = PrivateAttr(default_factory=dict)
 
     def __init__(
         self,
@@ -125,33 +162,42 @@ class SecondPassRerank(BaseNodePostprocessor):
         *,
         top_n: int | None = None,
         depth: int | None = None,
-        metadata_mode: MetadataMode = MetadataMode.NONE,
-        metadata_prefix: str = "",
+        similarity_cutoff: float | None = None,
+        model: str | Path | None = None,
+        device: str | None = None,
+        choice_batch_size: int | None = None,
+        api_key: str | SecretStr | None = None,
         dedupe: bool | None = None,
         strict: bool | None = None,
+        metadata_mode: MetadataMode = MetadataMode.NONE,
+        metadata_prefix: str = "",
+        keep_retrieval_score: bool = True,
         llm: LLM | None = None,
         **fields: Any,
     ) -> None:
         fields.pop("class_name", None)  # it stands in what model_dump gives
-        shared: dict[str, Any] = {
+        fields |= {
             "top_n": top_n,
             "depth": depth,
+            "similarity_cutoff": similarity_cutoff,
+            "model": None if model is None else str(model),
+            "device": device,
+            "choice_batch_size": choice_batch_size,
+            "api_key": api_key,
             "dedupe": dedupe,
             "strict": strict,
-        }
-        # Before pydantic, which would make its own error of the core's.
-        for name, value in shared.items():
-            _refuse_twice(reranker, name, value)
-        core = _resolved(reranker, strict, llm)
-        fields |= {
             "metadata_mode": metadata_mode,
             "metadata_prefix": metadata_prefix,
-            **shared,
+            "keep_retrieval_score": keep_retrieval_score,
         }
+        # Before pydantic, which would make its own error of the core's.
+        for name in _OF_THE_CALL:
+            _refuse_twice(reranker, name, fields[name])
+        core = _resolved(reranker, fields, llm)
         super().__init__(reranker=reranker, llm=llm, **fields)  # type: ignore[call-arg]  # of the base
         self._reranker = core
 
-    @field_validator("top_n", "depth", "dedupe", "strict")
+    @field_validator(*_OF_THE_CALL)
     @classmethod
     def _not_set_twice(cls, value: Any, info: ValidationInfo) -> Any:
         # For assignments, which do not pass through the constructor.
@@ -163,38 +209,60 @@ class SecondPassRerank(BaseNodePostprocessor):
         """The name under which this is serialised."""
         return "SecondPassRerank"
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        # An LLM's repr may hold its key, and so may a mapping.
+        yield "reranker", self.reranker if isinstance(self.reranker, str) else self._reranker
+        for name, field in type(self).model_fields.items():
+            told = field.repr and name != "callback_manager"
+            if told and (value := getattr(self, name)) != field.default:
+                yield name, value
+
     # ------------------------------------------------------------------ reranking
 
     def rerank_nodes(
-        self, nodes: Sequence[NodeWithScore], query: QueryType | None
+        self,
+        nodes: Sequence[NodeWithScore],
+        query: QueryType | None,
+        *,
+        top_n: int | None = None,
+        order: str | Mapping[str, Any] | None = None,
+        context: Any = None,
     ) -> tuple[list[NodeWithScore], Report]:
         """The nodes, best first, with a report of how that came about.
 
         Args:
             nodes: in the order of the retriever; not changed.
             query: what was searched for.
+            top_n: how many nodes to return, instead of the number set here.
+            order: a rule that moves nodes after they are ranked, by name or as a mapping with a
+                ``type``, instead of the configured one; ``"none"`` for none.
+            context: anything that the method wants to know about this query.
 
         Raises:
-            ValueError: there is no query.
+            ValueError: there is no query, or an argument is of the wrong kind.
             RerankError: under ``strict``, when a node that has a text to judge could not be judged.
         """
         text, nodes = _query_text(query), list(nodes)
-        with self._observed(query, nodes) as ended:
-            ranking = self._reranker.rerank(text, self._candidates(nodes), **self._call())
-            ranked = self._ranked(nodes, ranking)
-            ended(ranked)
-        return ranked, ranking.report
+        settings = self._call(top_n, order, context)
+        with self._observed(query, nodes, settings) as ended:
+            found = candidates(nodes, self.metadata_mode)
+            return self._told(nodes, self._reranker.rerank(text, found, **settings), ended)
 
     async def arerank_nodes(
-        self, nodes: Sequence[NodeWithScore], query: QueryType | None
+        self,
+        nodes: Sequence[NodeWithScore],
+        query: QueryType | None,
+        *,
+        top_n: int | None = None,
+        order: str | Mapping[str, Any] | None = None,
+        context: Any = None,
     ) -> tuple[list[NodeWithScore], Report]:
         """:meth:`rerank_nodes` for event loops: whatever blocks does so in a worker thread."""
         text, nodes = _query_text(query), list(nodes)
-        with self._observed(query, nodes) as ended:
-            ranking = await self._reranker.arerank(text, self._candidates(nodes), **self._call())
-            ranked = self._ranked(nodes, ranking)
-            ended(ranked)
-        return ranked, ranking.report
+        settings = self._call(top_n, order, context)
+        with self._observed(query, nodes, settings) as ended:
+            found = candidates(nodes, self.metadata_mode)
+            return self._told(nodes, await self._reranker.arerank(text, found, **settings), ended)
 
     @dispatcher.span
     def _postprocess_nodes(
@@ -208,56 +276,37 @@ class SecondPassRerank(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         return (await self.arerank_nodes(nodes, query_bundle))[0]
 
-    def _call(self) -> dict[str, Any]:
-        # At the call, not at construction: so they can be assigned without loading models anew.
-        return {"top_k": self.top_n, "depth": self.depth, "dedupe": self.dedupe}
+    def _call(self, top_n: int | None, order: object, context: object) -> dict[str, Any]:
+        settings = {core: getattr(self, name) for name, core in _OF_THE_CALL.items()}
+        if top_n is not None:
+            settings["top_k"] = top_n
+        return {**settings, "order": order, "context": context}
 
-    def _candidates(self, nodes: Sequence[NodeWithScore]) -> list[Candidate]:
-        mode = self.metadata_mode
-        return [
-            Candidate(
-                one.node.get_content(metadata_mode=mode) or _no_text(one.node),  # type: ignore[arg-type]
-                one.node.node_id,
-                one.score,
-                one.node.metadata,
-            )
-            for one in nodes
-        ]
-
-    def _ranked(self, nodes: Sequence[NodeWithScore], ranking: Ranking) -> list[NodeWithScore]:
-        ranked = []
-        for item, score in zip(ranking.items, falling_scores(ranking), strict=True):
-            node = nodes[item.position].node
-            added = provenance(item, node.metadata, self.metadata_prefix)
-            ranked.append(NodeWithScore(node=_copy(node, added), score=score))
-        return ranked
-
-    @contextmanager
     def _observed(
-        self, query: QueryType | None, nodes: Sequence[NodeWithScore]
-    ) -> Iterator[Callable[[list[NodeWithScore]], None]]:
-        """Tell handlers of both kinds that a reranking starts, and by what is yielded, its end."""
-        # What handlers keep must not change when components behind write to the nodes. Copies are
-        # spared where nobody listens.
-        listened = bool(self.callback_manager.handlers) or _has_handlers()
-        shown = _snapshot(nodes) if listened else list(nodes)
-        top_n = self.top_n or self._reranker.top_k or len(nodes)
+        self, query: QueryType | None, nodes: Sequence[NodeWithScore], settings: Mapping[str, Any]
+    ) -> AbstractContextManager[Observed]:
+        top_n = settings["top_k"] or self._reranker.top_k or len(nodes)
         model = self._reranker.method.name
-        dispatcher.event(ReRankStartEvent(query=query, nodes=shown, top_n=top_n, model_name=model))
-        payload: dict[str, Any] = {
-            EventPayload.NODES: shown,
-            EventPayload.MODEL_NAME: model,
-            EventPayload.QUERY_STR: _query_text(query),
-            EventPayload.TOP_K: top_n,
-        }
-        with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
+        return observed(self.callback_manager, query or "", nodes, top_n=top_n, model=model)
 
-            def ended(ranked: list[NodeWithScore]) -> None:
-                shown = _snapshot(ranked) if listened else ranked
-                event.on_end(payload={EventPayload.NODES: shown})
-                dispatcher.event(ReRankEndEvent(nodes=shown))
+    def _told(
+        self, nodes: Sequence[NodeWithScore], ranking: Ranking, ended: Observed
+    ) -> tuple[list[NodeWithScore], Report]:
+        prefix = self.metadata_prefix
+        without_key = None if self.keep_retrieval_score else f"{prefix}retrieval_score"
+        found = ranked(nodes, ranking, prefix, without_key)
+        ended(found, ranking.report)
+        return found, ranking.report
 
-            yield ended
+    # ------------------------------------------------------------------ prompts
+
+    def _get_prompts(self) -> PromptDictType:
+        return prompts_of(self._reranker)
+
+    def _update_prompts(self, prompts: PromptDictType) -> None:
+        own = {name: prompt for name, prompt in prompts.items() if ":" not in name}
+        self._reranker = with_prompts(self._reranker, own)
+        self._prompts = {**self._prompts, **own}
 
     # ------------------------------------------------------------------ serialisation
 
@@ -267,11 +316,20 @@ class SecondPassRerank(BaseNodePostprocessor):
 
     def _configuration(self) -> str | dict[str, Any]:
         """What this can be made from again, together with its other settings."""
-        if isinstance(self.reranker, str) and self.reranker in preset_names():
-            return self.reranker
-        here = {core for name, core in _CORE_NAMES.items() if getattr(self, name) is not None}
-        config = self._reranker.to_config()
+        named = isinstance(self.reranker, str) and self.reranker in preset_names()
+        if named and not self._prompts:
+            return str(self.reranker)
+        fields, core = self._fields(), self._reranker
+        if self.api_key is not None:  # it is never written out
+            core = _resolved(self.reranker, {**fields, "api_key": None}, self.llm)
+            core = with_prompts(core, self._prompts)
+        config = without(core.to_config(), _flat(fields))
+        here = {core for name, core in _OF_THE_CALL.items() if getattr(self, name) is not None}
         return {key: value for key, value in config.items() if key not in here}
+
+    def _fields(self) -> dict[str, Any]:
+        names = type(self).model_fields.keys() - {"callback_manager", "reranker"}
+        return {name: getattr(self, name) for name in names}
 
     def model_dump(self, **kwargs: Any) -> dict[str, Any]:
         """The settings, with the reranker as what YAML and JSON can hold.
@@ -289,53 +347,83 @@ class SecondPassRerank(BaseNodePostprocessor):
         """A copy; one that is not deep shares the models, unless ``update`` replaces them."""
         original = deepcopy(self) if deep else self
         copied = super(SecondPassRerank, original).model_copy(update=update)
-        if update and not update.keys().isdisjoint({"reranker", "strict", "llm"}):
-            copied._reranker = _resolved(copied.reranker, copied.strict, copied.llm)
+        if update and not update.keys().isdisjoint({"reranker", "llm", *_PLACES}):
+            copied._reranker = _resolved(copied.reranker, copied._fields(), copied.llm)
+            copied._update_prompts(copied._prompts)  # type: ignore[arg-type]
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        copied = type(self)(callback_manager=self.callback_manager, **self._settings())
+        copied = _rebuilt(type(self), self._settings(), self._prompts)
+        copied.callback_manager = self.callback_manager
         if memo is not None:
             memo[id(self)] = copied
         return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The base class leaves out, with no more than a log line, what cannot be pickled. Locks and
-        # models cannot; what they are made from can. Handlers belong to the process.
-        return _rebuilt, (type(self), self._settings())
+        # models cannot; what they are made from can. Handlers belong to the process, keys to the
+        # environment.
+        settings = {**self._settings(), "api_key": None}
+        if _holds_a_key(settings["reranker"]):
+            told = "holds a key, which is not written out; name its environment variable instead"
+            raise NotSerializableError([Problem(("reranker",), told)])
+        return _rebuilt, (type(self), settings, self._prompts)
 
     def _settings(self) -> dict[str, Any]:
-        """Arguments to make an equal one; the very reranker where it has no configuration."""
-        names = type(self).model_fields.keys() - {"callback_manager", "reranker"}
-        settings = {name: getattr(self, name) for name in names}
+        """Arguments to make one of the same settings; its prompts apart.
+
+        What has no configuration, such as an object of the user's, is passed on itself.
+        """
+        named = isinstance(self.reranker, str) and self.reranker in preset_names()
+        if named or isinstance(self.reranker, Reranker):
+            return {"reranker": self.reranker, **self._fields()}
         try:
-            return {"reranker": self._configuration(), **settings}
+            return {"reranker": self._configuration(), **self._fields()}
         except NotSerializableError:
-            return {"reranker": self.reranker, **settings}
+            return {"reranker": self.reranker, **self._fields()}
 
 
-def _rebuilt(cls: type[SecondPassRerank], settings: dict[str, Any]) -> SecondPassRerank:
-    return cls(**settings)
+def _rebuilt(cls: type[R], settings: dict[str, Any], prompts: dict[str, Any]) -> R:
+    made = cls(**settings)
+    if prompts:
+        made.update_prompts(prompts)
+    return made
 
 
 def _refuse_twice(reranker: object, name: str, value: object) -> None:
     """Refuse a setting for which there are two places, so that none silently wins."""
-    core_name = _CORE_NAMES[name]
+    core_name = _OF_THE_CALL[name]
     if value is None:
         return
     if isinstance(reranker, Reranker):
-        raise ConfigurationError(f"{name}: set {core_name} on the Reranker given as 'reranker'")
+        if core_name in {"top_k", "floor"} and getattr(reranker, core_name) is None:
+            return
+        raise ConfigurationError(beside_ready({name: Flat(value, (core_name,))}))
     if isinstance(reranker, Mapping) and core_name in reranker:
-        raise ConfigurationError(
-            f"{name}: {core_name} in the configuration given as 'reranker' is the same; give one"
-        )
+        told = f"{core_name} in the configuration given as 'reranker' is the same; give one"
+        raise ConfigurationError([Problem((name,), told)])
+
+
+def _flat(fields: Mapping[str, Any]) -> dict[str, Flat]:
+    key = fields["api_key"]
+    if isinstance(key, SecretStr):
+        key = key.get_secret_value()
+    values = {**fields, "api_key": key}
+    return given({name: Flat.at(values[name], *places) for name, places in _PLACES.items()})
 
 
 def _resolved(
-    reranker: Reranker | Mapping[str, Any] | Path | str, strict: bool | None, llm: LLM | None
+    reranker: Reranker | Mapping[str, Any] | Path | str, fields: Mapping[str, Any], llm: LLM | None
 ) -> Reranker:
-    overrides = {} if strict is None else {"strict": strict}
-    return resolve(reranker, llm=None if llm is None else _SavedApart(llm), **overrides)
+    own = None if llm is None else _SavedApart(llm)
+    return resolve(reranker, llm=own, flat=_flat(fields))
+
+
+def _holds_a_key(config: object) -> bool:
+    if isinstance(config, Mapping):
+        keys = (config.get(name) for name in ("api_key", "token"))
+        return any(key is not None for key in keys) or any(map(_holds_a_key, config.values()))
+    return isinstance(config, list | tuple) and any(map(_holds_a_key, config))
 
 
 class _SavedApart(LlamaIndexLLM):
@@ -349,47 +437,3 @@ def _query_text(query: QueryType | None) -> str:
     if query is None:
         raise InputError("query: reranking needs one; give query_bundle or query_str")
     return query.query_str if isinstance(query, QueryBundle) else query
-
-
-def _copy(node: BaseNode, added: Mapping[str, Any]) -> BaseNode:
-    """The node with ``added`` metadata, sharing no mapping or list that components write to."""
-    # What model_copy(update=...) does, without its detours: they took half of an adapter's time.
-    fields = node.__dict__.copy()
-    fields["metadata"] = {**fields["metadata"], **added}
-    fields["relationships"] = fields["relationships"].copy()
-    fields["excluded_llm_metadata_keys"] = _joined(fields["excluded_llm_metadata_keys"], added)
-    fields["excluded_embed_metadata_keys"] = _joined(fields["excluded_embed_metadata_keys"], added)
-    extra, private = node.__pydantic_extra__, node.__pydantic_private__
-    copied = node.__class__.__new__(node.__class__)
-    assign = object.__setattr__
-    assign(copied, "__dict__", fields)
-    assign(copied, "__pydantic_fields_set__", node.__pydantic_fields_set__ | _EXCLUDED_SET)
-    assign(copied, "__pydantic_extra__", None if extra is None else extra.copy())
-    assign(copied, "__pydantic_private__", None if private is None else private.copy())
-    return copied
-
-
-def _no_text(node: BaseNode) -> str | None:
-    """An empty text; or None, which tells the core that there is nothing to judge."""
-    textual = isinstance(node, TextNode) or getattr(node, "text_resource", None) is not None
-    return "" if textual and not isinstance(node, ImageNode) else None
-
-
-def _joined(keys: list[str], added: Mapping[str, Any]) -> list[str]:
-    if not keys:  # the usual case; this runs for every node
-        return [*added]
-    return keys + [name for name in added if name not in keys]
-
-
-def _snapshot(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
-    return [NodeWithScore(node=_copy(one.node, {}), score=one.score) for one in nodes]
-
-
-def _has_handlers() -> bool:
-    """Whether an event of this module would reach a handler that does something with it."""
-    at: Dispatcher | None = dispatcher
-    while at is not None:
-        if any(not isinstance(handler, NullEventHandler) for handler in at.event_handlers):
-            return True
-        at = at.parent if at.propagate else None
-    return False

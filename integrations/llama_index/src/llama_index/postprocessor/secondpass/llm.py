@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole
+from llama_index.core.bridge.pydantic import BaseModel
 from llama_index.core.llms import LLM, CustomLLM, MockLLM
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.tools import FunctionTool
+from llama_index.core.tools.types import ToolMetadata
 
 from secondpass.effects import Completion, Prompt
+from secondpass.errors import LLMError
+from secondpass.llms.faults import refusal_of
 from secondpass.portal import in_thread, portal
+
+_TOOL = "answer"
+_ROLES = {"user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}
 
 
 class LlamaIndexLLM:
     """Asks an LLM by its chat interface, which completion models have as well.
+
+    Function calling models are given the form of the reply as a tool that they have to call; one
+    that can't is asked in words from then on.
 
     In an event loop its asynchronous interface is awaited there. Otherwise, and for LLMs whose
     asynchronous interface would block the loop, the synchronous one is called in a thread.
@@ -21,11 +35,13 @@ class LlamaIndexLLM:
     Args:
         llm: what is asked.
         timeout: seconds that one answer may take.
+        structured: whether to use function calling where the LLM has it.
     """
 
-    def __init__(self, llm: LLM, timeout: float = 60.0) -> None:
+    def __init__(self, llm: LLM, timeout: float = 60.0, *, structured: bool = True) -> None:
         self.llm = llm
         self.timeout = timeout
+        self.structured = structured
 
     @property
     def name(self) -> str:
@@ -40,25 +56,102 @@ class LlamaIndexLLM:
         return metadata.context_window if "context_window" in metadata.model_fields_set else None
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Ask once."""
-        roles = {"user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}
-        messages = [ChatMessage(role=roles[turn.role], content=turn.text) for turn in prompt.turns]
+        """Ask once.
+
+        Raises:
+            LLMError: the model refused to answer, or can't be asked in this form.
+        """
+        messages = [ChatMessage(role=_ROLES[turn.role], content=turn.text) for turn in prompt.turns]
         if prompt.system:
             role = self.llm.metadata.system_role
             messages.insert(0, ChatMessage(role=role, content=prompt.system))
-        # A client that lives in the application's event loop must not be awaited in ours.
-        ours = asyncio.get_running_loop() is portal().loop
-        if ours or isinstance(self.llm, CustomLLM | MockLLM):
-            response = await in_thread(lambda: self.llm.chat(messages))
+        calls_tools = isinstance(self.llm, FunctionCallingLLM) and (
+            self.llm.metadata.is_function_calling_model
+        )
+        if self.structured and calls_tools and prompt.schema is not None:
+            response = await self._by_tool(messages, prompt.schema)
         else:
-            response = await self.llm.achat(messages)
+            response = await self._called("chat", messages)
+        reason = _finish_reason(response)
+        if reason in {"content_filter", "refusal", "safety"}:
+            raise LLMError("the model refused to answer", "content_filter")
         usage = _usage(response)
         return Completion(
-            response.message.content or "",
-            False,
+            self._arguments(response) or response.message.content or "",
+            reason in {"length", "max_tokens"},
             _whole(usage, "prompt_tokens", "input_tokens", "prompt_token_count"),
             _whole(usage, "completion_tokens", "output_tokens", "candidates_token_count"),
         )
+
+    async def _by_tool(
+        self, messages: list[ChatMessage], schema: Mapping[str, Any]
+    ) -> ChatResponse:
+        tool = _tool(schema)
+        try:
+            return await self._called(
+                "chat_with_tools", tools=[tool], chat_history=messages, tool_required=True
+            )
+        except Exception as error:
+            refusal = refusal_of(error, [message.content or "" for message in messages])
+            if refusal is None:
+                refused = isinstance(error, TypeError | NotImplementedError | AttributeError)
+            else:
+                refused = refusal.of_the_format or any(map(refusal.blames, ("tools", "functions")))
+            if not refused:
+                raise
+        self.structured = False
+        told = "the model can't be asked by a tool, so it is asked in words from now on"
+        raise LLMError(told, "format_refused", adapted=True)
+
+    async def _called(self, name: str, *args: Any, **kwargs: Any) -> ChatResponse:
+        """The result of a method, or of its asynchronous form where that may be awaited here."""
+        # A client that lives in the application's event loop must not be awaited in ours.
+        ours = asyncio.get_running_loop() is portal().loop
+        if ours or isinstance(self.llm, CustomLLM | MockLLM):
+            call = getattr(self.llm, name)
+            response: ChatResponse = await in_thread(lambda: call(*args, **kwargs))
+        else:
+            response = await getattr(self.llm, f"a{name}")(*args, **kwargs)
+        return response
+
+    def _arguments(self, response: ChatResponse) -> str:
+        """What the tool was called with; nothing where it was not."""
+        if not isinstance(self.llm, FunctionCallingLLM):
+            return ""
+        try:
+            calls = self.llm.get_tool_calls_from_response(response, error_on_no_tool_call=False)
+        except Exception:  # of a response without calls, whatever the LLM makes of that
+            return ""
+        # Of several calls none is known to be meant; readers refuse two values.
+        return "\n".join(json.dumps(call.tool_kwargs) for call in calls if call.tool_kwargs)
+
+
+def _tool(schema: Mapping[str, Any]) -> FunctionTool:
+    """A tool whose arguments are what the schema describes."""
+
+    class Answer(BaseModel):
+        @classmethod
+        def model_json_schema(cls, *_args: Any, **_kwargs: Any) -> dict[str, Any]:
+            return dict(schema)
+
+    def answer(**arguments: Any) -> dict[str, Any]:
+        return arguments
+
+    told = "Takes the answer to the task, in the form that the task asks for."
+    return FunctionTool(answer, ToolMetadata(told, name=_TOOL, fn_schema=Answer))
+
+
+def _finish_reason(response: ChatResponse) -> str | None:
+    """Why the model ended, as providers tell it."""
+    raw = response.raw
+    choices = _get(raw, "choices") or _get(raw, "candidates")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    for holder in (first, raw, response.additional_kwargs):
+        for name in ("finish_reason", "stop_reason", "done_reason"):
+            reason = _get(holder, name)
+            if reason is not None:
+                return str(getattr(reason, "value", reason)).lower()
+    return None
 
 
 def _usage(response: ChatResponse) -> Any:

@@ -80,7 +80,9 @@ def as_settings(parameters: Mapping[str, Any]) -> dict[str, Flat]:
                 "document_suffix": Flat.at(value("document_suffix"), "render.suffix"),
                 "device": Flat.at(_device(parameters["device"]), "method.device"),
                 "token": Flat.at(token, *kind),
-                "batch_size": Flat.at(parameters["batch_size"], "method.batch_size"),
+                "batch_size": Flat.at(
+                    parameters["batch_size"], "method.batch_size", "method.window"
+                ),
                 "model_kwargs": Flat.at(
                     plain_types(parameters["model_kwargs"]), "method.model_kwargs"
                 ),
