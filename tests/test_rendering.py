@@ -34,6 +34,8 @@ CANDIDATE = Candidate(
         ({"fields": ["source.path", "dotted.key", "source.absent"]}, "a/b.md\nwhole"),
         ({"fields": ["id", "score"], "labels": True}, "id: 7\nscore: 0.5"),
         ({"prefix": "passage: "}, "passage: the text"),
+        ({"suffix": " </s>"}, "the text </s>"),
+        ({"suffix": " </s>", "max_characters": 3}, "the </s>"),
         ({"max_characters": 5}, "the t"),
         ({"fields": ["title", "text"], "prefix": "> ", "max_characters": 9}, "> A title"),
         ({"fields": ["empty", "text"], "labels": True}, "text: the text"),
@@ -48,10 +50,9 @@ def test_what_is_shown(settings, shown):
 
 def test_what_is_cut_for_judging_comes_out_whole():
     scorer = ByTable()
-    ranking = Reranker(scorer, render={"max_characters": 3, "query_prefix": "query: "}).rerank(
-        "what", ["abcdef"]
-    )
-    assert scorer.calls == [("query: what", ["abc"])]
+    render = {"max_characters": 3, "query_prefix": "query: ", "query_suffix": "?"}
+    ranking = Reranker(scorer, render=render).rerank("what", ["abcdef"])
+    assert scorer.calls == [("query: what?", ["abc"])]
     assert ranking[0].text == "abcdef"
 
 

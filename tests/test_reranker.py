@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -134,6 +135,33 @@ def test_blend_reports_originals_that_are_missing_or_out_of_range():
     told = {issue.code: issue.positions for issue in ranking.report.issues}
     assert told == {"original_missing": (0, 1), "original_out_of_range": (2,)}
     assert ranking.report.status == "ok"
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_floor_of_the_call_stands_over_that_of_the_method(many):
+    reranker = Reranker(ByTable(), floor=5.0)
+    texts = ["a", "bb", "ccc"]
+
+    def ranked(**settings):
+        if many:
+            return reranker.rerank_many([("q", texts)], **settings)[0]
+        return asyncio.run(reranker.arerank("q", texts, **settings))
+
+    assert ranked().report.left_out == {"floor": (0, 1, 2)}
+    assert ranked(floor=2).order == (2, 1)
+    assert reranker.rerank("q", texts, floor=2).report.left_out == {"floor": (0,)}
+    assert reranker.floor == 5.0
+    for wrong in (math.nan, "2", True):
+        with pytest.raises(InputError, match="floor: give a number"):
+            ranked(floor=wrong)
+
+
+def test_a_fallback_keeps_its_own_floor_whatever_the_call_says():
+    reranker = Reranker(
+        Answering(raising(OSError())), fallback=[{"method": ByTable(), "floor": 2.0}]
+    )
+    assert reranker.rerank("q", ["a", "bb"], floor=0.0).order == (1,)
+    assert reranker.rerank("q", ["a", "bb"], floor=9.0).order == (1,)
 
 
 def test_an_unchanged_ranking_has_neither_blend_nor_floor_nor_order():

@@ -208,6 +208,9 @@ KEYS = [
     ({"api_key": "given"}, {}, "given"),
     ({"api_key_env": "MY_KEY"}, {"MY_KEY": "mine"}, "mine"),
     ({"api_key_env": "MY_KEY"}, {}, None),
+    ({"api_key_env": ["NONE", "MY_KEY"]}, {"MY_KEY": "mine"}, "mine"),
+    ({"api_key_env": ["MY_KEY", "ITS_KEY"]}, {"MY_KEY": "mine", "ITS_KEY": "its"}, "mine"),
+    ({"api_key_env": ["NONE", "MY_KEY"]}, {}, None),
     ({"base_url": "http://localhost:1"}, {"FAKE_KEY": ""}, "none"),
     ({"base_url": "http://localhost:1"}, {}, KEY),
     ({"base_url": "http://localhost:1", "api_key_env": "MY_KEY"}, {}, None),
@@ -222,7 +225,8 @@ def test_where_the_key_comes_from(monkeypatch, settings, environment, key):
     if key is None:
         error = fault(model)
         assert error.code == "no_key"
-        assert settings.get("api_key_env", "FAKE_KEY or OTHER_KEY") in str(error)
+        names = settings.get("api_key_env", ["FAKE_KEY", "OTHER_KEY"])
+        assert (names if isinstance(names, str) else " or ".join(names)) in str(error)
         assert not hasattr(model, "made")
     else:
         ask(model)

@@ -4,7 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
+from secondpass import (
+    ConfigurationError,
+    MissingExtraError,
+    ModelLoadError,
+    NotSerializableError,
+    Reranker,
+)
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from tiny_models import write_causal, write_classifier
 
@@ -173,6 +179,38 @@ def test_a_key_is_named_by_its_variable_and_never_written(folder, monkeypatch):
     assert "hf_secret" not in repr(reranker) + repr(reranker.to_config()) + repr(vars(reranker))
 
 
+def test_the_token_may_be_given_or_stand_in_one_of_several_variables(folder, monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        CrossEncoderScorer, "_hub_answers", lambda _, token: bool(given.append(token))
+    )
+    monkeypatch.setenv("SECOND", "hf_second")
+    monkeypatch.delenv("FIRST", raising=False)
+    for settings in (
+        {"token": "hf_given"},
+        {"token_env": ["FIRST", "SECOND"]},
+        {"token_env": "FIRST"},
+        {},
+    ):
+        CrossEncoderScorer(str(folder), **settings).score_pairs("q", ["a"])
+    assert given == ["hf_given", "hf_second", None, None]
+    with pytest.raises(NotSerializableError, match="token"):
+        Reranker(CrossEncoderScorer(str(folder), token="hf_given")).to_config()
+
+
+def test_arguments_of_tokenizer_and_configuration_reach_them(folder):
+    scorer = CrossEncoderScorer(
+        str(folder),
+        tokenizer_kwargs={"model_max_length": 9},
+        config_kwargs={"classifier_dropout": 0.25},
+    )
+    scorer.warm_up()
+    encoder = scorer._encoder.get()
+    assert encoder.tokenizer.model_max_length == 9
+    assert encoder.config.classifier_dropout == 0.25
+    assert scorer.tokenizer_kwargs == {"model_max_length": 9}
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -185,6 +223,10 @@ def test_a_key_is_named_by_its_variable_and_never_written(folder, monkeypatch):
         {"prompt": "a", "prompt_name": "b"},
         {"token_env": "hf_a_token_itself"},
         {"token_env": "not a name"},
+        {"token_env": ["A", "not a name"]},
+        {"token_env": []},
+        {"token": "a", "token_env": "B"},
+        {"token": " "},
         {"model_kwargs": {"token": "secret"}},
     ],
 )
