@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from importlib.resources import files
 from os import PathLike, fspath
@@ -10,7 +11,7 @@ from typing import Any
 
 from secondpass import environment, registry
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
-from secondpass.flat import Flat, beside_ready, laid_over
+from secondpass.flat import Flat, beside_ready, laid_over, renamed
 from secondpass.reranker import Reranker
 from secondpass.settings import (
     describe,
@@ -69,7 +70,10 @@ def resolve(
     if "method" in overrides and isinstance(config["method"], str):
         config["method"] = {"type": config["method"]}
     config = merged(config, overrides)
-    return _construct(config if llm is None else with_llm(config, llm), about)
+    try:
+        return _construct(config if llm is None else with_llm(config, llm), about)
+    except ConfigurationError as error:
+        raise ConfigurationError(renamed(error.problems, flat), about) from None
 
 
 def _described(described: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any], str]:
@@ -95,6 +99,18 @@ def preset_names() -> list[str]:
     """The names of the presets, in alphabetical order."""
     folder = files("secondpass") / "presets"
     return sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
+
+
+def preset_purpose(name: str) -> str:
+    """What a preset is for, in the words at the head of its file.
+
+    Raises:
+        ConfigurationError: no such preset.
+    """
+    preset(name)
+    text = (files("secondpass") / "presets" / f"{name}.yaml").read_text(encoding="utf-8")
+    words = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
+    return " ".join(line.removeprefix("#").strip() for line in words)
 
 
 def preset(name: str, **overrides: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ method does not have, is refused rather than silently dropped.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,17 @@ def beside_ready(flat: Mapping[str, Flat]) -> list[Problem]:
     """What is wrong with giving these beside a Reranker that has its settings already."""
     told = "can't be given beside a ready Reranker; set {!r} on that"
     return [Problem((name,), told.format(one.places[0])) for name, one in flat.items()]
+
+
+def renamed(problems: Sequence[Problem], flat: Mapping[str, Flat]) -> list[Problem]:
+    """The problems of a configuration, those of parameters under the parameters' own names."""
+    names = {tuple(place.split(".")): name for name, one in flat.items() for place in one.places}
+    told = []
+    for problem in problems:
+        name = next((names[p] for p in names if problem.path[: len(p)] == p), None)
+        path = problem.path if name is None else (name,)
+        told.append(Problem(path, problem.message))
+    return told
 
 
 def without(config: dict[str, Any], flat: Mapping[str, Flat]) -> dict[str, Any]:

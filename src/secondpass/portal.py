@@ -13,6 +13,7 @@ import contextlib
 import contextvars
 import os
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -52,6 +53,34 @@ class Portal:
         if asyncio.get_running_loop() is self.loop:
             return await work()
         return await asyncio.wrap_future(self.submit(work()))
+
+
+class HomeLoop:
+    """The event loop that a foreign asynchronous client lives in: the first that asks it.
+
+    Such clients keep connections that belong to the loop they were opened in. They must not be
+    awaited in the portal, which would become their home, nor in a second loop, which would break
+    them; there their synchronous side is called in a thread.
+    """
+
+    def __init__(self) -> None:
+        self._home: weakref.ref[asyncio.AbstractEventLoop] | None = None
+
+    def is_here(self) -> bool:
+        """Whether the client may be awaited in the loop that runs."""
+        loop = asyncio.get_running_loop()
+        if loop is portal().loop:
+            return False
+        if self._home is None:
+            self._home = weakref.ref(loop)
+        return self._home() is loop
+
+    def leave(self) -> None:
+        """The client was closed, so that the next loop that asks it becomes its home."""
+        self._home = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return HomeLoop, ()
 
 
 _lock = ForkLock()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -30,6 +32,19 @@ if TYPE_CHECKING:
     from annotated_types import Ge
 
 logger = logging.getLogger("secondpass")
+
+_speaker: ContextVar[logging.Logger] = ContextVar("secondpass_logger", default=logger)
+
+
+@contextmanager
+def speaking_as(name: str) -> Iterator[None]:
+    """Log under another name within, for frameworks whose handlers hear names of their own only."""
+    token = _speaker.set(logging.getLogger(name))
+    try:
+        yield
+    finally:
+        _speaker.reset(token)
+
 
 _OF_THE_INPUT = {"no_text", "original_missing", "original_out_of_range"}
 """Issues that tell of the candidates, and would come again with every query for them."""
@@ -366,7 +381,8 @@ class Reranker:
         return rankings
 
     def _log(self, message: str, *values: object) -> None:
-        logger.log(logging.getLevelNamesMapping()[self.log_level.upper()], message, *values)
+        level = logging.getLevelNamesMapping()[self.log_level.upper()]
+        _speaker.get().log(level, message, *values)
 
 
 def _check_prices(stages: Sequence[Stage]) -> None:

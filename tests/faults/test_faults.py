@@ -18,10 +18,10 @@ import traceback
 from typing import Any
 
 import pytest
-from fault_cases import BEST_FIRST, GRADED, GROUPS, MARKER, Case
 
 import fake_provider as fake
 from fake_provider import FakeProvider
+from fault_cases import BEST_FIRST, GRADED, GROUPS, MARKER, Case
 from secondpass import Ranking, Report, Reranker, RerankError
 
 FIRST = Case("a first ranking", ())

@@ -22,6 +22,7 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import RERANK_FAULTS, End, FakeProvider, Pause, Step, rerank_answers
+from fault_cases import name_of
 from secondpass import Candidate, Reranker
 
 APIS = ("cohere", "jina", "tei")
@@ -298,7 +299,7 @@ STATUS = [
     *[
         Case(
             "status",
-            f"429, Retry-After: {told!r}",
+            f"429, Retry-After: {name_of(told)!r}",
             after(told, fake.good()),
             "ok",
             "rate_limited",

@@ -10,6 +10,7 @@ WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on a mat dog ran yes no quer
 def write_classifier(folder: Path, *, labels: int = 1, seed: int = 0) -> Path:
     """A BERT sequence classifier, as cross-encoders are stored."""
     import torch
+    from tokenizers import BertWordPieceTokenizer
     from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -28,6 +29,9 @@ def write_classifier(folder: Path, *, labels: int = 1, seed: int = 0) -> Path:
     BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer = BertTokenizerFast(vocab_file=str(folder / "vocab.txt"), model_max_length=64)
     tokenizer.save_pretrained(folder)
+    # Transformers 5 passes over the file of words, so that every word would be unknown.
+    words = {word: at for at, word in enumerate(WORDS)}
+    BertWordPieceTokenizer(words).save(str(folder / "tokenizer.json"))
     return folder
 
 

@@ -182,10 +182,8 @@ class CrossEncoderScorer:
             token = self.token.reveal()
         offline = self.local_files_only or not self._hub_answers(token)
         model_kwargs = dict(self.model_kwargs or {})
-        if self.backend == "torch":
-            model_kwargs.setdefault(
-                "dtype", "auto" if self.dtype == "auto" else getattr(torch, self.dtype)
-            )
+        if self.backend == "torch" and not model_kwargs.keys() & {"dtype", "torch_dtype"}:
+            model_kwargs["dtype"] = "auto" if self.dtype == "auto" else getattr(torch, self.dtype)
         try:
             encoder: CrossEncoder = CrossEncoder(
                 self.model,

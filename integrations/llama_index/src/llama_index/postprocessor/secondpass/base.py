@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
@@ -22,7 +23,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.mixin import PromptDictType, PromptMixin
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, QueryType
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, ValidationError
 
 from llama_index.postprocessor.secondpass.events import Observed, dispatcher, observed
 from llama_index.postprocessor.secondpass.llm import LlamaIndexLLM
@@ -32,8 +33,12 @@ from secondpass import ConfigurationError, Ranking, Report, Reranker
 from secondpass.config import preset_names, resolve
 from secondpass.errors import InputError, NotSerializableError, Problem
 from secondpass.flat import Flat, beside_ready, given, without
+from secondpass.lazy import ForkLock
+from secondpass.settings import describe
 
 RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
+
+_updating = ForkLock()
 
 R = TypeVar("R", bound="SecondPassRerank")
 
@@ -217,6 +222,17 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             if told and (value := getattr(self, name)) != field.default:
                 yield name, value
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        field = type(self).model_fields.get(name)
+        if field is not None and field.frozen:
+            # pydantic's own error would show what was assigned, which may be a key.
+            raise ValidationError.from_exception_data(
+                type(self).__name__,
+                [{"type": "frozen_field", "loc": (name,), "input": None}],
+                hide_input=True,
+            )
+        super().__setattr__(name, value)
+
     # ------------------------------------------------------------------ reranking
 
     def rerank_nodes(
@@ -279,6 +295,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     def _call(self, top_n: int | None, order: object, context: object) -> dict[str, Any]:
         settings = {core: getattr(self, name) for name, core in _OF_THE_CALL.items()}
         if top_n is not None:
+            if type(top_n) is not int or top_n < 1:
+                raise InputError(f"top_n: give a whole number of 1 or more, not {describe(top_n)}")
             settings["top_k"] = top_n
         return {**settings, "order": order, "context": context}
 
@@ -305,8 +323,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     def _update_prompts(self, prompts: PromptDictType) -> None:
         own = {name: prompt for name, prompt in prompts.items() if ":" not in name}
-        self._reranker = with_prompts(self._reranker, own)
-        self._prompts = {**self._prompts, **own}
+        with _updating:
+            self._reranker = with_prompts(self._reranker, own)
+            self._prompts = {**self._prompts, **own}
 
     # ------------------------------------------------------------------ serialisation
 
@@ -364,9 +383,12 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         # models cannot; what they are made from can. Handlers belong to the process, keys to the
         # environment.
         settings = {**self._settings(), "api_key": None}
+        told = "holds a key, which is not written out; name its environment variable instead"
         if _holds_a_key(settings["reranker"]):
-            told = "holds a key, which is not written out; name its environment variable instead"
             raise NotSerializableError([Problem(("reranker",), told)])
+        if self.llm is not None and _holds_a_key(vars(self.llm)):
+            told = "holds a key, which is not written out; use to_json, and give llm= to from_json"
+            raise NotSerializableError([Problem(("llm",), told)])
         return _rebuilt, (type(self), settings, self._prompts)
 
     def _settings(self) -> dict[str, Any]:
@@ -419,11 +441,17 @@ def _resolved(
     return resolve(reranker, llm=own, flat=_flat(fields))
 
 
-def _holds_a_key(config: object) -> bool:
-    if isinstance(config, Mapping):
-        keys = (config.get(name) for name in ("api_key", "token"))
-        return any(key is not None for key in keys) or any(map(_holds_a_key, config.values()))
-    return isinstance(config, list | tuple) and any(map(_holds_a_key, config))
+_KEY = re.compile(r"(api_?key|secret|password|(^|_)token)$", re.I)
+
+
+def _holds_a_key(value: object) -> bool:
+    """Whether a configuration, or an LLM's fields, have a key in them."""
+    if isinstance(value, Mapping):
+        keys = [held for name, held in value.items() if _KEY.search(str(name))]
+        if any(isinstance(key, SecretStr | str) and len(key) for key in keys):
+            return True
+        return any(map(_holds_a_key, value.values()))
+    return isinstance(value, list | tuple) and any(map(_holds_a_key, value))
 
 
 class _SavedApart(LlamaIndexLLM):

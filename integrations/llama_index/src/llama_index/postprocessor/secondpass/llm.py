@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +16,7 @@ from llama_index.core.tools.types import ToolMetadata
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.faults import refusal_of
-from secondpass.portal import in_thread, portal
+from secondpass.portal import HomeLoop, in_thread
 
 _TOOL = "answer"
 _ROLES = {"user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}
@@ -29,8 +28,9 @@ class LlamaIndexLLM:
     Function calling models are given the form of the reply as a tool that they have to call; one
     that can't is asked in words from then on.
 
-    In an event loop its asynchronous interface is awaited there. Otherwise, and for LLMs whose
-    asynchronous interface would block the loop, the synchronous one is called in a thread.
+    In an event loop its asynchronous interface is awaited there. Otherwise, in another event loop
+    than the one that its client lives in, and for LLMs whose asynchronous interface would block the
+    loop, the synchronous one is called in a thread.
 
     Args:
         llm: what is asked.
@@ -42,12 +42,13 @@ class LlamaIndexLLM:
         self.llm = llm
         self.timeout = timeout
         self.structured = structured
+        self.home = HomeLoop()
 
     @property
     def name(self) -> str:
         """The model's name where the LLM tells it, else that of its class."""
         name = self.llm.metadata.model_name
-        return name if name and name != "unknown" else self.llm.class_name()
+        return name if name and name != "unknown" else type(self.llm).__name__
 
     @property
     def context_window(self) -> int | None:
@@ -105,9 +106,7 @@ class LlamaIndexLLM:
 
     async def _called(self, name: str, *args: Any, **kwargs: Any) -> ChatResponse:
         """The result of a method, or of its asynchronous form where that may be awaited here."""
-        # A client that lives in the application's event loop must not be awaited in ours.
-        ours = asyncio.get_running_loop() is portal().loop
-        if ours or isinstance(self.llm, CustomLLM | MockLLM):
+        if isinstance(self.llm, CustomLLM | MockLLM) or not self.home.is_here():
             call = getattr(self.llm, name)
             response: ChatResponse = await in_thread(lambda: call(*args, **kwargs))
         else:

@@ -1,6 +1,5 @@
 """Any Haystack ChatGenerator as the language model that secondpass asks."""
 
-import asyncio
 from typing import Any
 
 from haystack.components.generators.chat.types import ChatGenerator
@@ -9,14 +8,15 @@ from haystack.tracing.tracer import tracer
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
-from secondpass.portal import in_thread, portal
+from secondpass.portal import HomeLoop, in_thread
 
 
 class ChatGeneratorLLM:
     """Asks a ChatGenerator, as `haystack.chat_generator.run` in traces.
 
     In a pipeline that runs asynchronously its `run_async` is awaited in the pipeline's own event
-    loop. Otherwise, and where it has none, `run` is called in a thread.
+    loop. Otherwise, where it has none, and in another event loop than the one that its client lives
+    in, `run` is called in a thread.
     """
 
     def __init__(self, chat_generator: ChatGenerator, timeout: float = 60.0) -> None:
@@ -29,6 +29,7 @@ class ChatGeneratorLLM:
         """
         self.chat_generator = chat_generator
         self.timeout = timeout
+        self.home = HomeLoop()
 
     @property
     def name(self) -> str:
@@ -78,9 +79,7 @@ class ChatGeneratorLLM:
 
     async def _run(self, messages: list[ChatMessage]) -> Any:
         generator: Any = self.chat_generator
-        # A client that lives in the application's event loop must not be awaited in ours.
-        here = asyncio.get_running_loop() is not portal().loop
-        if here and hasattr(generator, "run_async"):
+        if hasattr(generator, "run_async") and self.home.is_here():
             return await generator.run_async(messages=messages)
         return await in_thread(lambda: generator.run(messages=messages))
 

@@ -23,7 +23,7 @@ _TEXTS = (
     "document_suffix",
     "meta_prefix",
 )
-_BOOLEANS = ("dedupe", "raise_on_failure")
+_BOOLEANS = ("dedupe", "raise_on_failure", "scale_score")
 
 
 def checked(parameters: Mapping[str, Any]) -> None:
@@ -37,6 +37,7 @@ def checked(parameters: Mapping[str, Any]) -> None:
         Problem((name,), f"must be a {kind.__name__}, not {type(parameters[name]).__name__}")
         for name, kind in kinds.items()
         if not isinstance(parameters[name], kind)
+        and not (name == "scale_score" and parameters[name] is None)
     ]
     if problems:
         raise ConfigurationError(problems, "SecondPassRanker")
@@ -59,8 +60,8 @@ def as_settings(parameters: Mapping[str, Any]) -> dict[str, Flat]:
     scale_score = parameters["scale_score"]
     if scale_score is not None:
         scale_score = "sigmoid" if scale_score else "none"
-    token, kind = _token(parameters["token"])
     try:
+        token, kind = _token(parameters["token"])
         return given(
             {
                 "model": Flat.at(_path(parameters["model"]), "method.model", "method.llm.model"),
@@ -114,14 +115,11 @@ def plain_number(value: Any) -> Any:
     return float(value) if number else value
 
 
-def plain_types(kwargs: Any) -> Any:
+def plain_types(value: Any) -> Any:
     """The arguments with torch's types by name, which loaders take as well and YAML can hold."""
-    if not isinstance(kwargs, Mapping):
-        return kwargs
-    return {
-        key: str(value).removeprefix("torch.") if type(value).__module__ == "torch" else value
-        for key, value in kwargs.items()
-    }
+    if isinstance(value, Mapping):
+        return {key: plain_types(item) for key, item in value.items()}
+    return str(value).removeprefix("torch.") if type(value).__module__ == "torch" else value
 
 
 def saved_path(reranker: str | PathLike[str]) -> str:

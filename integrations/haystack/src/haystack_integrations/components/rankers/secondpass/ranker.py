@@ -28,8 +28,11 @@ from secondpass import Candidate, ConfigurationError, Ranking, Reranker
 from secondpass.config import resolve
 from secondpass.flat import without
 from secondpass.provenance import falling_scores, provenance
+from secondpass.reranker import speaking_as
 
 logger = logging.getLogger(__name__)
+_VOICE = "haystack_integrations.components.rankers.secondpass"
+"""The core logs under this name, so that it speaks through the handlers that Haystack sets up."""
 
 
 @component
@@ -162,16 +165,16 @@ class SecondPassRanker:
         self._flat = as_settings(vars(self))
         if isinstance(reranker, Reranker) and reranker.top_k is None:
             self._flat.pop("top_k", None)  # it is given with each call
-        llm = None if chat_generator is None else _OfTheComponent(chat_generator)
+        self._llm = None if chat_generator is None else _OfTheComponent(chat_generator)
         try:
-            self.reranker = resolve(reranker, llm=llm, flat=self._flat)
+            self.reranker = resolve(reranker, llm=self._llm, flat=self._flat)
         except ConfigurationError as error:
             raise ConfigurationError(error.problems, "SecondPassRanker") from None
         # Presets and files are saved by name. Of a mapping its meaning is saved, because whoever
         # made it may go on to change it.
         self._name = saved_path(reranker) if isinstance(reranker, str | PathLike) else None
         self._warm: set[str] = set()
-        self._used = False
+        self._open: set[str] = set()
 
     def to_dict(self) -> dict[str, Any]:
         """Serialize this component to a dictionary.
@@ -232,39 +235,49 @@ class SecondPassRanker:
         :raises Exception:
             If `raise_on_failure` is set and no model can be loaded.
         """
-        self._used = True
+        self._open |= {"models", "close"}
         if self._first("warm_up"):
             with self._tolerant("the chat generator"):
                 getattr(self.chat_generator, "warm_up", _nothing)()
         if self._first("models"):
-            with self._tolerant("the models"):
+            with self._tolerant("the models"), speaking_as(_VOICE):
                 self.reranker.warm_up()
 
     async def warm_up_async(self) -> None:
         """Do as `warm_up` does: the chat generator in this event loop, the rest in a thread."""
-        self._used = True
+        self._open |= {"models", "close_async"}
         if self._first("warm_up_async"):
             with self._tolerant("the chat generator"):
                 await _awaited(self.chat_generator, "warm_up")
         if self._first("models"):
-            with self._tolerant("the models"):
+            with self._tolerant("the models"), speaking_as(_VOICE):
                 await self.reranker.awarm_up()
 
     def close(self) -> None:
         """Let go of models and connections. They are loaded again when they are needed."""
-        if self._used:
-            self._used = False
-            self._warm.clear()
+        if self._shut("close"):
             getattr(self.chat_generator, "close", _nothing)()
+        if self._shut("models"):
             self.reranker.close()
 
     async def close_async(self) -> None:
         """Do as `close` does: the chat generator in this event loop, the rest in a thread."""
-        if self._used:
-            self._used = False
-            self._warm.clear()
+        if self._shut("close_async"):
             await _awaited(self.chat_generator, "close")
+            if self._llm is not None:
+                self._llm.home.leave()
+        if self._shut("models"):
             await self.reranker.aclose()
+
+    def _shut(self, what: str) -> bool:
+        """Whether this is to be closed; from now on it is not.
+
+        A chat generator has a client for each side, and each side's method closes its own.
+        """
+        opened = what in self._open
+        self._open.discard(what)
+        self._warm.clear()
+        return opened
 
     def _first(self, what: str) -> bool:
         """Whether this is to be warmed up; from now on it is not."""
@@ -324,7 +337,9 @@ class SecondPassRanker:
             If `raise_on_failure` is set and a document that was to be judged could not be.
         """
         settings = self._call(top_k, score_threshold, depth, order, context)
-        ranking = self.reranker.rerank(query, _candidates(documents), **settings)
+        self._open |= {"models", "close"}
+        with speaking_as(_VOICE):
+            ranking = self.reranker.rerank(query, _candidates(documents), **settings)
         return self._output(documents, ranking)
 
     @component.output_types(documents=list[Document], report=dict[str, Any])
@@ -341,7 +356,10 @@ class SecondPassRanker:
     ) -> dict[str, Any]:
         """Do as `run` does, with the same parameters; what blocks does so in a worker thread."""
         settings = self._call(top_k, score_threshold, depth, order, context)
-        ranking = await self.reranker.arerank(query, _candidates(documents), **settings)
+        # A chat generator without an asynchronous side is run in a thread.
+        self._open |= {"models", "close", "close_async"}
+        with speaking_as(_VOICE):
+            ranking = await self.reranker.arerank(query, _candidates(documents), **settings)
         return self._output(documents, ranking)
 
     def _call(
@@ -353,7 +371,6 @@ class SecondPassRanker:
         context: object,
     ) -> dict[str, Any]:
         top_k = checked_top_k(top_k)
-        self._used = True
         return {
             "top_k": self.top_k if top_k is None else top_k,
             "floor": score_threshold,
@@ -367,7 +384,8 @@ class SecondPassRanker:
         ranked = []
         for item, score in zip(ranking.items, falling_scores(ranking), strict=True):
             document = documents[item.position]
-            meta = {**document.meta, **provenance(item, document.meta, self.meta_prefix)}
+            held = document.meta or {}  # a Document takes None as well
+            meta = {**held, **provenance(item, held, self.meta_prefix)}
             ranked.append(replace(document, score=score, meta=meta))
         return {"documents": ranked, "report": ranking.report.to_dict()}
 

@@ -1,0 +1,151 @@
+"""Run a pipeline of this gallery: load the YAML file, fill the store, ask, print the ranking.
+
+``python run.py first.yaml "What is free will?"``; the README beside this has a table of the files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
+
+import yaml
+from haystack import Document, Pipeline
+from haystack.core.errors import DeserializationError, PipelineRuntimeError
+from haystack.document_stores.in_memory import InMemoryDocumentStore
+from haystack.document_stores.types import DuplicatePolicy
+
+from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from secondpass import SecondPassError
+
+HERE = Path(__file__).parent
+QUESTION = "What is free will?"
+
+
+def articles() -> list[Document]:
+    """The articles of the library, as documents."""
+    rows = json.loads((HERE / "articles.json").read_text(encoding="utf-8"))
+    return [Document(content=row.pop("text"), meta=row) for row in rows]
+
+
+def fill(pipeline: Pipeline) -> None:
+    """Write the articles into the store of the pipeline.
+
+    In-memory stores with the same index share their documents, so the pipeline sees them. Where it
+    searches by embeddings, the articles are embedded by its own model.
+    """
+    documents = articles()
+    for name, sockets in pipeline.inputs().items():
+        if "text" in sockets:  # an embedder of questions; a few articles can be embedded one by one
+            embed: Any = pipeline.get_component(name)
+            documents = [
+                replace(one, embedding=embed.run(text=one.content)["embedding"])
+                for one in documents
+            ]
+    store = InMemoryDocumentStore(index="articles")
+    store.write_documents(documents, policy=DuplicatePolicy.OVERWRITE)
+
+
+def inputs(pipeline: Pipeline, question: str, **settings: Any) -> dict[str, dict[str, Any]]:
+    """The question for every component that wants it, and settings of this call for the ranker."""
+    data: dict[str, dict[str, Any]] = {
+        name: {socket: question for socket in sockets if socket in {"query", "text"}}
+        for name, sockets in pipeline.inputs().items()
+    }
+    data[ranker_of(pipeline)] |= settings
+    return data
+
+
+def ranker_of(pipeline: Pipeline) -> str:
+    """The name of the pipeline's ranker."""
+    return next(name for name, one in pipeline.walk() if isinstance(one, SecondPassRanker))
+
+
+def show(output: dict[str, Any], ranker: str) -> None:
+    """Print ranks, scores and titles, and what the report says."""
+    for rank, document in enumerate(output[ranker]["documents"], 1):
+        status = document.meta["rerank_status"]
+        level = document.meta["difficulty"]
+        print(f"{rank:2}. {document.score:7.3f}  {document.meta['title']}  ({level}, {status})")
+    report = output[ranker]["report"]
+    print(f"\nstatus: {report['status']}, by {report['method'] or 'the retriever'}")
+    for issue in report["issues"]:
+        print(f"  {issue['code']}: {issue['message']}")
+    for name, values in output.items():
+        if name != ranker:
+            print(f"{name}: {', '.join(values)}")
+
+
+def missing_keys(text: str) -> list[str]:
+    """The variables of each secret in the file that none of them holds.
+
+    The ranker's own token is no such secret: without it the ranker says so in its report.
+    """
+    components = yaml.safe_load(text)["components"]
+    for component in components.values():
+        component.get("init_parameters", {}).pop("token", None)
+    return [
+        " or ".join(names)
+        for names in _secrets(components)
+        if not any(os.environ.get(name) for name in names)
+    ]
+
+
+def _secrets(value: Any) -> Iterator[list[str]]:
+    if isinstance(value, dict) and value.get("type") == "env_var":
+        yield value["env_vars"]
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _secrets(part)
+
+
+def told(error: BaseException) -> str:
+    """What the error says that began it all; what stands around it only says where it passed."""
+    while (
+        isinstance(error, DeserializationError | PipelineRuntimeError)
+        and error.__cause__ is not None
+    ):
+        error = error.__cause__
+    return f"{error}" if isinstance(error, SecondPassError) else f"{type(error).__name__}: {error}"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the file that the command line names."""
+    parser = argparse.ArgumentParser(description="Run a pipeline of this gallery.")
+    parser.add_argument("file", type=Path, help="a YAML file of this folder, or one of your own")
+    parser.add_argument("question", nargs="?", default=QUESTION)
+    parser.add_argument("--order", help="moves what was ranked: learn, in learners.yaml")
+    parser.add_argument("--top-k", type=int, help="how many documents to return")
+    given = parser.parse_args(arguments)
+
+    path = given.file if given.file.exists() else HERE / given.file
+    if not path.is_file():
+        there = ", ".join(sorted(one.name for one in HERE.glob("*.yaml")))
+        sys.exit(f"There is no file {given.file}. In the gallery are: {there}")
+    text = path.read_text(encoding="utf-8")
+    if keys := missing_keys(text):
+        names = ", ".join(dict.fromkeys(keys))
+        sys.exit(f"{path.name} needs a key. Set it in the environment: {names}")
+    settings = {"order": given.order, "top_k": given.top_k}
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    try:
+        pipeline = Pipeline.loads(text)
+        with closing(pipeline):
+            fill(pipeline)
+            ranker = ranker_of(pipeline)
+            data = inputs(pipeline, given.question, **chosen)
+            show(pipeline.run(data, include_outputs_from={ranker}), ranker)
+    except Exception as error:  # a person who tries an example wants a sentence, not a traceback
+        sys.exit(f"{path.name} could not be run. {told(error)}")
+
+
+if __name__ == "__main__":
+    main()

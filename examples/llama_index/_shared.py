@@ -1,0 +1,80 @@
+"""What the examples of this folder share: a table, and a language model that needs no key."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
+from llama_index.core.llms import LLM, CustomLLM
+from llama_index.core.schema import NodeWithScore
+
+
+def show(nodes: Sequence[NodeWithScore], report: Mapping[str, Any]) -> None:
+    """Print a row for each node, then what the report says.
+
+    Args:
+        nodes: as the second pass returned them.
+        report: of it, as ``report.to_dict()`` gives it.
+    """
+    print("rank   score  retrieved  status      text")
+    for one in nodes:
+        told = one.metadata
+        retrieved = "-" if told["retrieval_score"] is None else f"{told['retrieval_score']:.3f}"
+        print(
+            f"{told['rerank_rank']:4} {one.score:7.3f}  {retrieved:>9}  "
+            f"{told['rerank_status']:10}  {one.node.get_content()[:70]}"
+        )
+    print(f"status: {report['status']}, by {report['method'] or 'the retriever'}")
+    for issue in report["issues"]:
+        print(f"  {issue['code']}: {issue['message']}")
+    for reason, positions in report["left_out"].items():
+        print(f"  left out: {len(positions)}, {reason}")
+
+
+class Played(CustomLLM):
+    """Stands in for a language model: it knows what each passage is worth, by a table.
+
+    It reads the prompt as a model does, passages between tags and a label for each, and replies in
+    the form asked for: an order of the labels, or a grade for each.
+    """
+
+    worth: dict[str, float]
+    grades: bool = True
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        """Its name."""
+        return LLMMetadata(model_name="a played model")
+
+    def complete(self, prompt: str, *_: Any, **__: Any) -> CompletionResponse:
+        """The reply."""
+        shown = re.findall(r'<doc id="([^"]*)">(.*?)</doc>', prompt, re.DOTALL)
+        found = {label: self._worth_of(text) for label, text in shown}
+        if self.grades:
+            return CompletionResponse(text=json.dumps(found))
+        order = sorted(found, key=lambda label: -found[label])
+        return CompletionResponse(text=json.dumps({"ranking": order}))
+
+    def stream_complete(self, prompt: str, *_: Any, **__: Any) -> Iterator[CompletionResponse]:
+        """The reply in one piece."""
+        yield self.complete(prompt)
+
+    def _worth_of(self, shown: str) -> float:
+        # Long passages are shown shortened.
+        return next((worth for text, worth in self.worth.items() if text[:40] in shown), 0.0)
+
+
+def model(played: LLM) -> LLM:
+    """OpenAI's where its package and a key are there, else ``played``."""
+    if os.environ.get("OPENAI_API_KEY"):
+        try:
+            from llama_index.llms.openai import OpenAI
+        except ImportError:
+            print("OPENAI_API_KEY is set; to use it: pip install llama-index-llms-openai")
+        else:
+            return OpenAI("gpt-4.1-mini")
+    return played

@@ -1,0 +1,73 @@
+"""A cascade: BM25 cuts to four nodes, a language model puts those in order.
+
+    python cascade_with_llm.py
+
+The language model is any LLM of LlamaIndex, given as ``llm=``. Here it is OpenAI's where there are
+``llama-index-llms-openai`` and a key, else one that is played. Then the same with one that
+fails: the cascade keeps the order of its first stage, and the report says why.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from _shared import Played, model, show
+from llama_index.core.llms import LLM
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from llama_index.postprocessor.secondpass import SecondPassRerank
+
+QUESTION = "Which bread keeps for a week?"
+PASSAGES = {
+    "Bread rolls are best on the day they are baked, for a week of breakfasts bake daily.": 1.0,
+    "Which flour to use for which bread: rye, wheat, spelt.": 2.0,
+    "A sourdough rye loaf stays moist; as bread that keeps for a week it is hard to beat.": 9.0,
+    "Trains keep to the timetable of the week.": 0.0,
+    "Wheat bread keeps two days in a bag of linen.": 6.0,
+    "The oven must be hot before the dough goes in.": 0.0,
+}
+"""Passages, and what a reader would say that each is worth."""
+
+CASCADE = {
+    "method": {
+        "type": "cascade",
+        "stages": [{"type": "lexical", "depth": 100}, {"type": "listwise", "depth": 4}],
+    },
+    "limits": {"deadline": 20, "calls": 2, "retries": 0},
+    "log_level": "debug",  # the reports are printed
+}
+
+
+class Down(Played):
+    """A model that cannot be reached."""
+
+    def complete(self, *_: Any, **__: Any) -> NoReturn:
+        """Fails."""
+        raise ConnectionError("no route to host")
+
+
+def retrieved() -> list[NodeWithScore]:
+    """The passages, in an order that no retriever would be proud of."""
+    return [
+        NodeWithScore(node=TextNode(text=text), score=1 - at / 10)
+        for at, text in enumerate(PASSAGES)
+    ]
+
+
+def search(llm: LLM) -> None:
+    """Rerank with this model, and print what came of it."""
+    rerank = SecondPassRerank(CASCADE, llm=llm)
+    nodes, report = rerank.rerank_nodes(retrieved(), QUESTION)
+    show(nodes, report.to_dict())
+
+
+def main() -> None:
+    """A model that answers, then one that does not."""
+    print(QUESTION)
+    search(model(Played(worth=PASSAGES, grades=False)))
+    print("\nThe same while the model is down:")
+    search(Down(worth=PASSAGES))
+
+
+if __name__ == "__main__":
+    main()

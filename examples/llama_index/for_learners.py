@@ -1,0 +1,56 @@
+"""A library's search for researchers and for learners: one reranker, the order chosen by the call.
+
+    python for_learners.py
+
+The preset ``objlib``: passages are graded from 0 to 10 on three criteria in one question. With
+``order="research"`` that is the order; with ``order="learn"`` the first twenty go from introductory
+to advanced, and keep the order of relevance within each level. Grades then no longer fall with
+rank, so nodes get a score by their place; ``rerank_score`` in their metadata has the grade. The
+preset names a Gemini model; ``llm=`` stands in for it.
+"""
+
+from __future__ import annotations
+
+from _shared import Played, model, show
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from llama_index.postprocessor.secondpass import SecondPassRerank
+
+QUESTION = "Why is induction a problem?"
+PASSAGES = [
+    ("Induction cookers heat the pan and not the plate.", "introductory", 0.0),
+    ("That bread fed us yesterday proves nothing of today; only habit joins the two.",
+     "intermediate", 9.0),
+    ("No measure of confirmation survives a change of predicates such as grue.", "advanced", 10.0),
+    ("Every swan so far was white. Is the next one? To say so is to reason by induction.",
+     "introductory", 8.0),
+    ("Hume was born in Edinburgh.", "introductory", 1.0),
+    ("To justify induction by its success is to use it.", None, 7.0),
+]  # fmt: skip
+"""Passages, how hard they are to read where that is known, and what a reader would grade them."""
+
+
+def retrieved() -> list[NodeWithScore]:
+    """The passages as a vector search might find them."""
+    return [
+        NodeWithScore(
+            node=TextNode(text=text, metadata={} if level is None else {"difficulty": level}),
+            score=0.9 - at / 10,
+        )
+        for at, (text, level, _) in enumerate(PASSAGES)
+    ]
+
+
+def main() -> None:
+    """Search twice: the order is chosen with each call."""
+    llm = model(Played(worth={text: grade for text, _, grade in PASSAGES}))
+    rerank = SecondPassRerank("objlib", llm=llm)
+    print(QUESTION)
+    for order in ("research", "learn"):
+        nodes, report = rerank.rerank_nodes(retrieved(), QUESTION, order=order)
+        print(f"\n{order}")
+        show(nodes, report.to_dict())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Hybrid retrieval in a query engine, with a cross-encoder behind it.
+
+    python hybrid_query_engine.py "How do I get one deleted file back?"
+
+Two retrievers, one by words and one by vectors, are fused by QueryFusionRetriever; the second pass
+sees what the fusion found. The preset ``default`` is a cross-encoder from the hub. Where that can't
+be had it is the embedding model that comes by pip, and where that is missing too, BM25; the lines
+below the table say which it was.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+from zlib import crc32
+
+from _shared import model, show
+from llama_index.core import VectorStoreIndex
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from llama_index.postprocessor.secondpass import SecondPassReportEvent, SecondPassRerank
+from secondpass import MissingExtraError, Reranker
+
+QUESTION = "How do I get one deleted file back?"
+MANUAL = [
+    "Delete old snapshots with the command forget. Files that no snapshot holds are removed.",
+    "The file with the password must not be deleted. Without it no snapshot can be opened.",
+    "A single file that was deleted by mistake comes back with restore and its path.",
+    "To get back a whole disk, restore the newest snapshot onto an empty one.",
+    "How often backups run is set in the schedule. Once an hour is enough for most people.",
+    "Exclude a file or a folder by a line in the file of exclusions.",
+    "The server keeps what it is sent and cannot read it.",
+    "Check reads every snapshot back and compares its sums.",
+]
+
+
+class ByWords(BaseRetriever):
+    """BM25 over a few nodes; in an application, llama-index-retrievers-bm25 or a search engine."""
+
+    def __init__(self, nodes: list[TextNode], similarity_top_k: int) -> None:
+        self.nodes = nodes
+        self.bm25 = Reranker("lexical", depth=None, top_k=similarity_top_k)
+        super().__init__()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = self.bm25.rerank(query_bundle.query_str, [node.text for node in self.nodes])
+        return [
+            NodeWithScore(node=self.nodes[item.position], score=item.final_score) for item in found
+        ]
+
+
+class Trigrams(BaseEmbedding):
+    """Counts of three letters at a time: a stand-in for an embedding model."""
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        vector = [0.0] * 256
+        for at in range(len(text) - 2):
+            vector[crc32(text[at : at + 3].lower().encode()) % 256] += 1
+        length = math.hypot(*vector) or 1.0
+        return [value / length for value in vector]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._get_text_embedding(query)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_text_embedding(query)
+
+
+class Reports(BaseEventHandler):
+    """Keeps the reports of rerankings, which a query engine does not return."""
+
+    kept: list[dict[str, Any]] = []  # noqa: RUF012 - a pydantic field
+
+    def handle(self, event: Any, **_: Any) -> None:
+        """Take a report out of the events."""
+        if isinstance(event, SecondPassReportEvent):
+            self.kept.append(event.report)
+
+
+def second_pass() -> SecondPassRerank:
+    """A cross-encoder, or what can be had in its place."""
+    try:
+        return SecondPassRerank("default", top_n=3)
+    except MissingExtraError as error:
+        print(f"BM25 will have to do: {error}")
+        return SecondPassRerank("lexical", top_n=3)
+
+
+def main(question: str = QUESTION) -> None:
+    """Ask, and print what the engine would answer from."""
+    nodes = [TextNode(text=text, id_=f"manual-{at}") for at, text in enumerate(MANUAL)]
+    index = VectorStoreIndex(nodes, embed_model=Trigrams())
+    llm = model(MockLLM(max_tokens=8))
+    hybrid = QueryFusionRetriever(
+        [ByWords(nodes, 6), index.as_retriever(similarity_top_k=6)],
+        llm=llm,
+        num_queries=1,
+        mode="reciprocal_rerank",
+        similarity_top_k=8,
+        use_async=False,
+    )
+    engine = RetrieverQueryEngine.from_args(hybrid, llm=llm, node_postprocessors=[second_pass()])
+    reports = Reports()
+    dispatcher = get_dispatcher()
+    dispatcher.add_event_handler(reports)
+    try:
+        response = engine.query(question)
+    finally:
+        dispatcher.event_handlers.remove(reports)
+    print(question)
+    show(response.source_nodes, reports.kept[-1])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2])

@@ -1,0 +1,51 @@
+"""An assistant's memory search: grades of a model blended with the retriever's scores, and a floor.
+
+    python memory_search.py
+
+The preset ``scallop``: short memories are graded from 0 to 1 in one question, the final score is
+0.4 of the retriever's and 0.6 of the grade, and what ends below 0.05 is dropped. The preset names a
+model of Groq's; ``llm=`` stands in for it. If the model fails, the retriever's scores stand.
+"""
+
+from __future__ import annotations
+
+from _shared import Played, model, show
+from llama_index.core.llms import LLM
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from llama_index.postprocessor.secondpass import SecondPassRerank
+
+QUESTION = "What should I cook for Ana?"
+MEMORIES = [
+    ("Ana cooks for the choir every May", 0.71, 0.2),
+    ("Ana is allergic to nuts", 0.42, 1.0),
+    ("Bought a new pan in March", 0.40, 0.1),
+    ("Ana liked the lentil soup", 0.35, 0.9),
+    ("The car is due for inspection", 0.08, 0.0),
+]
+"""Memories, the score that the search gave them, and what a reader would say that each is worth."""
+
+
+def retrieved() -> list[NodeWithScore]:
+    """The memories as the application's own search finds them."""
+    return [
+        NodeWithScore(node=TextNode(text=text, metadata={"day": at}), score=score)
+        for at, (text, score, _) in enumerate(MEMORIES)
+    ]
+
+
+def search(llm: LLM) -> None:
+    """Rerank with this model, and print what came of it."""
+    rerank = SecondPassRerank("scallop", llm=llm)
+    nodes, report = rerank.rerank_nodes(retrieved(), QUESTION)
+    show(nodes, report.to_dict())
+
+
+def main() -> None:
+    """Search once."""
+    print(QUESTION)
+    search(model(Played(worth={text: worth for text, _, worth in MEMORIES})))
+
+
+if __name__ == "__main__":
+    main()

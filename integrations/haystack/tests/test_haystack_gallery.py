@@ -1,0 +1,586 @@
+"""Every pipeline of the gallery is loaded as a person loads it, and run, without the network.
+
+Models are loaded by their names from a hub cache that the tests write; services are asked by the
+real clients, at a provider on the loopback interface.
+"""
+
+import asyncio
+import dataclasses
+import importlib.util
+import inspect
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+from haystack import Document, Pipeline
+from haystack.document_stores.in_memory import InMemoryDocumentStore
+
+import fake_provider as fake
+from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from secondpass import Reranker
+from secondpass.scorers import endpoint
+from tiny_models import WORDS, write_classifier
+
+ROOT = Path(__file__).parents[3]
+GALLERY = ROOT / "examples" / "haystack"
+FILES = sorted(GALLERY.glob("*.yaml"))
+GUIDE = ROOT / "docs" / "haystack.md"
+QUESTION = "What is free will?"
+KEY = "sk-of-the-gallery-SECRET"
+KEYS = {
+    "OPENAI_API_KEY": KEY,
+    "ANTHROPIC_API_KEY": KEY,
+    "GOOGLE_API_KEY": KEY,
+    "CO_API_KEY": KEY,
+}
+MODELS = ("cross-encoder/ms-marco-MiniLM-L6-v2", "BAAI/bge-reranker-base")
+
+
+def script_of_the_gallery() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("gallery_run", GALLERY / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+script = script_of_the_gallery()
+
+
+def lectures() -> list[Document]:
+    """More documents than a cascade lets through, in words that the small models know."""
+    draw = random.Random(1)
+    return [
+        Document(
+            content=f"Lecture {at} on free will: {' '.join(draw.choices(WORDS[5:], k=at + 3))}",
+            meta={
+                "title": " ".join(draw.choices(WORDS[5:], k=3)),
+                "path": f"note-lecture-{at}.md",
+                "difficulty": draw.choice(["introductory", "intermediate", "advanced", "none"]),
+            },
+        )
+        for at in range(24)
+    ]
+
+
+LIBRARY = [*script.articles(), *lectures()]
+LIKING = {
+    document.content: 10 * (at * 23 % len(LIBRARY)) / len(LIBRARY)
+    for at, document in enumerate(LIBRARY)
+}
+"""The grade that the models of the provider give each text; no two are equal."""
+
+
+def liking(text: str) -> float:
+    """The grade of what a model was shown of a document."""
+    return next(grade for content, grade in LIKING.items() if content in text)
+
+
+def by_liking(documents: list[Document]) -> list[Document]:
+    return sorted(documents, key=lambda document: -liking(document.content or ""))
+
+
+def titled(document: Document) -> str:
+    return f"{document.meta['title']}\n{document.content}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What is to come of a file.
+
+    Attributes:
+        returned: how many documents.
+        asked: the API that is asked, once, to judge; empty where none is.
+        model: the cross-encoder that judges, if one does.
+        reads: what it is shown of a document.
+        keyless: the status without any key; None where the pipeline cannot run without.
+    """
+
+    returned: int = 5
+    asked: str = ""
+    model: str = ""
+    reads: Callable[[Document], str | None] = titled
+    keyless: str | None = "unchanged"
+
+
+RUNS = {
+    "budget.yaml": Run(asked="openai", keyless="degraded"),
+    "cascade.yaml": Run(asked="openai", model=MODELS[0], keyless=None),
+    "cascade_chat_generator.yaml": Run(asked="openai", model=MODELS[0], keyless=None),
+    "cohere.yaml": Run(asked="cohere"),
+    "first.yaml": Run(keyless="ok"),
+    "guidelines.yaml": Run(asked="anthropic"),
+    "hybrid.yaml": Run(model=MODELS[0], keyless=None),
+    "hybrid_fused.yaml": Run(
+        model=MODELS[1], reads=lambda document: document.content, keyless=None
+    ),
+    "learners.yaml": Run(returned=20, asked="google"),
+    "tei.yaml": Run(asked="tei", keyless="ok"),
+}
+
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache as the hub's own library keeps it, with a small model under each name."""
+    cache = tmp_path_factory.mktemp("hub")
+    for seed, model in enumerate(MODELS):
+        folder = cache / f"models--{model.replace('/', '--')}"
+        write_classifier(folder / "snapshots" / ("0" * 40), seed=seed)
+        (folder / "refs").mkdir()
+        (folder / "refs" / "main").write_text("0" * 40)
+    return cache
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[fake.FakeProvider]:
+    with fake.FakeProvider() as one:
+        yield one
+
+
+@pytest.fixture
+def provider(
+    server: fake.FakeProvider, hub: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> fake.FakeProvider:
+    """A provider that every client asks, and a hub cache, by the variables that people set."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name in ("GEMINI_API_KEY", "COHERE_API_KEY", "RERANK_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the system's takes a while
+    monkeypatch.setenv("OPENAI_BASE_URL", server.base_url("openai"))
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.base_url("anthropic"))
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.base_url("google"))
+    monkeypatch.setenv("TEI_URL", server.base_url("tei"))
+    # No variable moves Cohere's API, nor should one: the address in the table of APIs is moved.
+    moved = dataclasses.replace(endpoint.APIS["cohere"], url=server.base_url("cohere"))
+    monkeypatch.setitem(endpoint.APIS, "cohere", moved)  # type: ignore[arg-type]
+    # The hub's own variable is read once a process; this one, of the same layout, at each load.
+    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(hub))
+    monkeypatch.setattr(importlib.import_module("secondpass.asking"), "_FIRST_PAUSE", 0.01)
+    monkeypatch.setitem(fake._APIS, "/embeddings", "embeddings")
+    serve(server, good)
+    return server
+
+
+@pytest.fixture(autouse=True)
+def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The articles and lectures, for the script to write into its store, which is empty before."""
+    monkeypatch.setattr(script, "articles", lambda: LIBRARY)
+    yield
+    store = InMemoryDocumentStore(index="articles")
+    store.delete_documents([*store.storage])
+
+
+def serve(server: fake.FakeProvider, step: fake.Step) -> None:
+    """Answer questions and rerank requests with a step, and embed what is to be embedded."""
+
+    def embedded(request: fake.Request) -> Iterator[fake.Wire]:
+        given = request.body["input"]
+        rows = [
+            {"object": "embedding", "index": at, "embedding": [text.count(one) for one in "aeiou"]}
+            for at, text in enumerate([given] if isinstance(given, str) else given)
+        ]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        yield fake.http(200, {"object": "list", "model": "fake", "data": rows, "usage": usage})
+
+    server.play_by(lambda request: embedded if request.api == "embeddings" else step)
+
+
+def good(request: fake.Request) -> Iterator[fake.Wire]:
+    """A step: an answer by the grades, in the form that is asked for."""
+    if request.api == "anthropic":  # a bare array of indices
+        best = [int(label) for label in fake.best_first(fake.grades_of(request, liking))]
+        yield fake.http(200, fake.envelope(request, json.dumps(best)))
+    else:
+        yield from fake.good(liking)(request)
+
+
+def judging(server: fake.FakeProvider) -> list[fake.Request]:
+    """The requests to judge documents."""
+    return [request for request in server.requests if request.api != "embeddings"]
+
+
+def run(path: Path, *, asynchronous: bool = False, **settings: Any) -> dict[str, Any]:
+    """The outputs of all components, after the store was filled as the script does it."""
+    pipeline = Pipeline.loads(path.read_text(encoding="utf-8"))
+    script.fill(pipeline)
+    data = script.inputs(pipeline, QUESTION, **settings)
+    everything = {name for name, _ in pipeline.walk()}
+
+    async def go() -> dict[str, Any]:
+        output: dict[str, Any] = await pipeline.run_async(data, everything)
+        await pipeline.close_async()
+        return output
+
+    output = asyncio.run(go()) if asynchronous else pipeline.run(data, everything)
+    pipeline.close()
+    return output
+
+
+def came_in(output: dict[str, Any]) -> list[Document]:
+    """The documents that the ranker was given, each once."""
+    lists = [
+        output[name]["documents"]
+        for name in ("fusion", "by_meaning", "by_words", "retriever")
+        if name in output
+    ]
+    if "fusion" in output:
+        lists = lists[:1]
+    return [*{document.id: document for one in lists for document in one}.values()]
+
+
+def titles(documents: list[Document]) -> list[str]:
+    return [document.meta["title"] for document in documents]
+
+
+def logits(hub: Path, model: str, texts: list[str | None]) -> list[float]:
+    """What the model itself says, without secondpass."""
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    folder = hub / f"models--{model.replace('/', '--')}" / "snapshots" / ("0" * 40)
+    encoder = CrossEncoder(str(folder), device="cpu")
+    pairs = [(QUESTION, text or "") for text in texts]
+    found: list[float] = encoder.predict(pairs, activation_fn=torch.nn.Identity()).tolist()
+    return found
+
+
+# ---------------------------------------------------------------------- every file
+
+
+def test_every_file_can_be_run_and_is_in_the_table() -> None:
+    assert [path.name for path in FILES] == sorted(RUNS)
+    told = (GALLERY / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| \[`(\w+\.yaml)`\]\(\1\) \|", told, re.M)
+    assert sorted(re.findall(r"^\| \[`(\w+\.yaml)`\]", told, re.M)) == sorted(RUNS)
+    for path in FILES:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        head = "\n".join(lines[: next(at for at, line in enumerate(lines) if line[0] != "#")])
+        assert "# Needs: " in head
+        assert f"python run.py {path.name} " in head
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@each_file
+def test_it_runs_and_loses_nothing(
+    path: Path, provider: fake.FakeProvider, hub: Path, asynchronous: bool
+) -> None:
+    expected = RUNS[path.name]
+    output = run(path, asynchronous=asynchronous)
+    given, ranked = came_in(output), output["ranker"]["documents"]
+    report = output["ranker"]["report"]
+    assert (report["status"], report["issues"]) == ("ok", [])
+    assert len(given) >= len(ranked) == expected.returned
+    # What is not returned was cut off, or was there twice.
+    assert report["left_out"].keys() <= {"top_k", "duplicate"}
+    assert len(ranked) + len(report["left_out"].get("top_k", ())) == len(given)
+    originals = {document.id: document for document in given}
+    for document in ranked:
+        original = originals[document.id]
+        assert document.content == original.content
+        assert original.meta.items() <= document.meta.items()
+    scores = [document.score for document in ranked]
+    assert scores == sorted(scores, reverse=True)
+    assert [request.api for request in judging(provider)] == [expected.asked] * bool(expected.asked)
+    assert {request.key for request in provider.requests} <= (
+        {""} if expected.asked == "tei" else {KEY}
+    )
+    judged = given
+    if expected.model:
+        scored = logits(hub, expected.model, [expected.reads(document) for document in given])
+        order = sorted(range(len(given)), key=lambda at: -scored[at])
+        judged = [given[at] for at in order]
+    if expected.asked:
+        if expected.model:
+            judged = judged[:20]
+            shown = judging(provider)[0].documents.values()
+            assert sorted(shown) == sorted(titled(document) for document in judged)
+        judged = by_liking(judged)
+    if expected.asked or expected.model:
+        assert titles(ranked) == titles(judged[: expected.returned])
+
+
+@each_file
+def test_it_is_saved_as_it_was_loaded_and_without_its_keys(
+    path: Path, provider: fake.FakeProvider
+) -> None:
+    def content(dumped: str) -> Any:
+        # Haystack writes connections by the order of components, and components by their names.
+        data = yaml.safe_load(dumped)
+        return {**data, "connections": sorted(map(str, data["connections"]))}
+
+    first = Pipeline.loads(path.read_text(encoding="utf-8")).dumps()
+    second = Pipeline.loads(first).dumps()
+    assert content(second) == content(first)
+    assert Pipeline.loads(second).dumps() == second
+    assert KEY not in first
+    assert provider.base_url("openai").removesuffix("openai/v1") not in first
+
+
+@pytest.mark.long
+@each_file
+def test_a_saved_pipeline_ranks_alike(
+    path: Path, provider: fake.FakeProvider, tmp_path: Path
+) -> None:
+    saved = tmp_path / path.name
+    saved.write_text(Pipeline.loads(path.read_text(encoding="utf-8")).dumps(), encoding="utf-8")
+    once, again = run(path)["ranker"], run(saved)["ranker"]
+    assert titles(again["documents"]) == titles(once["documents"])
+
+
+@each_file
+def test_without_a_key_the_script_says_so(
+    path: Path,
+    provider: fake.FakeProvider,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in KEYS:
+        monkeypatch.delenv(name)
+    status = RUNS[path.name].keyless
+    if status is None:
+        with pytest.raises(SystemExit, match=rf"^{path.name} needs a key\. .*: OPENAI_API_KEY$"):
+            script.main([path.name])
+        return
+    script.main([path.name, QUESTION])
+    told = capsys.readouterr().out
+    assert len(re.findall(r"^ ?\d+\. ", told, re.M)) == RUNS[path.name].returned
+    assert f"\nstatus: {status}, by " in told
+    assert ("no_key: there is no key" in told) == (status != "ok")
+    assert provider.calls == (1 if RUNS[path.name].asked == "tei" else 0)
+
+
+# ---------------------------------------------------------------------- what single files show
+
+
+def test_the_preset_of_the_first_pipeline_decides(provider: fake.FakeProvider) -> None:
+    output = run(GALLERY / "first.yaml")
+    candidates = [
+        {"text": document.content, "score": document.score, "title": document.meta["title"]}
+        for document in came_in(output)
+    ]
+    ranking = Reranker.from_preset("embedded", top_k=5).rerank(QUESTION, candidates)
+    expected = [item.metadata["title"] for item in ranking]
+    assert titles(output["ranker"]["documents"]) == expected
+
+
+def test_both_retrievers_find_some_documents_and_each_is_ranked_once(
+    provider: fake.FakeProvider,
+) -> None:
+    output = run(GALLERY / "hybrid.yaml", top_k=40)
+    found = [
+        document for name in ("by_meaning", "by_words") for document in output[name]["documents"]
+    ]
+    ids = [document.id for document in output["ranker"]["documents"]]
+    assert len(found) > len(set(ids)) == len(ids)
+    assert {document.id for document in found} == set(ids)
+    assert len(output["ranker"]["report"]["left_out"]["duplicate"]) == len(found) - len(ids)
+
+
+def test_fused_scores_are_probabilities(provider: fake.FakeProvider) -> None:
+    output = run(GALLERY / "hybrid_fused.yaml")
+    assert output["ranker"]["report"]["score_kind"] == "probability"
+    assert all(0 <= document.score <= 1 for document in output["ranker"]["documents"])
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+def test_the_order_of_a_call_lays_out_for_learners_or_leaves_the_grades(
+    provider: fake.FakeProvider, asynchronous: bool
+) -> None:
+    path = GALLERY / "learners.yaml"
+    tiers = {"introductory": 0, "intermediate": 1, "advanced": 2}
+    by_order = {
+        order: run(path, asynchronous=asynchronous, order=order)["ranker"]["documents"]
+        for order in ("research", "learn")
+    }
+    graded = by_liking(by_order["research"])
+    assert titles(by_order["research"]) == titles(graded)
+    level = [tiers.get(document.meta["difficulty"], 1) for document in graded]
+    laid_out = [graded[at] for at in sorted(range(len(graded)), key=level.__getitem__)]
+    assert titles(by_order["learn"]) == titles(laid_out) != titles(graded)
+
+
+def test_the_guidelines_of_the_file_are_in_the_prompt(provider: fake.FakeProvider) -> None:
+    path = GALLERY / "guidelines.yaml"
+    run(path)
+    [request] = provider.requests
+    system = " ".join(request.messages[0].split())
+    ranker = yaml.safe_load(path.read_text())["components"]["ranker"]["init_parameters"]
+    guidelines = ranker["reranker"]["method"]["prompt"]["guidelines"]
+    assert len(guidelines) == 3
+    for guideline in guidelines:
+        assert guideline in system
+    assert len(request.documents) == 15  # three times as many as are returned
+    assert all(shown.startswith("path: ") for shown in request.documents.values())
+
+
+def test_the_guidelines_file_is_the_preset_but_for_its_guidelines() -> None:
+    def settings(reranker: Reranker) -> dict[str, Any]:
+        config = reranker.to_config()
+        del config["method"]["prompt"]["guidelines"]
+        config["method"]["llm"].pop("api_key_env", None)
+        for own in ("candidate_multiplier", "top_k"):  # here they are numbers of the retriever
+            config.pop(own, None)
+        return config
+
+    pipeline = Pipeline.loads((GALLERY / "guidelines.yaml").read_text(encoding="utf-8"))
+    ranker = pipeline.get_component("ranker")
+    assert isinstance(ranker, SecondPassRanker)
+    assert settings(ranker.reranker) == settings(Reranker.from_preset("attune"))
+
+
+FAULTS = {
+    "a server that fails": (fake.status(500), "server_error", 2),
+    "no credit": (fake.status(429, error_code="insufficient_quota"), "quota", 1),
+    "prose": (fake.says(lambda _answer: "They are all very good."), "reply_refused", 2),
+}
+
+
+@pytest.mark.parametrize(("step", "code", "calls"), FAULTS.values(), ids=FAULTS)
+def test_the_router_takes_the_other_way_when_the_model_failed(
+    provider: fake.FakeProvider, step: fake.Step, code: str, calls: int
+) -> None:
+    path = GALLERY / "budget.yaml"
+    good = run(path)
+    assert good["router"] == {"judged": good["ranker"]["documents"]}
+    serve(provider, step)
+    failed = run(path)
+    assert failed["router"] == {"makeshift": failed["ranker"]["documents"]}
+    report = failed["ranker"]["report"]
+    assert (report["status"], report["method"]) == ("degraded", "lexical")
+    assert code in {issue["code"] for issue in report["issues"]}
+    assert provider.calls == calls <= 2
+
+
+# ---------------------------------------------------------------------- the script
+
+
+def started(*arguments: str) -> subprocess.CompletedProcess[str]:
+    keep = {"PATH", "HOME", "SYSTEMROOT", "HF_HUB_OFFLINE"}
+    return subprocess.run(
+        [sys.executable, "run.py", *arguments],
+        cwd=GALLERY,
+        env={name: value for name, value in os.environ.items() if name in keep},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_script_runs_by_itself_without_any_key() -> None:
+    ended = started("first.yaml", QUESTION, "--top-k", "3")
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["1.", "2.", "3."]
+    assert lines[0].endswith("(introductory, scored)")
+    assert lines[3:] == ["", "status: ok, by all-MiniLM-L6-v2-int8"]
+
+
+@pytest.mark.long
+def test_the_script_shows_a_fallback_without_any_key() -> None:
+    ended = started("budget.yaml")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-3:] == [
+        "status: degraded, by lexical",
+        "  no_key: there is no key: set the environment variable OPENAI_API_KEY",
+        "router: makeshift",
+    ]
+
+
+def test_the_script_says_which_package_is_missing(
+    provider: fake.FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    with pytest.raises(SystemExit, match=r'Run: pip install "secondpass\[anthropic\]"$'):
+        script.main(["guidelines.yaml"])
+
+
+def test_the_script_says_what_failed_in_a_sentence(
+    provider: fake.FakeProvider,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("OPENAI_MAX_RETRIES", "0")
+    provider.play(fake.status(401))
+    with pytest.raises(SystemExit, match=r"^hybrid\.yaml could not be run\. \w+Error: ") as ended:
+        script.main(["hybrid.yaml"])
+    assert "\n" not in str(ended.value)
+    assert caplog.records == []  # nor a traceback by way of a log
+    with pytest.raises(SystemExit, match=r"could not be run\. .*no ordering is named"):
+        script.main(["first.yaml", "--order", "backwards"])
+
+
+def test_the_script_names_the_files_that_there_are() -> None:
+    with pytest.raises(SystemExit, match=r"There is no file nothing\.yaml\..* budget\.yaml, "):
+        script.main(["nothing.yaml"])
+
+
+# ---------------------------------------------------------------------- the guide
+
+
+def rows_under(heading: str) -> list[list[str]]:
+    """The cells of the table under a heading of the guide."""
+    section = GUIDE.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+
+
+def test_the_guide_names_every_parameter_and_its_default() -> None:
+    parameters = [*inspect.signature(SecondPassRanker.__init__).parameters.values()][1:]
+    told = {row[0].strip("` "): row[1].strip("` ") for row in rows_under("Parameters")}
+    assert told == {
+        one.name: f'"{one.default}"' if isinstance(one.default, str) else str(one.default)
+        for one in parameters
+    } | {"embedding_separator": r'"\n"'}
+
+
+def test_the_guide_names_the_setting_that_each_parameter_stands_for() -> None:
+    from haystack.utils import ComponentDevice, Secret
+
+    from haystack_integrations.components.rankers.secondpass.parameters import as_settings
+
+    given = {
+        name: "x"
+        for name, parameter in inspect.signature(SecondPassRanker.__init__).parameters.items()
+    } | {
+        "score_threshold": 0.5,
+        "scale_score": True,
+        "meta_fields_to_embed": ["title"],
+        "device": ComponentDevice.from_str("cpu"),
+        "model_kwargs": {},
+    }
+    places: dict[str, set[str]] = {}
+    for token in (Secret.from_env_var("X"), Secret.from_token("x")):
+        for name, flat in as_settings({**given, "token": token}).items():
+            places.setdefault(name, set()).update(flat.places)
+    told = {
+        row[0].strip("` "): set(re.findall(r"`([\w.]+)`", row[2]))
+        for row in rows_under("Parameters")
+    }
+    for name, expected in places.items():
+        assert expected <= told[name], name
+
+
+def test_the_guide_names_every_run_time_input() -> None:
+    inputs = [*inspect.signature(SecondPassRanker.run).parameters][1:]
+    assert [row[0].strip("` ") for row in rows_under("Run-time inputs")] == inputs
+
+
+def test_the_guide_links_the_gallery() -> None:
+    assert "(../examples/haystack/README.md)" in GUIDE.read_text(encoding="utf-8")

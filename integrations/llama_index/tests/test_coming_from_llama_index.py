@@ -1,0 +1,405 @@
+"""Beside LlamaIndex's own rerankers: the same nodes in the same order, as docs promise.
+
+``docs/coming-from-llama-index.md`` says which configuration equals which peer. The peers here are
+the real ones. Their LLM is scripted, and of one mind whichever form it is asked in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+from llama_index.core.llms import LLMMetadata
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.postprocessor import (
+    LLMRerank,
+    SentenceTransformerRerank,
+    StructuredLLMRerank,
+)
+from llama_index.core.postprocessor.rankGPT_rerank import RankGPTRerank
+from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
+
+from fake_provider import FakeProvider, rerank_answers
+from llama_index.postprocessor.secondpass import SecondPassRerank
+from tiny_models import write_classifier
+
+QUERY = "wombats"
+
+Passages = dict[int, str]
+"""Passages by the numbers that a peer shows them under."""
+
+
+def grade_of(text: str) -> int:
+    """A passage of :func:`nodes_of` is as good as the number that it ends with."""
+    found = re.search(r"(\d+) wombats", text)
+    assert found is not None
+    return int(found[1])
+
+
+def best_first(passages: Passages) -> list[int]:
+    return sorted(passages, key=lambda number: -grade_of(passages[number]))
+
+
+class OneMind(FunctionCallingLLM):
+    """Grades the same passages alike in every form that it is asked in."""
+
+    calls_tools: bool = False
+    least: int = 0
+    """Passages of a lower grade are not named, where the prompt does not ask for all."""
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(is_chat_model=True, is_function_calling_model=self.calls_tools)
+
+    def _prepare_chat_with_tools(
+        self, tools: Sequence[Any], chat_history: Any = None, user_msg: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        messages = list(chat_history or ())
+        if user_msg is not None:
+            messages.append(ChatMessage(role="user", content=str(user_msg)))
+        return {"messages": messages, "tool": tools[0].metadata.name}
+
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        words = "\n".join(message.content or "" for message in messages)
+        said, name = self._said(words), kwargs.get("tool")
+        extra = {"calls": [(name, said)]} if name is not None else {}
+        content = "" if extra else said if isinstance(said, str) else json.dumps(said)
+        message = ChatMessage(role="assistant", content=content, additional_kwargs=extra)
+        return ChatResponse(message=message)
+
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        return self.chat(messages, **kwargs)
+
+    def _said(self, words: str) -> Any:
+        if ours := re.findall(r'<doc id="([^"]*)">(.*?)</doc>', words, re.DOTALL):
+            if '"ranking"' in words:
+                return {"ranking": sorted(dict(ours), key=lambda one: -grade_of(dict(ours)[one]))}
+            return {label: grade_of(text) for label, text in ours}
+        if found := re.findall(r"^\[(\d+)\] (.*)$", words, re.MULTILINE):
+            passages = {int(number): text for number, text in found}
+            return " > ".join(f"[{number}]" for number in best_first(passages))
+        asked = words.rpartition("Let's try this now")[2]
+        parts = re.split(r"Document (\d+):", asked.rpartition("Question:")[0])
+        passages = {
+            int(number): text for number, text in zip(parts[1::2], parts[2::2], strict=True)
+        }
+        named = [one for one in best_first(passages) if grade_of(passages[one]) >= self.least]
+        if self.calls_tools:
+            return {
+                "documents": [
+                    {"document_number": one, "relevance": grade_of(passages[one])} for one in named
+                ]
+            }
+        return "\n".join(f"Doc: {one}, Relevance: {grade_of(passages[one])}" for one in named)
+
+    def get_tool_calls_from_response(
+        self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
+    ) -> list[ToolSelection]:
+        return [
+            ToolSelection(tool_id="1", tool_name=name, tool_kwargs=said)
+            for name, said in response.message.additional_kwargs.get("calls", [])
+        ]
+
+    def _not_here(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    complete = stream_chat = stream_complete = _not_here
+    acomplete = astream_chat = astream_complete = _not_here
+
+
+def nodes_of(grades: Sequence[int]) -> list[NodeWithScore]:
+    return [
+        NodeWithScore(
+            node=TextNode(text=f"{grade} wombats", id_=str(at), metadata={"title": "Marsupials"}),
+            score=1 - at / 100,
+        )
+        for at, grade in enumerate(grades)
+    ]
+
+
+def order(nodes: Sequence[NodeWithScore]) -> list[str]:
+    return [one.node_id for one in nodes]
+
+
+def scored(nodes: Sequence[NodeWithScore]) -> list[tuple[str, float | None]]:
+    return [(one.node_id, one.score) for one in nodes]
+
+
+def both_ways(
+    reranker: Any, make: Callable[[], list[NodeWithScore]]
+) -> Iterator[list[NodeWithScore]]:
+    """What it gives synchronously and asynchronously, of fresh nodes: some peers write to them."""
+    yield reranker.postprocess_nodes(make(), query_str=QUERY)
+    yield asyncio.run(reranker.apostprocess_nodes(make(), query_str=QUERY))
+
+
+LLM_RERANK = {"method": {"type": "graded", "scale": [1, 10], "whole": True}}
+"""What the docs give as the equal of LLMRerank and StructuredLLMRerank."""
+RANK_GPT = {"method": {"type": "listwise", "window": None}}
+"""And of RankGPTRerank."""
+
+batches = st.integers(1, 12)
+numbers = st.integers(1, 14)
+grades_of_all = st.lists(st.integers(1, 10), min_size=1, max_size=12)
+
+
+@settings(max_examples=40)
+@given(grades=grades_of_all, batch=batches, top_n=numbers)
+@pytest.mark.parametrize("peer", [LLMRerank, StructuredLLMRerank])
+def test_property_llm_rerank(peer: Any, grades: list[int], batch: int, top_n: int) -> None:
+    llm = OneMind(calls_tools=peer is StructuredLLMRerank)
+    theirs = peer(llm=llm, choice_batch_size=batch, top_n=top_n)
+    ours = SecondPassRerank(
+        LLM_RERANK, llm=llm, choice_batch_size=batch, top_n=top_n, metadata_mode=MetadataMode.LLM
+    )
+    expected = theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY)
+    found = ours.postprocess_nodes(nodes_of(grades), query_str=QUERY)
+    assert scored(found) == scored(expected)
+
+
+@pytest.mark.parametrize("peer", [LLMRerank, StructuredLLMRerank])
+def test_llm_rerank_sync_and_async(peer: Any) -> None:
+    llm = OneMind(calls_tools=peer is StructuredLLMRerank)
+    theirs = peer(llm=llm, choice_batch_size=3, top_n=4)
+    ours = SecondPassRerank(LLM_RERANK, llm=llm, choice_batch_size=3, top_n=4)
+    grades = [2, 9, 4, 10, 1, 7, 3, 8]
+    found = [
+        scored(one) for way in (theirs, ours) for one in both_ways(way, lambda: nodes_of(grades))
+    ]
+    assert found == [[("3", 10.0), ("1", 9.0), ("7", 8.0), ("5", 7.0)]] * 4
+
+
+@pytest.mark.parametrize("peer", [LLMRerank, StructuredLLMRerank])
+def test_what_llm_rerank_does_not_name_is_dropped_by_it_and_by_a_cutoff(peer: Any) -> None:
+    llm = OneMind(calls_tools=peer is StructuredLLMRerank, least=4)
+    grades = [2, 9, 4, 10, 1, 7, 3, 8]
+    theirs = peer(llm=llm, choice_batch_size=10, top_n=10)
+    ours = SecondPassRerank(LLM_RERANK, llm=llm, similarity_cutoff=4)
+    expected = next(both_ways(theirs, lambda: nodes_of(grades)))
+    assert order(expected) == ["3", "1", "7", "5", "2"]
+    for found in both_ways(ours, lambda: nodes_of(grades)):
+        assert scored(found) == scored(expected)
+
+
+class Refusing(OneMind):
+    def _said(self, words: str) -> Any:
+        return "I would rather not."
+
+
+def test_a_refusal_loses_every_node_of_llm_rerank_and_none_of_ours() -> None:
+    grades = [2, 9, 4, 10]
+    theirs = LLMRerank(llm=Refusing(), top_n=10)
+    assert theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY) == []
+    # A cutoff is for what was judged.
+    ours = SecondPassRerank(
+        {**LLM_RERANK, "log_level": "debug"}, llm=Refusing(), similarity_cutoff=4
+    )
+    for found in both_ways(ours, lambda: nodes_of(grades)):
+        assert order(found) == ["0", "1", "2", "3"]
+        assert {one.metadata["rerank_status"] for one in found} == {"unjudged"}
+
+
+def test_a_postprocessor_behind_can_drop_what_was_not_named() -> None:
+    class Named(OneMind):
+        def _said(self, words: str) -> Any:
+            said = OneMind._said(self, words)
+            return {label: grade for label, grade in said.items() if grade > 3}
+
+    ours = SecondPassRerank(LLM_RERANK, llm=Named())
+    ranked = ours.postprocess_nodes(nodes_of([2, 9, 4, 10, 1]), query_str=QUERY)
+    assert scored(ranked) == [("3", 1.0), ("1", 0.8), ("2", 0.6), ("0", 0.4), ("4", 0.2)]
+    kept = [one for one in ranked if one.metadata["rerank_status"] == "scored"]
+    assert order(kept) == ["3", "1", "2"]
+    assert [one.metadata["rerank_score"] for one in kept] == [10.0, 9.0, 4.0]
+
+
+@settings(max_examples=40)
+@given(grades=st.lists(st.integers(0, 99), max_size=15), top_n=numbers)
+def test_property_rank_gpt(grades: list[int], top_n: int) -> None:
+    llm = OneMind()
+    theirs = RankGPTRerank(llm=llm, top_n=top_n)
+    ours = SecondPassRerank(RANK_GPT, llm=llm, top_n=top_n)
+    expected = order(theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY))
+    assert order(ours.postprocess_nodes(nodes_of(grades), query_str=QUERY)) == expected
+
+
+def test_rank_gpt_sync_and_async_and_their_scores() -> None:
+    grades = [2, 9, 4, 10, 1, 7, 3]
+    theirs = RankGPTRerank(llm=OneMind(), top_n=5)
+    ours = SecondPassRerank(RANK_GPT, llm=OneMind(), top_n=5)
+    expected = ["3", "1", "5", "2", "6"]
+    for found in both_ways(theirs, lambda: nodes_of(grades)):
+        assert order(found) == expected
+        assert [one.score for one in found] == [1 - int(one.node_id) / 100 for one in found]
+    for found in both_ways(ours, lambda: nodes_of(grades)):
+        assert order(found) == expected
+        assert [one.metadata["retrieval_score"] for one in found] == [
+            1 - int(one.node_id) / 100 for one in found
+        ]
+        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+
+
+# ---------------------------------------------------------------- SentenceTransformerRerank
+
+
+TEXTS = ["the dog ran", "the cat sat on the mat", "cat food", "a", "food on the mat", "", "no"]
+
+
+def about_cats() -> list[NodeWithScore]:
+    return [
+        NodeWithScore(
+            node=TextNode(
+                text=text,
+                id_=str(at),
+                metadata={"title": ("cat", "dog")[at % 2], "path": "food"},
+                excluded_embed_metadata_keys=["path"],
+            ),
+            score=at / 10,
+        )
+        for at, text in enumerate(TEXTS)
+    ]
+
+
+@pytest.fixture(scope="module", params=[0, 1])
+def folder(request: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+    made = tmp_path_factory.mktemp("models") / f"classifier{request.param}"
+    return str(write_classifier(made, seed=request.param))
+
+
+def cross_encoder(folder: str) -> dict[str, Any]:
+    """What the docs give as the equal of SentenceTransformerRerank."""
+    return {
+        "method": {
+            "type": "cross_encoder",
+            "model": folder,
+            "activation": "sigmoid",
+            "max_length": 512,
+        }
+    }
+
+
+@pytest.mark.parametrize("top_n", [1, 3, 7])
+def test_sentence_transformer_rerank(folder: str, top_n: int) -> None:
+    theirs = SentenceTransformerRerank(
+        model=folder, top_n=top_n, device="cpu", keep_retrieval_score=True, trust_remote_code=False
+    )
+    ours = SecondPassRerank(
+        cross_encoder(folder), top_n=top_n, device="cpu", metadata_mode=MetadataMode.EMBED
+    )
+    expected = theirs.postprocess_nodes(about_cats(), query_str="cat food")
+    assert len(expected) == top_n
+    for found in both_ways_about_cats(ours):
+        assert order(found) == order(expected)
+        assert [one.score for one in found] == pytest.approx(
+            [float(one.score or 0) for one in expected], abs=1e-5
+        )
+        assert [one.metadata["retrieval_score"] for one in found] == [
+            one.metadata["retrieval_score"] for one in expected
+        ]
+        assert all(type(one.score) is float for one in found)
+
+
+def both_ways_about_cats(reranker: SecondPassRerank) -> Iterator[list[NodeWithScore]]:
+    yield reranker.postprocess_nodes(about_cats(), query_str="cat food")
+    yield asyncio.run(reranker.apostprocess_nodes(about_cats(), query_str="cat food"))
+
+
+def test_sentence_transformer_rerank_without_its_settings(folder: str) -> None:
+    """Without ``activation`` the scores are logits: the order is the same."""
+    theirs = SentenceTransformerRerank(model=folder, top_n=7, device="cpu", trust_remote_code=False)
+    ours = SecondPassRerank(
+        {"method": "cross_encoder"},
+        model=folder,
+        device="cpu",
+        metadata_mode=MetadataMode.EMBED,
+        keep_retrieval_score=False,
+    )
+    expected = theirs.postprocess_nodes(about_cats(), query_str="cat food")
+    found = ours.postprocess_nodes(about_cats(), query_str="cat food")
+    assert order(found) == order(expected)
+    assert not any("retrieval_score" in one.metadata for one in [*found, *expected])
+    shown = {mode: ours.model_copy(update={"metadata_mode": mode}) for mode in MetadataMode}
+    scores = {
+        mode: scored(one.postprocess_nodes(about_cats(), query_str="cat food"))
+        for mode, one in shown.items()
+    }
+    assert scores[MetadataMode.EMBED] == scored(found)
+    assert scores[MetadataMode.NONE] != scored(found)  # else this test would tell nothing
+
+
+# ---------------------------------------------------------------- APIs, by packages of their own
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    with FakeProvider() as served:
+        yield served
+
+
+def closed(peer: Any) -> None:
+    """Close a peer's connections, which it leaves to the garbage collector."""
+    if session := getattr(peer, "_session", None):
+        session.close()
+    if client := getattr(peer, "_client", None):
+        client.__exit__(None, None, None)
+
+
+def on_loopback(flavour: str, url: str) -> tuple[Any, SecondPassRerank]:
+    """A peer and its equal, which ask the same provider."""
+    common: dict[str, Any] = {"top_n": 3}
+    method = {"type": "endpoint", "api": flavour, "base_url": url}
+    if flavour == "cohere":
+        package = pytest.importorskip("llama_index.postprocessor.cohere_rerank")
+        theirs = package.CohereRerank(model="m", api_key="k", base_url=url, max_retries=1, **common)
+        mode = MetadataMode.EMBED
+    elif flavour == "jina":
+        package = pytest.importorskip("llama_index.postprocessor.jinaai_rerank")
+        theirs = package.JinaRerank(model="m", api_key="k", base_url=url, **common)
+        mode = MetadataMode.EMBED
+    else:
+        package = pytest.importorskip("llama_index.postprocessor.tei_rerank")
+        theirs = package.TextEmbeddingInference(base_url=url, auth_token="Bearer k", **common)
+        mode = MetadataMode.NONE
+    named = {} if flavour == "tei" else {"model": "m"}
+    ours = SecondPassRerank({"method": method}, api_key="k", metadata_mode=mode, **named, **common)
+    return theirs, ours
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("flavour", ["cohere", "jina", "tei"])
+def test_rerank_apis(flavour: str, provider: FakeProvider) -> None:
+    theirs, ours = on_loopback(flavour, provider.base_url(flavour))
+    grades = [2, 9, 4, 10, 1, 7]
+    expected = theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY)
+    assert order(expected) != order(nodes_of(grades))[:3]
+    for found in both_ways(ours, lambda: nodes_of(grades)):
+        assert scored(found) == scored(expected)
+    first, *others = provider.requests
+    for other in others:
+        assert other.documents == first.documents
+        assert (other.key, other.path) == ("k", first.path)
+        assert other.body.get("model") == first.body.get("model")
+    ours._reranker.close()
+    closed(theirs)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("flavour", ["cohere", "jina", "tei"])
+def test_rerank_apis_that_name_a_document_too_many(flavour: str, provider: FakeProvider) -> None:
+    provider.play(rerank_answers(lambda rows: [{**rows[0], "index": 99}, *rows]))
+    theirs, ours = on_loopback(flavour, provider.base_url(flavour))
+    grades = [2, 9, 4]
+    with pytest.raises((IndexError, AssertionError)):
+        theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY)
+    for found in both_ways(ours, lambda: nodes_of(grades)):
+        assert order(found) == ["1", "2", "0"]
+    ours._reranker.close()
+    closed(theirs)

@@ -1,0 +1,139 @@
+"""Every example for LlamaIndex runs as it stands, offline, and the guide's tables are complete."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from llama_index.postprocessor.secondpass import SecondPassRerank
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples" / "llama_index"
+SCRIPTS = sorted(EXAMPLES.glob("[!_]*.py"))
+GUIDE = ROOT / "docs" / "llama_index.md"
+
+ROW = re.compile(r"^ *(\d+) +(\S+) +(\S+)  (\w+) +(\w.*)$", re.MULTILINE)
+
+EXPECTED: dict[str, list[tuple[str, list[str], str]]] = {
+    "cascade_with_llm": [
+        (
+            "ok, by lexical, then listwise by a played model",
+            ["A sourdough", "Wheat bread", "Which flour", "Bread rolls", "Trains", "The oven"],
+            "",
+        ),
+        (
+            "degraded, by lexical, then listwise by a played model",
+            ["Which flour", "A sourdough", "Wheat bread", "Bread rolls", "Trains", "The oven"],
+            "connection: this stage judged nothing",
+        ),
+    ],
+    "for_learners": [
+        (
+            "ok, by graded by a played model",
+            ["No measure", "That bread", "Every swan", "To justify", "Hume was", "Induction"],
+            "",
+        ),
+        (
+            "ok, by graded by a played model",
+            ["Every swan", "Hume was", "Induction", "That bread", "To justify", "No measure"],
+            "",
+        ),
+    ],
+    "hybrid_query_engine": [
+        (
+            "degraded, by all-MiniLM-L6-v2-int8",
+            ["A single file", "To get back", "The file with"],
+            "missing_extra: the cross_encoder scorer needs packages that are not installed",
+        ),
+    ],
+    "memory_search": [
+        (
+            "ok, by graded by a played model",
+            ["Ana is allergic", "Ana liked", "Ana cooks", "Bought a new"],
+            "left out: 1, floor",
+        ),
+    ],
+}
+"""By script: of each table the status, how its texts begin, and what else is said below."""
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No key, and a hub cache in which no model is."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path))
+    monkeypatch.syspath_prepend(EXAMPLES)
+    yield
+    sys.modules.pop("_shared", None)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_an_example_prints_what_it_should(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # As where only the extra `embedded` is installed: to import torch takes a while.
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    runpy.run_path(str(script), run_name="__main__")
+    tables = capsys.readouterr().out.split("rank   score")[1:]
+    assert len(tables) == len(EXPECTED[script.stem])
+    for table, (status, texts, told) in zip(tables, EXPECTED[script.stem], strict=True):
+        rows = ROW.findall(table)
+        assert [int(rank) for rank, *_ in rows] == list(range(1, len(texts) + 1))
+        assert [text[: len(start)] for (*_, text), start in zip(rows, texts, strict=True)] == texts
+        scores = [float(score) for _, score, *_ in rows]
+        assert scores == sorted(scores, reverse=True)
+        assert f"\nstatus: {status}\n" in table
+        assert told in table.split("status: ", 1)[1]
+
+
+@pytest.mark.long
+def test_without_the_hub_the_hybrid_example_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sentence_transformers")
+    runpy.run_path(str(EXAMPLES / "hybrid_query_engine.py"))["main"]()
+    told = capsys.readouterr().out
+    assert "status: degraded, by all-MiniLM-L6-v2-int8" in told
+    assert "model_not_loaded: the model 'cross-encoder/ms-marco-MiniLM-L6-v2'" in told
+
+
+def test_a_memory_gets_six_tenths_of_its_grade(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "memory_search.py"), run_name="__main__")
+    first = ROW.findall(capsys.readouterr().out)[0]
+    assert float(first[1]) == pytest.approx(0.4 * 0.42 + 0.6 * 1.0, abs=0.0005)
+
+
+def test_without_any_model_the_hybrid_example_says_that_words_have_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # As where neither extra is installed.
+    for package in ("sentence_transformers", "onnxruntime", "tokenizers"):
+        monkeypatch.setitem(sys.modules, package, None)
+    names = runpy.run_path(str(EXAMPLES / "hybrid_query_engine.py"))
+    names["main"]()
+    told = capsys.readouterr().out
+    assert told.startswith("BM25 will have to do: ")
+    assert "status: ok, by lexical" in told
+    assert len(ROW.findall(told)) == 3
+
+
+@pytest.mark.parametrize("page", [EXAMPLES / "README.md", GUIDE], ids=lambda page: page.name)
+def test_the_pages_name_every_example(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert [script.name for script in SCRIPTS if script.name not in text] == []
+
+
+def test_links_of_the_readmes_lead_somewhere() -> None:
+    for page in (EXAMPLES / "README.md", ROOT / "integrations" / "llama_index" / "README.md"):
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+            assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+def test_the_guide_has_a_row_for_every_parameter() -> None:
+    section = GUIDE.read_text(encoding="utf-8").split("\n## Parameters\n")[1].split("\n## ")[0]
+    told = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert sorted(told) == sorted(SecondPassRerank.model_fields)

@@ -1,0 +1,669 @@
+"""What fault tests share: fixtures for all of them, and how the adapters run the core's tables.
+
+Fixtures work in the module or conftest that imports them. An adapter's tests describe the adapter
+(`Adapter`), and `survives` plays a case through it: what comes out is put back into the shape of a
+ranking, and what the core's own tests demand of a ranking is demanded of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import importlib
+import importlib.util
+import json
+import logging
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+import pytest
+
+import fake_provider as fake
+from fault_cases import GROUPS, MARKER, Case, name_of
+from secondpass import Candidate, Ranking, Report, RerankError
+from secondpass.errors import LLMError
+from secondpass.types import Ranked
+
+# ---------------------------------------------------------------------- fixtures
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sdks() -> None:
+    """Import the SDKs once, so that no deadline has to include it."""
+    for name in ("openai", "anthropic", "google.genai"):
+        importlib.import_module(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No certificate authorities: reading those of the system takes clients a tenth of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
+        patch.delenv("SSL_CERT_FILE", raising=False)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loopback servers are reached without a proxy, and no key is found by chance."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(name="quick_retries")
+def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries that need not be waited for."""
+    asking = importlib.import_module("secondpass.asking")
+    monkeypatch.setattr(asking, "_FIRST_PAUSE", 0.01)
+
+
+@pytest.fixture(scope="module", name="closing")
+def _closing() -> Iterator[Callable[[Any], Any]]:
+    """Closes what a module makes after its tests, so that no connection stays open."""
+    with contextlib.ExitStack() as stack:
+
+        def until_the_end(one: Any) -> Any:
+            stack.callback(one.close)
+            return one
+
+        yield until_the_end
+
+
+# ---------------------------------------------------------------------- adapters
+
+
+@cache
+def core_tests(name: str) -> ModuleType:
+    """A module of ``tests/faults`` for its table and its checks, beside the one pytest runs."""
+    path = Path(__file__).parents[1] / "faults" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"of_the_core_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+KEY: str = core_tests("test_faults").KEY
+KEY_VARIABLE: str = core_tests("test_faults").KEY_VARIABLE
+SLACK: float = core_tests("test_faults").SLACK
+QUERY = "zebras at night"
+"""Stands in no error, log, report or repr either."""
+
+PROVENANCE = {"rerank_score", "retrieval_score", "rerank_rank", "rerank_status"}
+LOGGERS = ("secondpass", "haystack_integrations", "llama_index")
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A document or node as it came out of an adapter. Its place came along in its metadata."""
+
+    text: Any
+    id: Any
+    score: Any
+    metadata: dict[str, Any]
+
+    @property
+    def place(self) -> int:
+        """Where it stood in what went in."""
+        return int(self.metadata["place"])
+
+
+class Adapter(Protocol):
+    """What an adapter's tests say about the adapter."""
+
+    entries: Mapping[str, Sequence[str]]
+    """Names of its entry points by mode: ``sync``, ``async`` and ``strict``."""
+
+    def make(self, config: Mapping[str, Any], strict: bool) -> Any:
+        """The component, which is strict by its own parameter."""
+
+    def given(self, candidates: Sequence[Candidate]) -> list[Any]:
+        """The framework's own objects; their metadata is that of `metadata_of`."""
+
+    def run(
+        self, component: Any, entry: str, query: str, given: list[Any]
+    ) -> tuple[list[Any], Report | None]:
+        """What comes out, and the report where this entry point gives one."""
+
+    def carried(self, one: Any) -> Carried:
+        """What came out, read."""
+
+
+def metadata_of(place: int) -> dict[str, Any]:
+    """Metadata that tells the place, and can be changed by mistake."""
+    return {"place": place, "nested": {"list": [place]}}
+
+
+def id_of(place: int, candidate: Candidate) -> str:
+    """Documents need an id of their own where the candidate has none."""
+    return candidate.id or f"d{place}"
+
+
+def retrieval_score_of(place: int) -> float:
+    """The wrong way round, so that an order that sinks is not one that merely came along."""
+    return 0.1 + place / 100
+
+
+def rotation(
+    cases: Iterable[tuple[str, Any, Sequence[str], bool]], adapter: Adapter, turn: int
+) -> list[Any]:
+    """Each case with each flavour in each mode, by one of the mode's entry points in turn.
+
+    The core runs the table too. So of each case one flavour in one mode is usual, and none where
+    the last of its four members says so; the others are ``long``. ``turn`` makes each adapter
+    begin elsewhere.
+    """
+    rows = []
+    for number, (group, case, flavours, wanted) in enumerate(cases, turn):
+        usual = number % len(flavours), number // len(flavours) % len(adapter.entries)
+        for place, flavour in enumerate(flavours):
+            for at, (mode, entries) in enumerate(adapter.entries.items()):
+                entry = entries[(number + place) // 2 % len(entries)]
+                marks = () if wanted and (place, at) == usual else (pytest.mark.long,)
+                name = name_of(f"{group}-{case.name}-{flavour}-{mode}-{entry}")
+                rows.append(pytest.param(case, flavour, mode, entry, id=name, marks=marks))
+    return rows
+
+
+def llm_runs(adapter: Adapter, turn: int) -> list[Any]:
+    """The table of language models' faults.
+
+    What a model says is usually said by a model of the framework's (`spoken_runs`), without HTTP.
+    """
+    spoken = {case.name for group, case in spoken_cases() if group == "payload"}
+    cases = [
+        (group, case, case.flavours, not (group == "payload" and case.name in spoken))
+        for group, cases in GROUPS.items()
+        for case in cases
+    ]
+    return rotation(cases, adapter, turn)
+
+
+def rerank_runs(adapter: Adapter, turn: int) -> list[Any]:
+    """The table of rerank APIs' faults; every other one is usual, by ``turn`` the one or the other.
+
+    Whether a language model or a rerank API is asked is nothing that an adapter could see.
+    """
+    cases = enumerate(core_tests("test_rerank_apis").CASES, turn)
+    return rotation(
+        [(case.group, case, case.apis, number % 2 == 0) for number, case in cases], adapter, turn
+    )
+
+
+def llm_config(provider: fake.FakeProvider, flavour: str, case: Case) -> dict[str, Any]:
+    """The configuration of the core's own test, which the adapter makes strict by itself."""
+    config: dict[str, Any] = core_tests("test_faults").configuration(provider, flavour, case, False)
+    del config["strict"]
+    return config
+
+
+def rerank_config(provider: fake.FakeProvider, api: str, case: Any) -> dict[str, Any]:
+    """An endpoint of the fake provider."""
+    method = {
+        "type": "endpoint",
+        "api": api,
+        "model": "m",
+        "base_url": f"http://127.0.0.1:{provider.port}/{api}",
+        "api_key_env": KEY_VARIABLE,
+        **case.settings,
+    }
+    return {"method": method, "limits": {"deadline": 3.0, "retries": 1, **case.limits}}
+
+
+class Components:
+    """Components by configuration and mode; one of its own for a case that changes it."""
+
+    def __init__(self, adapter: Adapter, closing: Callable[[Any], Any]) -> None:
+        self.adapter = adapter
+        self.closing = closing
+        self.made: dict[str, Any] = {}
+
+    def get(
+        self, config: dict[str, Any], strict: bool, provider: fake.FakeProvider, fresh: bool
+    ) -> Any:
+        known = json.dumps([config, strict])
+        if fresh or known not in self.made:
+            component = self.adapter.make(config, strict)
+            self.closing(_Closable(self.adapter, component))
+            if fresh:
+                return component
+            provider.play()
+            # Opens the client, and learns what the server cannot do.
+            given = self.adapter.given([Candidate("1", id="a"), Candidate("2", id="b")])
+            self.adapter.run(component, self.adapter.entries["sync"][0], QUERY, given)
+            self.made[known] = component
+        return self.made[known]
+
+
+@dataclass(frozen=True)
+class _Closable:
+    adapter: Any
+    component: Any
+
+    def close(self) -> None:
+        self.adapter.close(self.component)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a case came to.
+
+    Attributes:
+        ranking: what came out as a ranking, or what the error carried; None without a report.
+        order: the places of what came out.
+        seconds: how long it took.
+        error: under ``strict``.
+    """
+
+    ranking: Ranking | None
+    order: tuple[int, ...]
+    seconds: float
+    error: RerankError | None
+
+
+def played(
+    adapter: Adapter,
+    component: Any,
+    entry: str,
+    candidates: Sequence[Candidate],
+    caplog: pytest.LogCaptureFixture,
+    strict: bool = False,
+) -> Outcome:
+    """Run once, and check all that holds whatever the provider did."""
+    given = adapter.given(candidates)
+    before = copy.deepcopy(given)
+    same = [*given]
+    caplog.set_level(logging.INFO)
+    for name in LOGGERS:
+        caplog.set_level(logging.DEBUG, name)
+    told: list[str] = []
+    error: RerankError | None = None
+    began = time.perf_counter()
+    try:
+        out, report = adapter.run(component, entry, QUERY, given)
+    except Exception as raised:
+        took = time.perf_counter() - began
+        assert strict
+        # A pipeline makes an error of its own of it.
+        error = raised if isinstance(raised, RerankError) else raised.__cause__  # type: ignore[assignment]
+        assert isinstance(error, RerankError)
+        for one in (raised, error):
+            told += [str(one), repr(one), repr(one.args)]
+        told += [repr(one) for one in (error.__cause__, error.__context__) if one is not None]
+        items = error.ranking.items
+        ranking = _ranking(
+            [
+                Carried(one.text, one.id, None, {**one.candidate.metadata, **_provenance(one)})
+                for one in items
+            ],
+            candidates,
+            error.ranking.report,
+        )
+        order = error.ranking.order
+    else:
+        took = time.perf_counter() - began
+        carried = [adapter.carried(one) for one in out]
+        falling([one.score for one in carried])
+        order = tuple(one.place for one in carried)
+        ranking = _ranking(carried, candidates, report or Report("ok"))
+        assert not {id(one.metadata) for one in carried} & {
+            id(adapter.carried(one).metadata) for one in given
+        }
+        told += [] if report is None else [repr(report), json.dumps(report.to_dict())]
+    assert sorted(order) == list(range(len(candidates)))
+    # By identity, and by all that is in them.
+    assert [id(one) for one in given] == [id(one) for one in same]
+    assert given == before
+    told += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
+    secrets = (KEY, MARKER, QUERY, fake.LEAK)
+    assert not [secret for secret in secrets for one in told if secret in one]
+    assert KEY not in repr(component)
+    without_report = error is None and report is None
+    return Outcome(None if without_report else ranking, order, took, error)
+
+
+def _provenance(item: Ranked) -> dict[str, Any]:
+    return {
+        "rerank_score": item.rerank_score,
+        "retrieval_score": item.candidate.score,
+        "rerank_rank": item.rank,
+        "rerank_status": item.status,
+    }
+
+
+def _ranking(
+    carried: Sequence[Carried], candidates: Sequence[Candidate], report: Report
+) -> Ranking:
+    """What came out as the ranking that it was made of; each is what stood at its place."""
+    items = []
+    for rank, one in enumerate(carried, 1):
+        place, meta = one.place, one.metadata
+        assert one.text == candidates[place].text
+        assert one.id == id_of(place, candidates[place])
+        assert meta.keys() == metadata_of(place).keys() | PROVENANCE
+        assert {name: meta[name] for name in metadata_of(place)} == metadata_of(place)
+        assert meta["rerank_rank"] == rank
+        assert meta["retrieval_score"] == retrieval_score_of(place)
+        assert (meta["rerank_score"] is None) == (meta["rerank_status"] != "scored")
+        items.append(
+            Ranked(
+                rank,
+                place,
+                candidates[place],
+                meta["rerank_status"],
+                meta["rerank_score"],
+                one.score,
+                (),
+                meta,
+            )
+        )
+    return Ranking(QUERY, tuple(items), report)
+
+
+def falling(scores: Sequence[Any]) -> None:
+    """Finite floats of Python's own, none above the one before."""
+    assert all(type(score) is float and math.isfinite(score) for score in scores)
+    assert all(one >= following for one, following in pairwise(scores))
+
+
+def survives_llm(
+    adapter: Adapter,
+    component: Any,
+    entry: str,
+    case: Case,
+    provider: Any,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    strict: bool,
+    deadline: float,
+) -> None:
+    """A case of the table of language models, through the adapter."""
+    core = core_tests("test_faults")
+    outcome = played(adapter, component, entry, case.candidates, caplog, strict)
+    assert outcome.seconds <= deadline + SLACK
+    ranking = outcome.ranking
+    if ranking is None:
+        _order_without_report(outcome, case)
+        return
+    core.promises(ranking, case, provider.calls)
+    core.expected(ranking, case, provider)
+    assert (outcome.error is not None) == (strict and ranking.report.status != "ok")
+
+
+def survives_rerank(
+    adapter: Adapter,
+    component: Any,
+    entry: str,
+    case: Any,
+    provider: fake.FakeProvider,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    strict: bool,
+    deadline: float,
+) -> None:
+    """A case of the table of rerank APIs, through the adapter."""
+    core = core_tests("test_rerank_apis")
+    outcome = played(adapter, component, entry, core.CANDIDATES, caplog, strict)
+    assert outcome.seconds <= deadline + SLACK
+    ranking = outcome.ranking
+    if ranking is None:
+        _order_without_report(outcome, case)
+        return
+    report = ranking.report
+    core.promises(ranking, case, len(provider.requests))
+    assert report.status in case.status.split()
+    codes = core_tests("test_faults").codes_of(report)
+    if case.codes != "*":
+        assert codes & set(case.codes.split()) or not (case.codes or codes)
+    fewest, most = case.requests if isinstance(case.requests, tuple) else (case.requests,) * 2
+    assert fewest <= len(provider.requests) <= most
+    for item in ranking:
+        nothing = report.status == "unchanged" or item.position in case.unscored
+        assert (item.rerank_score is None) == nothing
+    if case.order is not None:
+        assert ranking.order == case.order
+    assert (outcome.error is not None) == (strict and report.status != "ok")
+
+
+def _order_without_report(outcome: Outcome, case: Any) -> None:
+    if case.status == "unchanged":
+        assert outcome.order == tuple(range(len(outcome.order)))
+    elif case.status == "ok" and case.order is None:
+        assert outcome.order[0] == core_tests("test_faults").BEST_FIRST[0]
+
+
+# ---------------------------------------------------------------------- frameworks' own models
+
+_PROBE = [
+    {
+        "role": "user",
+        "content": "".join(f'<doc id="{at}">{at} text</doc>' for at in range(1, 7)),
+    }
+]
+
+
+def reply_of(step: fake.Step, messages: list[dict[str, Any]]) -> Any:
+    """The reply that a step sends for these messages in OpenAI's dialect; None for no JSON."""
+    body = {"messages": messages}
+    request = fake.Request(0, "openai", "/openai/v1/chat/completions", {}, body, 0.0)
+    wire = b"".join(part for part in step(request) if isinstance(part, bytes))
+    head, _, told = wire.partition(b"\r\n\r\n")
+    try:
+        return json.loads(told) if b" 200 " in head[:13] else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _sayable(case: Case) -> bool:
+    """Whether the fault is in what a model says, which needs no HTTP to be said."""
+    for step in case.script:
+        try:
+            message = reply_of(step, _PROBE)["choices"][0]["message"]
+            if not isinstance(message["content"], str | None):
+                return False
+        except (TypeError, LookupError):
+            return False
+    return True
+
+
+@cache
+def spoken_cases() -> list[tuple[str, Case]]:
+    """The cases that a framework's own model object can play, and their groups."""
+    return [
+        (group, case)
+        for group in ("envelope", "payload")
+        for case in GROUPS[group]
+        if "openai" in case.flavours and _sayable(case)
+    ]
+
+
+class Script:
+    """Plays the steps of a case as replies; it counts, as the provider does, what it was asked."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.requests: list[list[dict[str, Any]]] = []
+
+    @property
+    def calls(self) -> int:
+        """How often it was asked."""
+        return len(self.requests)
+
+    def next(self, messages: list[dict[str, Any]]) -> Any:
+        """The next reply, in OpenAI's dialect."""
+        step = self.case.script[min(len(self.requests), len(self.case.script) - 1)]
+        self.requests.append(messages)
+        return reply_of(step, messages)
+
+
+def spoken_config(case: Case) -> dict[str, Any]:
+    """The method of a case, and limits; the model comes by another way."""
+    return {
+        "method": {"type": "graded", **case.method},
+        "limits": {"deadline": 5.0, "retries": 1, "repair": 1, **case.limits},
+    }
+
+
+def in_turn(
+    names: Iterable[str], models: Sequence[type], entries: Sequence[str], turn: int = 0
+) -> list[Any]:
+    """Each name with each model by each entry point, strict and not; two of these in turn.
+
+    The others are ``long``.
+    """
+    rows = []
+    for number, name in enumerate(names, turn):
+        for at, (model, entry, strict) in enumerate(_ways(models, entries)):
+            # The second of the two differs from the first in every respect.
+            usual = at in {number % 8, 7 - number % 8}
+            mode = "strict" if strict else "tolerant"
+            rows.append(
+                pytest.param(
+                    *(name, model, entry, strict),
+                    id=f"{name}-{model.__name__}-{entry}-{mode}",
+                    marks=() if usual else (pytest.mark.long,),
+                )
+            )
+    return rows
+
+
+def _ways(models: Sequence[type], entries: Sequence[str]) -> list[tuple[type, str, bool]]:
+    return [
+        (model, entry, strict) for strict in (False, True) for entry in entries for model in models
+    ]
+
+
+def spoken_runs(models: Sequence[type], entries: Sequence[str], turn: int) -> list[Any]:
+    """Each of those cases with each model by each entry point, strict and not; one in turn.
+
+    The others are ``long``.
+    """
+    ways = _ways(models, entries)
+    rows = []
+    for number, (group, case) in enumerate(spoken_cases(), turn):
+        for at, (model, entry, strict) in enumerate(ways):
+            marks = () if at == number % len(ways) else (pytest.mark.long,)
+            mode = "strict" if strict else "tolerant"
+            name = f"{group}-{case.name}-{model.__name__}-{entry}-{mode}"
+            rows.append(pytest.param(case, model, entry, strict, id=name, marks=marks))
+    return rows
+
+
+SECRET = f"{MARKER}, the key {KEY}"
+"""What errors of a framework's model may hold, and no report may repeat."""
+
+RAISED: dict[str, Callable[[], BaseException]] = {
+    "RuntimeError": lambda: RuntimeError(SECRET),
+    "KeyError": lambda: KeyError(SECRET),
+    "ValueError": lambda: ValueError(SECRET),
+    "TimeoutError": lambda: TimeoutError(SECRET),
+    "ConnectionError": lambda: ConnectionError(SECRET),
+    "OSError": lambda: OSError(5, SECRET),
+    "AssertionError": lambda: AssertionError(SECRET),
+    "NotImplementedError": NotImplementedError,
+    "MemoryError": MemoryError,
+    "RecursionError": lambda: RecursionError(SECRET),
+    "StopIteration": lambda: StopIteration(SECRET),
+    "GeneratorExit": lambda: GeneratorExit(SECRET),
+    "CancelledError": lambda: asyncio.CancelledError(SECRET),
+    "SystemExit": lambda: SystemExit(SECRET),
+    "ExceptionGroup": lambda: ExceptionGroup(SECRET, [ValueError(SECRET)]),
+    "LLMError": lambda: LLMError("it is too busy", "rate_limited", retryable=True),
+}
+"""What a framework's model may raise of its own."""
+
+
+def raising(make: Callable[[], BaseException]) -> Callable[[], Any]:
+    """A function that raises what another makes."""
+
+    def raises() -> Any:
+        raise make()
+
+    return raises
+
+
+PLAIN = Case("a model of a framework's", (), "unchanged", "*", (1, 3))
+"""For faults that need no script."""
+
+
+class Odd:
+    """Answers what a function makes of nothing; it counts, too."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+        self.requests: list[Any] = []
+
+    @property
+    def calls(self) -> int:
+        """How often it was asked."""
+        return len(self.requests)
+
+    def next(self, messages: list[dict[str, Any]]) -> Any:
+        """Whatever it is."""
+        self.requests.append(messages)
+        return self.make()
+
+
+def state_of(one: Any, members: Iterable[str]) -> dict[str, Any]:
+    """Which objects an object holds, and its metadata: for what cannot be compared otherwise."""
+    metadata = one.meta if hasattr(one, "meta") else one.metadata
+    held = {name: id(getattr(one, name)) for name in members}
+    return held | {"metadata": [(key, id(value)) for key, value in (metadata or {}).items()]}
+
+
+def odd_lists() -> list[Any]:
+    """The core's lists of odd candidates, each with a method and a mode in turn."""
+    core = core_tests("test_candidates")
+    methods = ("graded", "listwise by id", "graded, pairs by id", "graded, one question")
+    rows = []
+    for number, name in enumerate(core.LISTS):
+        for at, method in enumerate(methods):
+            for turn in (0, 1):
+                marks = () if at == number % len(methods) and turn == 0 else (pytest.mark.long,)
+                asynchronous = bool((number // len(methods) + turn) % 2)
+                mode = "async" if asynchronous else "sync"
+                rows.append(
+                    pytest.param(
+                        name, method, asynchronous, id=f"{name}-{method}-{mode}", marks=marks
+                    )
+                )
+    return rows
+
+
+def none_lost(carried: Sequence[Carried], given: Sequence[Carried], method: str) -> None:
+    """Each document of a list of odd ones came out once, as it was, and judged if it has a text."""
+    falling([one.score for one in carried])
+    assert sorted(one.place for one in carried) == list(range(len(given)))
+    for rank, one in enumerate(carried, 1):
+        before = given[one.place]
+        assert one.text is before.text
+        assert one.id == before.id
+        assert one.metadata is not before.metadata
+        mine = PROVENANCE - before.metadata.keys()
+        assert one.metadata.keys() == before.metadata.keys() | mine
+        assert all(one.metadata[key] is value for key, value in before.metadata.items())
+        assert one.metadata.get("rerank_rank", rank) == rank
+    head = {one.place for one in given[:100] if isinstance(one.text, str)}
+    scored = [one for one in carried if one.metadata.get("rerank_status") == "scored"]
+    if method.startswith("listwise") and len(head) < 2:
+        return  # one that only orders need not ask about one
+    assert {one.place for one in scored} == head
+    if method.startswith("graded"):
+        keys = [(-fake.by_number(one.text), one.place) for one in scored]
+        assert keys == sorted(keys)
