@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import contextvars
 import os
+import queue
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
@@ -102,9 +103,10 @@ _inherited: list[Portal | None] = []
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """Do ``call`` in a thread of its own, which is left behind if this is cancelled.
+    """Do ``call`` in a thread, which is left behind if this is cancelled.
 
-    Unlike those of an executor, the thread keeps neither the loop nor the process from ending.
+    Unlike those of an executor, threads are never waited for, neither by a call in want of one nor
+    by the end of the loop or the process.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -129,8 +131,33 @@ async def in_thread(call: Callable[[], T]) -> T:
         with contextlib.suppress(RuntimeError):  # the loop was closed, so nobody waits
             loop.call_soon_threadsafe(settle, value, error)
 
-    threading.Thread(target=work, name="secondpass", daemon=True).start()
+    _in_some_thread(work)
     return await future
+
+
+_PARKED = 32
+_parked: list[queue.SimpleQueue[Callable[[], None]]] = []
+"""Where threads that have nothing to do wait for work. To start one holds the loop up until it
+runs, which takes long where others compute."""
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_parked.clear)
+
+
+def _in_some_thread(work: Callable[[], None]) -> None:
+    try:
+        jobs = _parked.pop()
+    except IndexError:
+        jobs = queue.SimpleQueue()
+        threading.Thread(target=_serve, args=[jobs], name="secondpass", daemon=True).start()
+    jobs.put(work)
+
+
+def _serve(jobs: queue.SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        jobs.get()()  # held by no name: it has the caller's context, and what that holds
+        if len(_parked) >= _PARKED:
+            return
+        _parked.append(jobs)
 
 
 async def within(work: Awaitable[T], seconds: float | None) -> T:

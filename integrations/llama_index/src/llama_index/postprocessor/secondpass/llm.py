@@ -76,10 +76,15 @@ class LlamaIndexLLM:
         reason = _finish_reason(response)
         if reason in {"content_filter", "refusal", "safety"}:
             raise LLMError("the model refused to answer", "content_filter")
-        usage = _usage(response)
+        usage, cut = _usage(response), reason in {"length", "max_tokens"}
+        arguments = self._arguments(response)
+        if cut:
+            # LLMs close what broke off, so that its last value is part of one. Readers know that
+            # of replies that end where they do.
+            arguments = arguments.rstrip("]}")
         return Completion(
-            self._arguments(response) or response.message.content or "",
-            reason in {"length", "max_tokens"},
+            arguments or response.message.content or "",
+            cut,
             _whole(usage, "prompt_tokens", "input_tokens", "prompt_token_count"),
             _whole(usage, "completion_tokens", "output_tokens", "candidates_token_count"),
         )

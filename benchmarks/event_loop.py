@@ -1,0 +1,214 @@
+"""How long an event loop stalls while nodes are reranked in it, beside a loop that does nothing.
+
+A ticker sleeps for a millisecond and notes how much later than that it wakes. Two kinds of run take
+turns: in one the loop awaits a reranking of 100 nodes, in the other it does nothing under the same
+load: the scorer's or the blocking model's own calls in plain threads, and where it says so a thread
+that computes all the while. What is compared is the longest stall of each run.
+
+    python benchmarks/event_loop.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from llama_index.postprocessor.secondpass import SecondPassRerank
+from secondpass import Reranker
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+
+from misbehaving_replies import (
+    GRADED,
+    LISTWISE,
+    MARKER,
+    QUERY,
+    Asked,
+    Chatting,
+    Completing,
+    Form,
+    Said,
+)
+
+COUNT = 100
+ROUNDS = 15
+TICK = 0.001  # seconds
+LATENCY = 0.02  # seconds that an answer takes
+BAR = 2.0
+
+Work = Callable[[], Awaitable[Any]]
+
+
+def nodes() -> list[NodeWithScore]:
+    return [
+        NodeWithScore(
+            node=TextNode(
+                text=f"grade {at % 10}: {MARKER}. " + f"the cat {at} sat on a mat and ran. " * 2,
+                id_=str(at),
+                metadata={"source": "a/b.md", "page": at},
+            ),
+            score=1 / (at + 1),
+        )
+        for at in range(COUNT)
+    ]
+
+
+class Waiting(Chatting):
+    """A chat model that takes a while to answer, and leaves the loop alone meanwhile."""
+
+    async def achat(self, *args: Any, **kwargs: Any) -> Any:
+        await asyncio.sleep(LATENCY)
+        return await super().achat(*args, **kwargs)
+
+
+class Blocking(Completing):
+    """A completion model that blocks; it is called in a thread."""
+
+    def complete(self, *args: Any, **kwargs: Any) -> Any:
+        time.sleep(LATENCY)
+        return super().complete(*args, **kwargs)
+
+
+async def longest_stall(work: Work) -> float:
+    """Seconds by which the ticker was late at most, while ``work`` was under way."""
+    worst = 0.0
+
+    async def tick() -> None:
+        nonlocal worst
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(TICK)
+            worst = max(worst, time.perf_counter() - before - TICK)
+
+    ticker = asyncio.ensure_future(tick())
+    await asyncio.sleep(5 * TICK)
+    await work()
+    await asyncio.sleep(5 * TICK)
+    ticker.cancel()
+    return worst
+
+
+@contextmanager
+def load(under: bool) -> Iterator[None]:
+    """A thread that computes all the time."""
+    over = threading.Event()
+
+    def compute() -> None:
+        while not over.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=compute, daemon=True)
+    if under:
+        thread.start()
+    yield
+    over.set()
+    if under:
+        thread.join()
+
+
+_replies: dict[str, Said] = {}
+
+
+def script(asked: Asked) -> Said:
+    """What was answered before: to make an answer would cost the loop more than to read it."""
+    if asked.sent not in _replies:
+        said = Said(asked.honest).text(asked.form)
+        _replies[asked.sent] = Said(before=said)
+    return _replies[asked.sent]
+
+
+def scored(config: dict[str, Any]) -> tuple[Work, Work]:
+    """A reranking by a scorer, and its call alone in a thread."""
+    given = nodes()
+    texts = [one.node.get_content() for one in given]
+    reranker = Reranker.from_config({**config, "depth": None})
+    postprocessor = SecondPassRerank(reranker)
+    scorer: Any = reranker.method
+    scorer = getattr(scorer, "scorer", scorer)
+
+    def ours() -> Awaitable[Any]:
+        return postprocessor.apostprocess_nodes(given, query_str=QUERY)
+
+    def idle() -> Awaitable[Any]:
+        return asyncio.to_thread(scorer.score_pairs, QUERY, texts)
+
+    return ours, idle
+
+
+def asked(form: Form, make: type[Any], rounds: int, calls: int) -> tuple[Work, Work]:
+    """A reranking by a language model, and its own calls in threads, or waiting for as long."""
+    given = nodes()
+    llm = make(script=script, form=form)
+    postprocessor = SecondPassRerank({"method": {"type": form.name}}, llm=llm)
+    postprocessor.postprocess_nodes(given, query_str=QUERY)
+    # Messages, as it is asked by them; to make a prompt of them is its own work.
+    sent = [[ChatMessage(role="user", content=prompt)] for prompt in llm.sent]
+
+    def ours() -> Awaitable[Any]:
+        return postprocessor.apostprocess_nodes(given, query_str=QUERY)
+
+    def waited(at: int) -> Awaitable[Any]:
+        if make is Blocking:
+            return asyncio.to_thread(llm.chat, sent[at])
+        return asyncio.sleep(LATENCY)
+
+    async def idle() -> None:
+        for _ in range(rounds):
+            await asyncio.gather(*map(waited, range(calls)))
+
+    return ours, idle
+
+
+def cases(folder: Path) -> Iterator[tuple[str, tuple[Work, Work], str]]:
+    """Names, a reranking and what it is compared with, and the load of both."""
+    import tiny_models
+
+    model = str(tiny_models.write_classifier(folder / "model"))
+    cross_encoder = {"type": "cross_encoder", "model": model}
+    yield "a tiny cross-encoder", scored({"method": cross_encoder}), "its own"
+    embedded = {"type": "embedded", "remember": 0}
+    yield "the embedding model", scored({"method": embedded}), "its own"
+    for load_of_it in ("none", "a busy thread"):
+        yield "`graded`, asynchronous model", asked(GRADED, Waiting, 1, 5), load_of_it
+        yield "`graded`, blocking model", asked(GRADED, Blocking, 1, 5), load_of_it
+        yield "`listwise`, asynchronous model", asked(LISTWISE, Waiting, 9, 1), load_of_it
+
+
+def main() -> None:
+    logging.disable(logging.CRITICAL)
+    print("| longest stall, ms | load | reranking | idle | ratio of medians | worst of each |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (ours, idle), load_of_it in cases(Path(folder)):
+            found: dict[Work, list[float]] = {ours: [], idle: []}
+            with load(load_of_it == "a busy thread"), asyncio.Runner() as runner:
+                for work in (ours, idle):
+                    runner.run(longest_stall(work))
+                gc.collect()
+                for _ in range(ROUNDS):
+                    for work, stalls in found.items():
+                        stalls.append(1000 * runner.run(longest_stall(work)))
+            with_us, alone = (statistics.median(found[work]) for work in (ours, idle))
+            print(
+                f"| {name} | {load_of_it} | {with_us:.1f} | {alone:.1f} | {with_us / alone:.2f} "
+                f"| {max(found[ours]):.1f} and {max(found[idle]):.1f} |",
+                flush=True,
+            )
+    print(f"\nThe bar: a ratio of at most {BAR:g} under a load.")
+
+
+if __name__ == "__main__":
+    main()
