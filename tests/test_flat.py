@@ -5,6 +5,7 @@ import pytest
 from secondpass import ConfigurationError, Reranker
 from secondpass.config import preset_names, resolve
 from secondpass.flat import Flat, given, without
+from secondpass.rendering import Rendering
 
 LLM = {"type": "openai", "model": "small"}
 MODEL = ("method.model", "method.llm.model")
@@ -59,8 +60,18 @@ REFUSED = [
     ({"method": {"type": "listwise", "llm": LLM}}, MODEL, False, "sets 'method.llm.model'"),
     ({"method": "cross_encoder", "floor": 0}, ("floor",), False, "sets 'floor'"),
     ({"method": Scorer()}, MODEL, False, "can't be set on a Scorer"),
-    ({}, MODEL, False, "can't be set on nothing"),
-    ({"method": "nope"}, MODEL, False, "no kind is named 'nope'"),
+    (
+        {"method": "lexical", "render": Rendering(prefix="p")},
+        ("render.suffix",),
+        False,
+        "can't be set on a Rendering that is ready; set 'suffix' on that",
+    ),
+    (
+        {"method": {"type": "cross_encoder", "token": "t"}},
+        TOKEN,
+        False,
+        "sets 'method.token', which is the same",
+    ),
     ("tactician", MODEL, True, "language model that is given has settings of its own"),
     ({"method": "listwise"}, TOKEN, True, "language model that is given has settings"),
     (Reranker("lexical"), MODEL, False, "beside a ready Reranker; set 'method.model'"),
@@ -72,6 +83,65 @@ def test_a_parameter_that_would_be_lost_is_refused(config, places, llm, told):
     with pytest.raises(ConfigurationError, match=told) as caught:
         resolve(config, llm=Asked() if llm else None, flat={"name": Flat("VALUE", places)})
     assert str(caught.value).startswith("name: ")
+
+
+@pytest.mark.parametrize("method", [{}, {"method": "nope"}, {"method": {"type": "nope"}}])
+def test_a_method_that_there_is_not_is_told_once_and_as_such(method):
+    flat = {"a": Flat("x", MODEL), "b": Flat("cpu", ("method.device",))}
+    with pytest.raises(ConfigurationError) as caught:
+        resolve(method, flat=flat)
+    assert [problem.path[0] for problem in caught.value.problems] == ["method"]
+
+
+def test_a_key_takes_the_place_of_the_variable_that_a_preset_names():
+    places = ("method.token", "method.api_key", "method.llm.api_key")
+    reranker = resolve("scallop", flat={"api_key": Flat("k", places)})
+    assert reranker.method.llm.api_key.reveal() == "k"
+    assert reranker.method.llm.api_key_env is None
+
+
+def test_a_method_by_a_variable_is_looked_into(monkeypatch):
+    monkeypatch.setenv("KIND", "cross_encoder")
+    flat = {"model": Flat("x", MODEL)}
+    for config in ({"method": {"env": "KIND"}}, {"method": {"type": {"env": "KIND"}}}):
+        assert resolve(config, flat=flat).method.scorer.model == "x"
+    monkeypatch.setenv("KIND", "graded")
+    for config in ({"method": {"env": "KIND"}}, {"method": {"type": {"env": "KIND"}}}):
+        assert resolve(config, llm=Asked()).method.llm.name == "asked"
+
+
+def test_a_language_model_reaches_methods_beside_settings():
+    stages = ["lexical", {"method": {"type": "listwise"}, "depth": 5}]
+    cascade = resolve({"method": {"type": "cascade", "stages": stages}}, llm=Asked())
+    assert cascade.method.stages[1].method.llm.name == "asked"
+    fallback = [{"method": "listwise", "floor": 0.1}]
+    assert resolve({"method": "lexical", "fallback": fallback}, llm=Asked())
+
+
+def test_a_language_model_takes_over_the_patience_of_the_one_that_it_replaces():
+    class Patient(Asked):
+        timeout = 60.0
+
+    given = Patient()
+    config = {"method": {"type": "graded", "llm": {**LLM, "timeout": 300}}}
+    assert resolve(config, llm=given).method.llm.timeout == 300
+    assert given.timeout == 60.0
+
+
+def test_a_configuration_without_end_is_refused_before_it_is_walked():
+    method = {"type": "cascade"}
+    method["stages"] = [method, method]
+    with pytest.raises(ConfigurationError, match="too large, or refers to itself"):
+        resolve({"method": method}, llm=Asked(), flat={"model": Flat("x", MODEL)})
+
+
+def test_a_value_is_shown_nowhere():
+    assert "SECRET" not in repr(Flat("SECRET", TOKEN))
+
+
+def test_defaults_stand_under_a_configuration():
+    assert resolve({"method": "lexical"}, defaults={"dedupe": True}).dedupe
+    assert not resolve({"method": "lexical", "dedupe": False}, defaults={"dedupe": True}).dedupe
 
 
 def test_every_problem_is_told_at_once():

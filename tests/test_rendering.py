@@ -34,6 +34,7 @@ CANDIDATE = Candidate(
         ({"fields": ["source.path", "dotted.key", "source.absent"]}, "a/b.md\nwhole"),
         ({"fields": ["id", "score"], "labels": True}, "id: 7\nscore: 0.5"),
         ({"prefix": "passage: "}, "passage: the text"),
+        ({"fields": ["tags", "tags|count"], "labels": True}, "tags: x, y\ntags: 2"),
         ({"suffix": " </s>"}, "the text </s>"),
         ({"suffix": " </s>", "max_characters": 3}, "the </s>"),
         ({"max_characters": 5}, "the t"),

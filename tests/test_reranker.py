@@ -161,6 +161,10 @@ def test_a_fallback_keeps_its_own_floor_whatever_the_call_says():
         Answering(raising(OSError())), fallback=[{"method": ByTable(), "floor": 2.0}]
     )
     assert reranker.rerank("q", ["a", "bb"], floor=0.0).order == (1,)
+    broken = Answering(raising(OSError()))
+    without = Reranker(broken, fallback=[ByTable()]).rerank("q", ["a", "bb"], floor=9.0)
+    assert without.order == (1, 0)
+    assert [issue.code for issue in without.report.issues][1:] == ["floor_not_applied"]
     assert reranker.rerank("q", ["a", "bb"], floor=9.0).order == (1,)
 
 

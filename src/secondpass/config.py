@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Mapping
 from importlib.resources import files
@@ -43,6 +44,7 @@ def resolve(
     *,
     llm: Any = None,
     flat: Mapping[str, Flat] | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Reranker:
     """A reranker from one, a preset name, a mapping, or the path of a YAML file.
 
@@ -52,6 +54,7 @@ def resolve(
         reranker: as above.
         llm: asked by every method that asks a language model, instead of the configured one.
         flat: an adapter's parameters, by name, which stand over a preset or a file.
+        defaults: an adapter's own, where a configuration says nothing.
 
     Raises:
         ConfigurationError: it is none of these; or a parameter is one that the method does not
@@ -66,10 +69,12 @@ def resolve(
         return reranker
     config, about = _described(reranker)
     named = not isinstance(reranker, Mapping)
+    _check_size(config, about)
     overrides = laid_over(config, flat, named=named, llm_given=llm is not None)
-    if "method" in overrides and isinstance(config["method"], str):
-        config["method"] = {"type": config["method"]}
-    config = merged(config, overrides)
+    method = environment.read(config.get("method"))
+    if "method" in overrides and isinstance(method, str):
+        config["method"] = {"type": method}
+    config = merged({**(defaults or {}), **config}, overrides)
     try:
         return _construct(config if llm is None else with_llm(config, llm), about)
     except ConfigurationError as error:
@@ -246,16 +251,17 @@ def with_llm(config: Mapping[str, Any], llm: Any) -> dict[str, Any]:
 
     def replaced(value: Any) -> Any:
         nonlocal found
+        value = environment.read(value)
         if isinstance(value, list | tuple):
             return [replaced(item) for item in value]
         if isinstance(value, str):
             value = {"type": value} if _asks(value) else value
         if not isinstance(value, Mapping):
             return value
-        own = {key: replaced(item) for key, item in value.items() if key == "stages"}
-        if _asks(value.get("type")):
+        own = {key: replaced(item) for key, item in value.items() if key in {"stages", "method"}}
+        if _asks(environment.read(value.get("type"))):
             found = True
-            own["llm"] = llm
+            own["llm"] = _patient(llm, value.get("llm"))
         return {**value, **own}
 
     parts = {key: replaced(config[key]) for key in ("method", "fallback") if key in config}
@@ -264,6 +270,16 @@ def with_llm(config: Mapping[str, Any], llm: Any) -> dict[str, Any]:
         told = f"a language model is given, and no method asks one; these do: {asking}"
         raise ConfigurationError([Problem(("method",), told)])
     return {**config, **parts}
+
+
+def _patient(llm: Any, replaced: Any) -> Any:
+    """The language model with the patience that was configured for the one that it replaces."""
+    timeout = replaced.get("timeout") if isinstance(replaced, Mapping) else None
+    if timeout is None or not hasattr(llm, "timeout"):
+        return llm
+    llm = copy.copy(llm)
+    llm.timeout = environment.read(timeout)
+    return llm
 
 
 def _asks(name: object) -> bool:

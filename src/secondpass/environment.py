@@ -50,6 +50,16 @@ def filled(value: Any, path: tuple[str | int, ...] = ()) -> Any:
         raise ConfigurationError([Problem(path, told)]) from None
 
 
+def read(value: Any) -> Any:
+    """What a value stands for: that of its variable, if it names one that can be read."""
+    if not isinstance(value, Mapping) or "env" not in value:
+        return value
+    try:
+        return filled(value)
+    except ConfigurationError:
+        return value
+
+
 def _as_yaml(text: str) -> Any:
     import yaml
 

@@ -9,10 +9,10 @@ method does not have, is refused rather than silently dropped.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from secondpass import registry
+from secondpass import environment, registry
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import describe, model_of
 
@@ -27,7 +27,7 @@ class Flat:
             configured method, or the language model that it asks, has.
     """
 
-    value: Any
+    value: Any = field(repr=False)  # it may be a key
     places: tuple[str, ...]
 
     @classmethod
@@ -64,20 +64,27 @@ def laid_over(
     for name, one in flat.items():
         try:
             path = _place(config, one, llm_given)
+            twin = [*path[:-1], _TWINS.get(path[-1], path[-1])]
+            for place in (path, twin):
+                if not named and _has(config, place):
+                    told = f"the mapping that is given as reranker sets {'.'.join(place)!r}, which"
+                    raise ConfigurationError(f"{told} is the same; keep one of them")
+            if _has(config, twin):
+                _set(overrides, twin, None)
+            _set(overrides, path, one.value)
         except ConfigurationError as error:
             problems.extend(Problem((name,), problem.message) for problem in error.problems)
-            continue
-        if not named and _has(config, path):
-            place = ".".join(path)
-            told = f"the mapping that is given as reranker sets {place!r}, which is the same"
-            problems.append(Problem((name,), f"{told}; keep one of them"))
-        target = overrides
-        for step in path[:-1]:
-            target = target.setdefault(step, {})
-        target[path[-1]] = one.value
     if problems:
         raise ConfigurationError(problems)
     return overrides
+
+
+_TWINS = {
+    name: other
+    for key in ("api_key", "token")
+    for name, other in ((key, f"{key}_env"), (f"{key}_env", key))
+}
+"""Two settings for one thing: a key, and the variable that holds it."""
 
 
 def beside_ready(flat: Mapping[str, Flat]) -> list[Problem]:
@@ -117,14 +124,16 @@ def _place(config: Mapping[str, Any], one: Flat, llm_given: bool) -> list[str]:
     Raises:
         ConfigurationError: nowhere.
     """
+    method = environment.read(config.get("method"))
+    kind = environment.read(method.get("type")) if isinstance(method, Mapping) else method
+    unknown = kind is None or (isinstance(kind, str) and kind not in registry.names("methods"))
     for place in one.places:
         *outer, key = place.split(".")
         if llm_given and "llm" in outer:
             continue
-        if outer[:1] != ["method"] or key in _settings_of(config, outer):
+        # Of a method that there is not the configuration's own check will tell.
+        if outer[:1] != ["method"] or unknown or key in _settings_of(config, outer):
             return [*outer, key]
-    method = config.get("method")
-    kind = method.get("type") if isinstance(method, Mapping) else method
     if llm_given and any(place.startswith("method.llm.") for place in one.places):
         told = "the language model that is given has settings of its own"
     elif not isinstance(kind, str):
@@ -140,17 +149,34 @@ def _settings_of(config: Mapping[str, Any], outer: list[str]) -> Collection[str]
     """The settings of the method, or of the language model, that stands at a place."""
     described: Any = config
     for step in outer:
+        described = environment.read(described)
         described = described.get(step) if isinstance(described, Mapping) else None
-    kind = described.get("type") if isinstance(described, Mapping) else described
-    if not isinstance(kind, str):
+    described = environment.read(described)
+    kind = environment.read(described.get("type")) if isinstance(described, Mapping) else described
+    family: registry.Family = "llms" if "llm" in outer else "methods"
+    if not isinstance(kind, str) or kind not in registry.names(family):
         return ()
-    return model_of(registry.kind("llms" if "llm" in outer else "methods", kind)).model_fields
+    return model_of(registry.kind(family, kind)).model_fields
 
 
 def _has(config: Mapping[str, Any], path: list[str]) -> bool:
+    """Whether something is set there.
+
+    Raises:
+        ConfigurationError: it is inside an object that cannot be changed.
+    """
     inside: Any = config
     for step in path:
+        if inside is not None and not isinstance(inside, Mapping | str):
+            told = f"can't be set on {describe(inside)} that is ready; set {path[-1]!r} on that"
+            raise ConfigurationError(told)
         if not isinstance(inside, Mapping) or step not in inside:
             return False
         inside = inside[step]
     return True
+
+
+def _set(config: dict[str, Any], path: list[str], value: Any) -> None:
+    for step in path[:-1]:
+        config = config.setdefault(step, {})
+    config[path[-1]] = value

@@ -109,6 +109,9 @@ class RankingPass:
                 self.final_score[at] = retrieval_score(self.candidates[at])
         else:
             order, left_out["floor"] = self._rank(head, stage)
+            if stage.floor is None and self.stages[0].floor is not None:
+                told = "the floor is the method's; this fallback has none of its own"
+                self._tell("floor_not_applied", told, (), stage.method.name)
             if self.call.order is not None:
                 order = self._reorder(order, self.call.order)
         if self.reranker.tail == "keep":

@@ -71,16 +71,16 @@ class Rendering:
         return [self._one(candidate) for candidate in candidates]
 
     def _one(self, candidate: Candidate) -> str | None:
-        shown = {}
+        shown = []
         for field in self.fields:
             name, count = field.removesuffix(_COUNT), field.endswith(_COUNT)
             value = field_value(candidate, name)
-            shown[name] = _shown(_count(value) if count else value)
-        if all(value is None for value in shown.values()):
+            shown.append((name, _shown(_count(value) if count else value)))
+        if all(value is None for _, value in shown):
             return None
         parts = [
             f"{name}: {_indented(value)}" if self.labels else value
-            for name, value in shown.items()
+            for name, value in shown
             if value
         ]
         text = self.prefix + self.separator.join(parts)

@@ -226,7 +226,7 @@ def first_set(names: Sequence[str]) -> str | None:
 
 
 def _is_variable(name: str) -> bool:
-    return re.fullmatch(r"(?!hf_)[A-Za-z_]\w*", name) is not None
+    return re.fullmatch(r"(?!hf_\w{12})[A-Za-z_]\w*", name) is not None
 
 
 def from_mapping(cls: type, settings: Mapping[Any, Any]) -> Any:

@@ -323,7 +323,7 @@ def test_a_function_that_is_no_model_raises_nothing(function):
     assert KEY not in str(ranking.report.to_dict())
 
 
-@pytest.mark.parametrize("llm", [5, "a string", object(), Reranker, int], ids=repr)
+@pytest.mark.parametrize("llm", [5, "a string", object(), Reranker, int])
 def test_what_is_no_model_is_refused(llm):
     with pytest.raises(ConfigurationError, match="llm"):
         Reranker.from_config({"method": {"type": "graded", "llm": llm}})

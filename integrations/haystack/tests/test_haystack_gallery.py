@@ -434,6 +434,7 @@ def test_the_guidelines_file_is_the_preset_but_for_its_guidelines() -> None:
         config = reranker.to_config()
         del config["method"]["prompt"]["guidelines"]
         config["method"]["llm"].pop("api_key_env", None)
+        config.pop("dedupe", None)  # on by default in pipelines
         for own in ("candidate_multiplier", "top_k"):  # here they are numbers of the retriever
             config.pop(own, None)
         return config

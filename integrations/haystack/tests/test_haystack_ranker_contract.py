@@ -599,8 +599,11 @@ def round_trip(ranker: SecondPassRanker) -> SecondPassRanker:
     assert loaded.to_dict() == pipeline.to_dict()
     back = loaded.get_component("ranker")
     assert isinstance(back, SecondPassRanker)
-    # A ready Reranker is given top_k with each call.
-    configs = [{**one.reranker.to_config(), "top_k": one.top_k} for one in (back, ranker)]
+    # A ready Reranker is given these with each call.
+    configs = [
+        {**one.reranker.to_config(), "top_k": one.top_k, "dedupe": one.dedupe}
+        for one in (back, ranker)
+    ]
     assert configs[0] == configs[1]
     direct = SecondPassRanker.from_dict(ranker.to_dict())
     assert direct.to_dict() == ranker.to_dict()
@@ -689,8 +692,26 @@ def test_item_09_a_ready_reranker_goes_round_as_its_configuration() -> None:
     ready = Reranker.from_preset("lexical", floor=0.1, depth=5, dedupe=True)
     ranker = SecondPassRanker(ready, top_k=1, dedupe=False)
     assert ranker.reranker is ready
-    assert ranker.to_dict()["init_parameters"]["reranker"] == ready.to_config()
+    written = ranker.to_dict()["init_parameters"]["reranker"]
+    assert {**written, "dedupe": True} == ready.to_config()  # which stands beside it
     round_trip(ranker)
+
+
+def test_item_05_a_configuration_may_keep_duplicates(tmp_path: Path) -> None:
+    twice = [Document(id="a", content="1"), Document(id="a", content="1")]
+    file = tmp_path / "keep.yaml"
+    file.write_text("method: lexical\ndedupe: false\n", encoding="utf-8")
+    for reranker in ({"method": "lexical", "dedupe": False}, file):
+        ranker = SecondPassRanker(reranker)
+        assert len(ranker.run(QUERY, twice)["documents"]) == 2
+        assert len(round_trip(ranker).run(QUERY, twice)["documents"]) == 2
+    assert len(SecondPassRanker(file, dedupe=True).run(QUERY, twice)["documents"]) == 1
+    with pytest.raises(ConfigurationError, match="dedupe"):
+        SecondPassRanker({"method": "lexical", "dedupe": False}, dedupe=True)
+    for ready in (Reranker("lexical"), Reranker("lexical", dedupe=True)):
+        assert len(round_trip(SecondPassRanker(ready)).run(QUERY, twice)["documents"]) == 1
+        ranker = SecondPassRanker(ready, dedupe=False)
+        assert len(round_trip(ranker).run(QUERY, twice)["documents"]) == 2
 
 
 def test_item_09_an_object_of_the_user_s_is_refused_with_its_place() -> None:

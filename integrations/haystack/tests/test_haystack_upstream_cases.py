@@ -152,7 +152,7 @@ DEFAULTS: dict[str, Any] = {
     "token": None,
     "batch_size": None,
     "model_kwargs": None,
-    "dedupe": True,
+    "dedupe": None,
     "meta_prefix": "",
     "raise_on_failure": False,
     "chat_generator": None,
@@ -1114,7 +1114,8 @@ def test_calls_of_the_generator_nest_under_the_component_and_carry_usage(
         (reply,) = span.tags["haystack.component.output"]["replies"]
         assert reply.meta["usage"] == {"prompt_tokens": 11, "completion_tokens": 2}
     # What the generator traces itself belongs to the call that it is part of.
-    assert [span.parent for span in recording.named("inside")] == asked
+    inside = [span.parent for span in recording.named("inside")]
+    assert sorted(map(id, inside)) == sorted(map(id, asked))  # threads come as they like
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -260,7 +260,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("form", OURS, ids=lambda form: form.name)
-@pytest.mark.parametrize("arguments", GARBAGE, ids=repr)
+@pytest.mark.parametrize("arguments", GARBAGE, ids=[f"garbage {at}" for at in range(len(GARBAGE))])
 def test_arguments_that_are_garbage_are_refused(form: Form, arguments: Any) -> None:
     ranked, report = both_ways(
         lambda: reranking(form, Garbling(script=honest, form=form, arguments=arguments))

@@ -150,9 +150,9 @@ class Prompting:
         """
         return replace(
             self,
-            instruction=self.instruction or instruction,
-            system=self.system or SYSTEM.replace("{role}", role),
-            user=self.user or USER,
+            instruction=instruction if self.instruction is None else self.instruction,
+            system=SYSTEM.replace("{role}", role) if self.system is None else self.system,
+            user=USER if self.user is None else self.user,
         )
 
 

@@ -38,6 +38,7 @@ from secondpass.settings import describe
 
 RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
 
+_PATIENCE = 60.0
 _updating = ForkLock()
 
 R = TypeVar("R", bound="SecondPassRerank")
@@ -81,7 +82,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         reranker: the name of a preset, a configuration, the path of one in YAML, or a Reranker.
         top_n: how many nodes to return.
         depth: how many nodes to judge.
-        similarity_cutoff: judged nodes whose final score is lower are left out.
+        similarity_cutoff: judged nodes whose final score is lower are left out. A fallback, whose
+            scores mean something else, has a floor of its own or none.
         model: name or folder of the model: of the method itself, such as a cross-encoder or a
             rerank API, else of the language model that it asks.
         device: where a local model runs, such as ``cpu`` or ``cuda:1``.
@@ -121,7 +123,10 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         default=None, ge=1, strict=True, description="Number of nodes to judge."
     )
     similarity_cutoff: float | None = Field(
-        default=None, allow_inf_nan=False, description="Lowest final score of judged nodes."
+        default=None,
+        strict=True,
+        allow_inf_nan=False,
+        description="Lowest final score of judged nodes.",
     )
     model: str | None = Field(default=None, frozen=True, description="Name or folder of the model.")
     device: str | None = Field(default=None, frozen=True, description="Where a local model runs.")
@@ -316,6 +321,28 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         ended(found, ranking.report)
         return found, ranking.report
 
+    # ------------------------------------------------------------------ life
+
+    def warm_up(self) -> None:
+        """Load the models, so that the first reranking need not.
+
+        Raises:
+            ModelLoadError | MissingExtraError: neither the method nor a fallback can be loaded.
+        """
+        self._reranker.warm_up()
+
+    async def awarm_up(self) -> None:
+        """:meth:`warm_up` in a worker thread."""
+        await self._reranker.awarm_up()
+
+    def close(self) -> None:
+        """Let go of models and connections; the next reranking loads them again."""
+        self._reranker.close()
+
+    async def aclose(self) -> None:
+        """:meth:`close` in a worker thread."""
+        await self._reranker.aclose()
+
     # ------------------------------------------------------------------ prompts
 
     def _get_prompts(self) -> PromptDictType:
@@ -396,8 +423,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
         What has no configuration, such as an object of the user's, is passed on itself.
         """
-        named = isinstance(self.reranker, str) and self.reranker in preset_names()
-        if named or isinstance(self.reranker, Reranker):
+        if not isinstance(self.reranker, Mapping):
             return {"reranker": self.reranker, **self._fields()}
         try:
             return {"reranker": self._configuration(), **self._fields()}
@@ -437,18 +463,23 @@ def _flat(fields: Mapping[str, Any]) -> dict[str, Flat]:
 def _resolved(
     reranker: Reranker | Mapping[str, Any] | Path | str, fields: Mapping[str, Any], llm: LLM | None
 ) -> Reranker:
+    if llm is not None and not isinstance(llm, LLM):
+        told = f"give an LLM of LlamaIndex, not a {type(llm).__name__}"
+        raise ConfigurationError([Problem(("llm",), told)])
     own = None if llm is None else _SavedApart(llm)
     return resolve(reranker, llm=own, flat=_flat(fields))
 
 
-_KEY = re.compile(r"(api_?key|secret|password|(^|_)token)$", re.I)
+_KEY = re.compile(
+    r"(api_?key|secret|password|credentials?|authorization|bearer|headers|(^|_)token)$", re.I
+)
 
 
 def _holds_a_key(value: object) -> bool:
     """Whether a configuration, or an LLM's fields, have a key in them."""
     if isinstance(value, Mapping):
         keys = [held for name, held in value.items() if _KEY.search(str(name))]
-        if any(isinstance(key, SecretStr | str) and len(key) for key in keys):
+        if any(isinstance(key, SecretStr | str | Mapping) and len(key) for key in keys):
             return True
         return any(map(_holds_a_key, value.values()))
     return isinstance(value, list | tuple) and any(map(_holds_a_key, value))
@@ -457,11 +488,14 @@ def _holds_a_key(value: object) -> bool:
 class _SavedApart(LlamaIndexLLM):
     """The postprocessor keeps its LLM apart, so the configuration holds none."""
 
-    def as_setting(self, _where: str) -> None:
-        return None
+    def as_setting(self, _where: str) -> dict[str, Any] | None:
+        return None if self.timeout == _PATIENCE else {"timeout": self.timeout}
 
 
 def _query_text(query: QueryType | None) -> str:
     if query is None:
         raise InputError("query: reranking needs one; give query_bundle or query_str")
-    return query.query_str if isinstance(query, QueryBundle) else query
+    text = query.query_str if isinstance(query, QueryBundle) else query
+    if not isinstance(text, str):
+        raise InputError(f"query: give a string or a QueryBundle, not {describe(text)}")
+    return text

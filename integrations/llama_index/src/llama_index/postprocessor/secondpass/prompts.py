@@ -15,7 +15,7 @@ from llama_index.core.prompts.mixin import PromptDictType
 
 from secondpass import ConfigurationError, Reranker
 from secondpass.errors import Problem
-from secondpass.prompts.template import Prompting, Rendered
+from secondpass.prompts.template import PLACEHOLDERS, Prompting, Rendered
 from secondpass.settings import changed, suggestion
 
 _PARTS = ("system", "user", "instruction")
@@ -70,7 +70,7 @@ def _wordings_of(method: Any, prefix: str) -> Iterator[tuple[str, Prompting]]:
 def _reworded(method: Any, prefix: str, prompts: Mapping[str, object]) -> Any:
     """The method, or one like it that has those prompts whose names begin with the prefix."""
     names = {f"{prefix}{part}_prompt": part for part in _PARTS}
-    parts = {names[name]: _template(prompts[name]) for name in prompts if name in names}
+    parts = {names[name]: _template(name, prompts[name]) for name in prompts if name in names}
     if parts:
         return changed(method, prompt=changed(method.prompt, **parts))
     if stages := getattr(method, "stages", ()):
@@ -87,13 +87,31 @@ def _reworded_stages(
     ]
 
 
-def _template(prompt: object) -> object:
-    """A template that holds nothing but its text as that text, which a configuration can hold."""
-    plain = (
-        type(prompt) is PromptTemplate
-        and not prompt.kwargs
-        and not prompt.template_var_mappings
-        and not prompt.function_mappings
-        and prompt.output_parser is None
+def _template(name: str, prompt: object) -> object:
+    """A template that holds nothing but its text as that text, which a configuration can hold.
+
+    Raises:
+        ConfigurationError: it needs values that there are not.
+    """
+    if not isinstance(prompt, BasePromptTemplate):
+        return prompt
+    outer = {own: given for given, own in (prompt.template_var_mappings or {}).items()}
+    wanted = {outer.get(own, own) for own in prompt.template_vars}
+    wanted -= {*prompt.kwargs, *(prompt.function_mappings or ())}
+    told = ""
+    if unknown := sorted(wanted - PLACEHOLDERS):
+        told = f"has no placeholder {unknown[0]!r}{suggestion(unknown[0], sorted(PLACEHOLDERS))}"
+    needed = {"query", "documents"} if name.endswith("user_prompt") else set()
+    if not told and not wanted >= needed and not prompt.function_mappings:
+        told = "has to hold {query} and {documents}"
+    if told:
+        raise ConfigurationError([Problem((name,), told)])
+    changed_on_the_way = (
+        prompt.kwargs
+        or prompt.template_var_mappings
+        or prompt.function_mappings
+        or prompt.output_parser
     )
-    return prompt.template if plain else prompt  # type: ignore[attr-defined]
+    if isinstance(prompt, PromptTemplate) and not changed_on_the_way:
+        return prompt.template
+    return prompt

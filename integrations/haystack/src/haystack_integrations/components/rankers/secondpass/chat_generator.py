@@ -67,7 +67,7 @@ class ChatGeneratorLLM:
             raise LLMError("the chat generator gave no reply", "bad_response")
         meta = replies[0].meta
         reason = meta.get("finish_reason")
-        if reason in {"content_filter", "refusal"}:
+        if reason in {"content_filter", "refusal", "safety"}:
             raise LLMError("the model refused to answer", "content_filter")
         usage = meta.get("usage") or {}
         return Completion(

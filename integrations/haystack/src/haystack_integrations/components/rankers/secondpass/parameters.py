@@ -3,6 +3,7 @@
 import numbers
 import operator
 import os
+import re
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -24,6 +25,7 @@ _TEXTS = (
     "meta_prefix",
 )
 _BOOLEANS = ("dedupe", "raise_on_failure", "scale_score")
+_MAY_BE_NONE = ("dedupe", "scale_score")
 
 
 def checked(parameters: Mapping[str, Any]) -> None:
@@ -37,8 +39,14 @@ def checked(parameters: Mapping[str, Any]) -> None:
         Problem((name,), f"must be a {kind.__name__}, not {type(parameters[name]).__name__}")
         for name, kind in kinds.items()
         if not isinstance(parameters[name], kind)
-        and not (name == "scale_score" and parameters[name] is None)
+        and not (name in _MAY_BE_NONE and parameters[name] is None)
     ]
+    generator = parameters["chat_generator"]
+    if generator is not None and (
+        isinstance(generator, type) or not callable(getattr(generator, "run", None))
+    ):
+        told = f"give a chat generator, an object with a run method, not a {_kind(generator)}"
+        problems.append(Problem(("chat_generator",), told))
     if problems:
         raise ConfigurationError(problems, "SecondPassRanker")
 
@@ -67,6 +75,7 @@ def as_settings(parameters: Mapping[str, Any]) -> dict[str, Flat]:
                 "model": Flat.at(_path(parameters["model"]), "method.model", "method.llm.model"),
                 "top_k": Flat.at(parameters["top_k"], "top_k"),
                 "depth": Flat.at(parameters["depth"], "depth"),
+                "dedupe": Flat.at(parameters["dedupe"], "dedupe"),
                 "score_threshold": Flat.at(plain_number(parameters["score_threshold"]), "floor"),
                 "scale_score": Flat.at(scale_score, "method.activation"),
                 "meta_fields_to_embed": Flat.at(
@@ -119,7 +128,17 @@ def plain_types(value: Any) -> Any:
     """The arguments with torch's types by name, which loaders take as well and YAML can hold."""
     if isinstance(value, Mapping):
         return {key: plain_types(item) for key, item in value.items()}
-    return str(value).removeprefix("torch.") if type(value).__module__ == "torch" else value
+    if type(value).__module__ == "torch" or (isinstance(value, str) and _TORCH.fullmatch(value)):
+        return str(value).removeprefix("torch.")
+    return value
+
+
+def _kind(value: object) -> str:
+    return "class" if isinstance(value, type) else type(value).__name__
+
+
+_TORCH = re.compile(r"torch\.\w+")
+"""A type as Haystack's own rankers save it."""
 
 
 def saved_path(reranker: str | PathLike[str]) -> str:
@@ -141,7 +160,8 @@ def _fields(names: Sequence[str] | None) -> list[str] | None:
     wrong = "give a list of metadata keys" if isinstance(names, str) else ""
     if own := {"text", "id", "score"}.intersection(names):
         # The core would show the document's own text, id or score under these names.
-        wrong = f"a metadata key named {min(own)!r} can't be shown"
+        name = min(own)
+        wrong = f"{name!r} is the document's own; write 'metadata.{name}' for the metadata key"
     if wrong:
         raise ConfigurationError([Problem(("meta_fields_to_embed",), wrong)])
     return [*names, "text"]

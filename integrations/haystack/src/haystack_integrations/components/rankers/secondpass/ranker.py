@@ -4,6 +4,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -27,10 +28,12 @@ from haystack_integrations.components.rankers.secondpass.parameters import (
 from secondpass import Candidate, ConfigurationError, Ranking, Reranker
 from secondpass.config import resolve
 from secondpass.flat import without
+from secondpass.lazy import ForkLock
 from secondpass.provenance import falling_scores, provenance
 from secondpass.reranker import speaking_as
 
 logger = logging.getLogger(__name__)
+_PATIENCE = 60.0
 _VOICE = "haystack_integrations.components.rankers.secondpass"
 """The core logs under this name, so that it speaks through the handlers that Haystack sets up."""
 
@@ -78,7 +81,7 @@ class SecondPassRanker:
         token: Secret | None = None,
         batch_size: int | None = None,
         model_kwargs: dict[str, Any] | None = None,
-        dedupe: bool = True,
+        dedupe: bool | None = None,
         meta_prefix: str = "",
         raise_on_failure: bool = False,
         chat_generator: ChatGenerator | None = None,
@@ -87,8 +90,8 @@ class SecondPassRanker:
 
         The other parameters are short for settings of the configuration. Where they are not left at
         their defaults, they stand over the same setting of a preset or a file. They are refused
-        beside a mapping that has the setting too, beside a ready Reranker (but for `top_k`, if that
-        has none), and where the method has no such setting.
+        beside a mapping that has the setting too, beside a ready Reranker (but for `dedupe`, and
+        for `top_k` if that has none), and where the method has no such setting.
 
         :param reranker:
             The name of a preset, a configuration as a mapping, the path of a YAML file that holds
@@ -101,7 +104,8 @@ class SecondPassRanker:
         :param depth:
             How many documents are judged; those behind them keep their order.
         :param score_threshold:
-            Judged documents whose final score is lower are left out.
+            Judged documents whose final score is lower are left out. A fallback, whose scores mean
+            something else, has a threshold of its own or none.
         :param scale_score:
             Whether a cross-encoder's scores are put between 0 and 1 by a sigmoid.
         :param meta_fields_to_embed:
@@ -127,7 +131,8 @@ class SecondPassRanker:
         :param model_kwargs:
             Further arguments for the `from_pretrained` of a local model.
         :param dedupe:
-            Whether to keep only the best scored of the documents with the same id.
+            Whether to keep only the best scored of the documents with the same id. `None` leaves it
+            to the configuration, and does so where that says nothing.
         :param meta_prefix:
             Stands before each metadata key that is added.
         :param raise_on_failure:
@@ -163,17 +168,25 @@ class SecondPassRanker:
         self.chat_generator = chat_generator
         checked(vars(self))
         self._flat = as_settings(vars(self))
-        if isinstance(reranker, Reranker) and reranker.top_k is None:
-            self._flat.pop("top_k", None)  # it is given with each call
+        self._ready = isinstance(reranker, Reranker)
+        if isinstance(reranker, Reranker):
+            # Given with each call.
+            self._flat.pop("dedupe", None)
+            if reranker.top_k is None:
+                self._flat.pop("top_k", None)
         self._llm = None if chat_generator is None else _OfTheComponent(chat_generator)
         try:
-            self.reranker = resolve(reranker, llm=self._llm, flat=self._flat)
+            self.reranker = resolve(
+                reranker, llm=self._llm, flat=self._flat, defaults={"dedupe": True}
+            )
         except ConfigurationError as error:
             raise ConfigurationError(error.problems, "SecondPassRanker") from None
         # Presets and files are saved by name. Of a mapping its meaning is saved, because whoever
         # made it may go on to change it.
         self._name = saved_path(reranker) if isinstance(reranker, str | PathLike) else None
         self._warm: set[str] = set()
+        self._warming = ForkLock()
+        self._told: set[str] = set()
         self._open: set[str] = set()
 
     def to_dict(self) -> dict[str, Any]:
@@ -189,7 +202,7 @@ class SecondPassRanker:
         generator = self.chat_generator
         return default_to_dict(
             self,
-            reranker=self._name or without(self.reranker.to_config(), self._flat),
+            reranker=self._name or self._configuration(),
             model=None if self.model is None else str(self.model),
             top_k=self.top_k,
             depth=self.depth,
@@ -212,6 +225,20 @@ class SecondPassRanker:
                 None if generator is None else component_to_dict(generator, "chat_generator")
             ),
         )
+
+    def _configuration(self) -> dict[str, Any]:
+        config = without(self.reranker.to_config(), self._flat)
+        if not config.pop("dedupe", False) and not self._ready and self.dedupe is None:
+            config["dedupe"] = False  # what goes without saying in the core does not here
+        return config
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SecondPassRanker":
+        # It shares the models: those that it asks have to be those that it warms up and closes.
+        shared = [self.reranker, self.chat_generator, self._llm, self._warming]
+        memo.update((id(one), one) for one in shared)
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(deepcopy(self.__dict__, memo))
+        return copied
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "SecondPassRanker":
@@ -236,9 +263,10 @@ class SecondPassRanker:
             If `raise_on_failure` is set and no model can be loaded.
         """
         self._open |= {"models", "close"}
-        if self._first("warm_up"):
-            with self._tolerant("the chat generator"):
+        with self._warming, self._tolerant("the chat generator"):
+            if "warm_up" not in self._warm:
                 getattr(self.chat_generator, "warm_up", _nothing)()
+                self._warm.add("warm_up")
         if self._first("models"):
             with self._tolerant("the models"), speaking_as(_VOICE):
                 self.reranker.warm_up()
@@ -246,9 +274,10 @@ class SecondPassRanker:
     async def warm_up_async(self) -> None:
         """Do as `warm_up` does: the chat generator in this event loop, the rest in a thread."""
         self._open |= {"models", "close_async"}
-        if self._first("warm_up_async"):
-            with self._tolerant("the chat generator"):
+        with self._tolerant("the chat generator"):
+            if "warm_up_async" not in self._warm:
                 await _awaited(self.chat_generator, "warm_up")
+                self._warm.add("warm_up_async")
         if self._first("models"):
             with self._tolerant("the models"), speaking_as(_VOICE):
                 await self.reranker.awarm_up()
@@ -280,7 +309,10 @@ class SecondPassRanker:
         return opened
 
     def _first(self, what: str) -> bool:
-        """Whether this is to be warmed up; from now on it is not."""
+        """Whether this is to be warmed up; from now on it is not, whatever comes of it.
+
+        Models that cannot be loaded are tried again by the core, which knows when.
+        """
         first = what not in self._warm
         self._warm.add(what)
         return first
@@ -294,8 +326,10 @@ class SecondPassRanker:
             if self.reranker.strict:
                 self._warm.clear()
                 raise
-            told = "{what} can't be warmed up: {error}"
-            logger.warning(told, what=what, error=type(error).__name__)
+            if what not in self._told:  # pipelines try again with each run
+                self._told.add(what)
+                told = "{what} can't be warmed up: {error}"
+                logger.warning(told, what=what, error=type(error).__name__)
 
     @component.output_types(documents=list[Document], report=dict[str, Any])
     def run(
@@ -373,11 +407,11 @@ class SecondPassRanker:
         top_k = checked_top_k(top_k)
         return {
             "top_k": self.top_k if top_k is None else top_k,
-            "floor": score_threshold,
-            "depth": depth,
+            "floor": self.score_threshold if score_threshold is None else score_threshold,
+            "depth": self.depth if depth is None else depth,
             "order": order,
             "context": context,
-            "dedupe": self.dedupe,
+            "dedupe": True if self._ready and self.dedupe is None else self.dedupe,
         }
 
     def _output(self, documents: Sequence[Document], ranking: Ranking) -> dict[str, Any]:
@@ -393,8 +427,8 @@ class SecondPassRanker:
 class _OfTheComponent(ChatGeneratorLLM):
     """A chat generator that the component saves, warms up and closes by itself."""
 
-    def as_setting(self, _where: str) -> None:
-        return None
+    def as_setting(self, _where: str) -> dict[str, Any] | None:
+        return None if self.timeout == _PATIENCE else {"timeout": self.timeout}
 
     def warm_up(self) -> None:
         """Nothing: see `SecondPassRanker.warm_up`."""
