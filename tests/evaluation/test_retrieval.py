@@ -142,6 +142,37 @@ def test_a_corpus_without_words_is_no_fault() -> None:
     assert names(retriever.retrieve("owl", 5)) == ["1", "2"]
 
 
+@pytest.mark.parametrize("corpus", [CORPUS, [Candidate("", "1"), Candidate("?", "2")]])
+@pytest.mark.parametrize("query", ["the owl hunts", "", "sea"])
+def test_a_retriever_of_the_parts_of_another_answers_as_that_does(corpus, query) -> None:
+    embedder = LetterEmbedder()
+    made = HybridRetriever(corpus, embedder, depth=3)
+    again = HybridRetriever.from_parts(made.parts, embedder, depth=3)
+    assert made.modes == again.modes == ("vector", "lexical", "hybrid")
+    for mode in made.modes:
+        assert again.retrieve(query, 4, mode) == made.retrieve(query, 4, mode)
+    assert embedder.seen.count("a mouse fears the owl and the cat") <= 1
+
+
+def test_without_an_embedder_or_its_vectors_only_words_can_be_asked_for() -> None:
+    words_only = HybridRetriever(CORPUS)
+    assert words_only.modes == ("lexical",)
+    assert HybridRetriever.from_parts(words_only.parts, LetterEmbedder()).modes == ("lexical",)
+    with_vectors = HybridRetriever(CORPUS, LetterEmbedder())
+    without = HybridRetriever.from_parts(with_vectors.parts)
+    assert without.modes == ("lexical",)
+    with pytest.raises(InputError, match="mode: vectors need an embedder"):
+        without.retrieve("x", 1)
+
+
+def test_stems_and_depth_are_given_anew_to_parts() -> None:
+    made = HybridRetriever(CORPUS, stem=lambda words: [word[:3] for word in words])
+    again = HybridRetriever.from_parts(made.parts, stem=made.stem)
+    assert names(again.retrieve("hunting", 5, "lexical")) == ["owl", "copy"]
+    with pytest.raises(InputError, match="depth: must be"):
+        HybridRetriever.from_parts(made.parts, depth=0)
+
+
 def test_it_is_quiet(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     import bm25s  # noqa: F401 - sets its logger's level when imported
 

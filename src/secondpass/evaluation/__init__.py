@@ -1,10 +1,20 @@
-"""Measuring rankings: collections, runs, measures, and a retriever to measure against.
+"""Measuring rankings: suites, runs, measures, and whether a second pass pays.
 
-Nothing heavy is imported here. ir_measures, bm25s and numpy (extra ``evaluation``) are imported
-where they are used.
+:func:`compare` measures first stages and rerankers on a :class:`Suite`; the rest is what it is made
+of. Nothing heavy is imported here. ir_measures, bm25s, numpy and scipy (extra ``evaluation``) are
+imported where they are used.
 """
 
+from secondpass.evaluation.comparison import (
+    Change,
+    Comparison,
+    Cost,
+    Result,
+    Shown,
+    Stability,
+)
 from secondpass.evaluation.errors import FormatError, MeasureError
+from secondpass.evaluation.experiment import FirstStage, Progress, Retriever, Spec, compare
 from secondpass.evaluation.formats import (
     read_corpus,
     read_qrels,
@@ -19,19 +29,39 @@ from secondpass.evaluation.measures import (
 )
 from secondpass.evaluation.retrieval import Embedder, HybridRetriever, Mode
 from secondpass.evaluation.runs import Qrels, Run
+from secondpass.evaluation.significance import Difference, Test, difference, holm
+from secondpass.evaluation.suites import Suite, load_suite, make_suite
 from secondpass.evaluation.writing import write_corpus, write_qrels, write_queries, write_run
 
 __all__ = [
     "DEFAULT_MEASURES",
+    "Change",
+    "Comparison",
+    "Cost",
+    "Difference",
     "Embedder",
     "Evaluation",
+    "FirstStage",
     "FormatError",
     "HybridRetriever",
     "MeasureError",
     "Mode",
+    "Progress",
     "Qrels",
+    "Result",
+    "Retriever",
     "Run",
+    "Shown",
+    "Spec",
+    "Stability",
+    "Suite",
+    "Test",
+    "compare",
+    "difference",
     "evaluate",
+    "holm",
+    "load_suite",
+    "make_suite",
     "ranking_to_run",
     "read_corpus",
     "read_qrels",

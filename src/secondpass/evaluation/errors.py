@@ -4,7 +4,9 @@
 
     SecondPassError
     ├── FormatError (also a ValueError)    a file that cannot be read, or records no file can hold
-    └── MeasureError (also a ValueError)   no such measure, or one that cannot be computed here
+    ├── MeasureError (also a ValueError)   no such measure, or one that cannot be computed here
+    └── IndexFaultError (also a ValueError)   a folder that is no index, or one that is not served
+        └── StaleIndexError                its source has changed since
 """
 
 from __future__ import annotations

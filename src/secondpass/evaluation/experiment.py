@@ -1,0 +1,552 @@
+"""The experiment: first stages and rerankers on one suite, with one set of measures."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
+
+from secondpass.config import resolve
+from secondpass.errors import (
+    InputError,
+    MissingExtraError,
+    NotSerializableError,
+    RerankError,
+    SecondPassError,
+)
+from secondpass.evaluation.comparison import (
+    Change,
+    Comparison,
+    Cost,
+    Result,
+    Stability,
+    make_change,
+)
+from secondpass.evaluation.measures import DEFAULT_MEASURES, Evaluation, evaluate, ranking_to_run
+from secondpass.evaluation.retrieval import Mode
+from secondpass.evaluation.runs import Run
+from secondpass.evaluation.significance import TIE, Test, difference, holm
+from secondpass.evaluation.suites import Suite
+from secondpass.reranker import Reranker
+from secondpass.settings import describe
+from secondpass.types import Candidate, Ranking, Report
+
+FirstStage: TypeAlias = Literal["given", "vector", "lexical", "hybrid"]
+"""``given`` are the suite's own candidates."""
+
+Spec: TypeAlias = Reranker | Mapping[str, Any] | str | PathLike[str]
+"""A reranker, a configuration, the path of one, or a preset's name."""
+
+_BEST_FIRST: tuple[FirstStage, ...] = ("given", "hybrid", "lexical", "vector")
+"""Of several first stages, the one that rerankers stand behind unless told otherwise."""
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Is told the system's name, how many of its queries are done, and how many there are."""
+
+_SHOWN = 5
+"""Queries that gain or lose most, and documents of each."""
+
+
+class Retriever(Protocol):
+    """A first stage, such as :class:`~secondpass.evaluation.retrieval.HybridRetriever`."""
+
+    def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
+        """The best ``k`` candidates, best first.
+
+        Raises:
+            InputError: the mode is not to be had.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a first stage found for each query, in what time; or why it could not be asked."""
+
+    candidates: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+
+
+def compare(
+    rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec,
+    suite: Suite,
+    *,
+    retriever: Retriever | None = None,
+    first_stages: Sequence[FirstStage] | None = None,
+    behind: FirstStage | None = None,
+    depth: int = 100,
+    measures: Sequence[str] = DEFAULT_MEASURES,
+    baseline: str | None = None,
+    test: Test = "randomization",
+    shuffles: int = 0,
+    seed: int = 0,
+    concurrency: int = 1,
+    skipped: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Measure first stages, and rerankers behind one of them, on a suite.
+
+    A system that cannot run is part of the result all the same, with the reason. A ranking that
+    fails counts as the reranker leaves it (under ``strict`` as it would be without), and is told.
+
+    Args:
+        rerankers: by name, or without names, which they then get from what they are. One behind
+            ``hybrid`` is called ``hybrid+NAME``.
+        suite: queries, judgements, and a corpus or candidates.
+        retriever: searches the corpus; None makes one of words alone, by BM25.
+        first_stages: which to measure; None takes ``given`` where the suite has candidates, else
+            all that there are.
+        behind: the first stage that rerankers stand behind, measured too; None takes the first of
+            ``given``, ``hybrid``, ``lexical`` and ``vector`` that is measured and can run.
+        depth: candidates of each query, at most.
+        measures: names of ir_measures; queries are compared by the first.
+        baseline: the system that differences are taken from; None takes that of ``behind``.
+        test: of the differences, see :mod:`~secondpass.evaluation.significance`.
+        shuffles: how often each query's candidates are shuffled to see how much the order that
+            they come in matters.
+        seed: of the shuffles and the test.
+        concurrency: rankings side by side. Each one's time is then that among others.
+        skipped: rerankers that could not be made, with the reasons.
+        progress: is told how far it is.
+
+    Raises:
+        InputError: an argument is wrong, or the retriever returns candidates without ids.
+        ConfigurationError: a configuration is wrong.
+        MeasureError: a measure is unknown.
+        MissingExtraError: ir_measures or scipy is not installed.
+
+    Whatever the retriever raises on its own account passes through. Rerankers that are handed in
+    ready stay loaded; those that are made here are closed.
+    """
+    measures = (measures,) if isinstance(measures, str) else tuple(dict.fromkeys(measures))
+    _check_numbers(depth=(depth, 1), concurrency=(concurrency, 1), shuffles=(shuffles, 0))
+    _check_measures(measures, test)
+    chosen = _stages(suite, first_stages, behind)
+    named, absent = _named(rerankers)
+    absent = {**absent, **(skipped or {})}
+    if twice := named.keys() & absent.keys():
+        raise InputError(f"skipped: {', '.join(sorted(twice))} is among the rerankers, too")
+    if not named and not absent:
+        absent = {"rerank": "no reranker was given"}
+    search = _Search(suite, retriever, depth, progress or _untold)
+    if behind is None:
+        by_preference = [stage for stage in _BEST_FIRST if stage in chosen]
+        runnable = [stage for stage in by_preference if not search.found(stage).reason]
+        behind = (runnable or by_preference)[0]
+    names = [*chosen, *(f"{behind}+{name}" for name in (*named, *absent))]
+    if baseline is not None and baseline not in names:
+        raise InputError(f"baseline: {baseline!r} is none of {', '.join(names)}")
+
+    results = [_of_first_stage(suite, stage, search.found(stage), measures) for stage in chosen]
+    before = results[chosen.index(behind)]
+    for name, reranker in named.items():
+        system = f"{behind}+{name}"
+        if before.status == "skipped":
+            results.append(Result(system, "skipped", f"{behind}: {before.reason}", behind))
+            continue
+        candidates = search.found(behind).candidates
+        ranker = _Ranker(
+            system, reranker.ranker, suite, candidates, concurrency, progress or _untold
+        )
+        try:
+            results.append(_reranked(ranker, before, measures, shuffles=shuffles, seed=seed))
+        finally:
+            if reranker.ours:
+                reranker.ranker.close()
+    for name, reason in absent.items():
+        results.append(Result(f"{behind}+{name}", "skipped", reason, behind))
+
+    ran = [result.name for result in results if result.status == "ran"]
+    notes = suite.notes
+    if baseline is not None and baseline not in ran:
+        notes = (*notes, f"{baseline} could not run, so nothing is compared with it")
+    base = baseline or (behind if behind in ran else next(iter(ran), None))
+    base = base if base in ran else None
+    settings = {
+        "depth": depth,
+        "behind": behind,
+        "test": test,
+        "shuffles": shuffles,
+        "seed": seed,
+        "concurrency": concurrency,
+        "versions": _versions(),
+    }
+    return Comparison(
+        suite.name,
+        suite.queries,
+        suite.qrels,
+        measures,
+        base,
+        _with_differences(results, base, measures, test, seed),
+        settings,
+        notes,
+    )
+
+
+def _untold(_system: str, _done: int, _count: int) -> None:
+    """The progress of a comparison that nobody watches."""
+
+
+def _stages(
+    suite: Suite, first_stages: Sequence[FirstStage] | None, behind: FirstStage | None
+) -> tuple[FirstStage, ...]:
+    """The first stages to measure, that of the rerankers among them."""
+    known = get_args(FirstStage)
+    asked: tuple[FirstStage, ...] = ("vector", "lexical", "hybrid")
+    if first_stages is not None:
+        asked = tuple(first_stages)
+    elif suite.candidates is not None:
+        asked = ("given",)
+    also = () if behind is None else (behind,)
+    chosen = tuple(dict.fromkeys((*asked, *also)))
+    for stage in chosen:
+        if stage not in known:
+            raise InputError(f"first_stages, behind: must be of {', '.join(known)}, not {stage!r}")
+    if not chosen:
+        raise InputError("first_stages: give at least one")
+    return chosen
+
+
+# ---------------------------------------------------------------------- first stages
+
+
+class _Search:
+    """What each first stage finds, asked once."""
+
+    def __init__(
+        self, suite: Suite, retriever: Retriever | None, depth: int, progress: Progress
+    ) -> None:
+        self.suite = suite
+        self.retriever = retriever
+        self.depth = depth
+        self.progress = progress
+        self._found: dict[FirstStage, _Found] = {}
+
+    def found(self, stage: FirstStage) -> _Found:
+        if stage not in self._found:
+            try:
+                self._found[stage] = self._given() if stage == "given" else self._asked(stage)
+            except SecondPassError as error:
+                self._found[stage] = _Found(reason=str(error))
+        return self._found[stage]
+
+    def _given(self) -> _Found:
+        given = self.suite.candidates
+        if given is None:
+            return _Found(reason="the suite has no candidates of its own")
+        queries = self.suite.queries
+        return _Found({query: tuple(given.get(query, ()))[: self.depth] for query in queries})
+
+    def _asked(self, mode: Mode) -> _Found:
+        if self.retriever is None:
+            if self.suite.corpus is None:
+                return _Found(reason="the suite has no corpus to search")
+            from secondpass.evaluation.retrieval import HybridRetriever
+
+            self.retriever = HybridRetriever(self.suite.corpus, depth=self.depth)
+        candidates, seconds = {}, {}
+        count = len(self.suite.queries)
+        for done, (query, text) in enumerate(self.suite.queries.items(), 1):
+            began = time.perf_counter()
+            candidates[query] = self.retriever.retrieve(text, self.depth, mode)
+            seconds[query] = time.perf_counter() - began
+            self.progress(mode, done, count)
+        return _Found(candidates, seconds)
+
+
+def _of_first_stage(suite: Suite, stage: str, found: _Found, measures: Sequence[str]) -> Result:
+    if found.reason:
+        return Result(stage, "skipped", found.reason)
+    run = ranking_to_run(found.candidates)
+    return Result(
+        stage,
+        "ran",
+        run=run,
+        evaluation=evaluate(run, suite.qrels, measures),
+        cost=Cost(found.seconds),
+    )
+
+
+# ---------------------------------------------------------------------- rerankers
+
+
+@dataclass(frozen=True)
+class _Ranker:
+    """A reranker on the candidates of every query."""
+
+    name: str
+    reranker: Reranker
+    suite: Suite
+    candidates: Mapping[str, Sequence[Candidate]]
+    concurrency: int
+    progress: Progress
+
+    def rankings(
+        self, candidates: Mapping[str, Sequence[Candidate]], label: str = ""
+    ) -> dict[str, Ranking]:
+        """A ranking for each query."""
+        found: dict[str, Ranking] = {}
+        for query, ranking in self._ranked(candidates):
+            found[query] = ranking
+            self.progress(self.name + label, len(found), len(candidates))
+        return found
+
+    def _ranked(
+        self, candidates: Mapping[str, Sequence[Candidate]]
+    ) -> Iterator[tuple[str, Ranking]]:
+        def ranked(query: str) -> Ranking:
+            try:
+                return self.reranker.rerank(self.suite.queries[query], candidates[query])
+            except RerankError as error:  # strict; its report says what happened
+                return error.ranking
+
+        if self.concurrency == 1:
+            for query in candidates:
+                yield query, ranked(query)
+            return
+        pool = ThreadPoolExecutor(self.concurrency)
+        try:
+            yield from zip(candidates, pool.map(ranked, candidates), strict=True)
+        finally:
+            pool.shutdown(cancel_futures=True)  # after Ctrl-C nobody waits for the rest
+
+
+def _reranked(
+    ranker: _Ranker, before: Result, measures: Sequence[str], *, shuffles: int, seed: int
+) -> Result:
+    """The reranker's result, behind the first stage whose result is given."""
+    reranker, qrels = ranker.reranker, ranker.suite.qrels
+    config = _config_of(reranker)
+    skipped = Result(ranker.name, "skipped", first_stage=before.name, config=config)
+    try:
+        reranker.warm_up()  # so that no query's time has it in it
+    except Exception as error:
+        told = str(error) if isinstance(error, SecondPassError) else type(error).__name__
+        return replace(skipped, reason=f"no model can be loaded: {told}")
+    try:
+        rankings = ranker.rankings(ranker.candidates)
+        run = ranking_to_run(rankings)
+        stability = _stability(ranker, run, measures[0], shuffles, seed) if shuffles else None
+    except SecondPassError as error:
+        return replace(skipped, reason=str(error))
+    after = evaluate(run, qrels, measures)
+    reports = [ranking.report for ranking in rankings.values()]
+    gains, losses = _changes(ranker, before, run, after, measures[0])
+    return Result(
+        ranker.name,
+        "ran",
+        first_stage=before.name,
+        config=config,
+        run=run,
+        evaluation=after,
+        cost=_cost({query: ranking.report for query, ranking in rankings.items()}),
+        statuses=Counter(report.status for report in reports),
+        issues=Counter(
+            code for report in reports for code in {issue.code for issue in report.issues}
+        ),
+        stability=stability,
+        gains=gains,
+        losses=losses,
+        moves=_moves(ranker.suite, before.run, run),
+    )
+
+
+def _cost(reports: Mapping[str, Report]) -> Cost:
+    asked = [report.usage for report in reports.values() if report.usage.calls]
+
+    def told(name: str) -> Any:
+        values = [getattr(usage, name) for usage in asked]
+        return None if not values or None in values else sum(values)
+
+    return Cost(
+        {query: report.seconds for query, report in reports.items()},
+        sum(usage.calls for usage in asked),
+        sum(usage.pairs for usage in asked),
+        told("input_tokens"),
+        told("output_tokens"),
+        told("cost"),
+    )
+
+
+def _changes(
+    ranker: _Ranker, before: Result, run: Run, after: Evaluation, measure: str
+) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    """The queries that gain most, and those that lose most, the largest change first."""
+    suite = ranker.suite
+    new = after.per_query[measure]
+    old = before.evaluation.per_query[measure] if before.evaluation else new
+    by_gain = sorted(suite.queries, key=lambda query: new[query] - old[query])
+
+    def change(query: str) -> Change:
+        return make_change(
+            query,
+            suite.queries[query],
+            old[query],
+            new[query],
+            lists=(list(before.run.get(query, {})), list(run.get(query, {}))),
+            texts={str(one.id): one.text for one in reversed(ranker.candidates[query])},
+            relevance=suite.qrels[query],
+            count=_SHOWN,
+        )
+
+    lost = [query for query in by_gain[:_SHOWN] if new[query] < old[query] - TIE]
+    gained = [query for query in by_gain[: -_SHOWN - 1 : -1] if new[query] > old[query] + TIE]
+    return tuple(map(change, gained)), tuple(map(change, lost))
+
+
+def _moves(suite: Suite, before: Run, after: Run) -> tuple[tuple[int | None, int | None], ...]:
+    moves = []
+    for query, judged in suite.qrels.items():
+        old = {document: rank for rank, document in enumerate(before.get(query, {}), 1)}
+        new = {document: rank for rank, document in enumerate(after.get(query, {}), 1)}
+        for document, relevance in judged.items():
+            if relevance > 0 and (document in old or document in new):
+                moves.append((old.get(document), new.get(document)))
+    return tuple(moves)
+
+
+def _stability(ranker: _Ranker, usual: Run, measure: str, shuffles: int, seed: int) -> Stability:
+    from scipy.stats import kendalltau
+
+    rng = random.Random(seed)
+    depth = ranker.reranker.depth
+    taus: list[float] = []
+    overlaps: list[float] = []
+    means = []
+    for number in range(1, shuffles + 1):
+        shuffled, heads = {}, {}
+        for query, candidates in ranker.candidates.items():
+            # What is not judged keeps its place, or other candidates would be judged.
+            head, tail = list(candidates)[:depth], list(candidates)[len(candidates[:depth]) :]
+            rng.shuffle(head)
+            shuffled[query] = [*head, *tail]
+            heads[query] = {one.id for one in head}
+        run = ranking_to_run(ranker.rankings(shuffled, f", shuffle {number} of {shuffles}"))
+        for query, found in run.items():
+            places = {document: place for place, document in enumerate(found)}
+            # The tail agrees with itself, whatever the reranker does.
+            common = [one for one in usual[query] if one in places and one in heads[query]]
+            if len(common) > 1:
+                tau, _ = kendalltau(range(len(common)), [places[one] for one in common])
+                taus.append(float(tau))
+            if best := list(usual[query])[:10]:
+                overlaps.append(len(set(best).intersection(list(found)[:10])) / len(best))
+        means.append(evaluate(run, ranker.suite.qrels, [measure]).mean[measure])
+    return Stability(shuffles, _mean(taus), _mean(overlaps), measure, tuple(means))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 1.0
+
+
+# ---------------------------------------------------------------------- the rest
+
+
+def _with_differences(
+    results: Sequence[Result], base: str | None, measures: Sequence[str], test: Test, seed: int
+) -> tuple[Result, ...]:
+    """The results with their differences from the baseline, corrected for each other.
+
+    All systems that are compared by one measure are one family of comparisons.
+    """
+    at_base = next((result.evaluation for result in results if result.name == base), None)
+    compared = [
+        result for result in results if result.evaluation is not None and result.name != base
+    ]
+    if at_base is None:
+        return tuple(results)
+    found: dict[str, dict[str, Any]] = {result.name: {} for result in compared}
+    for measure in measures:
+        family = [
+            difference(
+                measure,
+                result.evaluation.per_query[measure],  # type: ignore[union-attr]
+                at_base.per_query[measure],
+                test=test,
+                seed=seed,
+            )
+            for result in compared
+        ]
+        corrected = holm([one.p for one in family])
+        for result, one, p in zip(compared, family, corrected, strict=True):
+            found[result.name][measure] = replace(one, corrected_p=p)
+    return tuple(
+        replace(result, differences=found[result.name]) if result.name in found else result
+        for result in results
+    )
+
+
+class _Named(NamedTuple):
+    """A reranker, and whether it was made here."""
+
+    ranker: Reranker
+    ours: bool
+
+
+def _named(
+    rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec,
+) -> tuple[dict[str, _Named], dict[str, str]]:
+    """The rerankers by name, and why others cannot be made."""
+    specs: dict[str, Spec] = {}
+    if isinstance(rerankers, Mapping) and "method" not in rerankers:
+        specs = {str(name): spec for name, spec in rerankers.items()}
+    else:
+        if isinstance(rerankers, str | PathLike | Mapping | Reranker):
+            rerankers = [rerankers]
+        for spec in rerankers:
+            name = wanted = _name_of(spec)
+            number = 2
+            while name in specs:
+                name, number = f"{wanted}-{number}", number + 1
+            specs[name] = spec
+    made, absent = {}, {}
+    for name, spec in specs.items():
+        try:
+            made[name] = _Named(resolve(spec), not isinstance(spec, Reranker))
+        except MissingExtraError as error:
+            absent[name] = str(error)
+    return made, absent
+
+
+def _name_of(spec: Spec) -> str:
+    return Path(spec).stem if isinstance(spec, str | PathLike) else "rerank"
+
+
+def _config_of(reranker: Reranker) -> Mapping[str, Any] | None:
+    try:
+        return reranker.to_config()
+    except NotSerializableError:
+        return None
+
+
+def _check_numbers(**numbers: tuple[object, int]) -> None:
+    for name, (number, least) in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < least:
+            told = f"must be a whole number of {least} or more, not {describe(number)}"
+            raise InputError(f"{name}: {told}")
+
+
+def _check_measures(measures: Sequence[str], test: Test) -> None:
+    """Raise now what measuring and testing would raise when all has been run."""
+    if not measures:
+        raise InputError("measures: give at least one")
+    values = evaluate({"query": {"document": 1.0}}, {"query": {"document": 1}}, measures).per_query
+    difference(measures[0], values[measures[0]], values[measures[0]], test=test)
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in ("secondpass", "ir-measures", "bm25s", "scipy", "sentence-transformers"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

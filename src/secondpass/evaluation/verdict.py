@@ -1,0 +1,155 @@
+"""What a comparison comes to, in plain words: does the second pass pay?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from secondpass.evaluation.comparison import Comparison, Result
+    from secondpass.evaluation.significance import Difference
+
+_NOTHING = 5e-5
+"""A mean difference that is written as 0.0000."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to think of a comparison.
+
+    Attributes:
+        answer: one short sentence.
+        because: the figures, in sentences.
+        best: the reranker that they are of; None where there is none to speak of.
+        difference: of the best from the baseline.
+    """
+
+    answer: str
+    because: str
+    best: Result | None = None
+    difference: Difference | None = None
+
+
+def verdict(comparison: Comparison) -> Verdict:
+    """The verdict by the first measure: the best reranker, its gain, and its price."""
+    rerankers = [one for one in comparison.ran if one.first_stage is not None]
+    skipped = sum(one.status == "skipped" for one in comparison.results)
+    if not rerankers:
+        told = "was asked for" if not skipped else "could be run"
+        return Verdict("No verdict.", f"No reranker {told}, so there is no second pass to judge.")
+    measure = comparison.measures[0]
+    compared = [one for one in rerankers if measure in one.differences]
+    if not compared:
+        (only, *_) = rerankers
+        if only.name == comparison.baseline:
+            return Verdict("No verdict.", f"{only.name} has nothing to be compared with.", only)
+        return Verdict("No verdict.", "There is no baseline to compare with.", only)
+    # A gain that is no chance counts for more than a larger one that may be.
+    best = max(compared, key=lambda one: (is_sure_gain(one.differences[measure]), mean(one)))
+    found = best.differences[measure]
+    parts = [_figures(comparison, best, found), _costs(best), *_others(comparison, best)]
+    return Verdict(_answer(comparison, best, found), " ".join(filter(None, parts)), best, found)
+
+
+def is_sure(one: Difference) -> bool:
+    """Whether the difference is beyond chance, corrected for the other comparisons."""
+    return one.corrected_p is not None and one.corrected_p < 1 - one.confidence
+
+
+def is_sure_gain(one: Difference) -> bool:
+    """Whether it is a gain, and beyond chance."""
+    return one.mean > 0 and is_sure(one)
+
+
+def mean(result: Result) -> float:
+    """By the first measure; 0 where the system was not measured."""
+    if result.evaluation is None:
+        return 0.0
+    return next(iter(result.evaluation.mean.values()), 0.0)
+
+
+def _answer(comparison: Comparison, best: Result, found: Difference) -> str:
+    base = comparison.baseline
+    of_rerankers = any(
+        one.name == base and one.first_stage is not None for one in comparison.results
+    )
+    what = f"{best.name} over {base}" if of_rerankers else "The second pass"
+    if abs(found.mean) < _NOTHING:
+        return f"{what} makes no difference."
+    if found.mean < 0:
+        return f"{what} does not pay: it {'makes' if is_sure(found) else 'may make'} things worse."
+    if found.corrected_p is None:
+        return f"{what} may pay, but there are too few queries to tell."
+    return f"{what} pays." if is_sure(found) else f"{what} may pay, but that may be chance."
+
+
+def _figures(comparison: Comparison, best: Result, found: Difference) -> str:
+    base = comparison.baseline
+    least = abs(found.mean) < _NOTHING
+    how = "the same as" if least else f"{abs(found.mean):.4f} {_more(found.mean)} than"
+    text = f"The best reranker, {best.name}, has {found.measure} {mean(best):.4f}, {how} {base}"
+    if found.low is not None and found.high is not None:
+        text += f" ({found.confidence:.0%} interval {found.low:+.4f} to {found.high:+.4f})"
+    if found.corrected_p is not None and not least:
+        count = sum(found.measure in one.differences for one in comparison.ran)
+        beyond = "beyond" if is_sure(found) else "not beyond"
+        p = "p < 0.001" if found.corrected_p < 0.001 else f"p = {found.corrected_p:.3f}"
+        corrected = f", corrected for {count} comparisons" if count > 1 else ""
+        text += f", which is {beyond} chance ({p}{corrected})"
+    counts = f"{found.wins} better, {found.losses} worse, {found.ties} equal"
+    return f"{text}. Query by query: {counts}."
+
+
+def _more(value: float) -> str:
+    return "more" if value > 0 else "less"
+
+
+def _costs(best: Result) -> str:
+    taken, count = best.cost, len(best.cost.seconds)
+    median = taken.percentile(0.5)
+    if median is None:
+        return ""
+    parts = [f"{milliseconds(median)} per query (median)"]
+    if per_query := per_query_calls(best):
+        parts.append(f"{per_query} {'call' if per_query == '1' else 'calls'} per query")
+    if taken.cost is not None:
+        parts.append(f"{taken.cost / count * 1000:,.2f} per 1,000 queries at the configured prices")
+    text = f"It takes {_listed(parts)}."
+    if best.failure_rate:
+        text += f" {best.failure_rate:.1%} of its rankings were not ok."
+    return text
+
+
+def per_query_calls(result: Result) -> str | None:
+    """Calls per query as text; None where they are not known."""
+    count = len(result.cost.seconds)
+    if not count or result.cost.calls is None:  # a reranker need not tell
+        return None
+    return f"{result.cost.calls / count:,.1f}".removesuffix(".0")
+
+
+def milliseconds(seconds: float) -> str:
+    """A time in milliseconds, with digits enough to be of use."""
+    value = seconds * 1000
+    return f"{value:,.0f} ms" if value >= 10 else f"{value:.2g} ms"
+
+
+def _listed(parts: list[str]) -> str:
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _others(comparison: Comparison, best: Result) -> list[str]:
+    """Systems that measure more than the best reranker, for a reason each."""
+    others = []
+    for one in comparison.ran:
+        if one is best or mean(one) <= mean(best) + _NOTHING:
+            continue
+        if one.name == comparison.baseline:
+            if one.first_stage is not None:
+                others.append(f"{one.name} itself, the baseline, is a reranker.")
+        elif one.first_stage is None:
+            others.append(f"{one.name}, without a second pass, measures more: {mean(one):.4f}.")
+        else:
+            others.append(f"{one.name} measures more, {mean(one):.4f}, but that may be chance.")
+    return others

@@ -1,0 +1,241 @@
+"""``secondpass eval``: modes, rerankers, files, and what cannot run."""
+
+import json
+import sys
+
+import pytest
+
+DOCUMENTS = {
+    "moon": "The moon moves around the earth.",
+    "pear": "A pear is a sweet fruit.",
+    "banana": "A banana is a fruit rich in potassium.",
+    "train": "Trains run on rails between towns.",
+    "bread": "Bread is baked from flour and water.",
+    "river": "A river carries water to the sea.",
+}
+QUERIES = {"q1": "fruit with potassium", "q2": "what goes around the earth", "q3": "baked flour"}
+QRELS = {"q1": {"banana": 2, "pear": 1}, "q2": {"moon": 1}, "q3": {"bread": 1}}
+
+
+@pytest.fixture
+def suite(write, tmp_path):
+    write("suite/corpus.jsonl", [{"_id": one, "text": text} for one, text in DOCUMENTS.items()])
+    write("suite/queries.jsonl", [{"_id": one, "text": text} for one, text in QUERIES.items()])
+    lines = [f"{q} 0 {d} {grade}\n" for q, judged in QRELS.items() for d, grade in judged.items()]
+    write("suite/qrels.tsv", "".join(lines))
+    return tmp_path / "suite"
+
+
+@pytest.fixture
+def given_suite(suite):
+    """The same with a first stage's results of its own, which need no search."""
+    lines = [
+        {"query_id": query, "candidates": [{"id": one, "score": 1} for one in DOCUMENTS]}
+        for query in QUERIES
+    ]
+    (suite / "candidates.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return suite
+
+
+def systems(told):
+    return {one["name"]: one for one in json.loads(told.out)["systems"]}
+
+
+def test_without_a_reranker_three_modes_run_and_the_fourth_is_told(secondpass, suite):
+    told = secondpass("eval", suite, "--json", "--no-cache")
+    found = systems(told)
+    assert told.code == 0
+    assert {name: one["status"] for name, one in found.items()} == {
+        "vector": "ran",
+        "lexical": "ran",
+        "hybrid": "ran",
+        "hybrid+rerank": "skipped",
+    }
+    assert found["hybrid+rerank"]["reason"] == "no reranker"
+    assert "hybrid+rerank is skipped: no reranker" in told.flat
+
+
+def test_one_reranker_is_called_rerank_and_several_by_their_names(secondpass, given_suite, write):
+    one = systems(secondpass("eval", given_suite, "--json", "--preset", "lexical"))
+    assert list(one) == ["given", "given+rerank"]
+    assert one["given+rerank"]["means"]["nDCG@10"] > one["given"]["means"]["nDCG@10"]
+    config = write("mine.yaml", "method: lexical\nfloor: 0.001\n")
+    many = systems(
+        secondpass(
+            "eval",
+            given_suite,
+            "--json",
+            *("--preset", "lexical", "--config", config, "--compare", f"own={config}"),
+            *("--compare", config, "--compare", "lexical", "--compare", "again=lexical"),
+        )
+    )
+    assert list(many) == [
+        "given",
+        *(f"given+{name}" for name in ("lexical", "mine", "own", "mine-2", "lexical-2", "again")),
+    ]
+    named = systems(secondpass("eval", given_suite, "--json", "--compare", f"own={config}"))
+    assert list(named) == ["given", "given+own"]
+
+
+@pytest.mark.parametrize(
+    ("options", "depth"),
+    [
+        (["--compare", "lexical", "--rerank-top-n", "2"], 2),
+        (["--compare", "lexical", "--set", "depth=3"], 3),
+        (["--config", "without.yaml"], 50),
+        (["--config", "with.yaml"], 4),
+        (["--config", "with.yaml", "--rerank-top-n", "2"], 2),
+    ],
+)
+def test_how_many_are_judged(secondpass, given_suite, write, monkeypatch, tmp_path, options, depth):
+    monkeypatch.chdir(tmp_path)
+    write("without.yaml", "method: lexical")
+    write("with.yaml", "method: lexical\ndepth: 4")
+    found = systems(secondpass("eval", given_suite, "--json", *options))
+    assert found["given+rerank"]["usage"]["pairs"] == len(QUERIES) * min(depth, len(DOCUMENTS))
+
+
+def test_a_reranker_that_cannot_run_is_skipped_with_the_reason(
+    secondpass, given_suite, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    told = secondpass(
+        *("eval", given_suite, "--json", "--preset", "lexical", "--preset", "embedded"),
+        *("--rerank-model", tmp_path / "no-model"),
+    )
+    found = systems(told)
+    assert told.code == 0
+    assert found["given+lexical"]["status"] == "ran"
+    assert 'pip install "secondpass[embedded]"' in found["given+embedded"]["reason"]
+    assert "no-model' cannot be loaded" in found["given+no-model"]["reason"]
+    assert "warning: given+embedded is skipped" in told.err
+    assert "warning: given+no-model is skipped: no model can be loaded" in told.err
+
+
+def test_without_the_embedded_model_vectors_are_skipped_with_the_command(
+    secondpass, suite, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    told = secondpass("eval", suite, "--json", "--preset", "lexical")
+    found = systems(told)
+    assert [one["status"] for one in found.values()] == ["skipped", "ran", "skipped", "ran"]
+    assert 'pip install "secondpass[embedded]"' in found["vector"]["reason"]
+    assert list(found)[-1] == "lexical+rerank"
+
+
+def test_the_vectors_are_kept_and_a_broken_file_is_made_anew(secondpass, suite, tmp_path):
+    cache = tmp_path / "cache"
+    call = ["eval", suite, "--mode", "vector", "--json", "--cache", cache]
+    first = secondpass(*call)
+    (file,) = cache.iterdir()
+    assert f"kept in {file}" in first.flat
+    second = secondpass(*call)
+    assert f"read from {file}" in second.flat
+    kept = file.read_bytes()
+    file.write_bytes(kept[:100])
+    third = secondpass(*call)
+    assert f"kept in {file}" in third.flat
+    assert file.read_bytes() == kept
+    means = [systems(one)["vector"]["means"] for one in (first, second, third)]
+    assert means[0] == means[1] == means[2]
+
+
+def test_a_cache_that_cannot_be_written_is_told(secondpass, suite, write):
+    told = secondpass("eval", suite, "--mode", "vector", "--cache", write("a-file", "x"))
+    assert told.code == 0
+    assert "the vectors cannot be kept" in told.flat
+
+
+def test_vectors_are_kept_in_a_folder_of_the_platform(secondpass, suite, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert secondpass("eval", suite, "--mode", "vector").code == 0
+    assert len([*(tmp_path / "xdg" / "secondpass").iterdir()]) == 1
+
+
+@pytest.mark.parametrize("mode", ["lexical", "vector", "hybrid", "given"])
+def test_rerankers_stand_behind_the_mode_that_is_asked_for(secondpass, given_suite, mode):
+    call = ["eval", given_suite, "--json", "--no-cache", "--preset", "lexical", "--mode", mode]
+    assert list(systems(secondpass(*call))) == [mode, f"{mode}+rerank"]
+
+
+def test_options_reach_the_comparison(secondpass, given_suite):
+    call = ["eval", given_suite, "--preset", "lexical", "--json", "--limit", "2", "--shuffles", "2"]
+    call += ["--measure", "RR", "--measure", "P@1", "--test", "t", "--seed", "3", "--depth", "5"]
+    told = secondpass(*call, "--baseline", "given+rerank", "--concurrency", "2")
+    found = json.loads(told.out)
+    assert (found["queries"], found["measures"]) == (2, ["RR", "P@1"])
+    assert found["baseline"] == "given+rerank"
+    settings = {name: found["settings"][name] for name in ("test", "shuffles", "seed", "depth")}
+    assert settings == {"test": "t", "shuffles": 2, "seed": 3, "depth": 5}
+    assert systems(told)["given+rerank"]["stability"]["shuffles"] == 2
+
+
+def test_files_are_written_once_unless_forced(secondpass, given_suite, tmp_path):
+    out = tmp_path / "results"
+    call = ["eval", given_suite, "--preset", "lexical", "--out", out]
+    told = secondpass(*call)
+    assert told.code == 0
+    assert told.out.startswith("# suite")
+    for name in ("results.json", "per_query.csv", "report.md", "report.html"):
+        assert (out / name).stat().st_size
+    assert (out / "runs" / "given_rerank.trec").exists() or (
+        out / "runs" / "given+rerank.trec"
+    ).exists()
+    assert f"written: {out / 'results.json'}" in told.flat
+    again = secondpass(*call)
+    assert (again.code, "--force writes others" in again.flat) == (1, True)
+    assert secondpass(*call, "--force").code == 0
+
+
+def test_parts_may_be_named_one_by_one(secondpass, suite, write):
+    run = write(
+        "run", "".join(f"{q} Q0 {d} 1 {-at} t\n" for q in QUERIES for at, d in enumerate(DOCUMENTS))
+    )
+    files = ["--queries", suite / "queries.jsonl", "--qrels", suite / "qrels.tsv"]
+    files += ["--corpus", suite / "corpus.jsonl"]
+    told = secondpass("eval", *files, "--run", run, "--preset", "lexical", "--json")
+    assert list(systems(told)) == ["given", "given+rerank"]
+    told = secondpass("eval", *files, "--mode", "lexical", "--json")
+    assert systems(told)["lexical"]["status"] == "ran"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        ([], 2, "give a SUITE, or --queries and --qrels"),
+        (["nowhere/x.jsonl"], 1, "nowhere/x.jsonl: there is no such file or folder"),
+        (["beir/nosuch"], 1, "beir/nosuch: there is no such file or folder"),
+        (["suite", "--preset", "lexcal"], 1, "no preset is named 'lexcal'; did you mean 'lexical'"),
+        (["suite", "--compare", "lexcal"], 1, "no preset is named 'lexcal'"),
+        (["suite", "--compare", "a="], 1, "write NAME=WHAT"),
+        (["suite", "--config", "gone.yaml"], 1, "gone.yaml: there is no such file"),
+        (["suite", "--preset", "lexical", "--set", "dept=3"], 1, "dept"),
+        (["suite", "--measure", "nDGC@10"], 1, "measure 'nDGC@10': is unknown"),
+        (["suite", "--mode", "nosuch"], 2, "--mode"),
+        (["suite", "--test", "z"], 2, "--test"),
+        (["suite", "--mode", "lexical", "--baseline", "gone"], 1, "baseline: 'gone' is none of"),
+        (
+            ["suite", "--mode", "lexical", "--out", "suite/qrels.tsv"],
+            1,
+            "suite/qrels.tsv: File exists",
+        ),
+        (["suite", "--qrels", "empty"], 1, "there are no judgements"),
+        (["suite", "--qrels", "other"], 1, "their ids do not meet"),
+        (["suite", "--qrels", "broken"], 1, "broken:2: must have four fields"),
+        (["suite", "--corpus", "mixed"], 1, "mixed:1: has both '_id' and 'id', and they differ"),
+        (["suite", "--corpus", "line17"], 1, "line17:17: is not JSON"),
+        (["suite", "--mode", "given"], 1, "nothing could be measured"),
+    ],
+)
+def test_what_cannot_be_measured_is_told(
+    secondpass, suite, write, tmp_path, monkeypatch, arguments, code, told
+):
+    monkeypatch.chdir(tmp_path)
+    write("empty", "")
+    write("other", "q8 0 moon 1")
+    write("broken", "q1 0 moon 1\nq1 0 moon")
+    write("mixed", [{"_id": "a", "id": "b", "text": "x"}])
+    write("line17", "".join(f'{{"_id": "{n}", "text": "x"}}\n' for n in range(16)) + "{broken")
+    outcome = secondpass("eval", *arguments)
+    assert (outcome.code, told in outcome.flat) == (code, True), outcome.err

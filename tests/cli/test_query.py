@@ -1,0 +1,374 @@
+"""``secondpass query``: S3's query command."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from secondpass import Candidate
+from secondpass.cli.app import app
+from secondpass.evaluation import HybridRetriever, write_corpus
+from secondpass.evaluation.index import EmbeddedEmbedder, build, default_embedder
+from secondpass.fusion import reciprocal_rank_fusion
+from terminals import SECONDPASS, on_a_terminal
+from tiny_models import write_classifier
+
+CORPUS = [
+    Candidate("The owl hunts mice at night.", "owl", metadata={"title": "Owls", "year": 0}),
+    Candidate("A mouse fears the cat and the owl.", "mouse", metadata={"tags": ["a", None]}),
+    Candidate("Ships cross the sea under sail.", "ship", metadata={"closed": False}),
+    Candidate("Harbours shelter a ship from storms.", "harbour"),
+    Candidate("Owl, owl, owl.", "owls"),
+]
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("indexed")
+    write_corpus(folder / "corpus.jsonl", CORPUS)
+    build(folder / "corpus.jsonl", folder / "index", default_embedder())
+    build(folder / "corpus.jsonl", folder / "words")
+    return folder
+
+
+@pytest.fixture
+def here(indexed, monkeypatch) -> Path:
+    monkeypatch.chdir(indexed)
+    return indexed
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch) -> Path:
+    """An index of words alone that a test may change."""
+    monkeypatch.chdir(tmp_path)
+    write_corpus("corpus.jsonl", CORPUS)
+    build("corpus.jsonl", "index")
+    return tmp_path
+
+
+def call(*arguments: object):
+    return CliRunner().invoke(app, ["query", *map(str, arguments)])
+
+
+def asked(*arguments: object, stderr: str = ""):
+    done = call(*arguments)
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr == stderr
+    return json.loads(done.stdout)
+
+
+OWL = ("--question", "owl at night", "--corpus", "index")
+
+
+@pytest.mark.parametrize(
+    ("options", "mode"),
+    [((), "vector"), (("--lexical",), "lexical"), (("--hybrid", "--rrf-k", 5), "hybrid")],
+)
+def test_each_mode_is_that_of_the_retriever(here, options, mode) -> None:
+    told = asked(*OWL, *options, "--k", 3)
+    retriever = HybridRetriever(CORPUS, EmbeddedEmbedder())
+    expected = retriever.retrieve("owl at night", 3, mode, 5)
+    assert told["mode"] == mode
+    assert told["results"] == [
+        {
+            "final_rank": rank,
+            "id": one.id,
+            "score": one.score,
+            "text": one.text,
+            "metadata": dict(one.metadata),
+        }
+        for rank, one in enumerate(expected, 1)
+    ]
+    assert ("rrf_k" in told) == (mode == "hybrid")
+    assert "report" not in told
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "warned"),
+    [
+        (("--hybrid",), "hybrid+rerank", ""),
+        ((), "vector+rerank", "vector"),
+        (("--lexical",), "lexical+rerank", "lexical"),
+    ],
+)
+def test_what_is_found_is_reranked(here, options, mode, warned) -> None:
+    told = "what is reranked comes from the {} search alone\n"
+    stderr = f"warning: --rerank without --hybrid: {told.format(warned)}" if warned else ""
+    answer = asked(*OWL, *options, "--rerank", "--preset", "lexical", stderr=stderr)
+    assert answer["mode"] == mode
+    assert answer["rerank_top_n"] == 50
+    assert answer["report"]["status"] == "ok"
+    assert answer["report"]["method"] == "lexical"
+    results = answer["results"]
+    assert [one["final_rank"] for one in results] == [*range(1, len(results) + 1)]
+    scores = [one["rerank_score"] for one in results]
+    assert scores == sorted(scores, reverse=True)
+    originals = {one.id: one for one in CORPUS}
+    for one in results:
+        original = originals[one["id"]]
+        assert (one["text"], one["metadata"]) == (original.text, dict(original.metadata))
+
+
+def test_the_second_pass_judges_the_first_of_the_fused_list_and_then_k_are_returned(here) -> None:
+    retriever = HybridRetriever(CORPUS, EmbeddedEmbedder())
+    lists = [retriever.retrieve("owl", 100, mode) for mode in ("vector", "lexical")]
+    fused = [one.id for one in reciprocal_rank_fusion(lists, rrf_k=1)]
+    options = ("-q", "owl", "--corpus", "index", "--hybrid", "--rrf-k", 1, "--rerank", "-p")
+    answer = asked(*options, "lexical", "--rerank-top-n", 3, "--k", 2)
+    assert len(answer["results"]) == 2
+    assert {one["id"] for one in answer["results"]} <= set(fused[:3])
+    assert answer["report"]["usage"]["pairs"] == 3
+    beyond = asked(*options, "lexical", "--rerank-top-n", 2, "--k", 5)["results"]
+    assert [one["id"] for one in beyond[2:]] == fused[2:]
+    assert [one["rerank_score"] for one in beyond[2:]] == [None] * (len(fused) - 2)
+    assert [one["status"] for one in beyond] == ["scored"] * 2 + ["tail"] * (len(fused) - 2)
+    assert [one["final_rank"] for one in beyond] == [*range(1, len(fused) + 1)]
+
+
+def test_the_model_can_be_another(here, tmp_path) -> None:
+    model = write_classifier(tmp_path / "tiny")
+    answer = asked(*OWL, "--hybrid", "--rerank", "--rerank-model", model, "--device", "cpu")
+    assert answer["report"]["status"] == "ok"
+    assert answer["report"]["method"] == str(model)
+    assert all(isinstance(one["rerank_score"], float) for one in answer["results"])
+
+
+def test_a_model_that_cannot_be_loaded_is_told_and_the_fallback_ranks(here) -> None:
+    done = call(*OWL, "--hybrid", "--rerank", "--rerank-model", "./absent")
+    assert done.exit_code == 0
+    assert done.stderr.startswith("warning: the results were reranked by a fallback (")
+    assert done.stderr.count("\n") == 1
+    answer = json.loads(done.stdout)
+    assert answer["mode"] == "hybrid+rerank"
+    assert answer["report"]["status"] == "degraded"
+
+
+def test_where_nothing_can_rerank_the_order_that_came_in_is_told(here) -> None:
+    model = ("--set", "method.model=./absent", "-s", "fallback=[]")
+    done = call(*OWL, "--hybrid", "--rerank", *model)
+    assert done.exit_code == 0
+    assert done.stderr.startswith("warning: the results were not reranked: ")
+    answer = json.loads(done.stdout)
+    plain = asked(*OWL, "--hybrid")["results"]
+    assert [one["id"] for one in answer["results"]] == [one["id"] for one in plain]
+    assert {one["rerank_score"] for one in answer["results"]} == {None}
+
+
+def test_a_configuration_can_be_a_file(here, tmp_path) -> None:
+    config = tmp_path / "reranker.yaml"
+    config.write_text("method: lexical\nfloor: 0.5\n")
+    answer = asked(*OWL, "--hybrid", "--rerank", "--config", config)
+    assert {one["status"] for one in answer["results"]} == {"scored"}
+    assert answer["report"]["left_out"]["floor"]
+
+
+def test_options_of_the_second_pass_without_it_are_told(here) -> None:
+    told = "warning: nothing is reranked; options that say what to rerank by need --rerank\n"
+    asked(*OWL, "--preset", "lexical", stderr=told)
+
+
+def test_nothing_found_is_no_fault(here) -> None:
+    assert asked("-q", "zebra", "--corpus", "index", "--lexical")["results"] == []
+    stderr = (
+        "warning: --rerank without --hybrid: what is reranked comes from the lexical search alone\n"
+    )
+    options = ("-q", "zebra", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical")
+    assert asked(*options, stderr=stderr)["results"] == []
+
+
+# ------------------------------------------------------------------ what is searched
+
+
+@pytest.mark.parametrize("options", [("--lexical",), ("--hybrid",)])
+def test_a_corpus_can_be_indexed_in_memory(here, options) -> None:
+    stderr = (
+        "warning: corpus.jsonl is no index, so it is indexed in memory for this question; "
+        "to keep one: secondpass index corpus.jsonl --into FOLDER\n"
+    )
+    in_memory = asked("-q", "owl", "--corpus", "corpus.jsonl", *options, stderr=stderr)
+    kept = asked("-q", "owl", "--corpus", "index", *options)
+    assert in_memory["results"] == kept["results"]
+
+
+def test_a_folder_can_be_indexed_in_memory(tmp_path) -> None:
+    (tmp_path / "owls.md").write_text("# Owls\n\nThe owl hunts mice.")
+    (tmp_path / "x.bin").write_bytes(b"\0")
+    done = call("-q", "mice", "--corpus", tmp_path, "--lexical")
+    assert "warning: skipped: x.bin is no text\n" in done.stderr
+    [found] = json.loads(done.stdout)["results"]
+    assert found["id"] == "owls.md#1"
+    assert found["metadata"] == {"title": "Owls", "path": "owls.md", "passage": 1}
+
+
+def test_words_only_are_searched_by_words_only(here) -> None:
+    words = ("-q", "owl", "--corpus", "words")
+    assert asked(*words, "--lexical") == asked(*OWL[2:], "-q", "owl", "--lexical") | {
+        "corpus": "words"
+    }
+    for options in ((), ("--hybrid",)):
+        done = call(*words, *options)
+        source = here / "corpus.jsonl"
+        assert done.exit_code == 1
+        assert done.stderr == (
+            "secondpass: words: holds words only; search it with --lexical, or add vectors: "
+            f"secondpass index {source} --into words\n"
+        )
+
+
+def test_without_the_extra_vectors_are_told_to_need_it(here, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    install = 'pip install "secondpass[embedded]"'
+    assert asked(*OWL, "--lexical")["results"]
+    for corpus in ("index", "words", "corpus.jsonl"):
+        done = call("-q", "owl", "--corpus", corpus)
+        assert done.exit_code == 1
+        assert install in done.stderr
+        assert "--lexical" in done.stderr
+        assert done.stdout == ""
+
+
+def test_a_stale_index_is_told_not_served(own) -> None:
+    search = ("-q", "owl", "--corpus", "index", "--lexical")
+    write_corpus("corpus.jsonl", [*CORPUS, Candidate("A new owl.", "new")])
+    renew = f"secondpass index {own / 'corpus.jsonl'} --into index --words-only"
+    done = call(*search)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        "secondpass: index: is stale: corpus.jsonl has changed. "
+        f"Make it anew: {renew}. Or search it as it is, with --stale-ok\n"
+    )
+    stderr = "warning: index: is stale, and searched all the same: corpus.jsonl has changed\n"
+    assert "new" not in [
+        one["id"] for one in asked(*search, "--stale-ok", stderr=stderr)["results"]
+    ]
+    CliRunner().invoke(app, renew.split()[1:])
+    assert "new" in [one["id"] for one in asked(*search)["results"]]
+
+
+def cut(own: Path) -> None:
+    part = next(own.glob("index/parts-*/passages.jsonl"))
+    part.write_bytes(part.read_bytes()[:-9])
+
+
+def other_version(own: Path) -> None:
+    path = own / "index" / "secondpass-index.json"
+    path.write_text(path.read_text().replace('"version": 1', '"version": 9'))
+
+
+def other_embedder(own: Path) -> None:
+    class Other:
+        name = "other"
+
+        def embed(self, texts):
+            import numpy as np
+
+            return np.ones((len(texts), 1))
+
+    build("corpus.jsonl", "index", Other())
+
+
+def without_parts(own: Path) -> None:
+    (own / "index" / "secondpass-index.json").unlink()
+
+
+def bad_line(own: Path) -> None:
+    lines = [f'{{"_id": {number}, "text": "x"}}' for number in range(1, 17)]
+    (own / "corpus.jsonl").write_text("\n".join([*lines, '{"_id": 17, "text": 17}']))
+
+
+LEXICAL = ("-q", "owl", "--lexical", "--corpus")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "arguments", "code", "told"),
+    [
+        (cut, (*LEXICAL, "index"), 1, "index: its part passages.jsonl has another size"),
+        (other_version, (*LEXICAL, "index"), 1, "its format is version 9"),
+        (other_embedder, (*LEXICAL, "index"), 1, "made by another embedder (other)"),
+        (without_parts, (*LEXICAL, "index"), 1, "index: is not whole: indexing was cut off"),
+        (None, (*LEXICAL, "absent"), 1, "absent: there is no such file or folder"),
+        (Path.mkdir, (*LEXICAL, "empty"), 1, "empty: holds no text to search"),
+        (bad_line, (*LEXICAL, "corpus.jsonl"), 1, "corpus.jsonl:17: 'text' must be a string"),
+        (None, ("--corpus", "index"), 2, "--question"),
+        (None, ("-q", " ", "--corpus", "index"), 2, "--question: is empty"),
+        (None, ("-q", "owl"), 2, "--corpus"),
+        (None, (*LEXICAL, "index", "--k", 0), 2, "--k"),
+        (None, (*LEXICAL, "index", "--k", "many"), 2, "--k"),
+        (None, (*LEXICAL, "index", "--rerank-top-n", 0), 2, "--rerank-top-n"),
+        (None, (*LEXICAL, "index", "--rrf-k", -1), 2, "--rrf-k"),
+        (None, (*LEXICAL, "index", "--rrf-k", "nan"), 2, "--rrf-k"),
+        (None, (*LEXICAL, "index", "--hybrid"), 2, "--hybrid, --lexical: give one of them"),
+        (None, (*LEXICAL, "index", "--rerank", "-p", "absent"), 1, "absent"),
+        (None, (*LEXICAL, "index", "--rerank", "-p", "fast", "-c", "x"), 1, "give one of them"),
+        (None, (*LEXICAL, "index", "--rerank", "-s", "depth"), 1, "write KEY=VALUE"),
+        (None, (*LEXICAL, "index", "--rerank", "-p", "lexical", "--device", "x"), 1, "device"),
+    ],
+)
+def test_faults_are_told_in_a_sentence(own, spoil, arguments, code, told) -> None:
+    if spoil is Path.mkdir:
+        (own / "empty").mkdir()
+    elif spoil:
+        spoil(own)
+    done = call(*arguments)
+    assert done.exit_code == code
+    assert told in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+def test_help_says_what_it_does() -> None:
+    environment = {"COLUMNS": "120", "NO_COLOR": "1"}
+    done = CliRunner().invoke(app, ["query", "--help"], env=environment)
+    assert done.exit_code == 0
+    options = "--question --corpus --hybrid --lexical --rerank --rerank-top-n --rerank-model --k"
+    for told in f"{options} --rrf-k --device --preset --config --set --stale-ok --json".split():
+        assert told in done.stdout
+
+
+# ------------------------------------------------------------------ as a process
+
+
+def test_a_pipe_gets_json_without_colour(here) -> None:
+    done = subprocess.run(
+        [*SECONDPASS, "query", *OWL, "--hybrid", "--k", "2"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "TERM": "xterm-256color", "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.stderr == ""
+    assert json.loads(done.stdout) == asked(*OWL, "--hybrid", "--k", 2)
+
+
+def test_whoever_stops_reading_gets_no_complaint(here) -> None:
+    process = subprocess.Popen(
+        [*SECONDPASS, "query", *OWL, "--lexical"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    told = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(), told) == (0, b"")
+
+
+def test_a_terminal_gets_a_table(own) -> None:
+    write_corpus(
+        "corpus.jsonl",
+        [Candidate("owl \x1b[31m" + "word " * 99, "a\x07", metadata={"title": "T [bold]x"})],
+    )
+    build("corpus.jsonl", "index")
+    output = on_a_terminal("query", "-q", "owl", "--corpus", "index", "--lexical", "--rerank",
+                           "-p", "lexical")  # fmt: skip
+    assert "reranked" in output
+    assert "T [bold]x" in output
+    assert "\x1b[31m" not in output
+    assert "\x07" not in output
+    assert "…" in output
+    assert "{" not in output
+    assert json.loads(on_a_terminal(*"query -q owl --corpus index --lexical --json".split()))
+    assert "Nothing was found." in on_a_terminal(*"query -q zebra --corpus index --lexical".split())
