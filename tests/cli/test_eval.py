@@ -55,6 +55,25 @@ def test_without_a_reranker_three_modes_run_and_the_fourth_is_told(secondpass, s
     assert "hybrid+rerank is skipped: no reranker" in told.flat
 
 
+def test_files_to_compare_may_follow_each_other(secondpass, given_suite, write):
+    first = str(write("first.yaml", "method: lexical\n"))
+    second = str(write("second.yaml", "method: lexical\ndepth: 2\n"))
+    for places in (
+        ["eval", given_suite, "--compare", first, second],
+        ["eval", "--compare", first, second, given_suite],
+        ["eval", given_suite, first, second],
+    ):
+        found = systems(secondpass(*places, "--json"))
+        assert list(found) == ["given", "given+first", "given+second"]
+    parts = [("--queries", "queries.jsonl"), ("--qrels", "qrels.tsv"), ("--corpus", "corpus.jsonl")]
+    options = [one for name, file in parts for one in (name, given_suite / file)]
+    told = secondpass("eval", *options, "--mode", "lexical", "--json", "--compare", first, second)
+    assert {"lexical+first", "lexical+second"} <= set(systems(told))
+    told = secondpass("eval", given_suite, "another", "--json")
+    assert told.code == 2
+    assert "one at a time" in told.flat
+
+
 def test_one_reranker_is_called_rerank_and_several_by_their_names(secondpass, given_suite, write):
     one = systems(secondpass("eval", given_suite, "--json", "--preset", "lexical"))
     assert list(one) == ["given", "given+rerank"]

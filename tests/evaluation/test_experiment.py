@@ -674,3 +674,10 @@ def test_reciprocal_rank_fusion_is_that_of_ranx() -> None:
                 )
                 ours = {str(one.id): one.score for one in fused}
                 assert ours == pytest.approx(theirs[query], abs=1e-9)
+
+
+def test_a_reranker_may_be_called_method() -> None:
+    suite = make_suite("s", {"q": "cat"}, {"q": {"a": 1}}, corpus=[Candidate("a cat", "a")])
+    named = compare({"method": Reranker("lexical"), "other": "lexical"}, suite)
+    assert [one.name for one in named.results][-2:] == ["lexical+method", "lexical+other"]
+    assert compare({"method": "lexical"}, suite).results[-1].name == "lexical+rerank"

@@ -17,14 +17,9 @@ from hypothesis import strategies as st
 from secondpass import Candidate, InputError
 from secondpass.evaluation import FormatError, HybridRetriever, write_corpus
 from secondpass.evaluation.documents import read_source
-from secondpass.evaluation.index import (
-    MANIFEST,
-    IndexFaultError,
-    StaleIndexError,
-    build,
-    is_index,
-    open_index,
-)
+from secondpass.evaluation.errors import IndexFaultError, StaleIndexError
+from secondpass.evaluation.index import build, open_index
+from secondpass.evaluation.index_files import MANIFEST, is_index
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -568,7 +563,8 @@ import os, signal, sys
 from pathlib import Path
 import numpy as np
 import bm25s
-from secondpass.evaluation.index import IndexFaultError, build, open_index
+from secondpass.evaluation.errors import IndexFaultError
+from secondpass.evaluation.index import build, open_index
 
 class Letters:
     name = "letters"

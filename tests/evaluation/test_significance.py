@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -55,6 +55,12 @@ def test_the_t_test_and_its_interval_are_those_of_scipy(pair) -> None:
 
 
 @given(paired(2, 8))
+@example(
+    (
+        {"a": 0.0, "b": 0.0, "c": 0.05, "d": 1.0},
+        {"a": 0.85, "b": 0.2, "c": 0.0, "d": 0.0},
+    )
+)  # whose mean is 0, but for rounding
 @settings(max_examples=50)
 def test_of_few_queries_all_signs_are_tried(pair) -> None:
     own, base = pair

@@ -12,7 +12,17 @@ import typer
 from rich.markdown import Markdown
 
 from secondpass.cli.configurations import AsJson, Set, configuration
-from secondpass.cli.terminal import FAULT, fail, print_json, progress, results, tell, warn, write
+from secondpass.cli.terminal import (
+    FAULT,
+    WRONG_CALL,
+    fail,
+    print_json,
+    progress,
+    results,
+    tell,
+    warn,
+    write,
+)
 from secondpass.cli.vectors import KeptVectors, cache_folder
 from secondpass.config import load, preset_names
 from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
@@ -48,11 +58,12 @@ class Test(StrEnum):
 
 def evaluate(
     *,
-    suite: Annotated[
-        str | None,
+    places: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="[SUITE]",
-            help="A BEIR folder, a file of JSON lines with `relevant` ids, or an ir_datasets name.",
+            metavar="[SUITE] [WHAT]...",
+            help="A BEIR folder, a file of JSON lines with `relevant` ids, or an ir_datasets name. "
+            "YAML files are compared, as with `--compare`.",
         ),
     ] = None,
     queries: Annotated[Path | None, typer.Option(help="JSON lines, or `id<TAB>text`.")] = None,
@@ -69,7 +80,10 @@ def evaluate(
     ] = None,
     compare: Annotated[
         list[str] | None,
-        typer.Option(metavar="[NAME=]WHAT", help="A preset or a YAML file. Repeatable."),
+        typer.Option(
+            metavar="[NAME=]WHAT",
+            help="A preset or a YAML file. Repeatable; more files may follow.",
+        ),
     ] = None,
     rerank_model: Annotated[
         list[str] | None,
@@ -119,12 +133,14 @@ def evaluate(
     `--corpus`, or `--queries`, `--qrels` and `--corpus` or `--run`. Vectors are made by the model
     of the extra `embedded`. For example:
 
-    `secondpass eval suite --preset embedded --compare mine=my.yaml --out results`
+    `secondpass eval suite --preset embedded --compare mine.yaml other.yaml --out results`
     """
     from secondpass.evaluation.experiment import compare as compared
     from secondpass.evaluation.measures import DEFAULT_MEASURES
     from secondpass.evaluation.suites import load_suite
 
+    suite, more = _parted(places)
+    compare = [*(compare or ()), *more]
     _check_call(suite, queries, qrels, out, force=force)
     known, skipped = _rerankers(
         _specs(preset, config, compare, rerank_model), settings, rerank_top_n
@@ -162,7 +178,7 @@ def _check_call(
     suite: str | None, queries: Path | None, qrels: Path | None, out: Path | None, *, force: bool
 ) -> None:
     if suite is None and (queries is None or qrels is None):
-        fail("give a SUITE, or --queries and --qrels (or see --help)", 2)
+        fail("give a SUITE, or --queries and --qrels (or see --help)", WRONG_CALL)
     if out is not None and (out / "results.json").exists() and not force:
         fail(f"{out}: has results already; --force writes others in their place")
 
@@ -184,6 +200,15 @@ def _report(comparison: Comparison, written: Sequence[str], *, as_json: bool) ->
 
 
 # ---------------------------------------------------------------------- rerankers
+
+
+def _parted(places: Sequence[str] | None) -> tuple[str | None, list[str]]:
+    """The suite, and the YAML files that stand beside it."""
+    files = [place for place in places or () if place.endswith((".yaml", ".yml"))]
+    suites = [place for place in places or () if place not in files]
+    if len(suites) > 1:
+        fail(f"SUITE: one at a time, not {' and '.join(suites)}", WRONG_CALL)
+    return next(iter(suites), None), files
 
 
 def _specs(
@@ -281,7 +306,7 @@ def _retriever(
     """What searches the corpus; None where nothing is searched."""
     if suite.corpus is None or stages == {"given"}:
         return None
-    from secondpass.evaluation.index import EmbeddedEmbedder
+    from secondpass.evaluation.embedders import EmbeddedEmbedder
     from secondpass.evaluation.retrieval import HybridRetriever
     from secondpass.minilm import check_installed
 

@@ -52,7 +52,8 @@ def index(
     An index that is there is replaced when the new one is whole. Vectors of unchanged passages are
     kept. Where nothing has changed, nothing is done.
     """
-    from secondpass.evaluation.index import build, default_embedder
+    from secondpass.evaluation.embedders import default_embedder
+    from secondpass.evaluation.index import build
 
     embedder = None if words_only else default_embedder()
     if embedder is None and not words_only:

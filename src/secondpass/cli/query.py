@@ -27,15 +27,10 @@ from secondpass.cli.terminal import (
 from secondpass.config import load, merged
 from secondpass.errors import MissingExtraError
 from secondpass.evaluation.documents import PASSAGE_SIZE, Progress, read_source
-from secondpass.evaluation.index import (
-    Index,
-    StaleIndexError,
-    default_embedder,
-    in_memory,
-    is_index,
-    open_index,
-    summed_up,
-)
+from secondpass.evaluation.embedders import default_embedder
+from secondpass.evaluation.errors import StaleIndexError, few
+from secondpass.evaluation.index import Index, in_memory, open_index
+from secondpass.evaluation.index_files import is_index
 from secondpass.evaluation.retrieval import HybridRetriever, Mode
 from secondpass.reranker import Reranker
 from secondpass.types import Candidate, Ranking, Report
@@ -155,7 +150,7 @@ def _retriever(
     except StaleIndexError as error:
         fail(f"{error}. Or search it as it is, with --stale-ok")
     if index.changes:
-        warn(f"{corpus}: is stale, and searched all the same: {summed_up(index.changes)}")
+        warn(f"{corpus}: is stale, and searched all the same: {few(index.changes)}")
     if mode not in index.modes:
         _no_vectors(corpus, index)
     return index

@@ -14,7 +14,7 @@ from secondpass.evaluation.comparison import (
     Stability,
 )
 from secondpass.evaluation.errors import FormatError, MeasureError
-from secondpass.evaluation.experiment import FirstStage, Progress, Retriever, Spec, compare
+from secondpass.evaluation.experiment import FirstStage, Retriever, Spec, compare
 from secondpass.evaluation.formats import (
     read_corpus,
     read_qrels,
@@ -27,6 +27,7 @@ from secondpass.evaluation.measures import (
     evaluate,
     ranking_to_run,
 )
+from secondpass.evaluation.reranked import Progress
 from secondpass.evaluation.retrieval import Embedder, HybridRetriever, Mode
 from secondpass.evaluation.runs import Qrels, Run
 from secondpass.evaluation.significance import Difference, Test, difference, holm

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 
 from secondpass.errors import SecondPassError
@@ -51,3 +52,44 @@ class MeasureError(SecondPassError, ValueError):
 
     def __str__(self) -> str:
         return f"measure {self.measure!r}: {self.problem}"
+
+
+class IndexFaultError(SecondPassError, ValueError):
+    """A folder is no index, or holds one that is not served: not whole, or made otherwise.
+
+    Args:
+        folder: the index.
+        problem: what is wrong with it.
+        renew: the command that makes it anew.
+    """
+
+    def __init__(self, folder: str, problem: str, renew: str = "") -> None:
+        self.folder = folder
+        self.problem = problem
+        self.renew = renew
+        super().__init__(folder, problem, renew)
+
+    def __str__(self) -> str:
+        told = f"{self.folder}: {self.problem}"
+        return f"{told}. Make it anew: {self.renew}" if self.renew else told
+
+
+class StaleIndexError(IndexFaultError):
+    """The source of an index is no longer what it was made of.
+
+    Args:
+        folder: the index.
+        changes: what has changed, one file each.
+        renew: the command that makes it anew.
+    """
+
+    def __init__(self, folder: str, changes: Sequence[str], renew: str) -> None:
+        self.changes = tuple(changes)
+        IndexFaultError.__init__(self, folder, f"is stale: {few(changes)}", renew)
+        self.args = (folder, self.changes, renew)
+
+
+def few(names: Sequence[str] | Mapping[str, str], shown: int = 3) -> str:
+    """The first few of them, and how many more there are."""
+    first = ", ".join([*names][:shown])
+    return first if len(names) <= shown else f"{first}, and {len(names) - shown} more"

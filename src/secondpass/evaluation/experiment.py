@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from os import PathLike
@@ -17,26 +14,21 @@ from secondpass.config import resolve
 from secondpass.errors import (
     InputError,
     MissingExtraError,
-    NotSerializableError,
-    RerankError,
     SecondPassError,
 )
 from secondpass.evaluation.comparison import (
-    Change,
     Comparison,
     Cost,
     Result,
-    Stability,
-    make_change,
 )
-from secondpass.evaluation.measures import DEFAULT_MEASURES, Evaluation, evaluate, ranking_to_run
+from secondpass.evaluation.measures import DEFAULT_MEASURES, evaluate, ranking_to_run
+from secondpass.evaluation.reranked import Progress, Ranker, reranked
 from secondpass.evaluation.retrieval import Mode
-from secondpass.evaluation.runs import Run
-from secondpass.evaluation.significance import TIE, Test, difference, holm
+from secondpass.evaluation.significance import Test, difference, holm
 from secondpass.evaluation.suites import Suite
 from secondpass.reranker import Reranker
 from secondpass.settings import describe
-from secondpass.types import Candidate, Ranking, Report
+from secondpass.types import Candidate
 
 FirstStage: TypeAlias = Literal["given", "vector", "lexical", "hybrid"]
 """``given`` are the suite's own candidates."""
@@ -46,12 +38,6 @@ Spec: TypeAlias = Reranker | Mapping[str, Any] | str | PathLike[str]
 
 _BEST_FIRST: tuple[FirstStage, ...] = ("given", "hybrid", "lexical", "vector")
 """Of several first stages, the one that rerankers stand behind unless told otherwise."""
-
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Is told the system's name, how many of its queries are done, and how many there are."""
-
-_SHOWN = 5
-"""Queries that gain or lose most, and documents of each."""
 
 
 class Retriever(Protocol):
@@ -153,11 +139,11 @@ def compare(
             results.append(Result(system, "skipped", f"{behind}: {before.reason}", behind))
             continue
         candidates = search.found(behind).candidates
-        ranker = _Ranker(
+        ranker = Ranker(
             system, reranker.ranker, suite, candidates, concurrency, progress or _untold
         )
         try:
-            results.append(_reranked(ranker, before, measures, shuffles=shuffles, seed=seed))
+            results.append(reranked(ranker, before, measures, shuffles=shuffles, seed=seed))
         finally:
             if reranker.ours:
                 reranker.ranker.close()
@@ -275,178 +261,6 @@ def _of_first_stage(suite: Suite, stage: str, found: _Found, measures: Sequence[
     )
 
 
-# ---------------------------------------------------------------------- rerankers
-
-
-@dataclass(frozen=True)
-class _Ranker:
-    """A reranker on the candidates of every query."""
-
-    name: str
-    reranker: Reranker
-    suite: Suite
-    candidates: Mapping[str, Sequence[Candidate]]
-    concurrency: int
-    progress: Progress
-
-    def rankings(
-        self, candidates: Mapping[str, Sequence[Candidate]], label: str = ""
-    ) -> dict[str, Ranking]:
-        """A ranking for each query."""
-        found: dict[str, Ranking] = {}
-        for query, ranking in self._ranked(candidates):
-            found[query] = ranking
-            self.progress(self.name + label, len(found), len(candidates))
-        return found
-
-    def _ranked(
-        self, candidates: Mapping[str, Sequence[Candidate]]
-    ) -> Iterator[tuple[str, Ranking]]:
-        def ranked(query: str) -> Ranking:
-            try:
-                return self.reranker.rerank(self.suite.queries[query], candidates[query])
-            except RerankError as error:  # strict; its report says what happened
-                return error.ranking
-
-        if self.concurrency == 1:
-            for query in candidates:
-                yield query, ranked(query)
-            return
-        pool = ThreadPoolExecutor(self.concurrency)
-        try:
-            yield from zip(candidates, pool.map(ranked, candidates), strict=True)
-        finally:
-            pool.shutdown(cancel_futures=True)  # after Ctrl-C nobody waits for the rest
-
-
-def _reranked(
-    ranker: _Ranker, before: Result, measures: Sequence[str], *, shuffles: int, seed: int
-) -> Result:
-    """The reranker's result, behind the first stage whose result is given."""
-    reranker, qrels = ranker.reranker, ranker.suite.qrels
-    config = _config_of(reranker)
-    skipped = Result(ranker.name, "skipped", first_stage=before.name, config=config)
-    try:
-        reranker.warm_up()  # so that no query's time has it in it
-    except Exception as error:
-        told = str(error) if isinstance(error, SecondPassError) else type(error).__name__
-        return replace(skipped, reason=f"no model can be loaded: {told}")
-    try:
-        rankings = ranker.rankings(ranker.candidates)
-        run = ranking_to_run(rankings)
-        stability = _stability(ranker, run, measures[0], shuffles, seed) if shuffles else None
-    except SecondPassError as error:
-        return replace(skipped, reason=str(error))
-    after = evaluate(run, qrels, measures)
-    reports = [ranking.report for ranking in rankings.values()]
-    gains, losses = _changes(ranker, before, run, after, measures[0])
-    return Result(
-        ranker.name,
-        "ran",
-        first_stage=before.name,
-        config=config,
-        run=run,
-        evaluation=after,
-        cost=_cost({query: ranking.report for query, ranking in rankings.items()}),
-        statuses=Counter(report.status for report in reports),
-        issues=Counter(
-            code for report in reports for code in {issue.code for issue in report.issues}
-        ),
-        stability=stability,
-        gains=gains,
-        losses=losses,
-        moves=_moves(ranker.suite, before.run, run),
-    )
-
-
-def _cost(reports: Mapping[str, Report]) -> Cost:
-    asked = [report.usage for report in reports.values() if report.usage.calls]
-
-    def told(name: str) -> Any:
-        values = [getattr(usage, name) for usage in asked]
-        return None if not values or None in values else sum(values)
-
-    return Cost(
-        {query: report.seconds for query, report in reports.items()},
-        sum(usage.calls for usage in asked),
-        sum(usage.pairs for usage in asked),
-        told("input_tokens"),
-        told("output_tokens"),
-        told("cost"),
-    )
-
-
-def _changes(
-    ranker: _Ranker, before: Result, run: Run, after: Evaluation, measure: str
-) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
-    """The queries that gain most, and those that lose most, the largest change first."""
-    suite = ranker.suite
-    new = after.per_query[measure]
-    old = before.evaluation.per_query[measure] if before.evaluation else new
-    by_gain = sorted(suite.queries, key=lambda query: new[query] - old[query])
-
-    def change(query: str) -> Change:
-        return make_change(
-            query,
-            suite.queries[query],
-            old[query],
-            new[query],
-            lists=(list(before.run.get(query, {})), list(run.get(query, {}))),
-            texts={str(one.id): one.text for one in reversed(ranker.candidates[query])},
-            relevance=suite.qrels[query],
-            count=_SHOWN,
-        )
-
-    lost = [query for query in by_gain[:_SHOWN] if new[query] < old[query] - TIE]
-    gained = [query for query in by_gain[: -_SHOWN - 1 : -1] if new[query] > old[query] + TIE]
-    return tuple(map(change, gained)), tuple(map(change, lost))
-
-
-def _moves(suite: Suite, before: Run, after: Run) -> tuple[tuple[int | None, int | None], ...]:
-    moves = []
-    for query, judged in suite.qrels.items():
-        old = {document: rank for rank, document in enumerate(before.get(query, {}), 1)}
-        new = {document: rank for rank, document in enumerate(after.get(query, {}), 1)}
-        for document, relevance in judged.items():
-            if relevance > 0 and (document in old or document in new):
-                moves.append((old.get(document), new.get(document)))
-    return tuple(moves)
-
-
-def _stability(ranker: _Ranker, usual: Run, measure: str, shuffles: int, seed: int) -> Stability:
-    from scipy.stats import kendalltau
-
-    rng = random.Random(seed)
-    depth = ranker.reranker.depth
-    taus: list[float] = []
-    overlaps: list[float] = []
-    means = []
-    for number in range(1, shuffles + 1):
-        shuffled, heads = {}, {}
-        for query, candidates in ranker.candidates.items():
-            # What is not judged keeps its place, or other candidates would be judged.
-            head, tail = list(candidates)[:depth], list(candidates)[len(candidates[:depth]) :]
-            rng.shuffle(head)
-            shuffled[query] = [*head, *tail]
-            heads[query] = {one.id for one in head}
-        run = ranking_to_run(ranker.rankings(shuffled, f", shuffle {number} of {shuffles}"))
-        for query, found in run.items():
-            places = {document: place for place, document in enumerate(found)}
-            # The tail agrees with itself, whatever the reranker does.
-            common = [one for one in usual[query] if one in places and one in heads[query]]
-            if len(common) > 1:
-                tau, _ = kendalltau(range(len(common)), [places[one] for one in common])
-                taus.append(float(tau))
-            if best := list(usual[query])[:10]:
-                overlaps.append(len(set(best).intersection(list(found)[:10])) / len(best))
-        means.append(evaluate(run, ranker.suite.qrels, [measure]).mean[measure])
-    return Stability(shuffles, _mean(taus), _mean(overlaps), measure, tuple(means))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 1.0
-
-
 # ---------------------------------------------------------------------- the rest
 
 
@@ -496,7 +310,9 @@ def _named(
 ) -> tuple[dict[str, _Named], dict[str, str]]:
     """The rerankers by name, and why others cannot be made."""
     specs: dict[str, Spec] = {}
-    if isinstance(rerankers, Mapping) and "method" not in rerankers:
+    # A mapping with a method is a configuration, unless that is what a reranker is called.
+    method = rerankers.get("method") if isinstance(rerankers, Mapping) else None
+    if isinstance(rerankers, Mapping) and (method is None or isinstance(method, Reranker)):
         specs = {str(name): spec for name, spec in rerankers.items()}
     else:
         if isinstance(rerankers, str | PathLike | Mapping | Reranker):
@@ -518,13 +334,6 @@ def _named(
 
 def _name_of(spec: Spec) -> str:
     return Path(spec).stem if isinstance(spec, str | PathLike) else "rerank"
-
-
-def _config_of(reranker: Reranker) -> Mapping[str, Any] | None:
-    try:
-        return reranker.to_config()
-    except NotSerializableError:
-        return None
 
 
 def _check_numbers(**numbers: tuple[object, int]) -> None:

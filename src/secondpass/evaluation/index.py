@@ -8,122 +8,53 @@ comes after a kill or a crash. Nothing is pickled.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import re
-import shlex
 import shutil
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from secondpass.candidates import kind_of
-from secondpass.errors import InputError, MissingExtraError, SecondPassError
+from secondpass.errors import InputError, SecondPassError
 from secondpass.evaluation.documents import (
     PASSAGE_SIZE,
     Progress,
-    SourceFile,
     changes,
     corpus_file,
     read_source,
 )
+from secondpass.evaluation.embedders import NamedEmbedder, default_embedder
+from secondpass.evaluation.errors import IndexFaultError, StaleIndexError, few
+from secondpass.evaluation.index_files import (
+    FORMAT,
+    FORMAT_VERSION,
+    LOCK,
+    MANIFEST,
+    check_parts,
+    check_place,
+    files_of,
+    load_parts,
+    locked,
+    read_manifest,
+    renewal,
+    sweep,
+    write_manifest,
+    write_parts,
+)
 from secondpass.evaluation.lines import AnyPath
-from secondpass.evaluation.retrieval import Embedder, HybridRetriever, Mode, Parts, searched
-from secondpass.lazy import Lazy
+from secondpass.evaluation.retrieval import Embedder, HybridRetriever, Mode, searched
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from secondpass.minilm import MiniLM
 
-FORMAT_VERSION = 1
-MANIFEST = "secondpass-index.json"
-
-_FORMAT = "secondpass index"
-_LOCK = ".lock"
-_PARTS = re.compile(r"parts-[0-9a-f]{32}")
-_DRAFT = re.compile(re.escape(MANIFEST) + r"\.[0-9a-f]{32}\.tmp")
-_WORDS = "words"
 _TEXTS_AT_A_TIME = 64
-
-
-class IndexFaultError(SecondPassError, ValueError):
-    """A folder is no index, or holds one that is not served: not whole, or made otherwise.
-
-    Args:
-        folder: the index.
-        problem: what is wrong with it.
-        renew: the command that makes it anew.
-    """
-
-    def __init__(self, folder: str, problem: str, renew: str = "") -> None:
-        self.folder = folder
-        self.problem = problem
-        self.renew = renew
-        super().__init__(folder, problem, renew)
-
-    def __str__(self) -> str:
-        told = f"{self.folder}: {self.problem}"
-        return f"{told}. Make it anew: {self.renew}" if self.renew else told
-
-
-class StaleIndexError(IndexFaultError):
-    """The source of an index is no longer what it was made of.
-
-    Args:
-        folder: the index.
-        changes: what has changed, one file each.
-        renew: the command that makes it anew.
-    """
-
-    def __init__(self, folder: str, changes: Sequence[str], renew: str) -> None:
-        self.changes = tuple(changes)
-        IndexFaultError.__init__(self, folder, f"is stale: {summed_up(changes)}", renew)
-        self.args = (folder, self.changes, renew)
-
-
-@runtime_checkable
-class NamedEmbedder(Embedder, Protocol):
-    """An embedder whose vectors can be kept: the same name has to mean the same vectors."""
-
-    name: str
-
-
-class EmbeddedEmbedder:
-    """The embedded model, loaded when it is first asked.
-
-    Args:
-        max_tokens: longer texts are cut. Passages of 1,000 characters rarely have more than 256.
-    """
-
-    def __init__(self, max_tokens: int = 256) -> None:
-        from secondpass.minilm import MODEL_NAME
-
-        self.name = f"{MODEL_NAME}, {max_tokens} tokens"
-        self._model: Lazy[MiniLM] = Lazy(lambda: _minilm(max_tokens))
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of length 1, shape ``(len(texts), 384)``."""
-        return self._model.get().embed(texts)
-
-
-def default_embedder() -> EmbeddedEmbedder | None:
-    """The embedded model; None where the extra ``embedded`` is not installed."""
-    from secondpass.minilm import check_installed
-
-    try:
-        check_installed()
-    except MissingExtraError:
-        return None
-    return EmbeddedEmbedder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,29 +166,29 @@ def build(
     source, folder = Path(source), Path(folder)
     if embedder is not None and not isinstance(embedder, NamedEmbedder):
         raise InputError(f"embedder: needs a 'name' and 'embed', not {kind_of(embedder)}")
-    _check_place(folder)
+    check_place(folder)
     old = _old(folder, embedder)
     if old is not None and not force and _is_of(old, source, embedder, passage_size):
-        if len(os.listdir(folder)) > len({MANIFEST, _LOCK, old.manifest["folder"]}):
-            with suppress(IndexFaultError), _locked(folder):
-                _sweep(folder)
+        if len(os.listdir(folder)) > len({MANIFEST, LOCK, old.manifest["folder"]}):
+            with suppress(IndexFaultError), locked(folder):
+                sweep(folder)
         return _built(old, made=False, kept=old.manifest["counts"]["vectors"], started=started)
 
     read = read_source(source, passage_size=passage_size, without=folder, progress=progress)
     if not read.corpus:
-        told = f" ({len(read.skipped)} files skipped: {_few(read.skipped)})" if read.skipped else ""
+        told = f" ({len(read.skipped)} files skipped: {few(read.skipped)})" if read.skipped else ""
         raise IndexFaultError(str(source), f"holds no text to index{told}")
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
+    with locked(folder):
         blocks = _Blocks(embedder, {} if force else _known(old, embedder), progress)
         draft = folder / f"parts-{uuid4().hex}"
         try:
             draft.mkdir()
             retriever = _made(read.corpus, blocks if embedder else None, progress)
-            parts = _write_parts(draft, retriever.parts)
+            parts = write_parts(draft, retriever.parts)
             manifest = {
-                "format": _FORMAT,
+                "format": FORMAT,
                 "version": FORMAT_VERSION,
                 "source": {
                     "path": str(source.resolve()),
@@ -273,15 +204,15 @@ def build(
                 "folder": draft.name,
                 "parts": parts,
             }
-            _write_manifest(folder, manifest)
+            write_manifest(folder, manifest)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             if is_new:
                 with suppress(OSError):
-                    (folder / _LOCK).unlink()
+                    (folder / LOCK).unlink()
                     folder.rmdir()
             raise
-        _sweep(folder)
+        sweep(folder)
     made = Index(folder, manifest, retriever, ())
     return _built(made, made=True, kept=blocks.kept, started=started)
 
@@ -359,7 +290,7 @@ def _is_of(old: Index, source: Path, embedder: NamedEmbedder | None, passage_siz
         kept["path"] == str(source.resolve())
         and (kept["passage_size"] == passage_size or not size_matters)
         and old.manifest["embedder"] == (embedder.name if embedder else None)
-        and not any(changes(source, _files(old.manifest), old.folder))
+        and not any(changes(source, files_of(old.manifest), old.folder))
     )
 
 
@@ -384,20 +315,12 @@ def _built(index: Index, *, made: bool, kept: int, started: float) -> Built:
         vectors=manifest["counts"]["vectors"],
         kept=kept,
         embedder=manifest["embedder"],
-        skipped={name: file.skipped for name, file in _files(manifest).items() if file.skipped},
+        skipped={name: file.skipped for name, file in files_of(manifest).items() if file.skipped},
         seconds=time.perf_counter() - started,
     )
 
 
 # ---------------------------------------------------------------------- opening
-
-
-def is_index(folder: AnyPath) -> bool:
-    """Whether a folder is an index, or was to become one."""
-    folder = Path(folder)
-    if (folder / MANIFEST).exists():
-        return True
-    return folder.is_dir() and any(_PARTS.fullmatch(name) for name in os.listdir(folder))
 
 
 def open_index(
@@ -445,9 +368,9 @@ def _opened(
     stale_ok: bool = False,
     depth: int = 100,
 ) -> Index:
-    manifest = _read_manifest(folder)
-    renew = _renew(folder, manifest)
-    _check_parts(folder, manifest, renew)
+    manifest = read_manifest(folder)
+    renew = renewal(folder, manifest)
+    check_parts(folder, manifest, renew)
     name = manifest["embedder"]
     if embedder is None and name is not None and check_source:
         embedder = default_embedder()
@@ -459,11 +382,11 @@ def _opened(
         raise IndexFaultError(str(folder), told, renew)
     found: list[str] = []
     if check_source:
-        found = list(changes(Path(manifest["source"]["path"]), _files(manifest), folder))
+        found = list(changes(Path(manifest["source"]["path"]), files_of(manifest), folder))
         if found and not stale_ok:
             raise StaleIndexError(str(folder), found, renew)
     try:
-        parts = _load_parts(folder / manifest["folder"], manifest)
+        parts = load_parts(folder / manifest["folder"], manifest)
     except (SecondPassError, MemoryError):
         raise
     except Exception as error:  # bm25s of another version may raise anything
@@ -473,224 +396,8 @@ def _opened(
     return Index(folder, manifest, retriever, found)
 
 
-class _Passages(Sequence[Candidate]):
-    """Candidates of a file of JSON lines, read as they are needed."""
-
-    def __init__(self, path: Path, ends: NDArray[np.int64]) -> None:
-        import numpy as np
-
-        self._bytes = np.memmap(path, dtype=np.uint8, mode="r")
-        self._ends = ends
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    @overload
-    def __getitem__(self, at: int) -> Candidate: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Candidate]: ...
-    def __getitem__(self, at: int | slice) -> Candidate | list[Candidate]:
-        if isinstance(at, slice):
-            return [self[one] for one in range(*at.indices(len(self)))]
-        if not -len(self) <= at < len(self):
-            raise IndexError(at)
-        at %= len(self)
-        start = int(self._ends[at - 1]) if at else 0
-        text, identifier, metadata = json.loads(self._bytes[start : int(self._ends[at])].tobytes())
-        return Candidate(text, identifier, metadata=metadata)
-
-
-# ---------------------------------------------------------------------- parts
-
-
-def _write_parts(folder: Path, parts: Parts) -> dict[str, list[Any]]:
-    """Write them; returns name -> size and sha256."""
-    import numpy as np
-
-    ends = []
-    with open(folder / "passages.jsonl", "wb") as file:
-        for one in parts.corpus:
-            record = json.dumps([one.text, one.id, dict(one.metadata)], ensure_ascii=False)
-            # Lone surrogates are carried along, as json does when it reads.
-            file.write(record.encode("utf-8", "surrogatepass") + b"\n")
-            ends.append(file.tell())
-    np.save(folder / "ends.npy", np.array(ends, dtype=np.int64))
-    np.save(folder / "rows.npy", parts.row_of)
-    if parts.vectors is not None:
-        np.save(folder / "vectors.npy", parts.vectors)
-    if parts.words is not None:
-        parts.words.save(folder / _WORDS, show_progress=False)
-    written: dict[str, list[Any]] = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            with open(path, "rb+") as file:
-                os.fsync(file.fileno())
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            written[path.relative_to(folder).as_posix()] = [path.stat().st_size, digest]
-    return written
-
-
-def _check_parts(folder: Path, manifest: Mapping[str, Any], renew: str) -> None:
-    for name, (size, digest) in manifest["parts"].items():
-        try:
-            with open(folder / manifest["folder"] / name, "rb") as file:
-                if os.fstat(file.fileno()).st_size != size:
-                    told = f"its part {name} has another size than it had"
-                    raise IndexFaultError(str(folder), told, renew)
-                if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                    raise IndexFaultError(str(folder), f"its part {name} was changed", renew)
-        except FileNotFoundError:
-            raise IndexFaultError(str(folder), f"its part {name} is missing", renew) from None
-
-
-def _load_parts(folder: Path, manifest: Mapping[str, Any]) -> Parts:
-    try:
-        import bm25s
-        import numpy as np
-    except ImportError:
-        raise MissingExtraError("evaluation", "an index") from None
-    words = None
-    if any(name.startswith(f"{_WORDS}/") for name in manifest["parts"]):
-        words = bm25s.BM25.load(folder / _WORDS, mmap=True, show_progress=False)
-    vectors = None
-    if "vectors.npy" in manifest["parts"]:
-        vectors = np.load(folder / "vectors.npy", mmap_mode="r", allow_pickle=False)
-    corpus = _Passages(folder / "passages.jsonl", np.load(folder / "ends.npy", allow_pickle=False))
-    return Parts(corpus, words, np.load(folder / "rows.npy", allow_pickle=False), vectors)
-
-
-# ---------------------------------------------------------------------- manifest
-
-
-def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    sealed = {**manifest, "seal": _seal(manifest)}
-    draft = folder / f"{MANIFEST}.{uuid4().hex}.tmp"
-    try:
-        with open(draft, "x", encoding="utf-8", newline="\n") as file:
-            json.dump(sealed, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, folder / MANIFEST)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    anew = _renew(folder, None)
-    try:
-        data = (folder / MANIFEST).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        os.stat(folder)  # raises where there is no such folder
-        if is_index(folder):
-            raise IndexFaultError(str(folder), "is not whole: indexing was cut off", anew) from None
-        raise IndexFaultError(str(folder), f"is no index: it has no {MANIFEST}") from None
-    try:
-        manifest = json.loads(data)
-    except (ValueError, RecursionError):
-        manifest = None
-    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise IndexFaultError(str(folder), f"its {MANIFEST} cannot be read", anew)
-    version = manifest.get("version")
-    if version != FORMAT_VERSION:
-        told = f"its format is version {version!r}, and this program reads {FORMAT_VERSION}"
-        raise IndexFaultError(str(folder), told, anew)
-    # Whoever has this seal right has written the manifest as we do, so its fields need no check.
-    if manifest.pop("seal", None) != _seal(manifest):
-        raise IndexFaultError(str(folder), f"its {MANIFEST} was changed", anew)
-    return manifest
-
-
-def _seal(manifest: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-
-
-def _files(manifest: Mapping[str, Any]) -> dict[str, SourceFile]:
-    return {name: SourceFile(*file) for name, file in manifest["source"]["files"].items()}
-
-
-def _renew(folder: Path, manifest: Mapping[str, Any] | None) -> str:
-    source = shlex.quote(manifest["source"]["path"]) if manifest else "SOURCE"
-    command = f"secondpass index {source} --into {shlex.quote(str(folder))}"
-    if manifest and manifest["source"]["passage_size"] != PASSAGE_SIZE:
-        command += f" --passage-size {manifest['source']['passage_size']}"
-    if manifest and manifest["embedder"] is None:
-        command += " --words-only"
-    return command
-
-
-# ---------------------------------------------------------------------- the folder
-
-
-def _check_place(folder: Path) -> None:
-    """Refuse a folder that holds anything of somebody else."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise IndexFaultError(str(folder), "is a file; an index needs a folder")
-    foreign = [name for name in sorted(os.listdir(folder)) if not _is_ours(name)]
-    if foreign:
-        told = f"holds other files ({_few(foreign)}); name a new folder, or an index"
-        raise IndexFaultError(str(folder), told)
-
-
-def _is_ours(name: str) -> bool:
-    return (
-        name in {MANIFEST, _LOCK}
-        or _PARTS.fullmatch(name) is not None
-        or _DRAFT.fullmatch(name) is not None
-    )
-
-
-def _sweep(folder: Path) -> None:
-    """Take away what an older index or a killed process has left."""
-    keep = _read_manifest(folder)["folder"]
-    for name in os.listdir(folder):
-        if _PARTS.fullmatch(name) and name != keep:
-            shutil.rmtree(folder / name, ignore_errors=True)
-        elif _DRAFT.fullmatch(name):
-            (folder / name).unlink(missing_ok=True)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from indexing into a folder; a killed one holds no lock."""
-    with open(folder / _LOCK, "a") as file:
-        try:
-            if sys.platform == "win32":
-                import msvcrt
-
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            else:
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            told = "another process indexes into it just now"
-            raise IndexFaultError(str(folder), told) from None
-        yield
-
-
-# ---------------------------------------------------------------------- words for people
-
-
-def summed_up(changes: Sequence[str]) -> str:
-    """The first few of what has changed, and how many more there are."""
-    return _few(changes)
-
-
-def _few(names: Sequence[str] | Mapping[str, str], shown: int = 3) -> str:
-    first = ", ".join([*names][:shown])
-    return first if len(names) <= shown else f"{first}, and {len(names) - shown} more"
-
-
 def _bytes(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except OSError:
         return None
-
-
-def _minilm(max_tokens: int) -> MiniLM:
-    from secondpass.minilm import MiniLM
-
-    return MiniLM(max_tokens=max_tokens)

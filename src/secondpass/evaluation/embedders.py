@@ -1,0 +1,58 @@
+"""Embedders whose vectors can be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from secondpass.errors import MissingExtraError
+from secondpass.evaluation.retrieval import Embedder
+from secondpass.lazy import Lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from secondpass.minilm import MiniLM
+
+
+@runtime_checkable
+class NamedEmbedder(Embedder, Protocol):
+    """An embedder whose vectors can be kept: the same name has to mean the same vectors."""
+
+    name: str
+
+
+class EmbeddedEmbedder:
+    """The embedded model, loaded when it is first asked.
+
+    Args:
+        max_tokens: longer texts are cut. Passages of 1,000 characters rarely have more than 256.
+    """
+
+    def __init__(self, max_tokens: int = 256) -> None:
+        from secondpass.minilm import MODEL_NAME
+
+        self.name = f"{MODEL_NAME}, {max_tokens} tokens"
+        self._model: Lazy[MiniLM] = Lazy(lambda: _minilm(max_tokens))
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of length 1, shape ``(len(texts), 384)``."""
+        return self._model.get().embed(texts)
+
+
+def default_embedder() -> EmbeddedEmbedder | None:
+    """The embedded model; None where the extra ``embedded`` is not installed."""
+    from secondpass.minilm import check_installed
+
+    try:
+        check_installed()
+    except MissingExtraError:
+        return None
+    return EmbeddedEmbedder()
+
+
+def _minilm(max_tokens: int) -> MiniLM:
+    from secondpass.minilm import MiniLM
+
+    return MiniLM(max_tokens=max_tokens)
