@@ -1,6 +1,7 @@
 """Any ChatGenerator as the language model: asked, traced, saved, and survived when it fails."""
 
 import asyncio
+import copy
 import json
 import re
 from typing import Any
@@ -208,3 +209,72 @@ def test_its_calls_are_traced_with_their_usage(asynchronous: bool) -> None:
     (span,) = [one for one in recording.spans if one.name == "haystack.chat_generator.run"]
     replies = span.tags["haystack.component.output"]["replies"]
     assert replies[0].meta["usage"]["prompt_tokens"] == 11
+
+
+# ---------------------------------------------------------------------- as a part of the component
+
+
+@pytest.mark.parametrize("wrong", ["gpt-4.1-mini", SyncOnly, object(), {"type": "openai"}])
+def test_what_is_no_chat_generator_is_refused_at_once(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match="chat_generator: give a chat generator"):
+        SecondPassRanker({"method": "listwise"}, chat_generator=wrong)
+
+
+def test_the_patience_of_the_configured_model_is_kept_and_saved() -> None:
+    config = {"method": {"type": "listwise", "llm": {"timeout": 300}}}
+    generator = OpenAIChatGenerator(api_key=Secret.from_env_var("SOME_KEY", strict=False))
+    ranker = SecondPassRanker(config, chat_generator=generator)
+    assert ranker.reranker.method.llm.timeout == 300
+    assert ranker.to_dict()["init_parameters"]["reranker"] == config
+    back = SecondPassRanker.from_dict(ranker.to_dict())
+    assert back.reranker.method.llm.timeout == 300
+
+
+def test_a_warm_up_that_fails_is_tried_again() -> None:
+    class Cold(SyncOnly):
+        def warm_up(self) -> None:
+            super().warm_up()
+            if self.warmed == 1:
+                raise OSError("not yet")
+
+    generator = Cold()
+    ranker = SecondPassRanker({"method": "listwise"}, chat_generator=generator)
+    for _ in range(3):
+        ranker.warm_up()
+    assert generator.warmed == 2
+
+
+def test_a_deep_copy_asks_what_it_warms_up_and_closes() -> None:
+    generator = SyncOnly()
+    ranker = SecondPassRanker({"method": "listwise"}, top_k=2, chat_generator=generator)
+    copied = copy.deepcopy(ranker)
+    assert copied is not ranker
+    assert copied.chat_generator is generator
+    assert texts(copied.run(query="q", documents=DOCUMENTS)) == ["dddd", "ccc"]
+    copied.top_k = 1
+    assert len(ranker.run(query="q", documents=DOCUMENTS)["documents"]) == 2
+    assert copied.to_dict()["init_parameters"]["top_k"] == 1
+
+
+def test_settings_assigned_later_count() -> None:
+    ranker = SecondPassRanker("lexical")
+    documents = [Document(content="cat"), Document(content="dog")]
+    ranker.score_threshold = 0.1
+    assert texts(ranker.run("cat", documents)) == ["cat"]
+    ranker.score_threshold, ranker.depth = None, 1
+    assert ranker.run("dog", documents)["documents"][1].meta["rerank_status"] == "tail"
+
+
+def test_types_of_torch_are_taken_as_haystack_saves_them() -> None:
+    kwargs = {"torch_dtype": "torch.float16", "nested": {"dtype": "torch.bfloat16"}, "a": "torch"}
+    ranker = SecondPassRanker({"method": "cross_encoder"}, model_kwargs=kwargs)
+    assert ranker.reranker.method.scorer.model_kwargs == {
+        "torch_dtype": "float16",
+        "nested": {"dtype": "bfloat16"},
+        "a": "torch",
+    }
+
+
+def test_a_token_stands_in_no_attribute_in_plain_text() -> None:
+    ranker = SecondPassRanker("cohere", token=Secret.from_token("sk-SECRET"))
+    assert "sk-SECRET" not in repr(vars(ranker))

@@ -1,19 +1,24 @@
 """Any LlamaIndex LLM as the language model: chat or completion, asynchronous or not."""
 
 import asyncio
+import copy
 import json
+import pickle
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 from llama_index.core.llms import CustomLLM, LLMMetadata
 from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.prompts import PromptTemplate, RichPromptTemplate
 from llama_index.core.schema import NodeWithScore, TextNode
+from pydantic import ValidationError
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from secondpass import ConfigurationError, Reranker
+from secondpass import ConfigurationError, InputError, NotSerializableError, Reranker
 
 NODES = [NodeWithScore(node=TextNode(text=text), score=0.5) for text in ("b", "ccc", "a", "dddd")]
 
@@ -125,3 +130,114 @@ def test_it_is_never_serialised_and_given_again(reranker: Any) -> None:
     back = SecondPassRerank.from_json(written, llm=Completing())
     assert back._reranker.method.name == postprocessor._reranker.method.name
     assert back.to_json() == written
+
+
+@pytest.mark.parametrize("wrong", ["gpt-4.1-mini", Completing, 5])
+def test_what_is_no_llm_is_refused_at_once(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match="llm: give an LLM of LlamaIndex, not a"):
+        SecondPassRerank({"method": "listwise"}, llm=wrong)
+
+
+def test_the_patience_of_the_configured_model_is_kept_and_saved() -> None:
+    config = {"method": {"type": "listwise", "llm": {"timeout": 300}}}
+    postprocessor = SecondPassRerank(config, llm=Completing())
+    assert postprocessor._reranker.method.llm.timeout == 300
+    back = SecondPassRerank.from_json(postprocessor.to_json(), llm=Completing())
+    assert back._reranker.method.llm.timeout == 300
+
+
+WRONG_PROMPTS = [
+    RichPromptTemplate("Rank {{context_str}} for {{query_str}}"),
+    PromptTemplate("Rank {context_str} for {query_str}").partial_format(tone="plain"),
+    PromptTemplate("Rank {documents}"),
+    PromptTemplate("Rank {documents} for {query}, {x}", template_var_mappings={"y": "x"}),
+]
+
+
+@pytest.mark.parametrize("prompt", WRONG_PROMPTS, ids=range(len(WRONG_PROMPTS)))
+def test_a_prompt_that_would_ask_nothing_is_refused(prompt: Any) -> None:
+    postprocessor = SecondPassRerank({"method": "listwise"}, llm=Completing())
+    before = postprocessor.to_json()
+    with pytest.raises(ConfigurationError, match="user_prompt: has"):
+        postprocessor.update_prompts({"user_prompt": prompt})
+    assert postprocessor.to_json() == before
+
+
+def test_a_prompt_of_other_names_is_taken_where_they_are_mapped() -> None:
+    prompt = PromptTemplate(
+        "Rank {context_str} for {query_str}. {reply}",
+        template_var_mappings={"documents": "context_str", "query": "query_str"},
+    )
+    postprocessor = SecondPassRerank({"method": "listwise"}, llm=Completing())
+    postprocessor.update_prompts({"user_prompt": prompt})
+    nodes, report = postprocessor.rerank_nodes(NODES, "q")
+    assert report.status == "ok"
+    assert texts(nodes) == ["dddd", "ccc", "b", "a"]
+
+
+def test_copies_of_one_from_a_file_can_be_changed_as_it_can(tmp_path: Path) -> None:
+    file = tmp_path / "ours.yaml"
+    file.write_text("method: lexical\ndepth: 50\n")
+    for copied in (
+        copy.deepcopy(SecondPassRerank(file)),
+        pickle.loads(pickle.dumps(SecondPassRerank(file))),
+    ):
+        copied.depth = 1
+        statuses = [
+            one.metadata["rerank_status"] for one in copied.postprocess_nodes(NODES, None, "b")
+        ]
+        assert statuses == ["scored", "tail", "tail", "tail"]
+
+
+class WithHeaders(Completing):
+    default_headers: dict[str, str] = {}  # noqa: RUF012 - a pydantic field
+
+
+def test_no_key_under_another_name_is_pickled() -> None:
+    headers = {"Authorization": "Bearer sk-SECRET"}
+    in_options = {"type": "openai", "model": "m", "options": {"extra_headers": headers}}
+    for postprocessor in (
+        SecondPassRerank({"method": "graded"}, llm=WithHeaders(default_headers=headers)),
+        SecondPassRerank({"method": {"type": "graded", "llm": in_options}}),
+    ):
+        with pytest.raises(NotSerializableError, match="holds a key"):
+            pickle.dumps(postprocessor)
+    plain = SecondPassRerank({"method": "graded"}, llm=WithHeaders())
+    assert pickle.loads(pickle.dumps(plain)).to_json() == plain.to_json()
+
+
+def test_its_life_is_that_of_the_reranker() -> None:
+    class Scorer:
+        model_name = "alive"
+
+        def __init__(self) -> None:
+            self.told: list[str] = []
+
+        def score_pairs(self, query: str, documents: list[str]) -> list[float]:
+            return [0.0] * len(documents)
+
+        def warm_up(self) -> None:
+            self.told.append("warm")
+
+        def close(self) -> None:
+            self.told.append("closed")
+
+    scorer = Scorer()
+    postprocessor = SecondPassRerank({"method": scorer})
+
+    async def live() -> None:
+        await postprocessor.awarm_up()
+        await postprocessor.aclose()
+
+    postprocessor.warm_up()
+    postprocessor.close()
+    asyncio.run(live())
+    assert scorer.told == ["warm", "closed"] * 2
+
+
+def test_wrong_arguments_are_named() -> None:
+    postprocessor = SecondPassRerank("lexical")
+    with pytest.raises(InputError, match="query: give a string or a QueryBundle, not 5"):
+        postprocessor.rerank_nodes(NODES, 5)  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="similarity_cutoff"):
+        SecondPassRerank("lexical", similarity_cutoff=True)
