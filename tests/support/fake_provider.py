@@ -270,6 +270,8 @@ class FakeProvider:
                 task.cancel()
         await asyncio.gather(*self._open.values(), return_exceptions=True)
         await server.wait_closed()
+        for _ in range(5):  # transports close their sockets in the loop's next rounds
+            await asyncio.sleep(0)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
