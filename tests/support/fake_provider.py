@@ -261,6 +261,10 @@ class FakeProvider:
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stopping.wait()
+        # asyncio leaves a connection open that it accepts while its server is closed.
+        for listening in server.sockets:
+            self._loop.remove_reader(listening.fileno())
+        await asyncio.sleep(0.002)
         server.close()
         # Silent connections are cut, not waited for; one that was just accepted is here soon.
         for _ in range(5):
