@@ -446,8 +446,8 @@ async def _awaited(generator: ChatGenerator | None, name: str) -> None:
     act = getattr(generator, f"{name}_async", None)
     if act is not None:
         await act()
-    else:
-        await asyncio.to_thread(getattr(generator, name, _nothing))
+    elif hasattr(generator, name):
+        await asyncio.to_thread(getattr(generator, name))
 
 
 def _candidates(documents: Sequence[Document]) -> list[Candidate]:
