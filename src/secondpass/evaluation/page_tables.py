@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from secondpass.evaluation.page_parts import Cell, table
-from secondpass.evaluation.tables import number
+from secondpass.evaluation.tables import number, p_value
 from secondpass.evaluation.verdict import is_sure
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def differences(comparison: Comparison, *, inline: bool = False) -> str:
                 one.measure,
                 Cell(f"{one.mean:+.4f}", tone),
                 Cell(interval, tone),
-                _p(one.p),
-                Cell(_p(one.corrected_p), tone),
+                p_value(one.p),
+                Cell(p_value(one.corrected_p), tone),
                 Cell("yes" if is_sure(one) else "no", tone)
                 if one.corrected_p is not None
                 else _NONE,
@@ -138,9 +138,3 @@ def skipped(comparison: Comparison, *, inline: bool = False) -> str:
     ]
     label = "Skipped systems"
     return table(label, ["system", "reason"], rows, words=(1,), inline=inline) if rows else ""
-
-
-def _p(value: float | None) -> str:
-    if value is None:
-        return _NONE
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"

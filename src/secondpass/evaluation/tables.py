@@ -38,8 +38,8 @@ def markdown(comparison: Comparison) -> str:
             _plain(measure),
             f"{one.mean:+.4f}",
             "" if one.low is None else f"{one.low:+.4f} to {one.high:+.4f}",
-            _p(one.p),
-            _p(one.corrected_p),
+            p_value(one.p),
+            p_value(one.corrected_p),
             f"{one.wins} / {one.ties} / {one.losses}",
         ]
         for result in ran
@@ -157,7 +157,8 @@ def _means(comparison: Comparison, result: Result) -> list[str]:
     return cells
 
 
-def _p(value: float | None) -> str:
+def p_value(value: float | None) -> str:
+    """A chance for people; a dash where there is none."""
     if value is None:
         return _NONE
     return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -38,7 +38,6 @@ from secondpass.settings import describe
 
 RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
 
-_PATIENCE = 60.0
 _updating = ForkLock()
 
 R = TypeVar("R", bound="SecondPassRerank")
@@ -489,7 +488,7 @@ class _SavedApart(LlamaIndexLLM):
     """The postprocessor keeps its LLM apart, so the configuration holds none."""
 
     def as_setting(self, _where: str) -> dict[str, Any] | None:
-        return None if self.timeout == _PATIENCE else {"timeout": self.timeout}
+        return self.apart()
 
 
 def _query_text(query: QueryType | None) -> str:

@@ -16,13 +16,14 @@ from llama_index.core.tools.types import ToolMetadata
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.faults import refusal_of
-from secondpass.portal import HomeLoop, in_thread
+from secondpass.llms.foreign import ForeignLLM, count, part
+from secondpass.portal import in_thread
 
 _TOOL = "answer"
 _ROLES = {"user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}
 
 
-class LlamaIndexLLM:
+class LlamaIndexLLM(ForeignLLM):
     """Asks an LLM by its chat interface, which completion models have as well.
 
     Function calling models are given the form of the reply as a tool that they have to call; one
@@ -39,10 +40,9 @@ class LlamaIndexLLM:
     """
 
     def __init__(self, llm: LLM, timeout: float = 60.0, *, structured: bool = True) -> None:
+        super().__init__(timeout)
         self.llm = llm
-        self.timeout = timeout
         self.structured = structured
-        self.home = HomeLoop()
 
     @property
     def name(self) -> str:
@@ -85,8 +85,8 @@ class LlamaIndexLLM:
         return Completion(
             arguments or response.message.content or "",
             cut,
-            _whole(usage, "prompt_tokens", "input_tokens", "prompt_token_count"),
-            _whole(usage, "completion_tokens", "output_tokens", "candidates_token_count"),
+            count(usage, "prompt_tokens", "input_tokens", "prompt_token_count"),
+            count(usage, "completion_tokens", "output_tokens", "candidates_token_count"),
         )
 
     async def _by_tool(
@@ -148,11 +148,11 @@ def _tool(schema: Mapping[str, Any]) -> FunctionTool:
 def _finish_reason(response: ChatResponse) -> str | None:
     """Why the model ended, as providers tell it."""
     raw = response.raw
-    choices = _get(raw, "choices") or _get(raw, "candidates")
+    choices = part(raw, "choices") or part(raw, "candidates")
     first = choices[0] if isinstance(choices, list) and choices else None
     for holder in (first, raw, response.additional_kwargs):
         for name in ("finish_reason", "stop_reason", "done_reason"):
-            reason = _get(holder, name)
+            reason = part(holder, name)
             if reason is not None:
                 return str(getattr(reason, "value", reason)).lower()
     return None
@@ -161,19 +161,7 @@ def _finish_reason(response: ChatResponse) -> str | None:
 def _usage(response: ChatResponse) -> Any:
     for holder in (response.raw, response.message.additional_kwargs, response.additional_kwargs):
         for name in ("usage", "usage_metadata"):
-            usage = _get(holder, name)
+            usage = part(holder, name)
             if usage is not None:
                 return usage
     return response.additional_kwargs
-
-
-def _get(holder: Any, name: str) -> Any:
-    return holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
-
-
-def _whole(usage: Any, *names: str) -> int | None:
-    for name in names:
-        value = _get(usage, name)
-        if type(value) is int:
-            return value
-    return None

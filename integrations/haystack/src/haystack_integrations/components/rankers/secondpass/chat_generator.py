@@ -8,10 +8,11 @@ from haystack.tracing.tracer import tracer
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
-from secondpass.portal import HomeLoop, in_thread
+from secondpass.llms.foreign import ForeignLLM, count
+from secondpass.portal import in_thread
 
 
-class ChatGeneratorLLM:
+class ChatGeneratorLLM(ForeignLLM):
     """Asks a ChatGenerator, as `haystack.chat_generator.run` in traces.
 
     In a pipeline that runs asynchronously its `run_async` is awaited in the pipeline's own event
@@ -27,9 +28,8 @@ class ChatGeneratorLLM:
         :param timeout:
             Seconds that one answer may take.
         """
+        super().__init__(timeout)
         self.chat_generator = chat_generator
-        self.timeout = timeout
-        self.home = HomeLoop()
 
     @property
     def name(self) -> str:
@@ -73,8 +73,8 @@ class ChatGeneratorLLM:
         return Completion(
             replies[0].text or "",
             reason in {"length", "max_tokens"},
-            _whole(usage, "prompt_tokens", "input_tokens"),
-            _whole(usage, "completion_tokens", "output_tokens"),
+            count(usage, "prompt_tokens", "input_tokens"),
+            count(usage, "completion_tokens", "output_tokens"),
         )
 
     async def _run(self, messages: list[ChatMessage]) -> Any:
@@ -92,11 +92,3 @@ class ChatGeneratorLLM:
         """Close the generator."""
         if hasattr(self.chat_generator, "close"):
             self.chat_generator.close()
-
-
-def _whole(usage: Any, *names: str) -> int | None:
-    for name in names:
-        value = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
-        if type(value) is int:
-            return value
-    return None

@@ -33,7 +33,6 @@ from secondpass.provenance import falling_scores, provenance
 from secondpass.reranker import speaking_as
 
 logger = logging.getLogger(__name__)
-_PATIENCE = 60.0
 _VOICE = "haystack_integrations.components.rankers.secondpass"
 """The core logs under this name, so that it speaks through the handlers that Haystack sets up."""
 
@@ -428,7 +427,7 @@ class _OfTheComponent(ChatGeneratorLLM):
     """A chat generator that the component saves, warms up and closes by itself."""
 
     def as_setting(self, _where: str) -> dict[str, Any] | None:
-        return None if self.timeout == _PATIENCE else {"timeout": self.timeout}
+        return self.apart()
 
     def warm_up(self) -> None:
         """Nothing: see `SecondPassRanker.warm_up`."""
