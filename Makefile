@@ -16,8 +16,10 @@ ROOTS := src integrations/haystack/src integrations/llama_index/src
 demo: $(VENV)/.prepared
 	@$(BIN)/python examples/demo.py
 
+# A test that hangs has its threads' stacks printed and fails, rather than taking all of CI's time.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not long and not integration" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not long and not integration" -n 2 --dist loadfile \
+		-o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true --max-worker-restart 0
 
 test-long: $(VENV)/.test-long
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m "not integration" -n auto
