@@ -582,6 +582,21 @@ def test_item_06_id_relationships_metadata_and_type_are_kept() -> None:
     assert out.excluded_llm_metadata_keys[0] == "page"
 
 
+class Found(NodeWithScore):
+    """What a retriever of one's own may return."""
+
+    shard: str
+
+
+def test_item_06_a_scored_node_stays_of_its_class(events: list[Any]) -> None:
+    given = [Found(node=one.node, score=one.score, shard=one.node_id) for one in pandas()]
+    ranked = SecondPassRerank("lexical").postprocess_nodes(given, query_str=QUERY)
+    for told in (ranked, events[0].nodes, events[-1].nodes):
+        assert {(type(one), one.shard) for one in told} == {(Found, one.node_id) for one in given}
+        assert all(one.shard == one.node_id for one in told)
+    assert not any(one is other for one in ranked for other in given)
+
+
 def test_item_06_what_is_added_is_kept_out_of_prompts_and_embeddings() -> None:
     nodes = pandas()
     ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)

@@ -38,11 +38,11 @@ def ranked(
     """
     found = []
     for item, score in zip(ranking.items, falling_scores(ranking), strict=True):
-        node = nodes[item.position].node
-        added = provenance(item, node.metadata, prefix)
+        one = nodes[item.position]
+        added = provenance(item, one.node.metadata, prefix)
         if without is not None:
             added.pop(without, None)
-        found.append(NodeWithScore(node=copied(node, added), score=score))
+        found.append(_scored(one, copied(one.node, added), score))
     return found
 
 
@@ -66,7 +66,14 @@ def copied(node: BaseNode, added: Mapping[str, object]) -> BaseNode:
 
 def snapshot(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
     """Copies that stay as they are, whatever components behind do with the nodes."""
-    return [NodeWithScore(node=copied(one.node, {}), score=one.score) for one in nodes]
+    return [_scored(one, copied(one.node, {}), one.score) for one in nodes]
+
+
+def _scored(one: NodeWithScore, node: BaseNode, score: float | None) -> NodeWithScore:
+    """``one`` with another node and score, of its own class."""
+    if type(one) is NodeWithScore:  # twice as fast
+        return NodeWithScore(node=node, score=score)
+    return one.model_copy(update={"node": node, "score": score})
 
 
 def _no_text(node: BaseNode) -> str | None:
