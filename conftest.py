@@ -1,6 +1,7 @@
 """Settings that all tests share."""
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -16,3 +17,7 @@ settings.load_profile(
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+# A shell starts what is to run in the background with Ctrl-C ignored, and processes pass that on.
+# The tests of Ctrl-C send it themselves.
+signal.signal(signal.SIGINT, signal.default_int_handler)
