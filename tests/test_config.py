@@ -164,6 +164,22 @@ def test_overrides_are_merged_mapping_by_mapping():
             "fallback[0].blend.normalize: 'none' cannot",
         ),
         ({"render": {"fields": "text"}}, "render.fields: "),
+        (
+            {"method": {"type": "cross_encoder", "model": "m", "token_env": 5}},
+            "method.token_env: give the name of a variable or a list of names, not 5",
+        ),
+        (
+            {"method": {"type": "cross_encoder", "model": "m", "token_env": ["A", 1]}},
+            "method.token_env: give the name of a variable, not the key",
+        ),
+        (
+            {"method": {"type": "graded", "llm": {"type": "openai", "model": "m"}, "scale": 5}},
+            "method.scale: must be a list, not 5",
+        ),
+        (
+            {"method": {"type": "graded", "llm": {"type": "openai", "model": "m"}, "scale": [0]}},
+            "method.scale: must have at least 2 items, not 1",
+        ),
         ({"tail": "cut"}, "tail: must be 'keep' or 'drop', not 'cut'"),
         ({5: 1}, "keys must be words, not 5"),
     ],
@@ -205,6 +221,9 @@ def test_python_arguments_are_checked_as_files_are():
         ("method: lexical\ndepth: 5\ndepth: 7", "not YAML at line 3, column 1: the key 'depth'"),
         ("render: {prefix: 2024-13-45}", "not YAML: ValueError"),
         ("method: !!int abc", "not YAML: ValueError"),
+        ("depth: !!int ''", "not YAML: IndexError"),
+        ("depth: !!bool many", "not YAML: KeyError"),
+        ("depth: !!timestamp today", "not YAML: AttributeError"),
         ("[" * 5000, "not YAML: RecursionError"),
         ("method: {type: lexical}\ndepth: many", "depth: must be a valid integer, not 'many'"),
     ],

@@ -229,7 +229,7 @@ def _parse(text: str, about: str) -> dict[str, Any]:
 
     try:
         value = yaml.load(text, Loader)
-    except (ValueError, RecursionError) as error:
+    except environment.NOT_YAML as error:
         raise ConfigurationError(f"not YAML: {type(error).__name__}", about) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)

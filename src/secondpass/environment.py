@@ -60,12 +60,16 @@ def read(value: Any) -> Any:
         return value
 
 
+NOT_YAML = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What PyYAML raises beside its own error for a text that is none, as for ``!!int ""``."""
+
+
 def _as_yaml(text: str) -> Any:
     import yaml
 
     try:
         found = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, *NOT_YAML):
         return text
     if isinstance(found, dict | list):
         raise ValueError(text)

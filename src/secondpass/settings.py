@@ -24,7 +24,7 @@ import os
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 
@@ -203,20 +203,33 @@ SECRET = Nested(_secret, lambda: {"type": "null"})
 """A parameter that holds a key. In a configuration it can only be absent."""
 
 
-Variables: TypeAlias = "str | Sequence[str] | None"
+def variables(setting: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The names in a setting that names variables."""
+    return (setting,) if isinstance(setting, str) else tuple(setting or ())
+
+
+def _names_variables(setting: Any) -> Any:
+    if not isinstance(setting, str | list | tuple | None):
+        told = f"give the name of a variable or a list of names, not {describe(setting)}"
+        raise ConfigurationError(told)
+    if setting is not None and not (setting and all(map(_is_variable, variables(setting)))):
+        # It may be the key itself, so it is not shown.
+        raise ConfigurationError("give the name of a variable, not the key")
+    return setting
+
+
+_VARIABLES = Nested(
+    _names_variables,
+    lambda: {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"type": "string"}},
+            {"type": "null"},
+        ]
+    },
+)
+Variables: TypeAlias = Annotated[str | Sequence[str] | None, _VARIABLES]
 """A parameter that names the environment variable of a key, or several to be tried in turn."""
-
-
-def variables(setting: Variables, where: str) -> tuple[str, ...]:
-    """The names in a setting that names variables.
-
-    Raises:
-        ConfigurationError: one of them is no name; it may be the key itself, so it is not told.
-    """
-    names = (setting,) if isinstance(setting, str) else tuple(setting or ())
-    if setting is not None and not (names and all(map(_is_variable, names))):
-        raise ConfigurationError(f"{where}: give the name of a variable, not the key")
-    return names
 
 
 def first_set(names: Sequence[str]) -> str | None:
@@ -225,8 +238,8 @@ def first_set(names: Sequence[str]) -> str | None:
     return next(filter(None, values), None)
 
 
-def _is_variable(name: str) -> bool:
-    return re.fullmatch(r"(?!hf_\w{12})[A-Za-z_]\w*", name) is not None
+def _is_variable(name: object) -> bool:
+    return isinstance(name, str) and bool(re.fullmatch(r"(?!hf_\w{12})[A-Za-z_]\w*", name))
 
 
 def from_mapping(cls: type, settings: Mapping[Any, Any]) -> Any:
@@ -325,5 +338,9 @@ def _problems(error: ValidationError, known: list[str]) -> list[Problem]:
             message = detail["msg"].removeprefix("Value error, ")
             message = message.replace("Input should", "must").replace("String should", "must")
             message = message.replace("must be an instance of Sequence", "must be a list")
-            found.append(Problem(path, f"{message}, not {describe(detail['input'])}"))
+            if message.startswith("Value should have"):  # it tells what there is by itself
+                message = message.replace("Value should", "must").replace(" after validation", "")
+            else:
+                message += f", not {describe(detail['input'])}"
+            found.append(Problem(path, message))
     return found

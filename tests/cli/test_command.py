@@ -110,6 +110,18 @@ def test_asking_for_help_loads_no_model_runtime():
     assert told.stdout.splitlines()[-1] == "[]"
 
 
+def test_ctrl_c_is_told_as_such_whatever_a_library_makes_of_it():
+    told = python(
+        "import os, signal\n"
+        "from secondpass.cli.terminal import run\n"
+        "def command():\n"
+        "    try: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    except KeyboardInterrupt: raise ImportError('a module could not be loaded')\n"
+        "run(command)"
+    )
+    assert (told.returncode, told.stderr) == (130, "secondpass: stopped\n")
+
+
 # ---------------------------------------------------------------------- configurations
 
 
@@ -118,7 +130,6 @@ def test_asking_for_help_loads_no_model_runtime():
     [
         (["--preset", "lexcal"], "no preset is named 'lexcal'; did you mean 'lexical'"),
         (["--preset", ""], "no preset is named"),
-        (["--preset", "lexical", "--config", "good.yaml"], "--preset, --config: give one of them"),
         (["--config", "gone.yaml"], "gone.yaml: there is no such file"),
         (["--config", "."], "cannot be read"),
         (["--config", "broken.yaml"], "broken.yaml: not YAML at line 2"),
@@ -133,6 +144,8 @@ def test_asking_for_help_loads_no_model_runtime():
         (["--config", "good.yaml", "--set", "method=nosuch"], "no kind is named 'nosuch'"),
         (["--config", "good.yaml", "--set", "depth=&a [*a]"], "refers to itself"),
         (["--config", "good.yaml", "--set", "depth=2020-99-99"], "depth: "),
+        (["--config", "good.yaml", "--set", "depth=!!int"], "depth: "),
+        (["--config", "good.yaml", "--set", "depth=!!timestamp x"], "depth: "),
     ],
 )
 @pytest.mark.parametrize("command", ["rerank"])
@@ -145,6 +158,15 @@ def test_what_is_wrong_with_a_configuration_is_told(
     write("list.yaml", "- lexical")
     outcome = secondpass(command, *arguments)
     assert (outcome.code, told in outcome.flat, outcome.out) == (1, True, ""), outcome.err
+
+
+@pytest.mark.parametrize("command", ["rerank", "doctor"])
+def test_a_preset_and_a_file_at_once_are_a_wrong_call(secondpass, write, command):
+    outcome = secondpass(
+        command, "--preset", "lexical", "--config", write("a.yaml", "method: lexical")
+    )
+    assert (outcome.code, outcome.out) == (2, ""), outcome.err
+    assert "--preset, --config: give one of them" in outcome.flat
 
 
 def test_presets_are_listed_one_a_line_for_whatever_reads_them(secondpass):
@@ -193,6 +215,43 @@ def test_colour_is_for_terminals_that_want_it():
     assert "\x1b[1;31m" in in_a_terminal(*wrong)
     assert "31m" not in in_a_terminal(*wrong, env={"NO_COLOR": "1"})
     assert "\x1b[" not in process(*wrong).stderr.decode()
+
+
+def test_a_variable_that_asks_for_colour_makes_no_terminal_of_a_pipe():
+    call = ["rerank", "-p", "lexical", "-q", "a"]
+    told = process(*call, stdin=b'"a"', env={"FORCE_COLOR": "1"})
+    assert json.loads(told.stdout)["report"]["status"] == "ok"
+    assert b"1 query in" in told.stderr
+    assert b"Reranking" not in told.stderr
+
+
+def test_a_table_in_a_file_is_the_same_from_a_terminal_and_from_a_pipe(tmp_path):
+    candidates = tmp_path / "in.jsonl"
+    candidates.write_text(json.dumps("a text that is long enough to be cut " * 9))
+    call = ["rerank", "-p", "lexical", str(candidates), "-q", "text", "-f", "table", "-o"]
+    in_a_terminal(*call, str(tmp_path / "one"))
+    process(*call, tmp_path / "other", env={"FORCE_COLOR": "1"})
+    written = (tmp_path / "one").read_text()
+    assert written == (tmp_path / "other").read_text()
+    assert "be cut a text" in written
+    assert "\x1b" not in written
+
+
+def test_rankings_that_are_shown_have_no_bars_between_them(tmp_path):
+    candidates = tmp_path / "in.jsonl"
+    candidates.write_text('"a text"')
+    shown = in_a_terminal("rerank", "-p", "lexical", str(candidates), "-q", "text")
+    assert "a text" in shown
+    assert "Reranking" not in shown
+
+
+@pytest.mark.parametrize("command", [["schema"], ["presets"], ["rerank", "-q", "a", "--quiet"]])
+def test_json_can_be_asked_for_in_a_terminal(tmp_path, command):
+    if command[0] == "rerank":
+        candidates = tmp_path / "in.jsonl"
+        candidates.write_text('"a text"')
+        command = [*command, "-p", "lexical", str(candidates)]
+    assert json.loads(in_a_terminal(*command, "--json"))
 
 
 def test_output_is_utf8_whatever_the_locale_says():

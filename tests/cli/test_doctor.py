@@ -99,6 +99,31 @@ def test_addresses_are_tried_and_keys_are_not_shown(secondpass, write, monkeypat
     assert found["network"]["addresses"]["http://127.0.0.1:9"].startswith("not reached")
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "method: {type: endpoint, api: tei, api_key_env: 3}",
+        "method: {type: endpoint, api: tei, base_url: x, api_key_env: [3, A]}",
+        "method: {type: endpoint, api: {env: []}}",
+        "method: {type: endpoint, api: {env: 3}, base_url: {env: {}}}",
+        "method: &a [*a]",
+        "method: &a {type: graded, llm: *a, more: [*a, *a]}",
+    ],
+)
+def test_a_wrong_configuration_is_told_whatever_the_network_is_asked(secondpass, write, content):
+    told = secondpass("doctor", "--config", write("c.yaml", content), "--network")
+    assert (told.code, "cannot run: configuration: " in told.out) == (1, True), told.err
+
+
+def test_an_address_in_brackets_is_tried(secondpass, write):
+    config = write(
+        "c.yaml",
+        "method: {type: endpoint, api: tei, base_url: 'http://[::1]:9/v1'}\nlimits: {retries: 0}",
+    )
+    found = json.loads(secondpass("doctor", "--config", config, "--network", "--json").out)
+    assert found["network"]["addresses"]["http://[::1]:9"].startswith("not reached")
+
+
 def test_without_a_configuration_the_usual_variables_are_told(secondpass, monkeypatch, listening):
     for name in ("CO_API_KEY", "COHERE_API_KEY", "JINA_API_KEY", "VOYAGE_API_KEY", "MXBAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)  # or their addresses would be tried

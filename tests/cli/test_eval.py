@@ -5,6 +5,9 @@ import sys
 
 import pytest
 
+from secondpass import Reranker
+from secondpass.evaluation.embedders import EmbeddedEmbedder
+
 DOCUMENTS = {
     "moon": "The moon moves around the earth.",
     "pear": "A pear is a sweet fruit.",
@@ -72,6 +75,14 @@ def test_files_to_compare_may_follow_each_other(secondpass, given_suite, write):
     told = secondpass("eval", given_suite, "another", "--json")
     assert told.code == 2
     assert "one at a time" in told.flat
+    assert "a preset needs --preset or --compare before it" in told.flat
+
+
+def test_a_pipe_gets_markdown_whatever_asks_for_colour(secondpass, given_suite, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    told = secondpass("eval", given_suite, "--preset", "lexical").out
+    assert told.startswith("# suite: 3 queries\n")
+    assert "| system |" in told
 
 
 def test_one_reranker_is_called_rerank_and_several_by_their_names(secondpass, given_suite, write):
@@ -159,6 +170,21 @@ def test_the_vectors_are_kept_and_a_broken_file_is_made_anew(secondpass, suite, 
     assert means[0] == means[1] == means[2]
 
 
+def test_where_vectors_were_kept_the_model_is_loaded_before_queries_are_timed(
+    secondpass, suite, tmp_path, monkeypatch
+):
+    call = ["eval", suite, "--mode", "vector", "--json", "--cache", tmp_path / "cache"]
+    secondpass(*call)
+    asked = []
+    embed = EmbeddedEmbedder.embed
+    monkeypatch.setattr(
+        EmbeddedEmbedder, "embed", lambda own, texts: asked.extend(texts) or embed(own, texts)
+    )
+    secondpass(*call)
+    assert asked[0] not in QUERIES.values()
+    assert asked[1:] == [*QUERIES.values()]
+
+
 def test_a_cache_that_cannot_be_written_is_told(secondpass, suite, write):
     told = secondpass("eval", suite, "--mode", "vector", "--cache", write("a-file", "x"))
     assert told.code == 0
@@ -176,6 +202,35 @@ def test_vectors_are_kept_in_a_folder_of_the_platform(secondpass, suite, monkeyp
 def test_rerankers_stand_behind_the_mode_that_is_asked_for(secondpass, given_suite, mode):
     call = ["eval", given_suite, "--json", "--no-cache", "--preset", "lexical", "--mode", mode]
     assert list(systems(secondpass(*call))) == [mode, f"{mode}+rerank"]
+
+
+def test_of_the_modes_that_are_asked_for_rerankers_stand_behind_one_that_runs(
+    secondpass, suite, monkeypatch
+):
+    call = ["eval", suite, "--json", "--preset", "lexical", "--mode", "lexical", "--mode", "hybrid"]
+    assert list(systems(secondpass(*call, "--no-cache"))) == ["lexical", "hybrid", "hybrid+rerank"]
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    found = systems(secondpass(*call))
+    assert {name: one["status"] for name, one in found.items()} == {
+        "lexical": "ran",
+        "hybrid": "skipped",
+        "lexical+rerank": "ran",
+    }
+
+
+def test_each_reranker_is_closed_when_it_has_been_measured(
+    secondpass, given_suite, write, monkeypatch
+):
+    config = write("mine.yaml", "method: {type: lexical}\nfloor: 0.1\n")
+    done = []
+    rank, close = Reranker.rerank, Reranker.close
+    monkeypatch.setattr(Reranker, "rerank", lambda *a, **k: done.append(0) or rank(*a, **k))
+    monkeypatch.setattr(Reranker, "close", lambda one: done.append("closed") or close(one))
+    call = ["eval", given_suite, "--json", "--preset", "lexical", "--compare", f"method={config}"]
+    found = systems(secondpass(*call))
+    assert list(found) == ["given", "given+lexical", "given+method"]
+    assert done == [0, 0, 0, "closed"] * 2
+    assert found["given+method"]["config"]["floor"] == 0.1
 
 
 def test_options_reach_the_comparison(secondpass, given_suite):
@@ -205,6 +260,15 @@ def test_files_are_written_once_unless_forced(secondpass, given_suite, tmp_path)
     again = secondpass(*call)
     assert (again.code, "--force writes others" in again.flat) == (1, True)
     assert secondpass(*call, "--force").code == 0
+
+
+def test_ids_that_do_not_fit_into_trecs_files_cost_no_figures(secondpass, write, tmp_path):
+    write("suite/corpus.jsonl", [{"_id": "a b", "text": "fruit"}, {"_id": "c", "text": "sea"}])
+    asked = write("suite/asked.jsonl", [{"query": "fruit", "relevant": ["a b"]}])
+    told = secondpass("eval", asked, "--mode", "lexical", "--json", "--out", tmp_path / "out")
+    assert (told.code, "document id 'a b' has white space" in told.flat) == (1, True)
+    assert systems(told)["lexical"]["means"]["RR"] == 1.0
+    assert (tmp_path / "out" / "report.html").exists()
 
 
 def test_parts_may_be_named_one_by_one(secondpass, suite, write):

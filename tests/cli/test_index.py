@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -193,13 +194,18 @@ def test_ctrl_c_leaves_nothing_behind(docs) -> None:
         while not [*Path().glob("index/parts-*")]:
             assert process.poll() is None
             time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        told = None
+        while told is None:
+            process.send_signal(signal.SIGINT)
+            # Python may swallow one that comes while it imports; then people press it again.
+            with suppress(subprocess.TimeoutExpired):
+                _, told = process.communicate(timeout=9)
     finally:
         process.kill()
         process.wait()
-    assert process.returncode == 130
-    assert told == "secondpass: stopped\n"
+    # Python ends by the signal itself where it had passed a text that was being executed.
+    assert process.returncode in {130, -signal.SIGINT}
+    assert told.splitlines()[-1] == "secondpass: stopped"
     assert not Path("index").exists()
 
 

@@ -220,6 +220,23 @@ def test_words_only_are_searched_by_words_only(here) -> None:
         )
 
 
+def test_the_command_that_adds_vectors_keeps_the_passages_as_they_are(own) -> None:
+    build("corpus.jsonl", "index", passage_size=500, force=True)
+    done = call("-q", "owl", "--corpus", "index")
+    source = own / "corpus.jsonl"
+    assert done.stderr.endswith(f"index {source} --into index --passage-size 500\n")
+
+
+def test_a_question_is_read_as_it_was_typed_whatever_the_locale(here) -> None:
+    done = subprocess.run(
+        [*SECONDPASS, "query", "-q", "owl caf\xe9", "--corpus", "index", "--lexical"],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    )
+    assert json.loads(done.stdout)["question"] == "owl caf\xe9"
+
+
 def test_without_the_extra_vectors_are_told_to_need_it(here, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     install = 'pip install "secondpass[embedded]"'
@@ -304,7 +321,7 @@ LEXICAL = ("-q", "owl", "--lexical", "--corpus")
         (None, (*LEXICAL, "index", "--rrf-k", "nan"), 2, "--rrf-k"),
         (None, (*LEXICAL, "index", "--hybrid"), 2, "--hybrid, --lexical: give one of them"),
         (None, (*LEXICAL, "index", "--rerank", "-p", "absent"), 1, "absent"),
-        (None, (*LEXICAL, "index", "--rerank", "-p", "fast", "-c", "x"), 1, "give one of them"),
+        (None, (*LEXICAL, "index", "--rerank", "-p", "fast", "-c", "x"), 2, "give one of them"),
         (None, (*LEXICAL, "index", "--rerank", "-s", "depth"), 1, "write KEY=VALUE"),
         (None, (*LEXICAL, "index", "--rerank", "-p", "lexical", "--device", "x"), 1, "device"),
     ],

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from secondpass import Reranker
-from secondpass.evaluation import read_run
+from secondpass.evaluation import read_corpus, read_run
 
 LEXICAL = ("rerank", "--preset", "lexical")
 FRUIT = [
@@ -146,6 +146,23 @@ def test_a_context_is_handed_on(secondpass, write, tmp_path):
     assert (told.code, "not JSON or YAML at line 2" in told.flat) == (1, True)
 
 
+@pytest.mark.parametrize("content", ["!!int ''", "!!bool x", "!!timestamp x", b"\xff", "a: \0"])
+def test_a_context_that_is_no_yaml_is_told(secondpass, write, content):
+    context = write("context.yaml", content)
+    told = secondpass(*LEXICAL, "-q", "x", "--context", context, stdin=json_lines(FRUIT))
+    assert (told.code, "context.yaml: not JSON or YAML" in told.flat) == (1, True)
+
+
+@pytest.mark.parametrize("content", ["{1: a, b: 2}", "&a [*a]", "2020-01-01: {1: 2020-01-02}"])
+def test_an_output_knows_any_context_again(secondpass, write, tmp_path, content):
+    call = [*LEXICAL, "-q", "x", "-o", tmp_path / "out", "--resume", "--context"]
+    stdin = json_lines(FRUIT)
+    assert secondpass(*call, write("context.yaml", content), stdin=stdin).code == 0
+    assert secondpass(*call, tmp_path / "context.yaml", stdin=stdin).code == 0
+    told = secondpass(*call, write("context.yaml", "other"), stdin=stdin)
+    assert (told.code, "was made with another context" in told.flat) == (1, True)
+
+
 def test_what_json_has_no_number_for_is_null(secondpass):
     (told,) = secondpass(
         *LEXICAL, "-q", "x", stdin=b'{"text": "x", "score": 1e999, "far": [-1e999]}\n'
@@ -248,13 +265,14 @@ def test_the_order_of_a_run_is_that_of_its_scores(secondpass, write, trec):
         ("--run", "q9 Q0 d0-0 1 1 t", "run:1: query 'q9' is not among the queries"),
         ("--run", "q0 Q0 d0-0 1 1 t\nq0 Q0 gone 2 1 t", "run:2: document 'gone' is not in"),
         ("--run", "q0 Q0 d0-0 1 nan t", "run:1: the score must be a finite number"),
-        ("--run", "q0 Q0 d0-0 1 1e60 t", "run:1: document 'd0-0': its score is beyond"),
-        ("--run", "q0 Q0 d0-0 1 x t", "run:1: the score must be a number"),
+        ("--run", "q0 Q0 d0-0 1 1 t\nq0 Q0 a 2 1e60 t", "run:2: document 'a': its score is beyond"),
+        ("--run", "q0 Q0 d0-0 1 1_0 t", "run:1: the score must be a finite number"),
         ("--run", "q0 Q0 d0-0 one 1 t", "run:1: the rank must be an integer"),
         ("--run", "q0 d0-0 1 1 t", "run:1: must have six fields"),
         ("--queries", "q0 no tab", "queries:1: must be an id, a tab"),
         ("--corpus", '{"_id": 1, "text": "a"}\n{"_id": "1", "text": "b"}', "corpus:2: id '1' was"),
         ("--corpus", '{"_id": "d0-0", "text": 3}', "corpus:1: 'text' must be a string"),
+        ("--corpus", '{"_id": "unused", "text": 3}', "corpus:1: 'text' must be a string"),
         ("--corpus", '{"_id": "d0-0", "id": "b", "text": "x"}', "and they differ"),
         ("--corpus", '{"text": "x"}', "corpus:1: needs an '_id' or 'id'"),
         ("--corpus", "[]", "corpus:1: must be a JSON object"),
@@ -284,10 +302,78 @@ def test_what_a_run_cannot_hold_is_told(secondpass, line, told):
     assert (outcome.code, told in outcome.flat) == (1, True)
 
 
+def test_what_a_run_cannot_hold_is_told_before_anything_is_ranked(secondpass, write):
+    """Or models would be asked, and paid, for rankings that cannot be written."""
+    config = write("c.yaml", "method: {type: endpoint, api: tei, base_url: 'http://127.0.0.1:9'}")
+    given = [
+        {"query": "x", "candidates": [{"id": "a", "text": "x"}]},
+        {"query": "x", "candidates": ["x"]},
+    ]
+    outcome = secondpass("rerank", "--config", config, "-f", "trec", stdin=json_lines(given))
+    assert (outcome.code, "query 'q2': a candidate has no id" in outcome.flat) == (1, True)
+    assert "warning" not in outcome.err
+
+
 def test_requests_without_ids_are_counted_in_a_run(secondpass):
     given = [{"query": "x", "candidates": [{"id": "a", "text": "x"}]}] * 2
     told = secondpass(*LEXICAL, "-f", "trec", stdin=json_lines(given))
     assert told.out == "q1 Q0 a 1 1.0 secondpass\nq2 Q0 a 1 1.0 secondpass\n"
+
+
+def test_a_corpus_is_read_as_evaluations_read_it(secondpass, write, trec):
+    _, files = trec
+    line = {"_id": "d0-0", "text": "x", "title": "", "score": 3, "content": "c", "metadata": {}}
+    files |= {"--run": write("run", "q0 Q0 d0-0 1 7 t\n"), "--corpus": write("corpus", [line])}
+    (told,) = secondpass(*LEXICAL, *options(files)).lines()
+    (candidate,) = read_corpus(files["--corpus"])
+    assert told["ranking"][0]["metadata"] == candidate.metadata == {"score": 3, "content": "c"}
+    assert told["ranking"][0]["score"] == 7
+
+
+def test_a_run_can_come_through_a_pipe(secondpass, trec):
+    _, files = trec
+    expected = secondpass(*LEXICAL, *options(files)).out
+    run = files["--run"].read_bytes()
+    assert secondpass(*LEXICAL, *options({**files, "--run": "-"}), stdin=run).out == expected
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs descriptors with paths")
+@pytest.mark.parametrize("part", ["--queries", "--corpus"])
+def test_what_is_read_twice_cannot_come_through_a_pipe(secondpass, trec, part):
+    _, files = trec
+    pipe, end = os.pipe()
+    os.write(end, files[part].read_bytes())
+    os.close(end)
+    files[part] = f"/dev/fd/{pipe}"
+    told = secondpass(*LEXICAL, *options(files))
+    os.close(pipe)
+    assert (told.code, "give a file" in told.flat) == (1, True)
+
+
+def with_small_files(*arguments, stdin=b""):
+    """The command where no file can have more than 4 kB."""
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "from secondpass.cli import main; main()"
+    )
+    return subprocess.run(
+        [sys.executable, "-B", "-c", code, *LEXICAL, *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
+def test_a_disk_without_room_for_a_corpus_places_is_told(write, trec):
+    _, files = trec
+    files["--corpus"] = write(
+        "corpus", "".join(f'{{"_id": "{"d" * 90}{at}", "text": ""}}\n' for at in range(40_000))
+    )
+    told = with_small_files(*options(files))
+    assert told.returncode == 1
+    assert b"the places of its documents cannot be kept on disk" in told.stderr
 
 
 # ---------------------------------------------------------------------- what is wrong
@@ -334,6 +420,13 @@ def test_what_is_wrong_with_a_line_is_told_with_its_number(secondpass, stdin, to
     assert told in outcome.flat
 
 
+def test_lines_that_hold_more_than_one_value_or_less_are_told(secondpass):
+    told = secondpass(*LEXICAL, "-q", "x", stdin=json.dumps(FRUIT).encode())
+    assert "standard input:1: is a list; give each candidate a line of its own" in told.flat
+    told = secondpass(*LEXICAL, "-q", "x", stdin=json.dumps(FRUIT, indent=1).encode())
+    assert "standard input:1: is not JSON: Expecting value at column 2; each line" in told.flat
+
+
 def test_requests_under_query_are_told(secondpass):
     outcome = secondpass(*LEXICAL, "-q", "x", stdin=json_lines(requests(1)))
     assert outcome.code == 1
@@ -355,6 +448,9 @@ def test_requests_under_query_are_told(secondpass):
         (["--run", "r", "-q", "x"], 2, "--query, --run: give one of them"),
         (["f", "--run", "r"], 2, "FILE, --run: give one of them"),
         (["--resume"], 2, "--resume goes on with an --output"),
+        (["--resume", "-o", "-"], 2, "--resume goes on with an --output"),
+        (["-q", " "], 2, "--query: is empty"),
+        (["--json", "-f", "trec"], 2, "--json, --format: give one of them"),
         (["--resume", "--force", "-o", "x"], 2, "--resume, --force: give one of them"),
         (["--top-k", "0"], 2, "--top-k"),
         (["--batch", "many"], 2, "--batch"),
@@ -379,12 +475,118 @@ def test_rankings_that_are_not_ok_are_counted_and_strict_fails_on_them(secondpas
     assert told.code == 0
     assert "0 ok, 0 partial, 0 degraded, 2 unchanged; issues:" in told.err
     assert told.err.count("warning: reranking is unchanged") == 1  # the same for both queries
+    stopped = secondpass(*call, "--set", "strict=true", stdin=json_lines(requests(2)))
+    assert (stopped.code, "requests 1 to 2: reranking is unchanged" in stopped.flat) == (1, True)
     strict = secondpass(*call, "--strict", "--quiet", stdin=json_lines(requests(2)))
     assert (strict.code, strict.out) == (1, told.out)
     assert secondpass(*LEXICAL, "--strict", stdin=json_lines(requests(2))).code == 0
 
 
 # ---------------------------------------------------------------------- outputs and going on
+
+
+@pytest.mark.parametrize("output", ["in.jsonl", "link", "../{}/in.jsonl"])
+def test_what_is_read_is_not_written_over(secondpass, write, tmp_path, monkeypatch, output):
+    monkeypatch.chdir(tmp_path)
+    file = write("in.jsonl", requests(2))
+    before = file.read_bytes()
+    (tmp_path / "link").symlink_to(file)
+    told = secondpass(*LEXICAL, file, "-o", output.format(tmp_path.name), "--force")
+    assert (told.code, "is read; name another output" in told.flat) == (2, True)
+    assert file.read_bytes() == before
+
+
+def test_a_state_is_not_written_over_what_is_read(secondpass, write, tmp_path):
+    file = write("out.state", requests(2))
+    told = secondpass(*LEXICAL, file, "-o", tmp_path / "out")
+    assert (told.code, "out.state is read; name another output" in told.flat) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("call", [["gone.jsonl"], ["broken.jsonl"]])
+def test_an_output_is_left_alone_until_its_input_is_there(
+    secondpass, write, tmp_path, monkeypatch, call
+):
+    monkeypatch.chdir(tmp_path)
+    write("broken.jsonl", "{broken")
+    assert secondpass(*LEXICAL, *call, "-o", "new").code == 1
+    assert not (tmp_path / "new").exists()
+    old = write("old", "precious")
+    assert secondpass(*LEXICAL, *call, "-o", "old", "--force").code == 1
+    assert old.read_text() == "precious"
+
+
+def test_an_empty_output_is_begun(secondpass, write):
+    """As mktemp makes one, and as a process leaves one that was killed before its state stood."""
+    for option in ([], ["--resume"]):
+        target = write("out", "")
+        assert secondpass(*LEXICAL, "-o", target, *option, stdin=json_lines(requests(1))).code == 0
+        assert json.loads(target.read_text())["query_id"] == "q0"
+        (target.with_name("out.state")).unlink()
+
+
+def test_a_dash_is_standard_output(secondpass, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = secondpass(*LEXICAL, "-o", "-", stdin=json_lines(requests(2)))
+    assert [one["query_id"] for one in told.lines()] == ["q0", "q1"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_input_without_a_last_line_end_may_grow(secondpass, write, tmp_path):
+    lines = json_lines(requests(3))
+    target = tmp_path / "out"
+    call = [*LEXICAL, tmp_path / "in", "-o", target, "--resume"]
+    write("in", lines.splitlines(keepends=True)[0].rstrip(b"\n"))
+    assert secondpass(*call).code == 0
+    write("in", lines)
+    assert secondpass(*call).code == 0
+    assert [json.loads(line)["query_id"] for line in target.read_text().splitlines()] == [
+        "q0",
+        "q1",
+        "q2",
+    ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
+def test_an_output_that_a_disk_had_no_room_for_is_gone_on_with(secondpass, tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    stdin = json_lines(requests(9))
+    told = with_small_files("-o", cut, "--batch", "1", stdin=stdin)
+    assert (told.returncode, f"{cut}: File too large" in told.stderr.decode()) == (1, True)
+    for target in (whole, cut):
+        assert secondpass(*LEXICAL, "-o", target, "--batch", 1, "--resume", stdin=stdin).code == 0
+    assert cut.read_bytes() == whole.read_bytes()
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "whole",
+        "whole.state",
+        "cut",
+        "cut.state",
+    }
+
+
+def test_one_output_has_one_writer(secondpass, tmp_path):
+    target = tmp_path / "out"
+    lines = json_lines(requests(4)).splitlines(keepends=True)
+    with process(*LEXICAL, "-o", target, "--batch", "1") as first:
+        first.stdin.write(lines[0])
+        first.stdin.flush()
+        state = target.with_name("out.state")
+        until = time.monotonic() + 60
+        while not (state.exists() and json.loads(state.read_text())["requests"]):
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        for option in ("--resume", "--force"):
+            second = secondpass(*LEXICAL, "-o", target, option, stdin=b"".join(lines))
+            assert (second.code, "another process is writing it" in second.flat) == (1, True)
+        first.stdin.write(b"".join(lines[1:]))
+        first.stdin.close()
+    assert first.returncode == 0
+    assert [json.loads(line)["query_id"] for line in target.read_text().splitlines()] == [
+        "q0",
+        "q1",
+        "q2",
+        "q3",
+    ]
 
 
 def test_an_output_that_is_there_stays_unless_it_is_forced(secondpass, tmp_path):
@@ -474,12 +676,15 @@ def test_a_broken_state_is_told(secondpass, tmp_path, state):
     assert "cannot be read as what tells how the output was made" in outcome.flat
 
 
-def test_an_output_that_was_cut_is_told(secondpass, tmp_path):
+@pytest.mark.parametrize("change", [lambda was: was[:10], lambda was: was[::-1] + b"more"])
+def test_an_output_that_was_changed_is_told(secondpass, tmp_path, change):
     target = tmp_path / "out"
     secondpass(*LEXICAL, "-o", target, stdin=json_lines(requests(2)))
-    os.truncate(target, 10)
+    changed = change(target.read_bytes())
+    target.write_bytes(changed)
     outcome = secondpass(*LEXICAL, "-o", target, "--resume", stdin=json_lines(requests(2)))
-    assert (outcome.code, "is shorter than it was" in outcome.flat) == (1, True)
+    assert (outcome.code, "is not as it was left" in outcome.flat) == (1, True)
+    assert target.read_bytes() == changed
 
 
 def killed_half_way(lines, target, *options):

@@ -5,6 +5,7 @@ without a word.
 import asyncio
 import random
 import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -185,6 +186,15 @@ def test_given_candidates_are_not_searched_for() -> None:
     )
 
 
+def test_a_retriever_that_returns_more_than_was_asked_for_gains_nothing_by_it() -> None:
+    class Generous:
+        def retrieve(self, query: str, k: int, mode: str = "hybrid") -> list[Candidate]:
+            return SUITE.corpus
+
+    found = compare([], SUITE, retriever=Generous(), first_stages=["vector"], depth=3)
+    assert {len(documents) for documents in found["vector"].run.values()} == {3}
+
+
 def test_more_than_the_corpus_holds_may_be_asked_for() -> None:
     retriever = HybridRetriever(SUITE.corpus, ByTopic(), depth=1000)
     found = compare({"x": Reranker(ByGrade())}, SUITE, retriever=retriever, depth=1000)
@@ -252,17 +262,27 @@ def test_what_others_could_not_make_is_told() -> None:
 
 def test_rerankers_behind_a_first_stage_that_cannot_run_are_skipped() -> None:
     found = compare({"x": Reranker(ByGrade())}, SUITE, behind="vector", baseline="vector")
-    assert found["vector+x"].reason.startswith("vector: mode: vectors need an embedder")
+    assert found["vector+x"].reason.startswith("vector: vectors need an embedder")
     assert found.baseline is None
     assert found.notes == ("vector could not run, so nothing is compared with it",)
     assert found["lexical"].differences == {}
 
 
-def test_a_ready_reranker_stays_loaded() -> None:
-    closed: list[str] = []
-    ready = Reranker(ByGrade(close=lambda: closed.append("ready")))
-    compare({"x": ready}, SUITE, first_stages=["lexical"])
-    assert closed == []
+def test_what_is_made_here_is_closed_and_what_is_ready_stays_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(Reranker, "close", lambda _: done.append("closed"))
+    rerankers = {"a": "lexical", "ready": Reranker(ByGrade()), "b": {"method": "lexical"}}
+    compare(
+        rerankers,
+        SUITE,
+        first_stages=["lexical"],
+        progress=lambda name, at, count: done.append(name) if at == count else None,
+    )
+    assert done == [
+        "lexical", "lexical+a", "closed", "lexical+ready", "lexical+b", "closed",
+    ]  # fmt: skip
 
 
 # ------------------------------------------------------------------ what rankings may be like
@@ -382,6 +402,17 @@ def test_the_largest_changes_come_first() -> None:
     gains = [change.after - change.before for change in result.gains]
     assert gains == sorted(gains, reverse=True)
     assert 1 < len(gains) <= 5
+
+
+def test_of_equal_changes_the_first_queries_are_shown() -> None:
+    found = compare(
+        {"x": Reranker(ByGrade()), "y": Reranker(ByGrade(-1))},
+        suite_of(passages(1, 0, 3, 2)),
+        first_stages=["lexical"],
+    )
+    first = [f"q-{topic}" for topic in TOPICS[:5]]
+    assert [change.query for change in found["lexical+x"].gains] == first
+    assert [change.query for change in found["lexical+y"].losses] == first
 
 
 # ------------------------------------------------------------------ cost
@@ -539,6 +570,8 @@ def test_it_works_inside_a_running_event_loop() -> None:
         ({"concurrency": 0}, InputError, "concurrency: must be a whole number of 1 or more"),
         ({"shuffles": -1}, InputError, "shuffles: must be a whole number of 0 or more"),
         ({"shuffles": 1.5}, InputError, "shuffles: must be"),
+        ({"seed": -1}, InputError, "seed: must be a whole number of 0 or more"),
+        ({"suite": "wombats"}, InputError, "suite: give one of load_suite or make_suite, not"),
         ({"measures": []}, InputError, "measures: give at least one"),
         ({"measures": ["nDGC@10"]}, MeasureError, "did you mean 'nDCG'"),
         ({"test": "wilcoxon"}, InputError, "test: must be randomization or t"),
@@ -549,7 +582,8 @@ def test_it_works_inside_a_running_event_loop() -> None:
         ({"skipped": {"x": "why"}}, InputError, "skipped: x is among the rerankers, too"),
         ({"rerankers": "no-such"}, ConfigurationError, "no preset is named 'no-such'"),
         ({"rerankers": [3]}, ConfigurationError, "give a preset name"),
-        ({"rerankers": {"a": {"method": "no-such"}}}, ConfigurationError, "no-such"),
+        ({"rerankers": {"a": {"method": "no-such"}}}, ConfigurationError, "a: method.*no-such"),
+        ({"rerankers": {"a": 3}}, ConfigurationError, "a: give a preset name"),
     ],
 )
 def test_a_wrong_call_is_told_before_anything_is_run(settings, error, problem: str) -> None:
@@ -565,11 +599,22 @@ def test_a_wrong_call_is_told_before_anything_is_run(settings, error, problem: s
             asked.append("reranked")
             return super().score_pairs(query, documents)
 
-    call = {"rerankers": {"x": Reranker(Ranks())}, "first_stages": ["lexical"], **settings}
+    call = {"rerankers": {"x": Reranker(Ranks())}, "suite": SUITE, **settings}
+    call.setdefault("first_stages", ["lexical"])
     with pytest.raises(error, match=problem):
-        compare(call.pop("rerankers"), SUITE, retriever=Watched(), **call)
+        compare(call.pop("rerankers"), call.pop("suite"), retriever=Watched(), **call)
     assert "reranked" not in asked
     assert not asked or "baseline" in settings
+
+
+@pytest.mark.skipif(shutil.which("perl") is None, reason="ERR is computed by a program in Perl")
+def test_judgements_that_a_measure_cannot_take_are_told_before_anything_is_run() -> None:
+    told: list[object] = []
+    suite = make_suite("s", {"q": "cat"}, {"q": {"a": 9}}, corpus=[Candidate("a cat", "a")])
+    with pytest.raises(MeasureError, match="measure 'ERR@10': its program failed"):
+        compare("lexical", suite, measures=["ERR@10"], progress=lambda *step: told.append(step))
+    assert told == []
+    assert compare("lexical", SUITE, measures=["ERR@10"]).ran
 
 
 @pytest.mark.parametrize(
@@ -681,3 +726,4 @@ def test_a_reranker_may_be_called_method() -> None:
     named = compare({"method": Reranker("lexical"), "other": "lexical"}, suite)
     assert [one.name for one in named.results][-2:] == ["lexical+method", "lexical+other"]
     assert compare({"method": "lexical"}, suite).results[-1].name == "lexical+rerank"
+    assert compare({"method": {"method": "lexical"}}, suite).results[-1].name == "lexical+method"

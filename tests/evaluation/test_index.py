@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -97,6 +98,13 @@ def ids(found) -> list[str]:
         ("a.html", "<p>yes<style>never closed p { }", [("a", "yes")]),
         ("a.html", "<!-- <script> -->a<script src=x />b<!-- no", [("a", "ab")]),
         ("a.html", "1 < 2 <b>so</b> <a", [("a", "1 < 2 so <a")]),
+        ("a.html", "<template><script>x</script>no</template>yes", [("a", "yes")]),
+        ("a.html", "<button>Save</button><button>Open</button>it", [("a", "Save Open it")]),
+        (
+            "a.html",
+            "<svg><title>Menu</title></svg><h1>Owls</h1>",
+            [("Owls", "Menu"), ("Owls", "Owls")],
+        ),
         ("a.html", b"<meta charset=iso-8859-1><p>\xfcber", [("a", "über")]),
         ("a.html", b'<meta http-equiv=x content="text/html; charset=latin1">\xe9', [("a", "é")]),
     ],
@@ -115,6 +123,12 @@ def test_a_page_of_marks_that_never_end_is_read_in_time(tmp_path, mark) -> None:
     """For some of them Python's parser alone would take hours."""
     (tmp_path / "a.html").write_text("<p>text</p>" + mark * 100_000)
     assert read_source(tmp_path).corpus[0].text.startswith("text")
+
+
+def test_elements_that_are_left_out_and_never_end_take_no_time_by_their_square(tmp_path) -> None:
+    """They took some minutes, so this would reach the time limit of a test."""
+    (tmp_path / "a.html").write_text("<p>text" + "<template>" * 200_000 + "</style>" * 200_000)
+    assert [one.text for one in read_source(tmp_path).corpus] == ["text"]
 
 
 marks = st.sampled_from(["#", "##", "```", "-", "=", ".", "。", "\n", "\n\n", " ", "<p>", "<h1>"])
@@ -162,6 +176,7 @@ def test_what_is_no_text_is_named_and_skipped(tmp_path) -> None:
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\0\0\0")
     (folder / "latin.txt").write_bytes(b"\xfcber")
     (folder / "late.txt").write_bytes(b"x" * 9000 + b"\0")
+    (folder / "wide.html").write_bytes(b"<meta charset=utf-16><p>\xfcber")
     (folder / "empty.md").write_text("\n \n")
     (folder / "script.html").write_text("<script>x</script>")
     (folder / "gone").symlink_to(folder / "nowhere")
@@ -178,6 +193,7 @@ def test_what_is_no_text_is_named_and_skipped(tmp_path) -> None:
         "picture.png": "is no text",
         "latin.txt": "is no text, or not in UTF-8",
         "late.txt": "is no text, or not in UTF-8",
+        "wide.html": "is no text, or not in UTF-8",
         "empty.md": "holds no text",
         "script.html": "holds no text",
         "gone": no_file,
@@ -198,6 +214,33 @@ def test_files_that_cannot_be_read_and_names_that_are_not_utf8_are_told(tmp_path
         "bad.txt": "cannot be read: Input/output error",
         "na\\udcefve.txt": "has a name that is not UTF-8",
     }
+
+
+_CLOSED = """
+import sys
+from secondpass.evaluation.index import build, open_index
+
+build("docs", "index")
+print(build("docs", "index").made, open_index("index").changes)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+def test_a_file_that_may_not_be_read_makes_an_index_stale_when_it_may(docs, monkeypatch) -> None:
+    monkeypatch.chdir(docs.parent)
+    (docs / "closed.txt").write_text("an owl")
+    (docs / "closed.txt").chmod(0)
+    may_read_all = os.access(docs / "closed.txt", os.R_OK)
+    if may_read_all and shutil.which("setpriv") is None:
+        pytest.skip("needs a user who may not read everything, or setpriv")
+    less = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if may_read_all else []
+    done = subprocess.run(
+        [*less, sys.executable, "-c", _CLOSED], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("False ()\n", "")
+    (docs / "closed.txt").chmod(0o600)
+    with pytest.raises(StaleIndexError, match=r"closed\.txt has changed"):
+        open_index("index")
 
 
 def test_a_folder_with_a_corpus_is_that_corpus(tmp_path) -> None:
@@ -475,6 +518,9 @@ def test_folders_of_others_are_not_touched(docs, tmp_path) -> None:
         build(docs, docs)
     with pytest.raises(IndexFaultError, match="is a file"):
         build(docs, docs / "owls.md")
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(IndexFaultError, match="is a link to nothing"):
+        build(docs, tmp_path / "gone")
     assert sorted(os.listdir(docs)) == ["cats.html", "deep", "owls.md"]
 
 
@@ -518,6 +564,16 @@ def test_a_fault_while_indexing_leaves_what_was_there(docs, index, tmp_path) -> 
     with pytest.raises(OSError, match="No space"):
         build(docs, tmp_path / "fresh", Failing())
     assert not (tmp_path / "fresh").exists()
+
+
+def test_what_the_killed_have_left_is_swept_before_more_is_written(docs, index, tmp_path) -> None:
+    for folder in (index, tmp_path / "first"):
+        left = folder / f"parts-{'0' * 32}"
+        left.mkdir(parents=True)
+        with pytest.raises(OSError, match="No space"):
+            build(docs, folder, Failing(), force=True)
+        assert not left.exists()
+    assert open_index(index, Letters())
 
 
 # ------------------------------------------------------------------ at the same time

@@ -1,4 +1,5 @@
 import math
+import shutil
 import sys
 from pathlib import Path
 
@@ -95,6 +96,24 @@ def test_results_have_the_names_that_were_asked_for() -> None:
         "IPrec@0.5",
         "NumRet",
     }
+
+
+@pytest.mark.skipif(shutil.which("perl") is None, reason="ERR is computed by a program in Perl")
+def test_query_ids_are_nothing_to_a_measure() -> None:
+    run = {"q1": {"c": 2.0, "a": 1.0}, "q2": {"b": 1.0}, "q3": {"z": 1.0}}
+    for one, two, three in (("q-1", "r-1", "9"), ("what, now", "7", "x-7")):
+        names = {"q1": one, "q2": two, "q3": three}
+        measured = evaluate(
+            {names[query]: found for query, found in run.items()},
+            {names[query]: judged for query, judged in QRELS.items()},
+            ["ERR@10", "nDCG(dcg='exp-log2')@10"],
+        )
+        assert {*measured.per_query["ERR@10"]} == {one, two, three}
+        # c has grade 1 of 4, a after it grade 2: (2¹-1)/2⁴ + (1 - (2¹-1)/2⁴) · (2²-1)/2⁴ / 2
+        assert measured.per_query["ERR@10"][one] == pytest.approx(
+            1 / 16 + 15 / 16 * 3 / 32, abs=1e-5
+        )
+        assert measured.mean["ERR@10"] == pytest.approx(0.15039 / 3, abs=1e-5)
 
 
 @pytest.mark.parametrize("measure", ["Judged@10", "Compat(p=0.9)", "nDCG@99999999"])

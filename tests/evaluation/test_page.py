@@ -339,6 +339,31 @@ EDGES = {
 def test_a_page_can_be_made_of(comparison):
     check(html(comparison))
     Parsed(fragment(comparison))
+    assert markdown(comparison).startswith("# ")
+
+
+def test_the_best_of_a_column_is_marked_unless_all_are_alike():
+    assert "<strong>" in html(make())
+    alike = with_reranker(make(), evaluation=make().results[0].evaluation)
+    with without_matplotlib():
+        assert "<strong>" not in html(alike)
+    assert "**0." not in markdown(alike)
+
+
+def test_names_that_differ_at_their_end_differ_in_the_plots():
+    comparison = make(rerankers=[f"{'a-long-name-' * 4}{at}" for at in range(3)])
+    for plot in (charts.latency, charts.differences, charts.sensitivity):
+        texts = {one.strip() for one in Parsed(plot(comparison, "p-")).texts}
+        assert len({one for one in texts if one.startswith("+a-long")}) == 3
+
+
+def test_no_plot_is_drawn_below_zero_where_nothing_is():
+    nothing = evaluation(dict.fromkeys(make().queries, 0.0))
+    comparison = make(gain=0.0, low=0.0, high=0.0)
+    results = [replace(one, evaluation=one.evaluation and nothing) for one in comparison.results]
+    comparison = replace(comparison, results=tuple(results))
+    assert "\u2212" not in charts.latency(comparison, "p-").partition("label")[2]
+    assert charts_of_one.per_query(comparison, comparison.results[1], "p-") is None
 
 
 BETTER = Result("vector", "ran", evaluation=evaluation({"q0": 0.9}))

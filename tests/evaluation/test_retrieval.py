@@ -161,7 +161,7 @@ def test_without_an_embedder_or_its_vectors_only_words_can_be_asked_for() -> Non
     with_vectors = HybridRetriever(CORPUS, LetterEmbedder())
     without = HybridRetriever.from_parts(with_vectors.parts)
     assert without.modes == ("lexical",)
-    with pytest.raises(InputError, match="mode: vectors need an embedder"):
+    with pytest.raises(InputError, match="vectors need an embedder"):
         without.retrieve("x", 1)
 
 
@@ -204,7 +204,10 @@ ONE = [Candidate("x", "1")]
         (lambda: HybridRetriever([]), "corpus: holds no candidate"),
         (lambda: HybridRetriever(["x"]), r"corpus\[0\]\.id: retrieval needs an id"),
         (lambda: HybridRetriever([*ONE, *ONE]), r"corpus\[1\]\.id: '1' is that of corpus\[0\]"),
-        (lambda: HybridRetriever(ONE, depth=0), "depth: must be an integer of 1 or more, not 0"),
+        (
+            lambda: HybridRetriever(ONE, depth=0),
+            "depth: must be a whole number of 1 or more, not 0",
+        ),
         (lambda: HybridRetriever(ONE, b=2), "k1, b: must be"),
         (lambda: HybridRetriever(ONE, Returning([1.0])), r"vectors of shape \(1, d\), not \(1,\)"),
         (lambda: HybridRetriever(ONE, Returning([[1.0], [1.0]])), r"not \(2, 1\)"),
@@ -214,8 +217,11 @@ ONE = [Candidate("x", "1")]
             lambda: HybridRetriever(ONE, Returning([[1.0]], [[1.0, 0.0]])).retrieve("x", 1),
             "the query's vector has 2 dimensions, the corpus' have 1",
         ),
-        (lambda: HybridRetriever(ONE).retrieve("x", 1), "mode: vectors need an embedder"),
-        (lambda: HybridRetriever(ONE).retrieve("x", 0, "lexical"), "k: must be an integer of 1"),
+        (lambda: HybridRetriever(ONE).retrieve("x", 1), "vectors need an embedder"),
+        (
+            lambda: HybridRetriever(ONE).retrieve("x", 0, "lexical"),
+            "k: must be a whole number of 1",
+        ),
         (lambda: HybridRetriever(ONE).retrieve("x", 1, "bm25"), "one of vector, lexical, hybrid"),
     ],
 )

@@ -143,6 +143,8 @@ def test_of_one_query_nothing_can_be_said() -> None:
         ({}, {}, {}, "hold no query"),
         ({"a": 1.0}, {"a": 1.0}, {"confidence": 1.0}, "confidence: must lie between 0 and 1"),
         ({"a": 1.0}, {"a": 1.0}, {"test": "wilcoxon"}, "test: must be randomization or t"),
+        ({"a": 1.0}, {"a": 1.0}, {"resamples": 0}, "resamples: must be a whole number of 1 or"),
+        ({"a": 1.0}, {"a": 1.0}, {"seed": 1.5}, "seed: must be a whole number of 0 or more"),
     ],
 )
 def test_wrong_arguments_are_named(own, base, settings, problem) -> None:

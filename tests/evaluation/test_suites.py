@@ -81,7 +81,7 @@ def test_a_file_stands_in_the_place_of_the_folders(folder: Path) -> None:
     write_qrels(folder / "mine", {"q2": {"c": 3}})
     suite = load_suite(folder, qrels=folder / "mine")
     assert suite.qrels == {"q2": {"c": 3}}
-    assert suite.notes == ("1 of 2 queries have no judgement and are left out",)
+    assert suite.notes == ("without judgement, so left out: 1 of 2 queries",)
 
 
 def test_one_file_of_queries_with_their_answers(folder: Path) -> None:
@@ -96,13 +96,17 @@ def test_one_file_of_queries_with_their_answers(folder: Path) -> None:
     assert suite.queries == {"q1": "owl", "7": "sea"}
     assert suite.qrels == {"q1": {"a": 1}, "7": {"c": 3, "b": 0}}
     assert suite.corpus == CORPUS
-    assert suite.notes == ("1 of 3 queries have no judgement and are left out",)
+    assert suite.notes == ("without judgement, so left out: 1 of 3 queries",)
     other = json_lines(folder / "other", {"_id": "a", "text": "another owl"})
     assert [one.text for one in load_suite(path, corpus=other).corpus] == ["another owl"]
 
 
 def test_candidates_of_a_first_stage(folder: Path) -> None:
-    listed = [{"id": "c", "score": 2}, {"id": "z", "text": "from elsewhere"}]
+    listed = [
+        {"id": "c", "score": 2},
+        {"id": "b", "text": None},
+        {"id": "z", "title": "Far", "text": "from elsewhere"},
+    ]
     json_lines(
         folder / "candidates.jsonl",
         {"query_id": "q1", "candidates": listed},
@@ -112,9 +116,10 @@ def test_candidates_of_a_first_stage(folder: Path) -> None:
     assert list(suite.candidates) == ["q1"]
     assert [(one.id, one.text, one.score) for one in suite.candidates["q1"]] == [
         ("c", "the sea", 2),
-        ("z", "from elsewhere", None),
+        ("b", "a cat", None),
+        ("z", "Far\nfrom elsewhere", None),
     ]
-    assert suite.notes == ("1 queries have no candidates, and count as finding nothing",)
+    assert suite.notes == ("without candidates, so counted as finding nothing: 1 of the queries",)
 
 
 def test_a_passage_is_its_title_and_its_text(folder: Path) -> None:
@@ -153,10 +158,12 @@ class _Dataset:
 
 def test_a_name_of_ir_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"animals/test": _Dataset(), "far/away": _Dataset(OSError("no network"))}
+    known["animals/1.0/test"] = known["animals/test"]
     monkeypatch.setitem(sys.modules, "ir_datasets", SimpleNamespace(load=known.__getitem__))
     suite = load_suite("animals/test")
     assert (suite.name, suite.queries, suite.qrels) == ("animals/test", QUERIES, QRELS)
     assert suite.corpus == CORPUS
+    assert load_suite("animals/1.0/test").queries == QUERIES
     with pytest.raises(InputError, match="ir_datasets knows no such collection"):
         load_suite("animals/train")
     with pytest.raises(InputError, match=r"ir_datasets cannot load it here \(OSError\)"):
@@ -222,6 +229,15 @@ def test_only_the_first_queries() -> None:
         ({"qrels": {"q1": {"a": 1.5}}}, r"qrels\['q1'\]\['a'\]: must be a whole number"),
         ({"qrels": {"q1": {"a": True}}}, r"qrels\['q1'\]\['a'\]: must be a whole number"),
         ({"queries": {"q1": None}}, r"queries\['q1'\]: must be text"),
+        ({"queries": {1: "owl"}, "qrels": {1: {"a": 1}}}, "queries: an id must be a string, not 1"),
+        ({"queries": ["owl"]}, "queries: must be a mapping"),
+        ({"qrels": [("q1", "a", 1)]}, "qrels: must be a mapping"),
+        ({"qrels": {"q1": ["a"]}}, r"qrels\['q1'\]: must be a mapping"),
+        ({"candidates": CORPUS}, "candidates: must be a mapping"),
+        (
+            {"candidates": {"Q1": CORPUS}},
+            "no query has candidates; their ids do not meet: 'q1', 'q2' are asked; 'Q1' have some",
+        ),
         ({"corpus": None}, "needs a corpus, or the candidates of a first stage; it is not there"),
         ({"corpus": []}, "needs a corpus, or the candidates of a first stage; it is empty"),
         ({"corpus": [*CORPUS, Candidate("x", "a")]}, r"corpus\[3\].id: 'a' is that of \[0\]"),
@@ -240,10 +256,11 @@ def test_parts_that_do_not_make_a_suite(parts, problem: str) -> None:
 @pytest.mark.parametrize(
     ("parts", "note"),
     [
-        ({"qrels": {"q1": {"a": 1}}}, "1 of 2 queries have no judgement and are left out"),
-        ({"qrels": {**QRELS, "q9": {"a": 1}}}, "judgements on 1 queries that are not there"),
+        ({"qrels": {"q1": {"a": 1}}}, "without judgement, so left out: 1 of 2 queries"),
+        ({"qrels": {**QRELS, "q9": {"a": 1}}}, "judged but not asked, so left out: 1 of"),
         ({"qrels": {"q1": {"a": 1, "far": 1}, "q2": {"c": 1}}}, "1 of 3 judged documents are not"),
-        ({"candidates": {"q1": CORPUS, "q2": []}}, "1 queries have no candidates"),
+        ({"candidates": {"q1": CORPUS, "q2": []}}, "without candidates, so counted"),
+        ({"qrels": {**QRELS, "q1": {"a": 0, "b": -1}}}, "without a relevant document, so counted"),
     ],
 )
 def test_what_is_left_out_is_told(parts, note: str) -> None:
@@ -263,8 +280,8 @@ def test_a_list_of_candidates_may_repeat_ids_and_lack_text() -> None:
 @pytest.mark.parametrize(
     ("missing", "problem"),
     [
-        ("queries.jsonl", "animals: has no queries"),
-        ("qrels/test.tsv", "animals: has no qrels"),
+        ("queries.jsonl", r"animals: has no queries \(queries.jsonl, queries.tsv\)"),
+        ("qrels/test.tsv", r"animals: has no qrels \(qrels/test.tsv, qrels.tsv, "),
         ("corpus.jsonl", "animals: needs a corpus, or the candidates of a first stage"),
     ],
 )

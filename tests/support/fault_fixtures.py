@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, coroutine
 from typing import Any, Protocol
 
 import pytest
@@ -600,6 +600,16 @@ def raising(make: Callable[[], BaseException]) -> Callable[[], Any]:
 
 PLAIN = Case("a model of a framework's", (), "unchanged", "*", (1, 3))
 """For faults that need no script."""
+
+
+@coroutine
+def a_coroutine(value: object = None) -> Iterator[None]:
+    """What an asynchronous function returns, but that Python keeps quiet if nobody awaits it.
+
+    It would tell whichever test is under way when the collector finds it.
+    """
+    yield
+    return value
 
 
 class Odd:

@@ -36,6 +36,7 @@ from fault_fixtures import (  # noqa: F401 - the names with an underscore are fi
     _environment,
     _quick_retries,
     _sdks,
+    a_coroutine,
     core_tests,
     id_of,
     in_turn,
@@ -432,12 +433,11 @@ RESULTS: dict[str, Callable[[], Any]] = {
         "replies": [ChatMessage.from_assistant("no", {"usage": "5"})]
     },
     "a text with the passages": lambda: {"replies": [ChatMessage.from_assistant(SECRET)]},
-    "a coroutine": lambda: asyncio.sleep(0, {"replies": []}),
+    "a coroutine": lambda: a_coroutine({"replies": []}),
     **{f"raising {name}": raising(make) for name, make in RAISED.items()},
 }
 
 
-@pytest.mark.filterwarnings("ignore:coroutine 'sleep' was never awaited:RuntimeWarning")
 @pytest.mark.parametrize(
     ("name", "generator", "entry", "strict"), in_turn(RESULTS, GENERATORS, ("run", "run_async"))
 )

@@ -49,6 +49,7 @@ from fault_fixtures import (  # noqa: F401 - the names with an underscore are fi
     _environment,
     _quick_retries,
     _sdks,
+    a_coroutine,
     core_tests,
     id_of,
     in_turn,
@@ -432,7 +433,7 @@ RESPONSES: dict[str, Callable[[], Any]] = {
     "a completion": lambda: CompletionResponse(text="no"),
     "a completion that is empty": lambda: CompletionResponse(text=""),
     "a generator": lambda: (one for one in ("a", "b")),
-    "a coroutine": lambda: asyncio.sleep(0),
+    "a coroutine": a_coroutine,
     "a response without a message": ChatResponse.model_construct,
     "a message None": lambda: ChatResponse.model_construct(message=None, raw=None),
     "a message that is a string": lambda: ChatResponse.model_construct(message="5", raw=None),
@@ -454,7 +455,6 @@ RESPONSES: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:coroutine 'sleep' was never awaited:RuntimeWarning")
 @pytest.mark.parametrize(("name", "llm", "entry", "strict"), in_turn(RESPONSES, LLMS, ENTRIES))
 def test_what_an_llm_may_do(
     name: str, llm: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture

@@ -12,7 +12,8 @@ import yaml
 from rich.syntax import Syntax
 from rich.table import Table
 
-from secondpass.cli.terminal import print_json, results
+from secondpass import environment
+from secondpass.cli.terminal import WRONG_CALL, fail, print_json, results
 from secondpass.config import (
     json_schema,
     load,
@@ -40,6 +41,9 @@ Set = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 
+NOT_YAML = (yaml.YAMLError, *environment.NOT_YAML)
+"""What PyYAML raises for a text that is none."""
+
 _DEEPEST = 20
 """Steps of a setting's key."""
 
@@ -59,7 +63,7 @@ def configuration(
         ConfigurationError: there is none, or a setting is no ``KEY=VALUE``.
     """
     if preset_name is not None and file is not None:
-        raise ConfigurationError("--preset, --config: give one of them")
+        fail("--preset, --config: give one of them", WRONG_CALL)
     if file is not None:
         config = read_yaml(file)
     elif base is not None and preset_name is None:
@@ -79,7 +83,7 @@ def _laid(setting: str) -> dict[str, Any]:
         raise ConfigurationError(f"--set {setting[:80]}: write KEY=VALUE, such as depth=50")
     try:
         laid: Any = yaml.safe_load(value) if value.strip() else ""
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except NOT_YAML:
         laid = value
     for step in reversed(steps):
         laid = {step: laid}
@@ -128,7 +132,7 @@ def presets(
     results().print(table)
 
 
-def schema() -> None:
+def schema(*, as_json: AsJson = True) -> None:  # noqa: ARG001 - it is JSON in any case
     """Write the JSON Schema of configurations, for editors: completion and checking as you type.
 
     For example: `secondpass schema > secondpass.schema.json`, and as the first line of a YAML file

@@ -19,7 +19,7 @@ from secondpass import __version__
 from secondpass.cli.configurations import AsJson, Config, Preset, Set, configuration
 from secondpass.cli.terminal import FAULT, one_line, plain, print_json, results
 from secondpass.config import load, preset, preset_names
-from secondpass.environment import filled
+from secondpass.environment import read
 from secondpass.errors import ConfigurationError, SecondPassError
 from secondpass.types import Candidate
 
@@ -142,13 +142,20 @@ def _is_set(name: str) -> bool:
     return bool(os.environ.get(name, "").strip())
 
 
-def _walk(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, Mapping):
-        yield value
-        value = list(value.values())
-    if isinstance(value, list):
-        for part in value:
-            yield from _walk(part)
+def _walk(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The mappings in a configuration that nobody has checked: it may even hold itself."""
+    waiting: list[Any] = [config]
+    seen: set[int] = set()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Mapping):
+            yield value
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
 
 
 def _variables(config: Mapping[str, Any]) -> Iterator[str]:
@@ -156,7 +163,8 @@ def _variables(config: Mapping[str, Any]) -> Iterator[str]:
     for part in _walk(config):
         for key in ("env", "api_key_env", "token_env"):
             named = part.get(key)
-            yield from [named] if isinstance(named, str) else named or ()
+            named = named if isinstance(named, list) else [named]
+            yield from (name for name in named if isinstance(name, str))
 
 
 def _usual_keys(config: Mapping[str, Any]) -> Iterator[str]:
@@ -168,8 +176,9 @@ def _usual_keys(config: Mapping[str, Any]) -> Iterator[str]:
         if "api_key_env" in part or "base_url" in part:
             continue
         kind = part.get("provider") if part.get("type") == "decisions" else part.get("type")
-        if kind == "endpoint" and part.get("api") in APIS:
-            yield from APIS[part["api"]].key_variables
+        api = read(part.get("api"))
+        if kind == "endpoint" and isinstance(api, str) and api in APIS:
+            yield from APIS[api].key_variables
         elif isinstance(kind, str) and kind in registry.names("llms"):
             yield from getattr(registry.kind("llms", kind), "key_variables", ())
 
@@ -177,16 +186,12 @@ def _usual_keys(config: Mapping[str, Any]) -> Iterator[str]:
 def _addresses(config: Mapping[str, Any]) -> Iterator[str]:
     from secondpass.scorers.endpoint import APIS
 
-    try:
-        config = filled(config)
-    except ConfigurationError:
-        return  # told when the reranker is made
     for part in _walk(config):
-        address = part.get("base_url")
+        address, api = read(part.get("base_url")), read(part.get("api"))
         if isinstance(address, str):
             yield address
-        elif part.get("type") == "endpoint" and part.get("api") in APIS:
-            yield APIS[part["api"]].url or ""
+        elif part.get("type") == "endpoint" and isinstance(api, str) and api in APIS:
+            yield APIS[api].url or ""
 
 
 def _place(address: str) -> str:
@@ -198,7 +203,8 @@ def _place(address: str) -> str:
         return "an address that cannot be read"
     if not parts.hostname or port is None:
         return "an address that cannot be read"
-    return f"{parts.scheme}://{parts.hostname}:{port}"
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}:{port}"
 
 
 def _reached(place: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +17,7 @@ from secondpass.cli.terminal import (
     FAULT,
     WRONG_CALL,
     fail,
+    on_terminal,
     print_json,
     progress,
     results,
@@ -26,7 +28,6 @@ from secondpass.cli.terminal import (
 from secondpass.cli.vectors import KeptVectors, cache_folder
 from secondpass.config import load, preset_names
 from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
-from secondpass.reranker import Reranker
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
@@ -147,8 +148,6 @@ def evaluate(
     )
     data = load_suite(suite, queries=queries, qrels=qrels, corpus=corpus, run=run).first(limit)
     stages: list[FirstStage] | None = [one.value for one in stage] if stage else None
-    if behind is None and stage:
-        behind = max(stage, key=[*Stage].index)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with progress(quiet) as bars:
@@ -170,8 +169,12 @@ def evaluate(
             skipped=skipped,
             progress=bars,
         )
-        written = comparison.write(out) if out is not None else []
-    _report(comparison, written, as_json=as_json)
+    written: list[str] = []
+    try:
+        if out is not None:
+            written = comparison.write(out)
+    finally:  # where a file cannot be written, the figures are not lost
+        _report(comparison, written, as_json=as_json)
 
 
 def _check_call(
@@ -189,7 +192,7 @@ def _report(comparison: Comparison, written: Sequence[str], *, as_json: bool) ->
             warn(f"{result.name} is skipped: {result.reason}")
     if as_json:
         print_json(comparison.to_dict())
-    elif results().is_terminal:
+    elif on_terminal(sys.stdout):
         results().print(Markdown(comparison.to_markdown()))
     else:
         write(comparison.to_markdown())
@@ -207,7 +210,8 @@ def _parted(places: Sequence[str] | None) -> tuple[str | None, list[str]]:
     files = [place for place in places or () if place.endswith((".yaml", ".yml"))]
     suites = [place for place in places or () if place not in files]
     if len(suites) > 1:
-        fail(f"SUITE: one at a time, not {' and '.join(suites)}", WRONG_CALL)
+        told = f"SUITE: one at a time, not {' and '.join(suites)}"
+        fail(f"{told}; a preset needs --preset or --compare before it", WRONG_CALL)
     return next(iter(suites), None), files
 
 
@@ -247,9 +251,9 @@ def _preset_or_path(what: str) -> str | Path:
 
 def _rerankers(
     specs: Mapping[str, Any], settings: Sequence[str] | None, top_n: int | None
-) -> tuple[dict[str, Reranker], dict[str, str]]:
-    """Those that can be made, and why the others cannot."""
-    known: dict[str, Reranker] = {}
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """The configurations of those that can be made, and why the others cannot."""
+    known: dict[str, dict[str, Any]] = {}
     skipped = {} if specs else {_ALONE: "no reranker"}
     for name, spec in specs.items():
         if isinstance(spec, Mapping):
@@ -262,7 +266,8 @@ def _rerankers(
         if top_n is not None or "depth" not in described:
             described = {**described, "depth": top_n or _TOP_N}
         try:
-            known[name] = load(described)
+            load(described)  # only to see; `compare` makes its own, and closes them
+            known[name] = described
         except (MissingExtraError, ModelLoadError) as error:
             skipped[name] = str(error)
         except ConfigurationError as error:
@@ -317,6 +322,8 @@ def _retriever(
         vectors = KeptVectors(
             EmbeddedEmbedder(), folder, lambda done, all_: bars("Encoding the corpus", done, all_)
         )
-        return HybridRetriever(suite.corpus, vectors, depth=depth)
+        retriever = HybridRetriever(suite.corpus, vectors, depth=depth)
+        vectors.embed([""])  # where vectors were kept, the model is loaded now, not for a query
+        return retriever
     except (MissingExtraError, ModelLoadError) as error:
         return _Words(HybridRetriever(suite.corpus, depth=depth), error)

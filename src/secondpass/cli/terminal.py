@@ -14,11 +14,13 @@ import json
 import logging
 import math
 import os
+import signal
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from threading import current_thread, main_thread
+from typing import Any, NoReturn, ParamSpec, TextIO, TypeVar
 
 import typer
 from rich.console import Console
@@ -68,6 +70,16 @@ def results() -> Console:
     """The console for results that people read."""
     console = _Pipe(highlight=False)
     return console if console.is_terminal else _Pipe(highlight=False, width=_WIDE)
+
+
+def for_a_file() -> Console:
+    """A console for what goes to a file: the same text whatever standard output is."""
+    return _Pipe(highlight=False, width=_WIDE, force_terminal=False)
+
+
+def on_terminal(stream: TextIO | None) -> bool:
+    """Whether a person sees what is written; a console also says so where FORCE_COLOR is set."""
+    return stream is not None and stream.isatty()
 
 
 def plain(text: str) -> str:
@@ -138,25 +150,54 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
             raise
         except KeyboardInterrupt:
             fail("stopped", INTERRUPTED)
-        except BrokenPipeError:
-            # Whoever reads has seen enough.
-            _silence()
-            raise typer.Exit(0) from None
-        except SecondPassError as error:
-            fail(str(error))
-        except FileNotFoundError as error:
-            fail(f"{error.filename}: there is no such file or folder")
-        except OSError as error:
-            _silence()
-            where = f"{error.filename}: " if error.filename else ""
-            fail(f"{where}{error.strerror or type(error).__name__}")
-        except Exception as error:  # a defect of ours, told as such
-            if os.environ.get("SECONDPASS_DEBUG"):
-                raise
-            told = "set SECONDPASS_DEBUG=1 to see where, and please report it"
-            fail(f"this should not have happened: {type(error).__name__}: {error} ({told})")
+        except Exception as error:
+            if _interrupts:  # a library may make an error of its own of Ctrl-C
+                fail("stopped", INTERRUPTED)
+            _explain(error)
 
     return run
+
+
+def _explain(error: Exception) -> NoReturn:
+    """End with what is wrong, in a sentence."""
+    if isinstance(error, BrokenPipeError):
+        # Whoever reads has seen enough.
+        _silence()
+        raise typer.Exit(0) from None
+    if isinstance(error, SecondPassError):
+        fail(str(error))
+    if isinstance(error, OSError):
+        _silence()
+        where = f"{error.filename}: " if error.filename else ""
+        gone = isinstance(error, FileNotFoundError)
+        why = "there is no such file or folder" if gone else error.strerror
+        fail(where + (why or type(error).__name__))
+    if os.environ.get("SECONDPASS_DEBUG"):
+        raise error
+    told = "set SECONDPASS_DEBUG=1 to see where, and please report it"
+    fail(f"this should not have happened: {type(error).__name__}: {error} ({told})")
+
+
+_interrupts: list[int] = []
+"""Each time that Ctrl-C was pressed since the command began."""
+
+
+@contextmanager
+def _noting_interrupts() -> Iterator[None]:
+    def interrupted(number: int, frame: object) -> NoReturn:  # noqa: ARG001
+        _interrupts.append(number)
+        raise KeyboardInterrupt
+
+    _interrupts.clear()
+    before = signal.getsignal(signal.SIGINT)
+    own = before is signal.default_int_handler and current_thread() is main_thread()
+    if own:  # else Ctrl-C is ignored, as in the background of a shell, or somebody else's
+        signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        if own:
+            signal.signal(signal.SIGINT, before)
 
 
 def _silence() -> None:
@@ -206,7 +247,7 @@ def progress(quiet: bool = False) -> Iterator[Callable[[str, int, int | None], N
     label has a bar of its own.
     """
     console = errors()
-    if quiet or not console.is_terminal:
+    if quiet or not on_terminal(sys.stderr):
         yield lambda _label, _done, _total: None
         return
     columns = (
@@ -278,7 +319,7 @@ def run(app: Callable[[], Any]) -> None:
     """
     utf8_output()
     try:
-        with library_warnings():
+        with library_warnings(), _noting_interrupts():
             guarded(app)()
     except typer.Exit as stop:  # of a fault before any subcommand began
         sys.exit(stop.exit_code)

@@ -7,26 +7,15 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from secondpass.cli.terminal import tell, warn
+from secondpass.evaluation.embedders import NamedEmbedder, in_blocks
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-_AT_A_TIME = 64
-
-
-class Named(Protocol):
-    """An embedder whose name says what its vectors are."""
-
-    name: str
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of length 1."""
-        ...
 
 
 def cache_folder() -> Path:
@@ -49,22 +38,24 @@ class KeptVectors:
     """
 
     def __init__(
-        self, embedder: Named, folder: Path | None, progress: Callable[[int, int], None]
+        self, embedder: NamedEmbedder, folder: Path | None, progress: Callable[[int, int], None]
     ) -> None:
         self.embedder = embedder
         self.folder = folder
         self.progress = progress
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
         """The vectors; of one text, a query, without looking for a file."""
-        if len(texts) == 1 or self.folder is None:
-            return self._made(texts)
+        if len(texts) == 1:
+            return self.embedder.embed(texts)
+        if self.folder is None:
+            return in_blocks(self.embedder, texts, self.progress)
         path = self.folder / f"vectors-{_key(self.embedder.name, texts)}.npy"
         found = _read(path, len(texts))
         if found is not None:
             tell(f"vectors: {len(texts):,} texts, read from {path}")
             return found
-        vectors = self._made(texts)
+        vectors = in_blocks(self.embedder, texts, self.progress)
         try:
             _keep(path, vectors)
         except OSError as error:
@@ -72,16 +63,6 @@ class KeptVectors:
         else:
             tell(f"vectors: {len(texts):,} texts, kept in {path}")
         return vectors
-
-    def _made(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        import numpy as np
-
-        blocks = []
-        for start in range(0, len(texts), _AT_A_TIME):
-            blocks.append(self.embedder.embed(texts[start : start + _AT_A_TIME]))
-            if len(texts) > 1:
-                self.progress(min(start + _AT_A_TIME, len(texts)), len(texts))
-        return np.concatenate(blocks) if blocks else self.embedder.embed([])
 
 
 def _key(name: str, texts: Sequence[str]) -> str:
@@ -104,7 +85,7 @@ def _read(path: Path, count: int) -> NDArray[np.float32] | None:
     return found if fits and found.dtype == np.float32 and bool(np.isfinite(found).all()) else None
 
 
-def _keep(path: Path, vectors: NDArray[np.float32]) -> None:
+def _keep(path: Path, vectors: NDArray[np.floating[Any]]) -> None:
     import numpy as np
 
     path.parent.mkdir(parents=True, exist_ok=True)

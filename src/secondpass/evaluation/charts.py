@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from secondpass.evaluation.labels import put_labels
-from secondpass.evaluation.page_parts import short_name, shortened
+from secondpass.evaluation.page_parts import short_name, shortened, shortened_name
 from secondpass.evaluation.svg import ACCENT, INK, LARGE, MUTED, PAPER, figure, inline, tone
 
 if TYPE_CHECKING:
@@ -70,13 +70,17 @@ def _tradeoff(
             mark.set_gid(f"hover-{at}")
             titles[f"hover-{at}"] = told
         axes.margins(x=0.22, y=0.14)
+        if min([y for _, y, _ in points] + [low for _, low, _ in lines]) >= 0:
+            # No measure is below 0; the mark of one that is 0 needs some room.
+            axes.set_ylim(bottom=max(axes.get_ylim()[0], -0.05 * axes.get_ylim()[1]))
         _scale(axes, [x for x, *_ in points])
         if base is not None:
             axes.axhline(base.mean[measure], color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
         axes.grid(axis="y")
         axes.set_xlabel(axis)
         axes.set_ylabel(shortened(measure, 30))
-        put_labels(axes, [(x, y, short_name(one)) for x, y, one in points],
+        names = [(x, y, shortened_name(short_name(one), 28)) for x, y, one in points]
+        put_labels(axes, names,
                    lines=lines, level=None if base is None else base.mean[measure])  # fmt: skip
         label = f"{measure} against {axis}. " + ". ".join(titles.values())
         return inline(made, prefix, label, titles)
@@ -146,7 +150,7 @@ def sensitivity(comparison: Comparison, prefix: str) -> str | None:
 
 def _names(axes: Any, names: Sequence[str]) -> None:
     """Names as rows, from the top."""
-    axes.set_yticks(range(len(names)), [shortened(name, 26) for name in names], color=INK)
+    axes.set_yticks(range(len(names)), [shortened_name(name, 28) for name in names], color=INK)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

@@ -28,6 +28,8 @@ def per_query(comparison: Comparison, result: Result, prefix: str) -> str | None
         return None
     ordered = sorted(found.items(), key=lambda item: -item[1])
     heights = [0.0 if abs(delta) <= _TIE else delta for _, delta in ordered]
+    if not any(heights):
+        return None
     titles = {}
     with figure(*SMALL) as (made, axes):
         if len(heights) <= _BARS:

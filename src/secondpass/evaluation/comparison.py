@@ -165,7 +165,8 @@ class Comparison:
         qrels: the judgements.
         measures: by name; the first is the one that queries are compared by.
         baseline: the name of the system that the others are compared with; None where none ran.
-        results: the systems, in the order that they were asked for.
+        results: the systems, in the order that they were asked for; behind them rerankers that
+            could not be made.
         settings: how the comparison was made: depth, test, seed, versions, ….
         notes: what a reader of the figures should know.
     """

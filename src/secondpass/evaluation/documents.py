@@ -1,7 +1,6 @@
 """Passages from a folder of files, or from a corpus in JSON lines.
 
-Text, Markdown and HTML are read; a file is cut into passages at the ends of paragraphs and before
-headings. What is no text is passed over, and named.
+Text, Markdown and HTML are read; what is no text is passed over, and named.
 """
 
 from __future__ import annotations
@@ -10,15 +9,22 @@ import codecs
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from secondpass.errors import InputError
 from secondpass.evaluation.formats import read_corpus
 from secondpass.evaluation.lines import AnyPath
+from secondpass.evaluation.passages import (
+    Block,
+    Document,
+    from_html,
+    from_markdown,
+    packed,
+    paragraphs,
+)
 from secondpass.settings import describe
 from secondpass.types import Candidate
 
@@ -207,17 +213,18 @@ def _differs(old: SourceFile, path: Path | None, problem: str) -> bool:
         return old.skipped != problem
     try:
         status = path.stat()
-        if status.st_size != old.size:
-            return True
-        if status.st_mtime_ns == old.modified and old.sha256:
-            return False
+        if old.sha256:  # else it could not be read
+            if status.st_size != old.size:
+                return True
+            if status.st_mtime_ns == old.modified:
+                return False
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() != old.sha256
     except OSError:
         return bool(old.sha256)
 
 
-def _read(path: Path) -> tuple[SourceFile, _Document | None]:
+def _read(path: Path) -> tuple[SourceFile, Document | None]:
     size, modified = 0, 0
     try:
         with open(path, "rb") as file:
@@ -239,11 +246,11 @@ def _read(path: Path) -> tuple[SourceFile, _Document | None]:
     if text is None:
         return SourceFile(size, modified, digest, "is no text, or not in UTF-8"), None
     if suffix in _HTML:
-        document = _from_html(text)
+        document = from_html(text)
     elif suffix in _MARKDOWN:
-        document = _from_markdown(text)
+        document = from_markdown(text)
     else:
-        document = _Document("", [_Block(part) for part in _paragraphs(text)])
+        document = Document("", [Block(part) for part in paragraphs(text)])
     if not document.blocks:
         return SourceFile(size, modified, digest, "holds no text"), None
     document = document._replace(title=document.title or path.stem)
@@ -252,7 +259,10 @@ def _read(path: Path) -> tuple[SourceFile, _Document | None]:
 
 def _decoded(data: bytes, html: bool) -> str | None:
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), None)
-    declared = re.search(rb"<meta[^>]{0,200}charset=[\"' ]?([\w-]+)", data[:2048], re.I)
+    # A declaration that can be read as bytes is wrong if it says that characters have more.
+    declared = re.search(
+        rb"<meta[^>]{0,200}charset=[\"' ]?(?!utf-?(?:16|32))([\w-]+)", data[:2048], re.I
+    )
     names = [encoding] if encoding else ["utf-8"]
     if html and declared and not encoding:
         names.append(declared[1].decode("ascii", "replace"))
@@ -266,212 +276,10 @@ def _decoded(data: bytes, html: bool) -> str | None:
     return None
 
 
-# ---------------------------------------------------------------------- documents
-
-
-class _Block(NamedTuple):
-    """A paragraph, or a heading: then ``heading`` is its text without marks."""
-
-    text: str
-    heading: str = ""
-
-
-class _Document(NamedTuple):
-    title: str
-    blocks: list[_Block]
-
-
-def _paragraphs(text: str) -> list[str]:
-    return [part.strip("\n") for part in re.split(r"\n(?:[ \t]*\n)+", text) if part.strip()]
-
-
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_ATX = re.compile(r" {0,3}#{1,6}[ \t](.*)")
-_SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*")
-
-
-def _from_markdown(text: str) -> _Document:
-    blocks: list[_Block] = []
-    title, lines = "", text.split("\n")
-    if lines[0].rstrip() == "---" and "---" in map(str.rstrip, lines[1:]):
-        end = [line.rstrip() for line in lines].index("---", 1)
-        front = "\n".join(lines[1:end])
-        if named := re.search(r"^title:(.*)$", front, re.M):
-            title = named[1].strip().strip("'\"")
-        if front.strip():
-            blocks.append(_Block(front))
-        lines = lines[end + 1 :]
-    paragraph: list[str] = []
-    fence = ""
-
-    def end_paragraph(heading: str = "") -> None:
-        joined = "\n".join(paragraph).strip("\n")
-        if joined.strip():
-            blocks.append(_Block(joined, heading))
-        paragraph.clear()
-
-    for line in lines:
-        if fence:
-            paragraph.append(line)
-            if line.strip().startswith(fence) and not line.strip().strip(fence[0]):
-                fence = ""
-        elif opened := _FENCE.match(line):
-            fence = opened[1]
-            paragraph.append(line)
-        elif atx := _ATX.fullmatch(line):
-            end_paragraph()
-            paragraph.append(line)
-            closed = atx[1].rstrip().rstrip("#")  # "# Title #", but not "# C#"
-            end_paragraph((atx[1] if closed and not closed[-1].isspace() else closed).strip())
-        elif paragraph and len(paragraph) == 1 and _SETEXT.fullmatch(line):
-            heading = paragraph[0].strip()
-            paragraph.append(line)
-            end_paragraph(heading)
-        elif not line.strip():
-            end_paragraph()
-        else:
-            paragraph.append(line)
-    end_paragraph()
-    headings = (block.heading for block in blocks if block.heading)
-    return _Document(title or next(headings, ""), blocks)
-
-
-_LEFT_OUT = frozenset({"script", "style", "template"})
-_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
-_BLOCKS = _HEADINGS | frozenset(
-    re.findall(
-        r"\w+",
-        "address article aside blockquote body caption center dd details dialog div dl dt "
-        "fieldset figcaption figure footer form head header hr html legend li main menu nav ol "
-        "option p pre section summary table tbody tfoot thead title tr ul",
-    )
-)
-
-
-class _Page(HTMLParser):
-    """Blocks of text of an HTML page, scripts and styles left out."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.blocks: list[_Block] = []
-        self.title = ""
-        self._text: list[str] = []
-        self._left_out: list[str] = []
-        self._within = ""  # the heading, or the title
-        self._kept_spaces = 0
-
-    def handle_starttag(
-        self,
-        tag: str,
-        attrs: list[tuple[str, str | None]],  # noqa: ARG002
-    ) -> None:
-        if tag in _LEFT_OUT:
-            self._left_out.append(tag)
-        elif tag in _BLOCKS:
-            self.end_block()
-            if tag in _HEADINGS or tag == "title":
-                self._within = tag
-            self._kept_spaces += tag == "pre"
-        elif tag == "br":
-            self._text.append("\n" if self._kept_spaces else "\0")
-        elif tag in {"td", "th"}:
-            self._text.append(" ")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in _LEFT_OUT:
-            if tag in self._left_out:
-                del self._left_out[self._left_out.index(tag) :]
-        elif tag in _BLOCKS:
-            self.end_block()
-            if tag == self._within:
-                self._within = ""
-            self._kept_spaces = max(0, self._kept_spaces - (tag == "pre"))
-
-    def handle_data(self, data: str) -> None:
-        if not self._left_out:
-            self._text.append(data if self._kept_spaces else data.replace("\n", " "))
-
-    def end_block(self) -> None:
-        text = "".join(self._text)
-        if self._kept_spaces:
-            text = text.strip("\n")
-        else:
-            text = "\n".join(" ".join(line.split()) for line in text.split("\0")).strip()
-        self._text.clear()
-        if not text.strip():
-            return
-        within, self._within = self._within, ""
-        if within == "title":
-            self.title = self.title or " ".join(text.split())
-        else:
-            self.blocks.append(_Block(text, " ".join(text.split()) if within else ""))
-
-
-_UNSEEN = re.compile(
-    r"<!--.*?(?:-->|\Z)|<(script|style)\b(?:[^<>]*/>|.*?(?:</\1\s*>|\Z))", re.DOTALL | re.IGNORECASE
-)
-_UNENDED = re.compile(r"<(?=[^<>]*(?:<|\Z))")
-
-
-def _from_html(text: str) -> _Document:
-    page = _Page()
-    # Python's parser takes time by the square of comments and tags that never end.
-    page.feed(_UNENDED.sub("&lt;", _UNSEEN.sub("", text)))
-    page.close()
-    page.end_block()
-    headings = (block.heading for block in page.blocks if block.heading)
-    return _Document(page.title or next(headings, ""), page.blocks)
-
-
-# ---------------------------------------------------------------------- passages
-
-
-def _candidates(name: str, document: _Document, size: int) -> Iterator[Candidate]:
-    for number, (section, text) in enumerate(_packed(document.blocks, size), 1):
+def _candidates(name: str, document: Document, size: int) -> Iterator[Candidate]:
+    for number, (section, text) in enumerate(packed(document.blocks, size), 1):
         title = document.title
         if section and section != title:
             title = f"{title} > {section}"
         metadata = {"title": title, "path": name, "passage": number}
         yield Candidate(text, f"{name}#{number}", metadata=metadata)
-
-
-def _packed(blocks: Iterable[_Block], size: int) -> Iterator[tuple[str, str]]:
-    """Section and text of passages: as many blocks as fit, and a heading begins a new one."""
-    held: list[str] = []
-    length, section, body = 0, "", False
-    for block in blocks:
-        if block.heading and body:
-            yield section, "\n\n".join(held)
-            held, length, body = [], 0, False
-        for piece in _pieces(block.text, size):
-            if held and length + 2 + len(piece) > size:
-                yield section, "\n\n".join(held)
-                held, length = [], 0
-            length += len(piece) + (2 if held else 0)
-            held.append(piece)
-        # Of headings that follow each other the last says what comes below.
-        section = block.heading or section
-        body = not block.heading
-    if held:
-        yield section, "\n\n".join(held)
-
-
-# The last three end sentences in Chinese and Japanese, where no space follows.
-_SENTENCE_END = re.compile(r"[.!?][\"')\]\u2019\u201d]*\s|\n|[\u3002\uff01\uff1f]")
-_SPACE = re.compile(r"\s")
-
-
-def _pieces(text: str, size: int) -> Iterator[str]:
-    """A paragraph that is too long, cut at the ends of sentences, else of words."""
-    while len(text) > size:
-        cut = size
-        for where in (_SENTENCE_END, _SPACE):
-            ends = [match.end() for match in where.finditer(text, 0, size)]
-            if ends and ends[-1] > size // 2:
-                cut = ends[-1]
-                break
-        if piece := text[:cut].rstrip():
-            yield piece
-        text = text[cut:].lstrip()
-    if text := text.rstrip():
-        yield text

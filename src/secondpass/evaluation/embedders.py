@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from secondpass.errors import MissingExtraError
 from secondpass.evaluation.retrieval import Embedder
@@ -15,12 +15,30 @@ if TYPE_CHECKING:
 
     from secondpass.minilm import MiniLM
 
+_TEXTS_AT_A_TIME = 64
+
 
 @runtime_checkable
 class NamedEmbedder(Embedder, Protocol):
     """An embedder whose vectors can be kept: the same name has to mean the same vectors."""
 
     name: str
+
+
+def in_blocks(
+    embedder: Embedder, texts: Sequence[str], told: Callable[[int, int], None]
+) -> NDArray[np.floating[Any]]:
+    """The vectors of texts, some at a time; ``told`` how many are made, and of how many."""
+    import numpy as np
+
+    if not texts:
+        return embedder.embed([])
+    blocks = []
+    for start in range(0, len(texts), _TEXTS_AT_A_TIME):
+        told(start, len(texts))
+        blocks.append(embedder.embed(texts[start : start + _TEXTS_AT_A_TIME]))
+    told(len(texts), len(texts))
+    return np.concatenate(blocks)
 
 
 class EmbeddedEmbedder:

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 
-from secondpass.errors import SecondPassError
+from secondpass.errors import InputError, SecondPassError
+from secondpass.settings import describe
 
 
 class FormatError(SecondPassError, ValueError):
@@ -87,6 +88,18 @@ class StaleIndexError(IndexFaultError):
         self.changes = tuple(changes)
         IndexFaultError.__init__(self, folder, f"is stale: {few(changes)}", renew)
         self.args = (folder, self.changes, renew)
+
+
+def check_numbers(**numbers: tuple[object, int]) -> None:
+    """Refuse numbers that are not whole, or less than the least that is given with each.
+
+    Raises:
+        InputError: naming the first of them.
+    """
+    for name, (number, least) in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < least:
+            told = f"must be a whole number of {least} or more, not {describe(number)}"
+            raise InputError(f"{name}: {told}")
 
 
 def few(names: Sequence[str] | Mapping[str, str], shown: int = 3) -> str:

@@ -12,15 +12,13 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from secondpass.config import resolve
 from secondpass.errors import (
+    ConfigurationError,
     InputError,
     MissingExtraError,
     SecondPassError,
 )
-from secondpass.evaluation.comparison import (
-    Comparison,
-    Cost,
-    Result,
-)
+from secondpass.evaluation.comparison import Comparison, Cost, Result
+from secondpass.evaluation.errors import check_numbers
 from secondpass.evaluation.measures import DEFAULT_MEASURES, evaluate, ranking_to_run
 from secondpass.evaluation.reranked import Progress, Ranker, reranked
 from secondpass.evaluation.retrieval import Mode
@@ -113,8 +111,12 @@ def compare(
     ready stay loaded; those that are made here are closed.
     """
     measures = (measures,) if isinstance(measures, str) else tuple(dict.fromkeys(measures))
-    _check_numbers(depth=(depth, 1), concurrency=(concurrency, 1), shuffles=(shuffles, 0))
-    _check_measures(measures, test)
+    check_numbers(
+        depth=(depth, 1), concurrency=(concurrency, 1), shuffles=(shuffles, 0), seed=(seed, 0)
+    )
+    if not isinstance(suite, Suite):
+        raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
+    _check_measures(measures, test, suite)
     chosen = _stages(suite, first_stages, behind)
     named, absent = _named(rerankers)
     absent = {**absent, **(skipped or {})}
@@ -242,7 +244,7 @@ class _Search:
         count = len(self.suite.queries)
         for done, (query, text) in enumerate(self.suite.queries.items(), 1):
             began = time.perf_counter()
-            candidates[query] = self.retriever.retrieve(text, self.depth, mode)
+            candidates[query] = self.retriever.retrieve(text, self.depth, mode)[: self.depth]
             seconds[query] = time.perf_counter() - began
             self.progress(mode, done, count)
         return _Found(candidates, seconds)
@@ -312,7 +314,8 @@ def _named(
     specs: dict[str, Spec] = {}
     # A mapping with a method is a configuration, unless that is what a reranker is called.
     method = rerankers.get("method") if isinstance(rerankers, Mapping) else None
-    if isinstance(rerankers, Mapping) and (method is None or isinstance(method, Reranker)):
+    called = isinstance(method, Reranker) or (isinstance(method, Mapping) and "method" in method)
+    if isinstance(rerankers, Mapping) and (method is None or called):
         specs = {str(name): spec for name, spec in rerankers.items()}
     else:
         if isinstance(rerankers, str | PathLike | Mapping | Reranker):
@@ -329,6 +332,9 @@ def _named(
             made[name] = _Named(resolve(spec), not isinstance(spec, Reranker))
         except MissingExtraError as error:
             absent[name] = str(error)
+        except ConfigurationError as error:
+            about = error.about if isinstance(spec, str | PathLike) else name
+            raise ConfigurationError(error.problems, about) from None
     return made, absent
 
 
@@ -336,19 +342,13 @@ def _name_of(spec: Spec) -> str:
     return Path(spec).stem if isinstance(spec, str | PathLike) else "rerank"
 
 
-def _check_numbers(**numbers: tuple[object, int]) -> None:
-    for name, (number, least) in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int) or number < least:
-            told = f"must be a whole number of {least} or more, not {describe(number)}"
-            raise InputError(f"{name}: {told}")
-
-
-def _check_measures(measures: Sequence[str], test: Test) -> None:
+def _check_measures(measures: Sequence[str], test: Test, suite: Suite) -> None:
     """Raise now what measuring and testing would raise when all has been run."""
     if not measures:
         raise InputError("measures: give at least one")
-    values = evaluate({"query": {"document": 1.0}}, {"query": {"document": 1}}, measures).per_query
-    difference(measures[0], values[measures[0]], values[measures[0]], test=test)
+    found = {query: dict.fromkeys(judged, 1.0) for query, judged in suite.qrels.items()}
+    evaluate(found, suite.qrels, measures)
+    difference(measures[0], {"query": 1.0}, {"query": 1.0}, test=test)
 
 
 def _versions() -> dict[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass.errors import InputError
+from secondpass.evaluation.errors import FormatError
 from secondpass.evaluation.lines import (
     INTEGER,
     AnyPath,
@@ -42,20 +43,31 @@ def read_corpus(path: AnyPath) -> Iterator[Candidate]:
     """
     seen: dict[str, int] = {}
     for line, record in read_json_lines(path):
-        identifier = _new_id(line, record, seen)
-        text, title, own = record.get("text"), record.get("title"), record.get("metadata")
-        if not isinstance(text, str):
-            raise line.error(f"'text' must be a string, not {describe(text)}")
-        if title is not None and not isinstance(title, str):
-            raise line.error(f"'title' must be a string, not {describe(title)}")
-        if own is not None and not isinstance(own, dict):
-            raise line.error(f"'metadata' must be an object, not {describe(own)}")
-        metadata = {key: value for key, value in record.items() if key not in _CORPUS_KEYS}
-        if title:
-            metadata["title"] = title
-        if both := sorted(metadata.keys() & (own or {}).keys()):
-            raise line.error(f"{', '.join(both)} stands both beside and inside 'metadata'")
-        yield Candidate(text, identifier, metadata={**metadata, **(own or {})})
+        candidate = document(line, record)
+        _note(line, str(candidate.id), seen)
+        yield candidate
+
+
+def document(line: Line, record: Mapping[str, Any]) -> Candidate:
+    """The candidate that a line of a corpus holds, as :func:`read_corpus` has it.
+
+    Raises:
+        FormatError: it is malformed.
+    """
+    identifier = _id(line, record)
+    text, title, own = record.get("text"), record.get("title"), record.get("metadata")
+    if not isinstance(text, str):
+        raise line.error(f"'text' must be a string, not {describe(text)}")
+    if title is not None and not isinstance(title, str):
+        raise line.error(f"'title' must be a string, not {describe(title)}")
+    if own is not None and not isinstance(own, dict):
+        raise line.error(f"'metadata' must be an object, not {describe(own)}")
+    metadata = {key: value for key, value in record.items() if key not in _CORPUS_KEYS}
+    if title:
+        metadata["title"] = title
+    if both := sorted(metadata.keys() & (own or {}).keys()):
+        raise line.error(f"{', '.join(both)} stands both beside and inside 'metadata'")
+    return Candidate(text, identifier, metadata={**metadata, **(own or {})})
 
 
 def read_queries(path: AnyPath) -> dict[str, str]:
@@ -127,25 +139,34 @@ def read_run(path: AnyPath) -> Run:
     """
     run: Run = {}
     for line in read_lines(path):
-        fields = line.text.split()
-        if len(fields) != 6:
-            raise line.error(
-                f"must have six fields (query Q0 document rank score tag), has {len(fields)}"
-            )
-        query, _, document, rank, score, _ = fields
-        if not INTEGER.fullmatch(rank):
-            raise line.error(f"the rank must be an integer, not {describe(rank)}")
-        if not _NUMBER.fullmatch(score):
-            raise line.error(f"the score must be a finite number, not {describe(score)}")
+        query, document, score = run_line(line)
         found = run.setdefault(query, {})
         if document in found:
             raise line.error(f"query {query!r} has document {document!r} twice")
-        try:
-            single(float(score), document)
-        except InputError as error:
-            raise line.error(str(error)) from None
-        found[document] = float(score)
+        found[document] = score
     return {query: in_trec_order(found) for query, found in run.items()}
+
+
+def run_line(line: Line) -> tuple[str, str, float]:
+    """The query, the document and the score that a line of a run holds.
+
+    Raises:
+        FormatError: it is malformed.
+    """
+    fields = line.text.split()
+    if len(fields) != 6:
+        told = f"must have six fields (query Q0 document rank score tag), has {len(fields)}"
+        raise line.error(told)
+    query, _, document, rank, score, _ = fields
+    if not INTEGER.fullmatch(rank):
+        raise line.error(f"the rank must be an integer, not {describe(rank)}")
+    if not _NUMBER.fullmatch(score):
+        raise line.error(f"the score must be a finite number, not {describe(score)}")
+    try:
+        single(float(score), document)
+    except InputError as error:
+        raise line.error(str(error)) from None
+    return query, document, float(score)
 
 
 # ---------------------------------------------------------------------- one record
@@ -155,20 +176,30 @@ def _is_json(path: AnyPath) -> bool:
     suffix = Path(path).suffix.lower()
     if suffix in {".jsonl", ".tsv"}:
         return suffix == ".jsonl"
+    with open(path, "rb") as file:
+        if not file.seekable():
+            raise FormatError(path, None, "is looked at before it is read: give a file, not a pipe")
     return next((line.text.lstrip().startswith("{") for line in read_lines(path)), False)
 
 
 def _new_id(line: Line, record: Mapping[str, Any], seen: dict[str, int]) -> str:
+    identifier = _id(line, record)
+    _note(line, identifier, seen)
+    return identifier
+
+
+def _id(line: Line, record: Mapping[str, Any]) -> str:
     if "_id" in record and "id" in record and record["_id"] != record["id"]:
         raise line.error("has both '_id' and 'id', and they differ")
     given = record.get("_id", record.get("id"))
     if isinstance(given, bool) or not isinstance(given, str | int) or given == "":
         raise line.error(f"needs an '_id' or 'id': a string or an integer, not {describe(given)}")
-    identifier = str(given)
-    if identifier in seen:
+    return str(given)
+
+
+def _note(line: Line, identifier: str, seen: dict[str, int]) -> None:
+    if seen.setdefault(identifier, line.number) != line.number:
         raise line.error(f"id {identifier!r} was given before, in line {seen[identifier]}")
-    seen[identifier] = line.number
-    return identifier
 
 
 def _judgment(line: Line, tabbed: bool) -> tuple[str, str, int]:

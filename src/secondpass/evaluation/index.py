@@ -27,7 +27,7 @@ from secondpass.evaluation.documents import (
     corpus_file,
     read_source,
 )
-from secondpass.evaluation.embedders import NamedEmbedder, default_embedder
+from secondpass.evaluation.embedders import NamedEmbedder, default_embedder, in_blocks
 from secondpass.evaluation.errors import IndexFaultError, StaleIndexError, few
 from secondpass.evaluation.index_files import (
     FORMAT,
@@ -52,9 +52,6 @@ from secondpass.types import Candidate
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-
-_TEXTS_AT_A_TIME = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +178,13 @@ def build(
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
-        blocks = _Blocks(embedder, {} if force else _known(old, embedder), progress)
+        with suppress(IndexFaultError):
+            sweep(folder)  # or what killed processes have left would fill the disk
+        vectors = _Vectors(embedder, {} if force else _known(old, embedder), progress)
         draft = folder / f"parts-{uuid4().hex}"
         try:
             draft.mkdir()
-            retriever = _made(read.corpus, blocks if embedder else None, progress)
+            retriever = _made(read.corpus, vectors if embedder else None, progress)
             parts = write_parts(draft, retriever.parts)
             manifest = {
                 "format": FORMAT,
@@ -199,7 +198,7 @@ def build(
                 "counts": {
                     "files": len(read.files) - len(read.skipped),
                     "passages": len(read.corpus),
-                    "vectors": blocks.made + blocks.kept,
+                    "vectors": vectors.made + vectors.kept,
                 },
                 "folder": draft.name,
                 "parts": parts,
@@ -214,10 +213,10 @@ def build(
             raise
         sweep(folder)
     made = Index(folder, manifest, retriever, ())
-    return _built(made, made=True, kept=blocks.kept, started=started)
+    return _built(made, made=True, kept=vectors.kept, started=started)
 
 
-class _Blocks:
+class _Vectors:
     """An embedder that tells how far it is, and takes from an older index what that has."""
 
     def __init__(
@@ -239,17 +238,12 @@ class _Blocks:
         self.made, self.kept = len(new), len(texts) - len(new)
         if self._progress is not None:
             self._progress("indexing words", 1, 1)
-        blocks = []
-        for start in range(0, len(new), _TEXTS_AT_A_TIME):
-            if self._progress is not None:
-                self._progress("encoding passages", start, len(new))
-            blocks.append(self._embedder.embed(new[start : start + _TEXTS_AT_A_TIME]))
-        if self._progress is not None and new:
-            self._progress("encoding passages", len(new), len(new))
-        if not self.kept:
-            return np.concatenate(blocks)
-        made = iter(np.concatenate(blocks)) if blocks else iter(())
+        made = iter(in_blocks(self._embedder, new, self._told) if new else ())
         return np.stack([self._known[t] if t in self._known else next(made) for t in texts])
+
+    def _told(self, done: int, of: int) -> None:
+        if self._progress is not None:
+            self._progress("encoding passages", done, of)
 
 
 def in_memory(
@@ -260,17 +254,17 @@ def in_memory(
     progress: Progress | None = None,
 ) -> HybridRetriever:
     """A retriever that is kept nowhere, and tells how far it is while it is made."""
-    blocks = _Blocks(embedder, {}, progress) if embedder is not None else None
-    return HybridRetriever.from_parts(_made(corpus, blocks, progress).parts, embedder, depth=depth)
+    vectors = _Vectors(embedder, {}, progress) if embedder is not None else None
+    return HybridRetriever.from_parts(_made(corpus, vectors, progress).parts, embedder, depth=depth)
 
 
 def _made(
-    corpus: Sequence[Candidate], blocks: _Blocks | None, progress: Progress | None
+    corpus: Sequence[Candidate], vectors: _Vectors | None, progress: Progress | None
 ) -> HybridRetriever:
     if progress is not None:  # nobody knows how far bm25s is
         progress("indexing words", 0, None)
-    retriever = HybridRetriever(corpus, blocks)
-    if progress is not None and blocks is None:
+    retriever = HybridRetriever(corpus, vectors)
+    if progress is not None and vectors is None:
         progress("indexing words", 1, 1)
     return retriever
 

@@ -199,6 +199,8 @@ def renewal(folder: Path, manifest: Mapping[str, Any] | None) -> str:
 def check_place(folder: Path) -> None:
     """Refuse a folder that holds anything of somebody else."""
     if not folder.exists():
+        if folder.is_symlink():
+            raise IndexFaultError(str(folder), "is a link to nothing; an index needs a folder")
         return
     if not folder.is_dir():
         raise IndexFaultError(str(folder), "is a file; an index needs a folder")
@@ -217,8 +219,12 @@ def _is_ours(name: str) -> bool:
 
 
 def sweep(folder: Path) -> None:
-    """Take away what an older index or a killed process has left."""
-    keep = read_manifest(folder)["folder"]
+    """Take away what an older index or a killed process has left.
+
+    Raises:
+        IndexFaultError: the manifest that is there cannot be read, so nothing is taken away.
+    """
+    keep = read_manifest(folder)["folder"] if (folder / MANIFEST).exists() else None
     for name in os.listdir(folder):
         if _PARTS.fullmatch(name) and name != keep:
             shutil.rmtree(folder / name, ignore_errors=True)

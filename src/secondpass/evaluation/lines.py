@@ -54,15 +54,31 @@ def read_json_lines(path: AnyPath) -> Iterator[tuple[Line, dict[str, Any]]]:
         FormatError: a line is not a JSON object.
     """
     for line in read_lines(path):
-        try:
-            record = json.loads(line.text)
-        except json.JSONDecodeError as error:
-            raise line.error(f"is not JSON: {error.msg} at column {error.colno}") from None
-        except (ValueError, RecursionError) as error:
-            raise line.error(f"is not JSON: {error}") from None
+        record = json_of(line)
         if not isinstance(record, dict):
             raise line.error(f"must be a JSON object, not {describe(record)}")
         yield line, record
+
+
+def json_of(line: Line) -> Any:
+    """The value that a line holds.
+
+    Raises:
+        FormatError: it holds none, or one with a number that JSON does not have.
+    """
+    try:
+        return json.loads(line.text, parse_constant=_no_number)
+    except json.JSONDecodeError as error:
+        told = f"is not JSON: {error.msg} at column {error.colno}"
+        raise line.error(f"{told}; each line holds one whole value") from None
+    except RecursionError:
+        raise line.error("is not JSON that can be read: it is nested too deeply") from None
+    except ValueError as error:
+        raise line.error(f"is not JSON: {error}") from None
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number there")
 
 
 def check_field(path: AnyPath, what: str, identifier: object) -> None:

@@ -79,17 +79,21 @@ def evaluate(
         raise InputError(f"measures: give a sequence of names, such as [{measures!r}]")
     if not qrels:
         raise InputError("qrels: hold no query, so there is nothing to take a mean of")
+    # Queries go by numbers: of other ids gdeval.pl (ERR) drops all up to the last hyphen, or fails.
+    queries = {str(number): query for number, query in enumerate(qrels)}
+    judged = {number: dict(qrels[query]) for number, query in queries.items()}
     # Strictly falling scores leave no ties, which ir_measures' providers break each in its own way.
     # Some of them divide by the number of results; a query without any gets the default below.
-    ranked = {query: _ranked(run[query], query) for query in qrels if run.get(query)}
-    judged = {query: dict(relevance) for query, relevance in qrels.items()}
+    ranked = {
+        number: _ranked(run[query], query) for number, query in queries.items() if run.get(query)
+    }
     per_query: dict[str, dict[str, float]] = {}
     for name in measures:
         measure = _parse(name)
-        values = dict.fromkeys(judged, float(measure.DEFAULT))
+        values = dict.fromkeys(qrels, float(measure.DEFAULT))
         try:
             for metric in ir_measures.iter_calc([measure], judged, ranked):
-                values[metric.query_id] = float(metric.value)
+                values[queries[metric.query_id]] = float(metric.value)
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise MeasureError(name, f"cannot be computed: {error}") from error
         except (OSError, subprocess.SubprocessError) as error:  # providers that run a program

@@ -25,6 +25,7 @@ from secondpass.evaluation.page_parts import (
     told,
 )
 from secondpass.evaluation.page_style import STYLE
+from secondpass.evaluation.tables import counted
 from secondpass.evaluation.verdict import verdict
 
 if TYPE_CHECKING:
@@ -47,9 +48,9 @@ def html(comparison: Comparison) -> str:
         f'<li><a href="#{ident}">{name(of_systems.get(ident, heading))}</a></li>'
         for ident, heading, _ in sections
     )
-    title = f"{comparison.suite}: {_count(len(comparison.queries), 'query', 'queries')}"
+    title = f"{comparison.suite}: {counted(len(comparison.queries), 'query', 'queries')}"
     counts = (
-        f"{_count(len(comparison.ran), 'system', 'systems')} measured, "
+        f"{counted(len(comparison.ran), 'system', 'systems')} measured, "
         f"{len(comparison.results) - len(comparison.ran)} skipped"
     )
     head = [
@@ -214,7 +215,7 @@ def _order(comparison: Comparison, plots: _Plots) -> list[str]:
 
 
 def _system(comparison: Comparison, result: Result, plots: _Plots) -> list[str]:
-    relevant = _count(len(result.moves), "relevant document", "relevant documents")
+    relevant = counted(len(result.moves), "relevant document", "relevant documents")
     parts = [
         plots.group(
             (
@@ -266,7 +267,3 @@ def _settings(comparison: Comparison) -> list[str]:
 
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"

@@ -18,6 +18,8 @@ _UNFIT = re.compile(
 )
 """Control characters, lone surrogates, and marks that turn the direction of what follows."""
 
+_CUT = "\N{HORIZONTAL ELLIPSIS}"
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -47,7 +49,13 @@ def escape(text: object) -> str:
 def shortened(text: object, most: int) -> str:
     """The text on one line, with an ellipsis where it is longer."""
     line = " ".join(clean(text).split())
-    return line if len(line) <= most else line[: most - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+    return line if len(line) <= most else line[: most - 1].rstrip() + _CUT
+
+
+def shortened_name(text: object, most: int) -> str:
+    """The name with an ellipsis in its middle where it is longer: some differ in their ends."""
+    line = shortened(text, 10_000)
+    return line if len(line) <= most else line[: most // 2 - 1] + _CUT + line[-((most - 1) // 2) :]
 
 
 def name(text: object) -> str:

@@ -54,13 +54,14 @@ tbody th { font-weight: 550; }
 th:first-child { padding-left: 0; }
 .word { text-align: left; white-space: normal; }
 th.word { overflow-wrap: break-word; min-width: 7rem; }
-td.word { min-width: 5rem; max-width: 40rem; }
+td.word { min-width: 7.5rem; max-width: 40rem; }
 thead th.word { white-space: nowrap; }
 .gain { color: var(--gain); } .loss { color: var(--loss); }
 .charts { display: grid; gap: 1.25rem 1.5rem; margin: 1rem 0;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 19.5rem), 1fr)); }
 .charts.large { grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
-figure { margin: 0; min-width: 0; max-width: 36rem; break-inside: avoid; }
+figure { margin: 0; min-width: 0; max-width: 26rem; break-inside: avoid; }
+.large figure { max-width: 36rem; }
 .chart { display: block; width: 100%; height: auto; stroke-linejoin: round; overflow: visible; }
 .chart text { font-family: inherit !important; }
 .chart g[id*="label-"] text { paint-order: stroke; stroke: var(--paper); stroke-width: 2.5px; }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from secondpass.evaluation.page_parts import Cell, table
-from secondpass.evaluation.tables import number, p_value
+from secondpass.evaluation.tables import best_means, in_milliseconds, number, p_value, spread
 from secondpass.evaluation.verdict import is_sure
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ def quality(comparison: Comparison, *, inline: bool = False) -> str:
     measured = [(one, one.evaluation.mean) for one in comparison.ran if one.evaluation is not None]
     if not measured:
         return ""
-    best = {name: max(mean[name] for _, mean in measured) for name in comparison.measures}
+    best = best_means(comparison)
     rows: list[_Row] = [
         [
             one.name,
             *(
-                Cell(f"{mean[name]:.4f}", best=mean[name] == best[name] and len(measured) > 1)
+                Cell(f"{mean[name]:.4f}", best=mean[name] == best.get(name))
                 for name in comparison.measures
             ),
         ]
@@ -83,7 +83,7 @@ def costs(comparison: Comparison, *, inline: bool = False) -> str:
         rows.append(
             [
                 one.name,
-                *(number(None if seconds is None else seconds * 1000, 1) for seconds in times),
+                *map(in_milliseconds, times),
                 number(cost.calls),
                 number(cost.pairs),
                 number(cost.input_tokens),
@@ -119,9 +119,7 @@ def stability(comparison: Comparison, *, inline: bool = False) -> str:
             one.name,
             f"{found.tau:.3f}",
             f"{found.overlap:.3f}",
-            f"{min(found.means):.4f} to {max(found.means):.4f} ({found.measure})"
-            if found.means
-            else _NONE,
+            spread(found),
             number(found.shuffles),
         ]
         for one in comparison.ran

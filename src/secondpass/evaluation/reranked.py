@@ -130,7 +130,7 @@ def _changes(
     suite = ranker.suite
     new = after.per_query[measure]
     old = before.evaluation.per_query[measure] if before.evaluation else new
-    by_gain = sorted(suite.queries, key=lambda query: new[query] - old[query])
+    gains = {query: new[query] - old[query] for query in suite.queries}
 
     def change(query: str) -> Change:
         return make_change(
@@ -144,9 +144,9 @@ def _changes(
             count=_SHOWN,
         )
 
-    lost = [query for query in by_gain[:_SHOWN] if new[query] < old[query] - TIE]
-    gained = [query for query in by_gain[: -_SHOWN - 1 : -1] if new[query] > old[query] + TIE]
-    return tuple(map(change, gained)), tuple(map(change, lost))
+    gained = sorted((one for one in gains if gains[one] > TIE), key=lambda one: -gains[one])
+    lost = sorted((one for one in gains if gains[one] < -TIE), key=gains.__getitem__)
+    return tuple(map(change, gained[:_SHOWN])), tuple(map(change, lost[:_SHOWN]))
 
 
 def _moves(suite: Suite, before: Run, after: Run) -> tuple[tuple[int | None, int | None], ...]:
@@ -172,9 +172,9 @@ def _stability(ranker: Ranker, usual: Run, measure: str, shuffles: int, seed: in
         shuffled, heads = {}, {}
         for query, candidates in ranker.candidates.items():
             # What is not judged keeps its place, or other candidates would be judged.
-            head, tail = list(candidates)[:depth], list(candidates)[len(candidates[:depth]) :]
+            head = list(candidates[:depth])
             rng.shuffle(head)
-            shuffled[query] = [*head, *tail]
+            shuffled[query] = [*head, *candidates[len(head) :]]
             heads[query] = {one.id for one in head}
         run = ranking_to_run(ranker.rankings(shuffled, f", shuffle {number} of {shuffles}"))
         for query, found in run.items():

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError, MissingExtraError
+from secondpass.evaluation.errors import check_numbers
 from secondpass.fusion import reciprocal_rank_fusion
 from secondpass.rendering import Rendering
 from secondpass.settings import describe
@@ -96,7 +97,8 @@ class HybridRetriever:
 
         self.corpus: Sequence[Candidate] = tuple(to_candidates(corpus, text_needed=False))
         self.embedder = embedder
-        self.depth = _count("depth", depth)
+        check_numbers(depth=(depth, 1))
+        self.depth = depth
         self.stem = stem
         if not (0 <= k1 < float("inf") and 0 <= b <= 1):
             raise InputError(f"k1, b: must be 0 or more and 0 to 1, not {k1} and {b}")
@@ -137,7 +139,8 @@ class HybridRetriever:
         made = cls.__new__(cls)
         made.corpus = parts.corpus
         made.embedder = embedder
-        made.depth = _count("depth", depth)
+        check_numbers(depth=(depth, 1))
+        made.depth = depth
         made.stem = stem
         made._index = parts.words
         made._row_of = parts.row_of
@@ -176,7 +179,7 @@ class HybridRetriever:
             InputError: an argument out of range, or vectors are needed and there is no embedder.
         """
         query = _SHOWN.query(query)
-        _count("k", k)
+        check_numbers(k=(k, 1))
         if mode not in get_args(Mode):
             known = ", ".join(get_args(Mode))
             raise InputError(f"mode: must be one of {known}, not {describe(mode)}")
@@ -222,7 +225,7 @@ class HybridRetriever:
 
     def _by_vectors(self, query: str, k: int) -> list[Candidate]:
         if self.embedder is None or self._vectors is None:
-            raise InputError("mode: vectors need an embedder, and none was given")
+            raise InputError("vectors need an embedder, and none was given")
         vector = _vectors_of(self.embedder, [query])[0]
         if vector.shape[0] != self._vectors.shape[1]:
             raise InputError(
@@ -260,12 +263,6 @@ def _check_installed() -> None:
         import numpy  # noqa: F401
     except ImportError:
         raise MissingExtraError("evaluation", "HybridRetriever") from None
-
-
-def _count(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name}: must be an integer of 1 or more, not {describe(value)}")
-    return value
 
 
 def _vectors_of(embedder: Embedder, texts: list[str]) -> NDArray[np.float32]:

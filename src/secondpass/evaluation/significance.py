@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from secondpass.errors import InputError, MissingExtraError
+from secondpass.evaluation.errors import check_numbers
 from secondpass.settings import describe
 
 Test: TypeAlias = Literal["randomization", "t"]
@@ -84,6 +85,7 @@ def difference(
     """
     if test not in get_args(Test):
         raise InputError(f"test: must be {' or '.join(get_args(Test))}, not {describe(test)}")
+    check_numbers(resamples=(resamples, 1), seed=(seed, 0))
     if values.keys() != baseline.keys():
         raise InputError("values, baseline: must be of the same queries")
     if not values:

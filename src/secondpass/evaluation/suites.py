@@ -22,10 +22,10 @@ from typing import Any
 
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError
-from secondpass.evaluation.errors import FormatError
+from secondpass.evaluation.errors import FormatError, check_numbers
 from secondpass.evaluation.formats import read_corpus, read_qrels, read_queries, read_run
 from secondpass.evaluation.lines import AnyPath, Line, read_json_lines
-from secondpass.evaluation.runs import Qrels, in_trec_order
+from secondpass.evaluation.runs import Qrels
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
 
@@ -67,8 +67,7 @@ class Suite:
         """
         if count is None:
             return self
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise InputError(f"count: must be a whole number of 1 or more, not {describe(count)}")
+        check_numbers(count=(count, 1))
         if count >= len(self.queries):
             return self
         queries = dict(list(self.queries.items())[:count])
@@ -104,6 +103,7 @@ def make_suite(
     passages = None if corpus is None else _with_ids(corpus, f"{name}: corpus", unique=True)
     lists = None
     if candidates is not None:
+        _check_mapping(f"{name}: candidates", candidates)
         lists = {
             query: _with_ids(found, f"{name}: candidates[{query!r}]")
             for query, found in candidates.items()
@@ -114,7 +114,12 @@ def make_suite(
     kept, judged, notes = _measurable(name, queries, qrels)
     if lists is not None:
         if without := sum(not lists.get(query) for query in kept):
-            notes.append(f"{without} queries have no candidates, and count as finding nothing")
+            if without == len(kept):
+                told = f"{_some(kept)} are asked; {_some(lists)} have some"
+                raise InputError(f"{name}: no query has candidates; their ids do not meet: {told}")
+            notes.append(
+                f"without candidates, so counted as finding nothing: {without} of the queries"
+            )
         lists = {query: lists[query] for query in kept if query in lists}
     known = {one.id for one in passages or ()}
     known.update(one.id for each in (lists or {}).values() for one in each)
@@ -126,6 +131,11 @@ def make_suite(
     if passages is not None and absent:
         notes.append(f"{len(absent)} of {len(documents)} judged documents are not in the corpus")
     return Suite(name, kept, judged, passages, lists, tuple(notes))
+
+
+def _check_mapping(what: str, given: object) -> None:
+    if not isinstance(given, Mapping):
+        raise InputError(f"{what}: must be a mapping, not {describe(given)}")
 
 
 def _with_ids(given: Iterable[CandidateLike], what: str, unique: bool = False) -> list[Candidate]:
@@ -146,6 +156,8 @@ def _measurable(
     name: str, queries: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]]
 ) -> tuple[dict[str, str], Qrels, list[str]]:
     """Queries that have judgements, with these, and notes on what is left out."""
+    _check_mapping(f"{name}: queries", queries)
+    _check_mapping(f"{name}: qrels", qrels)
     if not queries:
         raise InputError(f"{name}: there are no queries")
     if not any(qrels.values()):
@@ -157,20 +169,30 @@ def _measurable(
     for query, text in kept.items():
         if not isinstance(text, str):
             raise InputError(f"{name}: queries[{query!r}]: must be text, not {describe(text)}")
-    judged = {query: dict(qrels[query]) for query in kept}
-    for query, each in judged.items():
-        for document, relevance in each.items():
-            if isinstance(relevance, bool) or not isinstance(relevance, int):
-                told = f"must be a whole number, not {describe(relevance)}"
-                raise InputError(f"{name}: qrels[{query!r}][{document!r}]: {told}")
+        if not isinstance(query, str):
+            raise InputError(f"{name}: queries: an id must be a string, not {describe(query)}")
+    judged = {query: _relevance(f"{name}: qrels[{query!r}]", qrels[query]) for query in kept}
     if not any(relevance > 0 for each in judged.values() for relevance in each.values()):
         raise InputError(f"{name}: no document is judged relevant")
     notes = []
     if unjudged := len(queries) - len(kept):
-        notes.append(f"{unjudged} of {len(queries)} queries have no judgement and are left out")
+        notes.append(f"without judgement, so left out: {unjudged} of {len(queries)} queries")
     if foreign := sum(query not in queries for query in qrels):
-        notes.append(f"judgements on {foreign} queries that are not there are left out")
+        notes.append(f"judged but not asked, so left out: {foreign} of the judgements' queries")
+    if hopeless := sum(max(each.values()) < 1 for each in judged.values()):
+        notes.append(
+            f"without a relevant document, so counted as finding nothing: {hopeless} of the queries"
+        )
     return kept, judged, notes
+
+
+def _relevance(what: str, judged: Mapping[str, int]) -> dict[str, int]:
+    _check_mapping(what, judged)
+    for document, relevance in judged.items():
+        if isinstance(relevance, bool) or not isinstance(relevance, int):
+            told = f"must be a whole number, not {describe(relevance)}"
+            raise InputError(f"{what}[{document!r}]: {told}")
+    return dict(judged)
 
 
 def load_suite(
@@ -231,6 +253,8 @@ def _of_files(
     name: str, paths: Mapping[str, Path], *, run: AnyPath | None, ready: Path | None = None
 ) -> Suite:
     if missing := [part for part in ("queries", "qrels") if part not in paths]:
+        if ready is not None:  # of a folder
+            missing = [f"{part} ({', '.join(_PARTS[part])})" for part in missing]
         raise InputError(f"{name}: has no {' and no '.join(missing)}")
     texts, judged = read_queries(paths["queries"]), read_qrels(paths["qrels"])
     corpus = paths.get("corpus")
@@ -261,7 +285,7 @@ def _with_title(passage: Candidate) -> Candidate:
     if not isinstance(title, str) or not title:
         return passage
     metadata = {key: value for key, value in passage.metadata.items() if key != "title"}
-    return Candidate(f"{title}\n{passage.text}", passage.id, passage.score, metadata)
+    return replace(passage, text=f"{title}\n{passage.text}", metadata=metadata)
 
 
 def _with_relevant(path: Path) -> tuple[dict[str, str], Qrels]:
@@ -306,10 +330,8 @@ def _read_candidates(path: Path, corpus: Sequence[Candidate] | None) -> dict[str
     known = {one.id: one for one in corpus or ()}
     found: dict[str, list[Candidate]] = {}
     for line, record in read_json_lines(path):
-        query, listed = (
-            _id(line, record.get("query_id"), "the 'query_id'"),
-            record.get("candidates"),
-        )
+        query = _id(line, record.get("query_id"), "the 'query_id'")
+        listed = record.get("candidates")
         if not isinstance(listed, list):
             raise line.error(f"needs 'candidates': a list, not {describe(listed)}")
         if query in found:
@@ -325,12 +347,14 @@ def _candidate(line: Line, one: Any, known: Mapping[str | None, Candidate]) -> C
     score = one.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float | None):
         raise line.error(f"the score of {identifier!r} must be a number, not {describe(score)}")
-    full = known.get(identifier)
-    text = one.get("text", full.text if full else None)
+    full, text, title = known.get(identifier), one.get("text"), one.get("title")
+    if text is None and full is not None:
+        return replace(full, score=score)
     if not isinstance(text, str):
         told = f"the candidate {identifier!r} has no text, and the corpus does not hold it"
         raise line.error(told)
-    return Candidate(text, identifier, score, full.metadata if full else {})
+    metadata = {**(full.metadata if full else {}), **({"title": title} if title else {})}
+    return _with_title(Candidate(text, identifier, score, metadata))
 
 
 def _of_run(path: AnyPath, corpus: Sequence[Candidate] | None) -> dict[str, list[Candidate]]:
@@ -342,15 +366,13 @@ def _of_run(path: AnyPath, corpus: Sequence[Candidate] | None) -> dict[str, list
         if absent := [document for document in scores if document not in known]:
             told = f"query {query!r} has document {absent[0]!r}, which the corpus does not hold"
             raise FormatError(path, None, told)
-        found[query] = [
-            replace(known[document], score=score)
-            for document, score in in_trec_order(scores).items()
-        ]
+        found[query] = [replace(known[one], score=score) for one, score in scores.items()]
     return found
 
 
 def _may_be_a_name(source: str) -> bool:
-    return not source.startswith("/") and "\\" not in source and "." not in source
+    last = source.rpartition("/")[2]  # no file's name, though versions are like `argsme/1.0/…`
+    return not source.startswith(("/", ".")) and "\\" not in source and "." not in last
 
 
 def _of_ir_datasets(name: str) -> Suite:

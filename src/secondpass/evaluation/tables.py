@@ -15,7 +15,7 @@ from secondpass.evaluation.writing import write_qrels, write_run
 from secondpass.rendering import well_formed
 
 if TYPE_CHECKING:
-    from secondpass.evaluation.comparison import Change, Comparison, Result
+    from secondpass.evaluation.comparison import Change, Comparison, Result, Stability
 
 _NONE = "\N{EN DASH}"
 _MARKUP = re.compile(r"[\\`*_\[\]<>|!&~]")
@@ -25,7 +25,8 @@ _WORDS = {"system", "measure", "reason", "rankings", "issues"}
 
 def markdown(comparison: Comparison) -> str:
     """Quality, differences, cost, failures, and the queries that changed most."""
-    parts = [f"# {_plain(comparison.suite)}: {len(comparison.queries)} queries"]
+    queries = counted(len(comparison.queries), "query", "queries")
+    parts = [f"# {_plain(comparison.suite)}: {queries}"]
     parts += [f"> {_plain(note)}" for note in comparison.notes]
     ran = comparison.ran
     if ran:
@@ -145,15 +146,32 @@ def number(value: float | int | None, places: int = 0) -> str:
     return _NONE if value is None else f"{value:,.{places}f}"
 
 
+def in_milliseconds(seconds: float | None) -> str:
+    """A time for people, so that a fast stage does not read as none."""
+    if seconds is None:
+        return _NONE
+    return number(seconds * 1000, 1 if seconds >= 0.001 else 3)
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """How many of something."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def best_means(comparison: Comparison) -> dict[str, float]:
+    """The best mean by each measure; none where all systems have the same."""
+    means = [one.evaluation.mean for one in comparison.ran if one.evaluation is not None]
+    values = {measure: {mean[measure] for mean in means} for measure in comparison.measures}
+    return {measure: max(found) for measure, found in values.items() if len(found) > 1}
+
+
 def _means(comparison: Comparison, result: Result) -> list[str]:
     means = result.evaluation.mean if result.evaluation is not None else {}
+    best = best_means(comparison)
     cells = []
     for measure in comparison.measures:
-        best = max(
-            one.evaluation.mean[measure] for one in comparison.ran if one.evaluation is not None
-        )
         shown = f"{means[measure]:.4f}"
-        cells.append(f"**{shown}**" if means[measure] == best else shown)
+        cells.append(f"**{shown}**" if means[measure] == best.get(measure) else shown)
     return cells
 
 
@@ -169,7 +187,7 @@ def _cost_row(result: Result) -> list[str]:
     times = [cost.percentile(share) for share in (0.5, 0.95)]
     return [
         _plain(result.name),
-        *(number(None if seconds is None else seconds * 1000, 1) for seconds in times),
+        *map(in_milliseconds, times),
         number(cost.calls),
         number(cost.input_tokens),
         number(cost.output_tokens),
@@ -190,8 +208,14 @@ def _stability_row(result: Result) -> list[str]:
     one = result.stability
     if one is None:
         return []
-    spread = f"{min(one.means):.4f} to {max(one.means):.4f} ({one.measure})"
-    return [_plain(result.name), f"{one.tau:.3f}", f"{one.overlap:.3f}", spread]
+    return [_plain(result.name), f"{one.tau:.3f}", f"{one.overlap:.3f}", _plain(spread(one))]
+
+
+def spread(one: Stability) -> str:
+    """From the least to the greatest mean of the shuffles; a dash where there was none."""
+    if not one.means:
+        return _NONE
+    return f"{min(one.means):.4f} to {max(one.means):.4f} ({one.measure})"
 
 
 def _changes(comparison: Comparison, changes: Sequence[Change]) -> str:

@@ -65,7 +65,6 @@ class Client(Generic[R]):
         """
         if self.api_key is not None and self.api_key_env is not None:
             raise ConfigurationError("api_key, api_key_env: give one of them")
-        variables(self.api_key_env, "api_key_env")
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
             raise ConfigurationError("base_url: must begin with http:// or https://")
         try:
@@ -163,7 +162,7 @@ class Client(Generic[R]):
     def _key(self) -> Secret:
         if self.api_key is not None:
             return self.api_key
-        names = variables(self.api_key_env, "api_key_env") or self.key_variables
+        names = variables(self.api_key_env) or self.key_variables
         if key := first_set(names):
             return Secret(key)
         if self.base_url is not None and self.api_key_env is None:

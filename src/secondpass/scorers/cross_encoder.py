@@ -89,7 +89,6 @@ class CrossEncoderScorer:
             raise ConfigurationError("prompt, prompt_name: give one of them")
         if token is not None and token_env is not None:
             raise ConfigurationError("token, token_env: give one of them")
-        variables(token_env, "token_env")
         if model_kwargs is not None and "token" in model_kwargs:
             raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
         self.model = model
@@ -177,7 +176,7 @@ class CrossEncoderScorer:
             from sentence_transformers import CrossEncoder
         except ImportError as error:
             raise MissingExtraError(_EXTRA, "the cross_encoder scorer") from error
-        token = first_set(variables(self.token_env, "token_env"))
+        token = first_set(variables(self.token_env))
         if self.token is not None:
             token = self.token.reveal()
         offline = self.local_files_only or not self._hub_answers(token)

@@ -11,6 +11,7 @@ read once. 100 candidates in batches of 20 are 5 calls.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.effects import LLM, Answer, Ask, Completion, Judgement, Plan, Task
@@ -59,7 +60,7 @@ class Graded(Asking):
         self,
         llm: Annotated[Any, LLM_SETTING],
         *,
-        scale: Annotated[tuple[float, float] | list[float], Len(2, 2)] = (0.0, 10.0),
+        scale: Annotated[Sequence[float], Len(2, 2)] = (0.0, 10.0),
         batch_size: Annotated[int, Ge(1)] | None = 20,
         reply: Literal["keyed", "pairs"] = "keyed",
         labels: LabelKind = "opaque",
