@@ -232,6 +232,9 @@ class FakeProvider:
 
     def play_by(self, script: Script) -> None:
         """Answer with the step that a function chooses for each request."""
+        # A connection that the last script ends must be seen to have ended, or a client uses it.
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            asyncio.run_coroutine_threadsafe(self._settle(), self._loop).result()
         self.script = script
         self.requests: list[Request] = []
         self.schemas_refused = 0
@@ -254,6 +257,10 @@ class FakeProvider:
             asyncio.set_event_loop(None)
             self._loop.close()
 
+    async def _settle(self) -> None:
+        for _ in range(10):  # what has begun ends within a few rounds of the loop
+            await asyncio.sleep(0)
+
     async def _run(self) -> None:
         self._stopping = asyncio.Event()
         # Not too small a limit, as a prompt may be one long line.
@@ -274,8 +281,7 @@ class FakeProvider:
                 task.cancel()
         await asyncio.gather(*self._open.values(), return_exceptions=True)
         await server.wait_closed()
-        for _ in range(5):  # transports close their sockets in the loop's next rounds
-            await asyncio.sleep(0)
+        await self._settle()  # transports close their sockets in the loop's next rounds
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
