@@ -33,7 +33,9 @@ from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
 from llama_index.core.schema import (
     Document,
     ImageNode,
+    MediaResource,
     MetadataMode,
+    Node,
     NodeRelationship,
     NodeWithScore,
     QueryBundle,
@@ -733,6 +735,24 @@ def test_item_07_every_kind_of_node_comes_back() -> None:
     assert [one.metadata["rerank_status"] for one in ranked] == ["scored"] * 3 + ["unjudged"] * 2
     assert [issue.code for issue in report.issues] == ["no_text"]
     assert ranked[3].node.image_path == "panda.png"
+
+
+@pytest.mark.parametrize(
+    ("resource", "status"),
+    [
+        (MediaResource(text="red panda"), "scored"),
+        (MediaResource(text=""), "scored"),
+        (MediaResource(data=b"eA=="), "unjudged"),
+        (None, "unjudged"),
+    ],
+)
+def test_item_07_a_resource_is_judged_where_it_has_a_text(
+    resource: MediaResource | None, status: str
+) -> None:
+    nodes = [*pandas(), NodeWithScore(node=Node(id_="odd", text_resource=resource))]
+    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
+    (odd,) = [one for one in ranked if one.node_id == "odd"]
+    assert odd.metadata["rerank_status"] == status
 
 
 def test_item_07_the_metadata_mode_chooses_the_text() -> None:

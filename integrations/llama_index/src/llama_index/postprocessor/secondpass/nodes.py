@@ -78,8 +78,10 @@ def _scored(one: NodeWithScore, node: BaseNode, score: float | None) -> NodeWith
 
 def _no_text(node: BaseNode) -> str | None:
     """An empty text; or None, which tells the core that there is nothing to judge."""
-    textual = isinstance(node, TextNode) or getattr(node, "text_resource", None) is not None
-    return "" if textual and not isinstance(node, ImageNode) else None
+    if isinstance(node, TextNode):
+        return None if isinstance(node, ImageNode) else ""
+    resource = getattr(node, "text_resource", None)
+    return None if resource is None or resource.text is None else ""
 
 
 def _joined(keys: list[str], added: Mapping[str, object]) -> list[str]:
