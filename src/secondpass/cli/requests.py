@@ -11,9 +11,8 @@ from typing import Any, BinaryIO
 
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError
-from secondpass.evaluation.errors import FormatError
 from secondpass.evaluation.formats import document, run_line
-from secondpass.evaluation.lines import AnyPath, Line, json_of
+from secondpass.evaluation.lines import AnyPath, Line, json_of, line_of, object_of
 from secondpass.evaluation.runs import in_trec_order
 from secondpass.settings import describe
 from secondpass.types import Candidate
@@ -85,7 +84,7 @@ def of_lines(stream: BinaryIO, name: AnyPath, *, text_needed: bool) -> Iterator[
     seen: dict[str, int] = {}
     with_ids: bool | None = None
     for line, raw in _lines(stream, name):
-        value = _object(line)
+        value = object_of(line)
         if "query" not in value and ("text" in value or "content" in value):
             raise line.error("has no 'query'; to rank these lines as candidates, give --query")
         query, listed = value.get("query"), value.get("candidates")
@@ -115,17 +114,9 @@ def _lines(stream: BinaryIO, name: AnyPath) -> Iterator[tuple[Line, bytes]]:
     The last line has none before a file grows, and is the same line when it has.
     """
     for number, raw in enumerate(stream, 1):
-        line = _line(name, number, raw)
+        line = line_of(name, number, raw)
         if line.text.strip():
             yield line, raw.rstrip(b"\r\n")
-
-
-def _line(name: AnyPath, number: int, raw: bytes) -> Line:
-    try:
-        text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise FormatError(name, number, f"is not UTF-8: {error.reason}") from None
-    return Line(name, number, text.rstrip("\r\n"))
 
 
 def _candidate(line: Line, value: Any, text_needed: bool, where: str = "") -> Candidate:
@@ -208,10 +199,10 @@ class Documents:
         start = 0
         for number, raw in enumerate(self._file, 1):
             place, start = start, start + len(raw)
-            line = _line(self.path, number, raw)
+            line = line_of(self.path, number, raw)
             if not line.text.strip():
                 continue
-            identifier = document(line, _object(line)).id or ""
+            identifier = document(line, object_of(line)).id or ""
             key = _key(identifier)
             try:
                 execute("INSERT INTO places VALUES (?, ?, ?)", (key, place, number))
@@ -231,8 +222,8 @@ class Documents:
             return None
         self._file.seek(found[0])
         raw = self._file.readline()
-        line = _line(self.path, found[1], raw)
-        return document(line, _object(line)), raw.rstrip(b"\r\n")
+        line = line_of(self.path, found[1], raw)
+        return document(line, object_of(line)), raw.rstrip(b"\r\n")
 
 
 def of_run(
@@ -290,13 +281,6 @@ def _of_group(
         digest.update(raw + b"\n")
         size += len(raw)
     return Ask(query, text, candidates, None, digest.digest(), size)
-
-
-def _object(line: Line) -> dict[str, Any]:
-    value = json_of(line)
-    if not isinstance(value, dict):
-        raise line.error(f"must be a JSON object, not {describe(value)}")
-    return value
 
 
 def _key(identifier: str) -> bytes:

@@ -39,12 +39,22 @@ def read_lines(path: AnyPath) -> Iterator[Line]:
     # Bytes, because text files decode ahead and could not name the line that is not UTF-8.
     with open(path, "rb") as file:
         for number, raw in enumerate(file, 1):
-            try:
-                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise FormatError(path, number, f"is not UTF-8: {error.reason}") from None
-            if text.strip():
-                yield Line(path, number, text.rstrip("\r\n"))
+            line = line_of(path, number, raw)
+            if line.text.strip():
+                yield line
+
+
+def line_of(path: AnyPath, number: int, raw: bytes) -> Line:
+    """A line as it stands in a file, which may begin with a byte order mark.
+
+    Raises:
+        FormatError: it is not UTF-8.
+    """
+    try:
+        text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(path, number, f"is not UTF-8: {error.reason}") from None
+    return Line(path, number, text.rstrip("\r\n"))
 
 
 def read_json_lines(path: AnyPath) -> Iterator[tuple[Line, dict[str, Any]]]:
@@ -54,10 +64,19 @@ def read_json_lines(path: AnyPath) -> Iterator[tuple[Line, dict[str, Any]]]:
         FormatError: a line is not a JSON object.
     """
     for line in read_lines(path):
-        record = json_of(line)
-        if not isinstance(record, dict):
-            raise line.error(f"must be a JSON object, not {describe(record)}")
-        yield line, record
+        yield line, object_of(line)
+
+
+def object_of(line: Line) -> dict[str, Any]:
+    """The JSON object that a line holds.
+
+    Raises:
+        FormatError: it holds none.
+    """
+    record = json_of(line)
+    if not isinstance(record, dict):
+        raise line.error(f"must be a JSON object, not {describe(record)}")
+    return record
 
 
 def json_of(line: Line) -> Any:
