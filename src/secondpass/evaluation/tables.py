@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,8 @@ def markdown(comparison: Comparison) -> str:
     ran = comparison.ran
     if ran:
         head = ["system", *comparison.measures]
-        rows = [[_plain(result.name), *_means(comparison, result)] for result in ran]
+        best = best_means(comparison)
+        rows = [[_plain(result.name), *_means(result, comparison.measures, best)] for result in ran]
         parts += ["## Quality", _table(head, rows)]
     rows = [
         [
@@ -165,11 +166,10 @@ def best_means(comparison: Comparison) -> dict[str, float]:
     return {measure: max(found) for measure, found in values.items() if len(found) > 1}
 
 
-def _means(comparison: Comparison, result: Result) -> list[str]:
+def _means(result: Result, measures: Sequence[str], best: Mapping[str, float]) -> list[str]:
     means = result.evaluation.mean if result.evaluation is not None else {}
-    best = best_means(comparison)
     cells = []
-    for measure in comparison.measures:
+    for measure in measures:
         shown = f"{means[measure]:.4f}"
         cells.append(f"**{shown}**" if means[measure] == best.get(measure) else shown)
     return cells
