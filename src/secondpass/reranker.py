@@ -49,7 +49,7 @@ def speaking_as(name: str) -> Iterator[None]:
 _OF_THE_INPUT = {"no_text", "original_missing", "original_out_of_range"}
 """Issues that tell of the candidates, and would come again with every query for them."""
 
-_RECOVERED = {"asked_again", "batch_failed", "unknown_label", "doubled_label"}
+_RECOVERED = {"asked_again", "batch_failed"}
 """Issues that cost nothing but time where the report is ok."""
 
 _SIDE_BY_SIDE = 64
