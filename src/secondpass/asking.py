@@ -21,6 +21,8 @@ from secondpass.effects import Answer, Ask, Completion, Prompt, Question, Turn
 from secondpass.errors import DeadlineError, LLMError, MethodError, MissingExtraError, ReplyError
 from secondpass.ledger import Gate, Ledger, Prices
 from secondpass.portal import within
+from secondpass.prompts.fencing import as_text
+from secondpass.rendering import well_formed
 
 T = TypeVar("T")
 
@@ -210,9 +212,13 @@ def _checked(completion: Completion) -> Completion:
 def _once_more(
     question: Question[Prompt, Any], completion: Completion, error: ReplyError
 ) -> Prompt:
-    """The question again, with the reply that could not be used and the reason."""
+    """The question again, with the reply that could not be used and the reason.
+
+    The reply may have copied from passages what a fence or a chat template would act on, so it is
+    treated as passages are.
+    """
     told = f"Your reply cannot be used: {error}. {question.reminder}"
-    quoted = completion.text[:_LONGEST_QUOTE]
+    quoted = as_text(well_formed(completion.text[:_LONGEST_QUOTE]))
     if not quoted.strip():  # some servers refuse an empty turn
         *before, last = question.request.turns
         return replace(question.request, turns=(*before, Turn(last.role, f"{last.text}\n\n{told}")))
