@@ -149,7 +149,8 @@ class LLMError(MethodError):
     """A language model gave no answer.
 
     Args:
-        message: what happened, without anything that the server wrote.
+        message: what happened; of what the server wrote only what is neither of the request nor of
+            a key.
         code: a stable word for programs; goes into the report.
         retryable: whether the same request may succeed a little later.
         retry_after: seconds after which the server says that it may.
@@ -177,6 +178,18 @@ class LLMError(MethodError):
         self.adapted = adapted
         self.too_long = too_long
         self.sent = sent
+
+    def with_message(self, message: str) -> LLMError:
+        """The same error in other words."""
+        return LLMError(
+            message,
+            self.code,
+            retryable=self.retryable,
+            retry_after=self.retry_after,
+            adapted=self.adapted,
+            too_long=self.too_long,
+            sent=self.sent,
+        )
 
 
 class ReplyError(MethodError):

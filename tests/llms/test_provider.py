@@ -178,7 +178,8 @@ def test_foreign_errors_are_told_by_kind():
     assert fault(fake(AttributeError(f"{KEY} passage"))).code == "bad_response"
     assert fault(fake(ConnectionResetError(f"{KEY} passage"))).retryable
     mine = LLMError("no choices", "bad_response")
-    assert str(fault(fake(mine))) == "no choices"
+    told = "no choices [model a-model, key of FAKE_KEY]"
+    assert str(fault(fake(mine))) == told
 
 
 # ---------------------------------------------------------------------- keys
