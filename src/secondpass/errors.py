@@ -12,7 +12,8 @@
     │   ├── DeadlineError                        the time was over before it was asked
     │   ├── BudgetError                          calls, tokens or money were
     │   ├── LLMError                             a language model gave no answer
-    │   └── ReplyError                           it gave one that cannot be used
+    │   ├── ReplyError                           it gave one that cannot be used
+    │   └── NestedCallError (also an InputError) a model called the reranker that waits for it
     └── RerankError (also a RuntimeError)        a fault under ``strict``; carries the ranking
 
 No message of these holds a query, a passage or a key. All of them pass between processes.
@@ -196,6 +197,19 @@ class ReplyError(MethodError):
     """A language model's reply is not of the form that was asked for, or is ambiguous."""
 
     code = "reply_refused"
+
+
+class NestedCallError(InputError, MethodError):
+    """A model called a reranker that could never answer, because it waits for that model.
+
+    ``rerank`` and ``arerank`` raise it inside the model, whatever ``strict`` says. If the model
+    passes it on, the report of the outer ranking lists it.
+    """
+
+    code = "nested_call"
+
+    def __init__(self, message: str) -> None:
+        MethodError.__init__(self, message)
 
 
 class RerankError(SecondPassError, RuntimeError):

@@ -1,7 +1,6 @@
 """A Haystack component around :class:`secondpass.Reranker`: convert, call, convert back."""
 
 # Annotations are not postponed, because Haystack makes its sockets of them.
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -29,6 +28,7 @@ from secondpass import Candidate, ConfigurationError, Ranking, Reranker
 from secondpass.config import resolve
 from secondpass.flat import without
 from secondpass.lazy import ForkLock
+from secondpass.portal import in_thread
 from secondpass.provenance import falling_scores, provenance
 from secondpass.reranker import speaking_as
 
@@ -446,7 +446,7 @@ async def _awaited(generator: ChatGenerator | None, name: str) -> None:
     if act is not None:
         await act()
     elif hasattr(generator, name):
-        await asyncio.to_thread(getattr(generator, name))
+        await in_thread(getattr(generator, name))
 
 
 def _candidates(documents: Sequence[Document]) -> list[Candidate]:
