@@ -45,8 +45,8 @@ class SecondPassRanker:
     ranked, the rest keeps the order that it came in, and `report` says what went wrong.
 
     The documents that come out are copies. Their `score` never rises along the list, and `meta`
-    has `rerank_score`, `retrieval_score`, `rerank_rank` and `rerank_status` besides what it had. A
-    key of one of these names that something else wrote is left as it is.
+    has `rerank_score`, `rerank_final_score`, `retrieval_score`, `rerank_rank` and `rerank_status`
+    besides what it had. A key of one of these names that something else wrote is left as it is.
 
     ### Usage example
 
