@@ -16,7 +16,7 @@ from secondpass.errors import ConfigurationError, LLMError
 from secondpass.lazy import ForkLock, require
 from secondpass.llms.faults import error_of, refusal_of
 from secondpass.portal import Portal, in_thread, portal
-from secondpass.settings import Secret, Variables, first_set, variables
+from secondpass.settings import OptionalVariables, Secret, Variables, first_set, variables
 
 R = TypeVar("R")
 
@@ -165,7 +165,8 @@ class Client(Generic[R]):
         names = variables(self.api_key_env) or self.key_variables
         if key := first_set(names):
             return Secret(key)
-        if self.base_url is not None and self.api_key_env is None:
+        optional = self.api_key_env is None or isinstance(self.api_key_env, OptionalVariables)
+        if self.base_url is not None and optional:
             return Secret(NO_KEY)  # servers of one's own often want none, and SDKs insist on one
         told = f"there is no key: set the environment variable {' or '.join(names)}"
         raise LLMError(told, "no_key", sent=False)
