@@ -90,18 +90,35 @@ def test_scores_that_cannot_be_used_leave_their_items_behind_the_scored_ones():
 @pytest.mark.parametrize(
     ("kind", "answer", "kept"),
     [
-        ("probability", [0.5, 1.00001, 1.2, -0.00001, -0.5], [0.5, 1.0, None, 0.0, None]),
-        ("similarity", [0.5, 1.00001, 1.2, -1.00001, -1.5], [0.5, 1.0, None, -1.0, None]),
-        ("grade", [0, 3, 3.5, 1.5, -1], [0.0, 3.0, None, 1.5, None]),
-        ("logit", [-50, 50, 3, 0, 1], [-50.0, 50.0, 3.0, 0.0, 1.0]),
+        ("probability", [0.5, 1.00001, math.nan, -0.00001], [0.5, 1.0, None, 0.0]),
+        ("similarity", [0.5, 1.00001, math.inf, -1.00001], [0.5, 1.0, None, -1.0]),
+        ("grade", [0, 3, None, 1.5], [0.0, 3.0, None, 1.5]),
+        ("logit", [-50, 50, 3, 1], [-50.0, 50.0, 3.0, 1.0]),
     ],
 )
-def test_scores_outside_the_range_of_their_kind_are_refused(kind, answer, kept):
+def test_scores_are_put_back_onto_the_edge_of_their_range(kind, answer, kept):
     scorer = InOrder(answer, score_kind=kind, scale=(0, 3))
-    ranking = Reranker(scorer).rerank("q", list("abcde"))
+    ranking = Reranker(scorer, log_level="debug").rerank("q", list("abcd"))
     by_position = {item.position: item.rerank_score for item in ranking}
-    assert [by_position[at] for at in range(5)] == kept
+    assert [by_position[at] for at in range(4)] == kept
     assert ranking.report.score_kind == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        ("probability", [7.2, 3.1, 0.4, -5]),
+        ("probability", [0.9, 0.5, 0.4, 1.001]),
+        ("similarity", [0.5, -1.5, None, math.nan]),
+        ("grade", [0, 3, 3.5, 1.5]),
+    ],
+)
+@pytest.mark.parametrize("limits", [None, {"deadline": 60}])
+def test_scores_on_another_scale_are_all_refused(kind, answer, limits):
+    scorer = InOrder(answer, score_kind=kind, scale=(0, 3))
+    ranking = Reranker(scorer, limits=limits, log_level="debug").rerank("q", list("abcd"))
+    assert (ranking.report.status, order(ranking)) == ("unchanged", "abcd")
+    assert [issue.code for issue in ranking.report.issues] == ["score_out_of_range"]
 
 
 def test_candidates_without_text_are_carried_along_unjudged():
@@ -152,7 +169,7 @@ def test_a_floor_of_the_call_stands_over_that_of_the_method(many):
     assert reranker.rerank("q", texts, floor=2).report.left_out == {"floor": (0,)}
     assert reranker.floor == 5.0
     for wrong in (math.nan, "2", True):
-        with pytest.raises(InputError, match="floor: give a number"):
+        with pytest.raises(InputError, match="floor: give a finite number"):
             ranked(floor=wrong)
 
 

@@ -115,6 +115,7 @@ class _Asked:
                 self.troubles.append(error)
                 request = _once_more(self.question, completion, error)
             except Exception as error:  # the reader of a strategy that is not ours
+                self.ledger.record_exception(error, "the reader of the reply")
                 told = f"reading the reply raised {type(error).__name__}"
                 return self._failed(ReplyError(told))
 
@@ -168,12 +169,18 @@ class _Asked:
             else:
                 ledger.settle(estimate, self.prices, completion)
                 return completion
+        # Outside the except clause, or the foreign error, which may hold a key, would go along.
+        translated = self._translated(fault)
+        del fault
+        raise translated
+
+    def _translated(self, error: Exception) -> LLMError:
+        """An exception that the service should not have raised, as one of ours."""
         from secondpass.llms.faults import translated
 
-        # Outside the except clause, or the foreign error, which may hold a key, would go along.
-        told_error = translated(fault)
-        del fault
-        raise told_error
+        if getattr(self.service, "own_code", False):
+            self.ledger.record_exception(error, "the model")
+        return translated(error)
 
     def _pause(self, error: LLMError, pauses: int) -> float | None:
         """Seconds to wait before asking again; None where it would be too long."""

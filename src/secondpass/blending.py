@@ -61,6 +61,8 @@ class Blend:
             ``zscore`` gives each list mean 0 and deviation 1, a constant one 0. ``rrf`` uses the
             two orders only: ``1 / (rrf_k + rank)``.
         rrf_k: the constant of ``rrf``, in ranks.
+        optional: whether lists in which no candidate has a retrieval score are expected, as by the
+            presets. They are not reported then; the final score is the method's alone either way.
 
     Grades are mapped from their scale to 0 to 1 before anything else. Statistics are those of the
     scored items of one ranking.
@@ -69,6 +71,7 @@ class Blend:
     original: Annotated[float, Ge(0), Le(1)]
     normalize: Normalize = "none"
     rrf_k: Annotated[float, Ge(0)] = 60
+    optional: bool = False
 
     def check(self, kind: ScoreKind) -> None:
         """Refuse what cannot be mixed.

@@ -19,7 +19,17 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from secondpass.effects import Answer, Ask, Effect, Plan, RawScores, RoundsLeft, Score, Scorer
+from secondpass.effects import (
+    Answer,
+    Ask,
+    Effect,
+    Plan,
+    Raised,
+    RawScores,
+    RoundsLeft,
+    Score,
+    Scorer,
+)
 from secondpass.errors import DeadlineError, InputError, MethodError, MissingExtraError
 from secondpass.ledger import Gate, Ledger
 from secondpass.scoring import to_list
@@ -87,7 +97,9 @@ class _Job:
         except MissingExtraError as error:
             return MethodError(str(error), error.code)
         except Exception as error:
-            # A foreign message may quote a passage or a key, so only its kind is told.
+            for ledger in self.ledgers:
+                ledger.record_exception(error, "the scorer")
+            # Its message may quote a passage or a key, so the report names only its class.
             return MethodError(f"the scorer raised {type(error).__name__}", "scorer_raised")
 
 
@@ -232,6 +244,9 @@ def _work(passes: Sequence[Pass[T]]) -> Generator[_Command, Outcome, list[T]]:
             while not isinstance(effect, Score | Ask):
                 if isinstance(effect, RoundsLeft):
                     effect = plan.send(ledger.rounds_left())
+                elif isinstance(effect, Raised):
+                    ledger.record_exception(effect.error, effect.source)
+                    effect = next(plan)
                 else:
                     told = f"the method yielded a {type(effect).__name__}, which is no effect"
                     effect = plan.throw(MethodError(told, "unknown_effect"))

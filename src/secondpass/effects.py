@@ -123,7 +123,9 @@ class Service(Protocol[R_contra]):
     """Answers one request; knows nothing of rankings.
 
     Optional members: ``prices`` (a :class:`secondpass.llms.Prices`), ``timeout`` (seconds that one
-    answer may take, 60 where absent), ``warm_up()``, ``close()``, ``check_installed()``.
+    answer may take, 60 where absent), ``own_code`` (True if exceptions other than LLMError are to
+    become the ``__cause__`` of RerankError; they may hold passages and keys), ``warm_up()``,
+    ``close()``, ``check_installed()``.
     """
 
     @property
@@ -214,7 +216,19 @@ class RoundsLeft:
     """
 
 
-Effect: TypeAlias = Score | Ask[Any, Any] | RoundsLeft
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """Effect: code that is not part of secondpass raised ``error``. Its result is None.
+
+    Reports name only its class. The driver keeps the exception itself for the ``__cause__`` of
+    :class:`~secondpass.errors.RerankError`, and passes it to :mod:`secondpass.diagnostics`.
+    """
+
+    error: BaseException
+    source: str
+
+
+Effect: TypeAlias = Score | Ask[Any, Any] | RoundsLeft | Raised
 Plan: TypeAlias = Generator[Effect, Any, T]
 """A computation that yields effects and returns a T."""
 
@@ -246,8 +260,11 @@ class Judgement:
             score nor a place here was shown to the method and is missing from its answer.
         issues: what went wrong; their positions are indices into the task.
         stage_scores: for cascades, the scores of every stage that judged each text.
-        beyond: indices that the method is not meant to judge; they go with the tail.
+        beyond: indices that the method is not meant to judge; they go with the tail. Where these
+            are all, as for a single candidate, the order that came in stays and the report is ok.
         degraded: whether a part of the method failed and another gave the order in its place.
+        score_kind: what these scores mean, where that differs from the method's ``score_kind``.
+            Refused where a floor or a blend depends on the kind.
     """
 
     scores: Sequence[float | None]
@@ -256,6 +273,7 @@ class Judgement:
     stage_scores: Sequence[tuple[float, ...]] | None = None
     beyond: frozenset[int] = frozenset()
     degraded: bool = False
+    score_kind: ScoreKind | None = None
 
 
 class Method(Protocol):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 from weakref import WeakKeyDictionary
 
+from secondpass.diagnostics import log_exception
 from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
 from secondpass.settings import configurable
@@ -89,6 +90,7 @@ class Ledger:
         calls: calls of scorers and questions to language models.
         questions: the latter alone.
         rounds: how many calls had to wait for each other.
+        error: the first exception that code outside secondpass raised; not one of a provider.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -98,6 +100,7 @@ class Ledger:
     questions: int = 0
     rounds: int = 0
     pairs: int = 0
+    error: BaseException | None = None
     _input_tokens: int | None = None
     _output_tokens: int | None = None
     _cost: float | None = None
@@ -124,6 +127,12 @@ class Ledger:
         """Seconds to the deadline, 0 when it has passed; None for no end."""
         deadline = self.limits.deadline
         return None if deadline is None else max(0.0, deadline - self.seconds)
+
+    def record_exception(self, error: BaseException, source: str) -> None:
+        """Keep the first exception of code outside secondpass, and log each for diagnosis."""
+        if self.error is None:
+            self.error = error
+        log_exception(error, source)
 
     # ------------------------------------------------------------------ questions
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from secondpass import registry
 from secondpass.blending import Blend
-from secondpass.effects import Judgement, Method, Plan, Task
+from secondpass.effects import Judgement, Method, Plan, Raised, Task
 from secondpass.errors import ConfigurationError, MethodError, MissingExtraError
 from secondpass.scoring import ScorerMethod, check_kind
 from secondpass.settings import (
@@ -55,17 +55,21 @@ def judged(method: Method, task: Task) -> Plan[Judgement]:
     Raises:
         MethodError: the method raised anything, or its answer cannot be used.
     """
+    raised: BaseException | None
     try:
         judgement = yield from method.judge(task)
         _check(judgement, len(task.texts))
-    except MethodError:
-        raise
+    except MethodError as error:
+        failure, raised = error, error.__cause__
     except Exception as error:
-        # A method that is not ours may raise anything, and quote anything.
-        told = MethodError(f"it raised {type(error).__name__}", "method_failed")
+        # A method of your own may raise anything, and quote anything.
+        failure = MethodError(f"it raised {type(error).__name__}", "method_failed")
+        raised = error
     else:
         return judgement
-    raise told
+    if raised is not None:
+        yield Raised(raised, "the method")
+    raise failure
 
 
 def inner(method: Method) -> Any:
@@ -118,6 +122,15 @@ class Stage:
         except ConfigurationError as error:
             inside = [problem.under(("blend",)) for problem in error.problems]
             raise ConfigurationError(inside) from None
+
+    @property
+    def depends_on_kind(self) -> bool:
+        """Whether scores of another kind than the method's would make other final scores.
+
+        Blends by rank or by the statistics of the list take every kind.
+        """
+        by_value = self.blend is not None and self.blend.normalize in {"none", "sigmoid"}
+        return by_value or self.floor is not None
 
     def as_setting(self, where: str) -> dict[str, Any]:
         """The method's settings with these beside them."""
@@ -175,6 +188,8 @@ def _check(judgement: Judgement, count: int) -> None:
         raise MethodError("the method judged nothing", "nothing_judged")
     if not all(type(score) is float and math.isfinite(score) for score in given):
         raise MethodError("the method gave scores that are no finite floats", "score_not_finite")
+    if judgement.score_kind is not None:
+        check_kind(judgement.score_kind)
     if judgement.stage_scores is not None and len(judgement.stage_scores) != count:
         raise MethodError("the method gave stage scores for other texts", "stage_score_count")
     if not all(0 <= at < count for issue in judgement.issues for at in issue.positions):

@@ -1,26 +1,28 @@
 """Rules that move items after they are ranked. They never touch scores.
 
 An ordering is a function from the ranked head to the same items in another order. Any callable
-that does this will do; these are the ones that have a name in configurations. One that has an
-attribute ``arranges`` that is true is given only the items that ``top_k`` leaves: it lays them out,
-rather than choose among more.
+that does this will do; these are the ones that have a name in configurations. They take plain
+candidates as well. One that has an attribute ``arranges`` that is true lays items out rather than
+choose among them: it is given only those that ``top_k`` leaves, and only where the method judged
+something. The others are applied to the order that came in, too, when nothing was judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 from secondpass import registry
 from secondpass.candidates import field_value
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import Nested, configurable, describe, suggestion
-from secondpass.types import Ranked
+from secondpass.types import Candidate, Ranked
 
 if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
 
+Item = TypeVar("Item", bound=Ranked | Candidate)
 Ordering: TypeAlias = Callable[[Sequence[Ranked]], Sequence[Ranked]]
 
 
@@ -56,12 +58,13 @@ class Tiers:
                 ]
             )
 
-    def __call__(self, items: Sequence[Ranked]) -> list[Ranked]:
+    def __call__(self, items: Sequence[Item]) -> list[Item]:
         place = {tier: index for index, tier in enumerate(self.tiers)}
         fallback = len(self.tiers) if self.default is None else place[self.default]
 
-        def tier(item: Ranked) -> int:
-            value = field_value(item.candidate, self.field)
+        def tier(item: Item) -> int:
+            candidate = item.candidate if isinstance(item, Ranked) else item
+            value = field_value(candidate, self.field)
             known = isinstance(value, str | int) and not isinstance(value, bool)
             return place.get(value, fallback) if known else fallback
 
@@ -80,7 +83,7 @@ class LostInTheMiddle:
 
     arranges: ClassVar[bool] = True
 
-    def __call__(self, items: Sequence[Ranked]) -> list[Ranked]:
+    def __call__(self, items: Sequence[Item]) -> list[Item]:
         return [*items[::2], *reversed(items[1::2])]
 
 
@@ -101,7 +104,7 @@ def to_ordering(
     """
     if isinstance(value, str) and named is not None and value in named:
         return named[value]
-    if value is None or value == "none":
+    if value is None or (isinstance(value, str) and value == "none"):
         return None
     if isinstance(value, Mapping):
         built: Ordering = registry.build("orderings", value)

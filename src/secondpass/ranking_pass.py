@@ -16,7 +16,16 @@ from secondpass.ledger import Ledger
 from secondpass.methods import Stage, judged
 from secondpass.ordering import Ordering, to_ordering
 from secondpass.settings import describe
-from secondpass.types import Candidate, Issue, ItemStatus, Ranked, Ranking, Report, ReportStatus
+from secondpass.types import (
+    Candidate,
+    Issue,
+    ItemStatus,
+    Ranked,
+    Ranking,
+    Report,
+    ReportStatus,
+    ScoreKind,
+)
 
 if TYPE_CHECKING:
     from secondpass.reranker import Reranker
@@ -42,10 +51,12 @@ class CallSettings:
         for name, value in (("top_k", top_k), ("depth", depth)):
             if value is None:
                 continue
-            if isinstance(value, bool) or not hasattr(value, "__index__"):
-                raise InputError(f"{name}: give a whole number, not {describe(value)}")
-            if operator.index(value) < 1:
-                raise InputError(f"{name}: must be 1 or more, not {value}")
+            if (number := _whole_number(name, value)) < 1:
+                # Python refuses to print whole numbers of thousands of digits.
+                shown = f", not {number}" if number > -(10**9) else ""
+                raise InputError(f"{name}: must be 1 or more{shown}")
+        if dedupe is not None and not isinstance(dedupe, bool):
+            raise InputError(f"dedupe: give True or False, not {describe(dedupe)}")
         self.top_k = reranker.top_k if top_k is None else operator.index(top_k)
         self.depth = reranker.depth if depth is None else operator.index(depth)
         self.dedupe = reranker.dedupe if dedupe is None else dedupe
@@ -56,10 +67,22 @@ class CallSettings:
             raise InputError(f"order: {error}") from None
 
 
+def _whole_number(name: str, value: object) -> int:
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:  # arrays have __index__ too, and raise
+        pass
+    raise InputError(f"{name}: give a whole number, not {describe(value)}")
+
+
 def _number(name: str, value: object) -> float:
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    raise InputError(f"{name}: give a number, not {describe(value)}")
+    try:
+        if isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        raise InputError(f"{name}: is too large for a float") from None
+    raise InputError(f"{name}: give a finite number, not {describe(value)}")
 
 
 @dataclass(slots=True)
@@ -79,8 +102,11 @@ class RankingPass:
     final_score: list[float | None] = field(init=False)
     stage_scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
     shown: Sequence[int] = ()
+    # The method does not judge a list like this one, a single candidate say.
+    left_alone: bool = False
     ordered: bool = True
     degraded: bool = False
+    score_kind: ScoreKind | None = None
 
     def __post_init__(self) -> None:
         count = len(self.candidates)
@@ -107,6 +133,8 @@ class RankingPass:
             order = list(head)
             for at in kept:
                 self.final_score[at] = retrieval_score(self.candidates[at])
+            if head and not self.left_alone and self.call.order is not None:
+                order = self._reorder_unjudged(order, self.call.order)
         else:
             order, left_out["floor"] = self._rank(head, stage)
             if stage.floor is None and self.stages[0].floor is not None:
@@ -123,8 +151,10 @@ class RankingPass:
             order = order[: self.call.top_k]
         ranking = Ranking(self.query, self._items(order), self._report(head, stage, left_out))
         whole = self.ordered and not self.degraded and self._complete(self.shown)
+        # Let go of it here: its traceback holds frames that hold the ledger.
+        cause, self.ledger.error = self.ledger.error, None
         if self.reranker.strict and not whole:
-            raise RerankError(ranking)
+            raise RerankError(ranking) from cause
         return ranking
 
     def _judge(self, head: Sequence[int]) -> Plan[Stage | None]:
@@ -150,12 +180,15 @@ class RankingPass:
             name = stage.method.name
             try:
                 judgement = yield from judged(stage.method, task)
+                self.score_kind = _kind_of_scores(judgement, stage)
             except MethodError as error:
                 self._tell(error.code, str(error), (), name)
             else:
                 self._enter(judgement, shown, name)
-                # A method may find that there is nothing to judge, as with a single candidate.
-                return stage if any(score is not None for score in judgement.scores) else None
+                if any(score is not None for score in judgement.scores):
+                    return stage
+                self.left_alone = self._complete(head)
+                return None
         return None
 
     def _enter(self, judgement: Judgement, shown: Sequence[int], name: str) -> None:
@@ -198,11 +231,14 @@ class RankingPass:
             return reranked
         originals = [retrieval_score(self.candidates[at]) for at in scored]
         blended = stage.blend.mix(originals, reranked, stage.method.scale)
-        if blended.absent:
+        if blended.absent and not (stage.blend.optional and len(blended.absent) == len(scored)):
             self._tell(
                 "original_missing",
                 "no retrieval score to blend; the final score is the method's alone",
-                [scored[index] for index in blended.absent],
+                # Where that is all of them, the positions say nothing more.
+                [scored[index] for index in blended.absent]
+                if len(blended.absent) < len(scored)
+                else (),
             )
         if blended.outside:
             self._tell(
@@ -221,6 +257,7 @@ class RankingPass:
             moved = [item.position for item in ordering(self._items(given))]
             self.ordered = sorted(moved) == sorted(given)
         except Exception as error:
+            self.ledger.record_exception(error, "the ordering")
             self._tell("order_failed", f"the ordering raised {type(error).__name__}")
             self.ordered = False
             return order
@@ -228,6 +265,16 @@ class RankingPass:
             self._tell("order_refused", "the ordering lost, doubled or added items")
             return order
         return moved + rest
+
+    def _reorder_unjudged(self, order: list[int], ordering: Ordering) -> list[int]:
+        """The order that came in, as an ordering that chooses by metadata wants it."""
+        if getattr(ordering, "arranges", False):  # to lay out a ranking takes a ranking
+            return order
+        moved = self._reorder(order, ordering)
+        if self.ordered:
+            message = "nothing was judged; the ordering was applied to the order that came in"
+            self._tell("order_applied_unjudged", message)
+        return moved
 
     def _items(self, order: Sequence[int]) -> tuple[Ranked, ...]:
         candidates, status = self.candidates, self.status
@@ -253,7 +300,7 @@ class RankingPass:
     ) -> Report:
         status: ReportStatus = "ok"
         if stage is None:
-            status = "unchanged" if head else "ok"
+            status = "ok" if self.left_alone or not head else "unchanged"
         elif stage is not self.stages[0] or self.degraded:
             status = "degraded"
         elif not self._complete(head):
@@ -261,7 +308,7 @@ class RankingPass:
         return Report(
             status=status,
             method=stage.method.name if stage else None,
-            score_kind=stage.method.score_kind if stage else None,
+            score_kind=self.score_kind if stage else None,
             issues=tuple(self.issues),
             usage=self.ledger.usage(),
             seconds=self.ledger.seconds,
@@ -276,3 +323,21 @@ class RankingPass:
     ) -> None:
         ids = tuple(self.candidates[at].id for at in positions)
         self.issues.append(Issue(code, message, tuple(positions), ids, method))
+
+
+def _kind_of_scores(judgement: Judgement, stage: Stage) -> ScoreKind:
+    """What the scores of a judgement mean.
+
+    Raises:
+        MethodError: they are of another kind than the method's, and the stage depends on the kind.
+    """
+    usual: ScoreKind = stage.method.score_kind
+    actual = judgement.score_kind
+    if actual is None or actual == usual:
+        return usual
+    if stage.depends_on_kind:
+        raise MethodError(
+            f"the scores are of kind {actual!r}, but blend or floor are set for {usual!r}",
+            "score_out_of_range",
+        )
+    return actual

@@ -49,6 +49,9 @@ def speaking_as(name: str) -> Iterator[None]:
 _OF_THE_INPUT = {"no_text", "original_missing", "original_out_of_range"}
 """Issues that tell of the candidates, and would come again with every query for them."""
 
+_RECOVERED = {"asked_again", "batch_failed", "unknown_label", "doubled_label"}
+"""Issues that cost nothing but time where the report is ok."""
+
 _SIDE_BY_SIDE = 64
 """Passes of ``rerank_many`` that are under way at a time: bounds memory, still fills batches."""
 
@@ -74,7 +77,8 @@ class Reranker:
             (:meth:`candidates_needed`).
         strict: raise :class:`~secondpass.errors.RerankError` unless every candidate of the head
             that has something to show was scored, by the method or by a fallback.
-        log_level: at which faults are logged, once a ranking.
+        log_level: at which faults are logged, once a ranking. Where the ranking is ok in spite of
+            them, because a question was asked again say, that is ``debug``.
 
     Raises:
         ConfigurationError: a setting is wrong, or two do not go together.
@@ -388,12 +392,15 @@ class Reranker:
             faults = [issue for issue in ranking.report.issues if issue.code not in _OF_THE_INPUT]
             if faults:
                 told = "; ".join(f"{issue.code}: {issue.message}" for issue in faults)
-                self._log("reranking is %s: %s", ranking.report.status, told)
+                status = ranking.report.status
+                harmless = status == "ok" and all(issue.code in _RECOVERED for issue in faults)
+                level = "debug" if harmless else self.log_level
+                self._log("reranking is %s: %s", status, told, level=level)
         return rankings
 
-    def _log(self, message: str, *values: object) -> None:
-        level = logging.getLevelNamesMapping()[self.log_level.upper()]
-        _speaker.get().log(level, message, *values)
+    def _log(self, message: str, *values: object, level: str | None = None) -> None:
+        number = logging.getLevelNamesMapping()[(level or self.log_level).upper()]
+        _speaker.get().log(number, message, *values)
 
 
 def _check_prices(stages: Sequence[Stage]) -> None:

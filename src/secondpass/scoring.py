@@ -1,4 +1,4 @@
-"""A scorer as a method: ask it, then believe nothing that it says unread."""
+"""Adapts a scorer to a method, and validates every score."""
 
 from __future__ import annotations
 
@@ -80,8 +80,15 @@ class ScorerMethod:
             elif (edge := in_range(number, bounds)) is not None:
                 scores.append(edge)
                 continue
+            elif math.isfinite(number):
+                # Scores on another scale: those that happen to be in range mean something else.
+                raise MethodError(
+                    f"a score lies outside {low:g} to {high:g}, the range of {self.score_kind}"
+                    " scores, so none is used",
+                    "score_out_of_range",
+                )
             else:
-                why = "score_out_of_range" if math.isfinite(number) else "score_not_finite"
+                why = "score_not_finite"
             refused.setdefault(why, []).append(index)
             scores.append(None)
         issues = [
@@ -176,10 +183,15 @@ def _scale(scorer: Scorer) -> tuple[float, float]:
     scale = _member(scorer, "scale", None)
     try:
         low, high = scale
-        if math.isfinite(low) and math.isfinite(high) and low < high:
+        if low < high and math.isfinite(high - low):
             return float(low), float(high)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     raise ConfigurationError(
-        [Problem(("scale",), f"grades need (lowest, highest), not {describe(scale)}")]
+        [
+            Problem(
+                ("scale",),
+                "grades need (lowest, highest), a finite distance apart, not " + describe(scale),
+            )
+        ]
     )

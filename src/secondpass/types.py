@@ -19,11 +19,13 @@ ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "u
 
 ItemStatus: TypeAlias = Literal["scored", "backfilled", "unjudged", "tail"]
 """``scored``: judged by the method. ``backfilled``: shown to it, missing from its answer.
-``unjudged``: its call failed, or it has no text. ``tail``: beyond the depth."""
+``unjudged``: its call failed, or it has no text. ``tail``: beyond the depth, or a single candidate
+that the method leaves alone."""
 
 ReportStatus: TypeAlias = Literal["ok", "partial", "degraded", "unchanged"]
 """``ok``: all of the head is scored. ``partial``: some of it is not. ``degraded``: a fallback
-method gave the order. ``unchanged``: the order that came in."""
+method gave the order. ``unchanged``: nothing was judged; the order that came in, after an ordering
+that chooses by metadata."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,20 @@ def test_a_single_candidate_passes_through_every_stage():
         "q", ["5 wombats"]
     )
     assert model.prompts == []
-    assert (ranking[0].rerank_score, ranking[0].stage_scores) == (1.0, (9.0, 1.0))
+    assert (ranking[0].rerank_score, ranking[0].stage_scores) == (1.0, (9.0,))
+    assert (ranking.report.status, ranking.report.issues) == ("ok", ())
+
+
+def test_single_candidate_that_no_stage_judges():
+    alone = Graded(Model(), judge_single=False)
+    method = cascade((alone, None), (Listwise(Model(ranked)), 20))
+    ranking = Reranker(method, strict=True).rerank("q", ["5 wombats"])
+    assert (ranking.report.status, ranking.report.issues) == ("ok", ())
+    assert (ranking[0].status, ranking[0].rerank_score) == ("tail", None)
+    # What a stage failed to judge was not left alone.
+    failing = cascade((Answering(lambda n: None), None), (alone, None))
+    ranking = Reranker(failing, log_level="debug").rerank("q", ["5 wombats"])
+    assert (ranking.report.status, ranking[0].status) == ("unchanged", "unjudged")
 
 
 def test_a_stage_that_is_not_meant_to_judge_a_single_candidate_is_no_fault():

@@ -154,7 +154,7 @@ def test_a_single_candidate_is_asked_about_unless_that_is_not_wanted():
     method = Graded(model, judge_single=False)
     ranking = Reranker(method, strict=True).rerank("wombats", ["1 wombat"])
     assert (model.prompts, ranking.report.issues) == ([], ())
-    assert (ranking.report.status, ranking[0].status) == ("unchanged", "tail")
+    assert (ranking.report.status, ranking[0].status) == ("ok", "tail")
     assert ranking[0].rerank_score is None
     assert Reranker(method).rerank("wombats", numbered([1, 2])).order == (1, 0)
 

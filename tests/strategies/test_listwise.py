@@ -5,6 +5,8 @@ import json
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fakes import (
     ByTable,
@@ -28,7 +30,6 @@ DOWN = LLMError("the server failed", "server_error")
 
 WINDOWS = [
     # candidates, window, stride, where the windows start
-    (1, 20, 10, []),
     (2, 20, 10, [0]),
     (19, 20, 10, [0]),
     (20, 20, 10, [0]),
@@ -37,6 +38,8 @@ WINDOWS = [
     (100, None, 10, [0]),
     (5, 2, 1, [3, 2, 1, 0]),
     (10, 4, 3, [6, 3, 0]),
+    (9, 5, 2, [4, 2, 0]),
+    (12, 5, 4, [7, 3, 0]),
 ]
 
 
@@ -108,12 +111,14 @@ def test_one_window_is_put_in_order():
     assert [numbers[at] for at in ranking.order] == sorted(numbers, reverse=True)
 
 
-def test_a_single_candidate_is_in_order_without_a_question():
+def test_single_candidate_is_left_alone():
     model = Model(ranked)
-    ranking = Reranker(Listwise(model), strict=True).rerank("q", ["1 wombat"])
+    ranking = Reranker(Listwise(model), strict=True).rerank("q", [{"text": "1 wombat", "score": 3}])
     assert model.prompts == []
-    assert (ranking.report.status, ranking[0].rerank_score) == ("ok", 1.0)
-    assert ranking.report.usage.calls == 0
+    report, item = ranking.report, ranking[0]
+    assert (report.status, report.method, report.issues) == ("ok", None, ())
+    assert (item.status, item.rerank_score, item.final_score) == ("tail", None, 3.0)
+    assert report.usage.calls == 0
 
 
 def test_the_same_task_makes_the_same_prompts_and_the_same_answers_the_same_judgement():
@@ -261,6 +266,90 @@ def test_a_window_that_fails_leaves_its_own_unjudged():
     assert ranking.order == (*range(19, -1, -1), *range(20, 30))
     assert [item.status for item in ranking] == ["scored"] * 20 + ["unjudged"] * 10
     assert ranking.report.status == "partial"
+
+
+def test_failed_middle_window_ends_the_run():
+    # The windows at 4 and 0 share a place, but nothing was compared across the one at 2.
+    texts = numbered(range(1, 10))
+    method = Listwise(Model([ranked, always(DOWN), ranked]), window=5)
+    ranking = Reranker(method, log_level="debug").rerank("q", texts)
+    assert [number_of(item.text) for item in ranking] == [9, 4, 3, 2, 1, 5, 6, 7, 8]
+    assert [item.status for item in ranking] == ["scored"] * 5 + ["unjudged"] * 4
+    assert ranking.report.status == "partial"
+    method = Listwise(Model([ranked, always(DOWN), ranked]), window=5)
+    with pytest.raises(RerankError, match="windows_not_joined"):
+        Reranker(method, strict=True, log_level="debug").rerank("q", texts)
+
+
+def test_what_only_an_uncounted_window_placed_is_not_scored():
+    # 9 comes up from the window at 4, which does not count, and the topmost reply leaves it out.
+    replies = iter([ranked, always(DOWN), leaving_out(9)])
+    method = Listwise(Model(), window=5)
+    judgement, _ = judge(method, numbered(range(1, 10)), one_after_the_other(replies))
+    assert [number for number, score in enumerate(judgement.scores, 1) if score] == [1, 2, 3, 4]
+
+
+def starts_of(count, window, stride, rounds):
+    """Where windows start, by the rule in words: back to front, skipping the last if need be."""
+    starts = [count - window]
+    while True:
+        left = rounds[min(len(starts), len(rounds)) - 1]
+        if left is not None and starts[-1] > max(0, left - 1) * stride:
+            starts[-1] = max(0, left - 1) * stride
+        if starts[-1] == 0:
+            return starts
+        starts.append(max(0, starts[-1] - stride))
+
+
+@given(st.data())
+def test_scored_is_the_unbroken_run_from_the_top(data):
+    window = data.draw(st.integers(2, 6), "window")
+    stride = data.draw(st.integers(1, window - 1), "stride")
+    count = data.draw(st.integers(window, 25), "count")
+    rounds = data.draw(st.lists(st.none() | st.integers(0, 12), min_size=1), "rounds")
+    starts = starts_of(count, window, stride, rounds)
+    faults = st.sampled_from(["answered", "answered", "failed", "cut"])
+    fate = data.draw(st.lists(faults, min_size=len(starts), max_size=len(starts)), "fate")
+    kept = data.draw(st.integers(1, window), "labels before the cut")
+    numbers = data.draw(st.permutations(range(count)), "numbers")
+    placed = []
+
+    def reply(shown):
+        what = fate[len(placed)]
+        best_first = sorted(map(number_of, shown.values()), reverse=True)
+        placed.append({"answered": best_first, "failed": [], "cut": best_first[:kept]}[what])
+        if what == "failed":
+            return DOWN
+        labels = {number_of(text): label for label, text in shown.items()}
+        order = json.dumps({"ranking": [labels[number] for number in placed[-1]]})
+        return order if what == "answered" else Completion(order[:-2] + ', "', cut=True)
+
+    method = Listwise(Model(), window=window, stride=stride)
+
+    def rounds_left(asked):
+        return rounds[min(asked, len(rounds) - 1)]
+
+    if fate[-1] == "failed":
+        with pytest.raises(LLMError):
+            judge(method, numbered(numbers), reply, rounds_left)
+        return
+    judgement, asks = judge(method, numbered(numbers), reply, rounds_left)
+    assert len(asks) == len(starts)
+    run = [len(starts) - 1]
+    while run[-1] > 0 and fate[run[-1] - 1] != "failed":
+        if starts[run[-1] - 1] - starts[run[-1]] > stride:  # windows between them were skipped
+            break
+        run.append(run[-1] - 1)
+    scored = sorted(
+        (at for at in range(count) if judgement.scores[at] is not None),
+        key=lambda at: -judgement.scores[at],
+    )
+    assert {numbers[at] for at in scored} == {number for asked in run for number in placed[asked]}
+    assert [numbers[at] for at in scored][: len(placed[-1])] == placed[-1]
+    shown = {number for asked in run for number in numbers_of(asks[asked])}
+    assert {numbers[at] for at in judgement.unjudged} == set(range(count)) - shown
+    if "failed" not in fate and all(left is None for left in rounds):
+        assert "windows_not_joined" not in [issue.code for issue in judgement.issues]
 
 
 def test_when_the_topmost_window_fails_nothing_is_judged():

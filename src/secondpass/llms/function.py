@@ -25,8 +25,9 @@ class CallableLLM:
             str}, ...]``, and by keyword those of ``schema`` (the reply's JSON Schema, or None) and
             ``timeout`` (seconds) that it has parameters for. It returns the reply as a string, or a
             :class:`~secondpass.effects.Completion` to tell of tokens as well. To tell what went
-            wrong it raises :class:`~secondpass.errors.LLMError`; of any other exception only the
-            kind is told, for its message may hold passages or keys.
+            wrong it raises :class:`~secondpass.errors.LLMError`. Of any other exception the report
+            names only the class, because its message may hold passages or keys; under ``strict``
+            it is the ``__cause__`` of RerankError, and :mod:`secondpass.diagnostics` can log it.
         name: for reports; the function's own name where absent.
         timeout: seconds that one answer may take.
         prices: per million tokens, for ``limits.cost`` and the report.
@@ -36,6 +37,8 @@ class CallableLLM:
     (``limits.concurrency``). An asynchronous one runs in the loop of ``arerank``, or for ``rerank``
     in a background loop. Cannot be written to a configuration.
     """
+
+    own_code = True
 
     def __init__(
         self,

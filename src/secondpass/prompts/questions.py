@@ -271,7 +271,7 @@ def _context(prompting: Prompting, context: Any) -> str:
         raise
     except Exception as error:
         told = f"the context builder raised {type(error).__name__}"
-        raise MethodError(told, "context_failed") from None
+        raise MethodError(told, "context_failed") from error
     if not isinstance(text, str):
         told = f"the context builder returned a {type(text).__name__}, not a string"
         raise MethodError(told, "context_failed")

@@ -66,8 +66,12 @@ def graded(
         notes: what happened before.
 
     Raises:
-        MethodError: there is no answer.
+        MethodError: there is no answer, or one has scores on another scale.
     """
+    for answer in answers:
+        if answer.error is not None and answer.error.code == "score_out_of_range":
+            # Other batches of the same model may be on that scale too, within the range by chance.
+            raise answer.error
     notes = notes or Notes(name)
     scores: list[float | None] = [None] * count
     unjudged: set[int] = set()

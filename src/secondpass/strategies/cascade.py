@@ -54,7 +54,8 @@ class Cascade:
     among those of one stage its scores decide. Each keeps the score of every stage that judged it
     (``stage_scores``); the score kind is ``rank``.
 
-    A stage that judges nothing is passed over: the next one takes the best of the order as it
+    A stage that leaves a single candidate alone changes nothing, and needs no call. A stage that
+    fails is passed over: the next one takes the best of the order as it
     stands, and the report says ``degraded``.
 
     Args:
@@ -149,6 +150,7 @@ class _State:
     order: list[int]
     scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
     unjudged: set[int] = field(default_factory=set)
+    left_alone: set[int] = field(default_factory=set)
     issues: list[Issue] = field(default_factory=list)
     degraded: bool = False
 
@@ -176,6 +178,7 @@ class _State:
         # Missed here but scored before: the earlier stage gives its place.
         self.degraded |= any(index in self.scores for index in missed)
         self.unjudged.update(entered[index] for index in judgement.unjudged)
+        self.left_alone |= beyond
         for index, score in scored.items():
             self.scores[index] = (*self.scores.get(index, ()), score)
         first = sorted(scored, key=scored.__getitem__, reverse=True)
@@ -188,6 +191,7 @@ class _State:
         for rank, index in enumerate(ranked):
             scores[index] = (count - rank) / count
         unjudged = frozenset(self.unjudged - self.scores.keys())
+        beyond |= self.left_alone - unjudged
         return Judgement(
             scores,
             unjudged,

@@ -70,8 +70,10 @@ class Graded(Asking):
         prompt: Annotated[Prompting | None, nested(Prompting, optional=True)] = None,
     ) -> None:
         low, high = (float(end) for end in scale)
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ConfigurationError("scale: give the lowest and the highest grade")
+        if not (low < high and math.isfinite(high - low)):
+            raise ConfigurationError(
+                "scale: give the lowest and the highest grade, a finite distance apart"
+            )
         if bare and reply == "keyed":
             raise ConfigurationError("bare: is for arrays; reply 'keyed' asks for an object")
         self.llm: LLM = llm

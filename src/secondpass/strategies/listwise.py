@@ -44,11 +44,12 @@ class Listwise(Asking):
         bare: ask for the array itself; no schema is sent then.
         prompt: what the model is told and shown.
 
-    The score kind is ``rank``. A single candidate is in order without a question.
+    The score kind is ``rank``. A single candidate is left as it is: there is nothing to order.
 
-    When time or budget will not do for all windows, the hindmost candidates are passed over, so
-    that the windows that are asked reach the top. If the topmost window is not answered, the others
-    say nothing of how theirs compare with it, and nothing is judged.
+    Where time or budget does not allow all windows, the last candidates are left out, so that the
+    windows that are asked reach the top. A window counts only if every window planned between it
+    and the top was answered: the rest say nothing of how their candidates compare with the top. If
+    the topmost window is not answered, nothing is judged.
     """
 
     role = "You order documents by how well they answer a search query."
@@ -98,7 +99,7 @@ class Listwise(Asking):
         """
         count = len(task.texts)
         if count == 1:
-            return Judgement([1.0])
+            return Judgement([None], beyond=frozenset({0}))
         questions = Questions(
             task,
             self.llm,
@@ -107,7 +108,7 @@ class Listwise(Asking):
             read=self._read,
         )
         window = min(self.window or count, count)
-        slid = _Slid(list(range(count)), Notes(self.name))
+        slid = _Slid(list(range(count)), Notes(self.name), window - self._step)
         start = count - window
         while True:
             rounds: int | None = yield RoundsLeft()
@@ -135,6 +136,15 @@ class Listwise(Asking):
         return Order(tuple(places), 0, ranks.unknown, ranks.cut, ranks.refused)
 
 
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """An answered window: where it begins and ends, and the indices that the answer ordered."""
+
+    start: int
+    stop: int
+    placed: frozenset[int]
+
+
 @dataclass(slots=True)
 class _Slid:
     """How far the window has come.
@@ -142,14 +152,14 @@ class _Slid:
     Attributes:
         order: of all indices, as it stands.
         notes: what is to be reported.
-        placed: indices that an answer has put into their place.
-        windows: where those that were answered began and ended, from the back to the front.
+        overlap: how many places two windows that follow each other share, at least.
+        windows: those that were answered, from the back to the front.
     """
 
     order: list[int]
     notes: Notes
-    placed: set[int] = field(default_factory=set)
-    windows: list[tuple[int, int]] = field(default_factory=list)
+    overlap: int
+    windows: list[_Window] = field(default_factory=list)
 
     def enter(self, answer: Answer[Order], start: int, shown: list[int]) -> None:
         """Move the window as the answer says; what it leaves out follows as it was."""
@@ -163,8 +173,7 @@ class _Slid:
         missing = [index for index in shown if index not in placed]
         left_out = sorted(set(missing) - set(refused))
         self.order[start : start + len(shown)] = first + missing
-        self.windows.append((start, start + len(shown)))
-        self.placed |= placed
+        self.windows.append(_Window(start, start + len(shown), frozenset(placed)))
         if refused:
             self.notes.add("rank_refused", "the model's ranks of these cannot be used", refused)
         if left_out:
@@ -177,23 +186,25 @@ class _Slid:
             self.notes.add("unknown_label", "the reply has documents that were not shown")
 
     def judgement(self) -> Judgement:
-        """Ranks of those that were placed, down to the first gap.
+        """Ranks of what the unbroken run of answered windows from the top has ordered.
 
-        What was judged behind candidates that were not is compared with its like only, and must
-        not stand before them.
+        A window below an unanswered one has compared its candidates only with each other, so they
+        must not stand before those of the unanswered one.
         """
         joined = 0
-        for start, stop in reversed(self.windows):
-            if start and start >= joined:
+        placed: set[int] = set()
+        for window in reversed(self.windows):
+            if window.start and joined - window.start < self.overlap:
                 break
-            joined = stop
+            joined = window.stop
+            placed |= window.placed
         unjudged = frozenset(self.order[joined:])
         if unjudged:
-            told = "no window that was answered joins these to the top"
-            self.notes.add("windows_not_joined", told, sorted(unjudged))
+            message = "no unbroken run of answered windows joins these to the top"
+            self.notes.add("windows_not_joined", message, sorted(unjudged))
         count = len(self.order)
         scores: list[float | None] = [None] * count
-        ranked = [index for index in self.order[:joined] if index in self.placed]
+        ranked = [index for index in self.order[:joined] if index in placed]
         for rank, index in enumerate(ranked):
             scores[index] = (count - rank) / count
         return Judgement(scores, unjudged, self.notes.issues())

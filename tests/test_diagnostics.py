@@ -1,0 +1,150 @@
+"""Exceptions of your own code: chained under strict, logged on request, otherwise only named."""
+
+import asyncio
+import gc
+import json
+import logging
+import weakref
+
+import pytest
+
+from fakes import Model, always, shown_in
+from secondpass import Reranker, RerankError
+from secondpass.errors import LLMError, MethodError
+
+SECRET = "passage text"
+TEXTS = [SECRET, "other"]
+
+
+class OwnError(Exception):
+    pass
+
+
+def broken(*_args, **_kwargs):
+    raise OwnError(SECRET)
+
+
+class Scorer:
+    model_name = "own"
+    score_pairs = broken
+
+
+class Method:
+    name, score_kind, scale = "own", "unbounded", None
+
+    def judge(self, task):
+        yield from ()
+        raise OwnError(SECRET)
+
+
+class MethodOfMethodError(Method):
+    def judge(self, task):
+        yield from ()
+        raise MethodError("it failed", "own_code") from OwnError(SECRET)
+
+
+async def coroutine(messages):
+    raise OwnError(SECRET)
+
+
+def ranks(messages):
+    return json.dumps({"ranking": [*shown_in(messages)]})
+
+
+SETTINGS = {
+    "scorer": {"method": Scorer()},
+    "method": {"method": Method()},
+    "method error": {"method": MethodOfMethodError()},
+    "function": {"method": {"type": "graded", "llm": broken}},
+    "coroutine": {"method": {"type": "listwise", "llm": coroutine}},
+    "one batch of many": {"method": {"type": "graded", "llm": broken, "batch_size": 1}},
+    "context builder": {
+        "method": {"type": "listwise", "llm": ranks, "prompt": {"context": broken}}
+    },
+    "stage": {
+        "method": {
+            "type": "cascade",
+            "stages": [{"type": "lexical"}, {"type": "graded", "llm": broken}],
+        }
+    },
+    "ordering": {"method": "lexical", "order": broken},
+}
+
+
+def rerank(settings, mode, **more):
+    reranker = Reranker(**settings, log_level="debug", **more)
+    if mode == "async":
+        return asyncio.run(reranker.arerank("q", TEXTS))
+    return reranker.rerank("q", TEXTS)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("case", SETTINGS)
+def test_strict_chains_the_original(case, mode):
+    with pytest.raises(RerankError) as caught:
+        rerank(SETTINGS[case], mode, strict=True)
+    assert isinstance(caught.value.__cause__, OwnError)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_report_names_only_the_class(case):
+    ranking = rerank(SETTINGS[case], "sync")
+    assert SECRET not in repr(ranking.report)
+    assert ranking.report.issues
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+@pytest.mark.parametrize(
+    ("level", "parent", "logged"),
+    [(logging.DEBUG, logging.NOTSET, True), (logging.NOTSET, logging.DEBUG, False)],
+)
+def test_traceback_is_logged_only_at_the_loggers_own_level(case, level, parent, logged, caplog):
+    caplog.set_level(parent, "secondpass")
+    caplog.set_level(level, "secondpass.diagnostics")
+    rerank(SETTINGS[case], "sync")
+    records = [one for one in caplog.records if one.name == "secondpass.diagnostics"]
+    assert bool(records) == logged
+    assert (SECRET in caplog.text) == logged
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_errors_of_services_are_not_chained(mode):
+    model = Model(always(LLMError("down", "server_error")))
+    with pytest.raises(RerankError) as caught:
+        rerank({"method": {"type": "graded", "llm": model}}, mode, strict=True)
+    assert caught.value.__cause__ is None
+    # An object with `complete` may wrap an SDK, whose exceptions hold keys and prompts.
+    model = Model(always(OwnError("sk-secret")))
+    with pytest.raises(RerankError) as caught:
+        rerank({"method": {"type": "graded", "llm": model}}, mode, strict=True)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+def test_model_object_may_declare_its_code_as_your_own():
+    model = Model(always(OwnError("sk-secret")), own_code=True)
+    with pytest.raises(RerankError) as caught:
+        rerank({"method": {"type": "graded", "llm": model}}, "sync", strict=True)
+    assert isinstance(caught.value.__cause__, OwnError)
+
+
+def test_exception_is_released_with_the_pass():
+    seen = []
+
+    class MarkedError(OwnError):
+        def __init__(self):
+            seen.append(weakref.ref(self))
+
+    def score_pairs(query, documents):
+        raise MarkedError
+
+    scorer = Scorer()
+    scorer.score_pairs = score_pairs
+    gc.collect()
+    gc.disable()
+    try:
+        rerank({"method": scorer}, "sync")
+        assert seen[0]() is None
+    finally:
+        gc.enable()

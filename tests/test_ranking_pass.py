@@ -1,0 +1,275 @@
+"""One ranking pass: what is judged, left alone, reordered and reported."""
+
+import asyncio
+import logging
+import math
+
+import numpy as np
+import pytest
+
+from fakes import Answering, ByTable, InOrder, Model, always, graded, numbered
+from secondpass import Candidate, InputError, MethodError, Ranked, Reranker, RerankError
+from secondpass.effects import Answer, Judgement
+from secondpass.errors import ConfigurationError, LLMError, ReplyError
+from secondpass.ordering import LostInTheMiddle, Tiers
+from secondpass.prompts.readers import Grades
+from secondpass.strategies.asking import graded as judgement_of
+from secondpass.strategies.graded import Graded
+from secondpass.strategies.listwise import Listwise
+
+TIERS = {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}
+LEVELS = [
+    Candidate("a", score=0.9, metadata={"level": "hard"}),
+    Candidate("b", score=0.8, metadata={"level": "easy"}),
+    Candidate("c", score=0.7, metadata={"level": "easy"}),
+]
+
+
+class Judging:
+    """A method that returns a given judgement."""
+
+    name, scale = "judging", None
+
+    def __init__(self, judgement, score_kind="probability"):
+        self.judgement = judgement
+        self.score_kind = score_kind
+
+    def judge(self, task):
+        return self.judgement
+        yield
+
+
+def failing(**settings):
+    return Reranker(Answering(lambda count: None), log_level="debug", **settings)
+
+
+# ---------------------------------------------------------------------- a single candidate
+
+ALONE = {
+    "listwise": lambda: Listwise(Model()),
+    "graded": lambda: Graded(Model(), judge_single=False),
+    "cascade": lambda: {
+        "type": "cascade",
+        "stages": [
+            {"type": "graded", "llm": Model(), "judge_single": False},
+            {"type": "listwise", "llm": Model()},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("method", ALONE)
+def test_single_candidate_is_left_alone(method, asynchronous):
+    blend = None if method == "cascade" else {"original": 0.5, "normalize": "minmax"}
+    reranker = Reranker(ALONE[method](), blend=blend, floor=0.9, strict=True, order=TIERS)
+    given = [Candidate("a", score=0.1)]
+    if asynchronous:
+        ranking = asyncio.run(reranker.arerank("q", given))
+    else:
+        ranking = reranker.rerank("q", given)
+    report, item = ranking.report, ranking[0]
+    assert (report.status, report.issues, report.left_out) == ("ok", (), {})
+    assert (report.usage.calls, report.method, report.score_kind) == (0, None, None)
+    assert (item.status, item.rerank_score, item.final_score) == ("tail", None, 0.1)
+
+
+def test_single_candidate_among_others_without_text_is_unchanged():
+    ranking = Reranker(Listwise(Model()), log_level="debug").rerank("q", ["a", Candidate(None)])
+    assert ranking.report.status == "unchanged"
+    assert [item.status for item in ranking] == ["tail", "unjudged"]
+
+
+def test_scorers_judge_a_single_candidate():
+    ranking = Reranker(InOrder([0.5])).rerank("q", ["a"])
+    assert (ranking.report.status, ranking[0].rerank_score) == ("ok", 0.5)
+
+
+# ---------------------------------------------------------------------- nothing was judged
+
+
+def test_ordering_by_metadata_is_applied_when_nothing_was_judged():
+    ranking = failing(order=TIERS).rerank("q", LEVELS)
+    assert ranking.order == (1, 2, 0)
+    assert [item.final_score for item in ranking] == [0.8, 0.7, 0.9]
+    assert [item.status for item in ranking] == ["unjudged"] * 3
+    assert ranking.report.status == "unchanged"
+    codes = [issue.code for issue in ranking.report.issues]
+    assert codes == ["scores_no_list", "order_applied_unjudged"]
+
+
+def test_own_ordering_is_given_ranked_items_when_nothing_was_judged():
+    given = []
+
+    def backwards(items):
+        given.extend(items)
+        return items[::-1]
+
+    ranking = failing().rerank("q", LEVELS, order=backwards, top_k=2)
+    assert ranking.order == (2, 1)
+    assert all(isinstance(item, Ranked) for item in given)
+    assert ranking.report.left_out == {"top_k": (0,)}
+
+
+def test_ordering_that_lays_out_needs_a_ranking():
+    ranking = failing(order="lost_in_the_middle").rerank("q", LEVELS)
+    assert ranking.order == (0, 1, 2)
+    assert [issue.code for issue in ranking.report.issues] == ["scores_no_list"]
+
+
+def test_ordering_that_fails_when_nothing_was_judged_is_reported():
+    ranking = failing().rerank("q", LEVELS, order=lambda items: items[:1])
+    assert ranking.order == (0, 1, 2)
+    codes = [issue.code for issue in ranking.report.issues]
+    assert codes == ["scores_no_list", "order_refused"]
+
+
+def test_ordering_when_nothing_was_judged_leaves_the_tail_in_place():
+    ranking = failing(order=TIERS, depth=2).rerank("q", LEVELS)
+    assert ranking.order == (1, 0, 2)
+
+
+def test_strict_error_carries_the_ordered_ranking():
+    with pytest.raises(RerankError, match="order_applied_unjudged") as caught:
+        failing(order=TIERS, strict=True).rerank("q", LEVELS)
+    assert caught.value.ranking.order == (1, 2, 0)
+
+
+def test_shipped_orderings_take_plain_candidates():
+    ordered = Tiers(field="level", tiers=["easy", "hard"])(LEVELS)
+    assert [one.text for one in ordered] == ["b", "c", "a"]
+    assert [one.text for one in LostInTheMiddle()(LEVELS)] == ["a", "c", "b"]
+
+
+# ---------------------------------------------------------------------- score kinds
+
+
+@pytest.mark.parametrize(
+    ("settings", "status"),
+    [
+        ({}, "ok"),
+        ({"blend": {"original": 0.5, "normalize": "minmax"}}, "ok"),
+        ({"blend": {"original": 0.5, "normalize": "zscore"}}, "ok"),
+        ({"blend": {"original": 0.5, "normalize": "rrf"}}, "ok"),
+        ({"blend": {"original": 0.5}}, "unchanged"),
+        ({"floor": 0.1}, "unchanged"),
+        ({"blend": {"original": 0.5, "normalize": "rrf"}, "floor": 0.1}, "unchanged"),
+    ],
+)
+def test_scores_of_another_kind_need_settings_that_do_not_depend_on_it(settings, status):
+    method = Judging(Judgement([7.0, -3.0], score_kind="logit"))
+    given = [Candidate("a", score=0.1), Candidate("b", score=0.2)]
+    report = Reranker(method, log_level="debug", **settings).rerank("q", given).report
+    assert (report.status, report.score_kind) == (status, "logit" if status == "ok" else None)
+    codes = [issue.code for issue in report.issues]
+    assert codes == ([] if status == "ok" else ["score_out_of_range"])
+
+
+def test_floor_of_the_call_counts_as_well():
+    method = Judging(Judgement([7.0], score_kind="logit"))
+    report = Reranker(method, log_level="debug").rerank("q", ["a"], floor=0.5).report
+    assert report.status == "unchanged"
+
+
+def test_unknown_score_kind_of_a_judgement_is_refused():
+    method = Judging(Judgement([7.0], score_kind="stars"))
+    report = Reranker(method, log_level="debug").rerank("q", ["a"]).report
+    assert (report.status, report.issues[0].code) == ("unchanged", "method_failed")
+
+
+def test_one_batch_on_another_scale_refuses_all():
+    refused = ReplyError("95 lies outside 0 to 10", "score_out_of_range")
+    answers = [Answer(Grades((9.0, 8.0), ())), Answer(error=refused)]
+    with pytest.raises(ReplyError, match="95"):
+        judgement_of("graded", 4, [range(2), range(2, 4)], answers, word="grade")
+
+
+@pytest.mark.parametrize("scale", [(-1.7e308, 1.7e308), (0, math.inf), (1, 1), (0, 10**400)])
+def test_scale_without_a_finite_width_is_refused(scale):
+    with pytest.raises(ConfigurationError, match="scale"):
+        Reranker(InOrder([1.0], score_kind="grade", scale=scale))
+    with pytest.raises(ConfigurationError, match="scale"):
+        Graded(Model(), scale=scale)
+
+
+# ---------------------------------------------------------------------- arguments of a call
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"floor": 10**400}, "floor: is too large"),
+        ({"floor": np.array([1.0, 2.0])}, "floor: give a finite number"),
+        ({"top_k": -(10**5000)}, "top_k: must be 1 or more"),
+        ({"top_k": np.array([1, 2])}, "top_k: give a whole number"),
+        ({"depth": np.array([1.5])}, "depth: give a whole number"),
+        ({"order": np.array(["none", "none"])}, "order: give a name"),
+        ({"dedupe": "no"}, "dedupe: give True or False"),
+        ({"dedupe": 1}, "dedupe: give True or False"),
+    ],
+)
+def test_wrong_arguments_are_input_errors(arguments, message):
+    with pytest.raises(InputError, match=message):
+        Reranker(ByTable()).rerank("q", ["a"], **arguments)
+
+
+def test_numbers_of_numpy_are_taken():
+    reranker = Reranker(ByTable(), log_level="debug")
+    ranking = reranker.rerank("q", ["a", "bb"], top_k=np.int64(1), floor=np.float32(0.5))
+    assert ranking.order == (1,)
+
+
+# ---------------------------------------------------------------------- missing retrieval scores
+
+
+@pytest.mark.parametrize(
+    ("optional", "scores", "positions"),
+    [
+        (False, (None, None), ()),
+        (True, (None, None), None),
+        (False, (None, 0.5), (0,)),
+        (True, (None, 0.5), (0,)),
+        (False, (0.5, 0.5), None),
+    ],
+)
+def test_missing_retrieval_scores_are_reported_once(optional, scores, positions):
+    blend = {"original": 0.5, "normalize": "minmax", "optional": optional}
+    given = [Candidate("a", score=scores[0]), Candidate("b", score=scores[1])]
+    issues = Reranker(ByTable(), blend=blend).rerank("q", given).report.issues
+    assert [(issue.code, issue.positions) for issue in issues] == (
+        [] if positions is None else [("original_missing", positions)]
+    )
+
+
+# ---------------------------------------------------------------------- logging
+
+
+def heard(caplog, reranker, texts):
+    caplog.clear()
+    caplog.set_level(logging.DEBUG, "secondpass")
+    reranker.rerank("q", texts)
+    return [record.levelname for record in caplog.records]
+
+
+def test_recovered_errors_of_an_ok_ranking_are_logged_at_debug(caplog):
+    busy = LLMError("busy", "server_error", retryable=True)
+    repaired = Graded(Model([always("no JSON"), graded]))
+    assert heard(caplog, Reranker(repaired), numbered([1, 2])) == ["DEBUG"]
+    retried = Graded(Model([always(busy), graded]))
+    assert heard(caplog, Reranker(retried), numbered([1, 2])) == ["DEBUG"]
+    partial = Graded(Model([always("no JSON"), graded]), batch_size=1)
+    reranker = Reranker(partial, limits={"repair": 0})
+    assert heard(caplog, reranker, numbered([1, 2])) == ["WARNING"]
+
+
+def test_ordering_that_was_not_followed_is_logged_as_configured(caplog):
+    reranker = Reranker(ByTable(), order=lambda items: items[:1])
+    assert heard(caplog, reranker, ["a", "bb"]) == ["WARNING"]
+
+
+def test_method_error_keeps_its_code():
+    def no(count):
+        raise MethodError("not today", "closed")
+
+    report = Reranker(Answering(no), log_level="debug").rerank("q", ["a"]).report
+    assert [(issue.code, issue.message) for issue in report.issues] == [("closed", "not today")]
