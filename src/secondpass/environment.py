@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.settings import describe
+from secondpass.settings import OptionalVariables, describe
 
 _FOREIGN = frozenset({"options", "model_kwargs"})
 """Settings that hold what others give a meaning to."""
@@ -22,6 +22,8 @@ def filled(value: Any, path: tuple[str | int, ...] = ()) -> Any:
     Raises:
         ConfigurationError: a variable is absent and has no default, or does not fit.
     """
+    if isinstance(value, OptionalVariables):
+        return value
     if isinstance(value, list):
         return [filled(item, (*path, at)) for at, item in enumerate(value)]
     if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What a framework's documents carry away from a ranking: one score each, and four metadata keys.
+"""What a framework's documents carry away from a ranking: one score each, and five metadata keys.
 
 Shared by the adapters, so that Haystack and LlamaIndex tell the same.
 """
@@ -13,14 +13,13 @@ from typing import Any, get_args
 from secondpass.candidates import retrieval_score
 from secondpass.types import ItemStatus, Ranked, Ranking
 
-KEYS = ("rerank_score", "retrieval_score", "rerank_rank", "rerank_status")
+KEYS = ("rerank_score", "rerank_final_score", "retrieval_score", "rerank_rank", "rerank_status")
 _STATUSES = frozenset(get_args(ItemStatus))
 
 
 @cache
-def _names(prefix: str) -> tuple[str, str, str, str]:
-    score, retrieved, rank, status = KEYS
-    return prefix + score, prefix + retrieved, prefix + rank, prefix + status
+def _names(prefix: str) -> tuple[str, ...]:
+    return tuple(prefix + key for key in KEYS)
 
 
 def falling_scores(ranking: Ranking) -> list[float]:
@@ -49,12 +48,13 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         prefix: stands before each key.
 
     Returns:
-        Some of ``rerank_score`` (float or None), ``retrieval_score`` (float or None),
-        ``rerank_rank`` (1-based) and ``rerank_status``.
+        Some of ``rerank_score``, ``rerank_final_score`` and ``retrieval_score`` (each a float or
+        None), ``rerank_rank`` (1-based) and ``rerank_status``.
     """
-    score, retrieved, rank, status = _names(prefix)
+    score, final, retrieved, rank, status = _names(prefix)
     added = {
         score: item.rerank_score,
+        final: item.final_score,
         retrieved: retrieval_score(item.candidate),
         rank: item.rank,
         status: item.status,
@@ -72,4 +72,8 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
             ours.add(rank)
         if type(metadata.get(score)) is (float if before == "scored" else type(None)):
             ours.add(score)
+        # Items that are not scored may have a final score too: the retriever's, if none is scored.
+        before_final = metadata.get(final)
+        if type(before_final) is float or (before_final is None and before != "scored"):
+            ours.add(final)
     return {name: value for name, value in added.items() if name not in metadata or name in ours}

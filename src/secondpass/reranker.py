@@ -271,16 +271,27 @@ class Reranker:
             rankings.extend(self._tell(await drivers.arun(wave)))
         return rankings
 
-    def candidates_needed(self, top_k: int | None = None) -> int | None:
+    def candidates_needed(
+        self, top_k: int | None = None, *, depth: int | None = None
+    ) -> int | None:
         """How many candidates to ask the retriever for.
 
         ``top_k`` times ``candidate_multiplier`` where that is set, else as many as are judged (but
         no fewer than are returned); None when neither bounds it.
+
+        Args:
+            top_k: how many are to be returned, instead of the configured number.
+            depth: how many are to be judged, instead of the configured number.
+
+        Raises:
+            InputError: an argument is no whole number of 1 or more.
         """
-        wanted = top_k if top_k is not None else self.top_k
-        if wanted is not None and self.candidate_multiplier is not None:
-            return wanted * self.candidate_multiplier
-        return self.depth if wanted is None or self.depth is None else max(wanted, self.depth)
+        call = CallSettings(self, top_k, depth, None)
+        if call.top_k is not None and self.candidate_multiplier is not None:
+            return call.top_k * self.candidate_multiplier
+        return (
+            call.depth if call.top_k is None or call.depth is None else max(call.top_k, call.depth)
+        )
 
     # ------------------------------------------------------------------ life
 

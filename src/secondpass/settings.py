@@ -232,6 +232,10 @@ Variables: TypeAlias = Annotated[str | Sequence[str] | None, _VARIABLES]
 """A parameter that names the environment variable of a key, or several to be tried in turn."""
 
 
+class OptionalVariables(list[str]):
+    """Names of variables for a key that a server of your own may do without."""
+
+
 def first_set(names: Sequence[str]) -> str | None:
     """What the first of these variables that holds something holds."""
     values = (os.environ.get(name, "").strip() for name in names)

@@ -105,7 +105,13 @@ SLACK: float = core_tests("test_faults").SLACK
 QUERY = "zebras at night"
 """Stands in no error, log, report or repr either."""
 
-PROVENANCE = {"rerank_score", "retrieval_score", "rerank_rank", "rerank_status"}
+PROVENANCE = {
+    "rerank_score",
+    "rerank_final_score",
+    "retrieval_score",
+    "rerank_rank",
+    "rerank_status",
+}
 LOGGERS = ("secondpass", "haystack_integrations", "llama_index")
 
 
@@ -341,6 +347,7 @@ def played(
 def _provenance(item: Ranked) -> dict[str, Any]:
     return {
         "rerank_score": item.rerank_score,
+        "rerank_final_score": item.final_score,
         "retrieval_score": item.candidate.score,
         "rerank_rank": item.rank,
         "rerank_status": item.status,

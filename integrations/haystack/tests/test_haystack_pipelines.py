@@ -68,7 +68,13 @@ PASSAGES = (
     "Buses leave from the market.",
     "Garden tools are in the shed.",
 )
-KEYS = {"rerank_score", "retrieval_score", "rerank_rank", "rerank_status"}
+KEYS = {
+    "rerank_score",
+    "rerank_final_score",
+    "retrieval_score",
+    "rerank_rank",
+    "rerank_status",
+}
 AT_ONCE = 32
 
 Result = dict[str, Any]

@@ -39,7 +39,13 @@ from secondpass.config import preset_names
 
 PROJECT = Path(__file__).resolve().parents[1]
 QUERY = "castle garden"
-KEYS = {"rerank_score", "retrieval_score", "rerank_rank", "rerank_status"}
+KEYS = {
+    "rerank_score",
+    "rerank_final_score",
+    "retrieval_score",
+    "rerank_rank",
+    "rerank_status",
+}
 
 
 class Numbers:
@@ -376,6 +382,7 @@ def test_item_06_scores_are_python_floats_and_provenance_tells_the_rest() -> Non
     assert told == [
         {
             "rerank_score": score,
+            "rerank_final_score": score,
             "retrieval_score": documents[at].score,
             "rerank_rank": rank,
             "rerank_status": status,

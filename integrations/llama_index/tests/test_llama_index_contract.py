@@ -41,6 +41,13 @@ from secondpass import ConfigurationError, NotSerializableError, Reranker, Reran
 
 KEY = "sk-secret-0123456789"
 QUERY = "wombats"
+KEYS = {
+    "rerank_score",
+    "rerank_final_score",
+    "retrieval_score",
+    "rerank_rank",
+    "rerank_status",
+}
 LENGTHS = (3, 7, 1, 9, 5)
 BEST_FIRST = [9, 7, 5, 3, 1]
 
@@ -962,13 +969,23 @@ def test_item_06_what_is_added_is_in_no_text_but_that_of_all(prefix: str) -> Non
     reranker = SecondPassRerank("lexical", metadata_prefix=prefix)
     nodes = nodes_of(title="Wombats")
     before = {one.node_id: one.node for one in nodes}
-    added = {f"{prefix}{name}" for name in
-             ("rerank_score", "retrieval_score", "rerank_rank", "rerank_status")}  # fmt: skip
+    added = {f"{prefix}{name}" for name in KEYS}
     for one in reranker.postprocess_nodes(nodes, query_str=QUERY):
         assert set(one.metadata) - set(before[one.node_id].metadata) == added
         for mode in (MetadataMode.LLM, MetadataMode.EMBED, MetadataMode.NONE):
             assert one.node.get_content(mode) == before[one.node_id].get_content(mode)
         assert f"{prefix}rerank_rank" in one.node.get_content(MetadataMode.ALL)
+
+
+def test_item_06_the_blended_score_is_kept_beside_a_tail() -> None:
+    blend = {"original": 0.5, "normalize": "none"}
+    config = {"method": "graded", "depth": 2, "blend": blend}
+    reranker = SecondPassRerank(config, llm=Scripted())
+    ranked = reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
+    assert [one.score for one in ranked] == [1.0, 0.8, 0.6, 0.4, 0.2]
+    finals = [one.metadata["rerank_final_score"] for one in ranked]
+    assert finals[:2] == [pytest.approx(0.5 * 0.99 + 0.5 * 0.7), pytest.approx(0.5 + 0.5 * 0.3)]
+    assert finals[2:] == [None, None, None]
 
 
 @pytest.mark.parametrize("prefix", ["", "x_"])

@@ -87,7 +87,13 @@ TEXTS = {
     "red": "The red panda does eat bamboo, whatever the weather.",
     "fox": "The red fox is no panda.",
 }
-KEYS = ("rerank_score", "retrieval_score", "rerank_rank", "rerank_status")
+KEYS = (
+    "rerank_score",
+    "rerank_final_score",
+    "retrieval_score",
+    "rerank_rank",
+    "rerank_status",
+)
 PATIENCE = 30.0
 """Seconds after which something that should have come long ago counts as missing."""
 

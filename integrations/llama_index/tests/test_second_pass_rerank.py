@@ -55,7 +55,13 @@ from secondpass import (
 )
 
 QUERY = "red panda"
-KEYS = {"rerank_score", "retrieval_score", "rerank_rank", "rerank_status"}
+KEYS = {
+    "rerank_score",
+    "rerank_final_score",
+    "retrieval_score",
+    "rerank_rank",
+    "rerank_status",
+}
 
 
 class Fixed:

@@ -18,7 +18,7 @@ from secondpass.llms.diagnosis import address, bare, private_parts, strings_in
 from secondpass.llms.echoes import Sent
 from secondpass.llms.faults import error_of, refusal_of
 from secondpass.portal import Portal, in_thread, portal
-from secondpass.settings import Secret, Variables, first_set, variables
+from secondpass.settings import OptionalVariables, Secret, Variables, first_set, variables
 
 R = TypeVar("R")
 
@@ -197,7 +197,8 @@ class Client(Generic[R]):
         if key := first_set(names):
             source = next(name for name in names if os.environ.get(name, "").strip())
             return self._fit_for_a_header(Secret(key), source)
-        if self.base_url is not None and self.api_key_env is None:
+        optional = self.api_key_env is None or isinstance(self.api_key_env, OptionalVariables)
+        if self.base_url is not None and optional:
             return Secret(NO_KEY)  # servers of one's own often want none, and SDKs insist on one
         told = f"there is no key: set the environment variable {' or '.join(names)}"
         raise LLMError(told, "no_key", sent=False)

@@ -69,8 +69,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     The nodes that come out are copies; those that go in are not changed. Their scores fall with
     rank, so that components behind which sort by score keep the order. Their metadata gains
-    ``rerank_score``, ``retrieval_score``, ``rerank_rank`` and ``rerank_status``, which are kept out
-    of the texts that are shown to language models and embedded.
+    ``rerank_score``, ``rerank_final_score``, ``retrieval_score``, ``rerank_rank`` and
+    ``rerank_status``, which are kept out of the texts for language models and embeddings.
 
     The parameters from ``top_n`` to ``strict`` are short for settings of the configuration. Where
     they are None the configuration decides. They stand over that of a preset or a file, and are
@@ -95,7 +95,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         metadata_mode: which text of a node is judged. The default is the bare text: what metadata
             is worth judging is for the configuration to say (``render``), whereas the other modes
             show all that is not excluded, file paths and dates included.
-        metadata_prefix: stands before the names of the four metadata keys.
+        metadata_prefix: stands before the names of the five metadata keys.
         keep_retrieval_score: whether ``retrieval_score`` is one of them.
         llm: the language model to ask, instead of that of the configuration, which need not have
             one then. It is never serialised: give it to ``from_json`` again.

@@ -30,6 +30,7 @@ class ChatGeneratorLLM(ForeignLLM):
         """
         super().__init__(timeout)
         self.chat_generator = chat_generator
+        self._used: set[str] = set()  # which sides: "sync", "async"
 
     @property
     def name(self) -> str:
@@ -80,7 +81,9 @@ class ChatGeneratorLLM(ForeignLLM):
     async def _run(self, messages: list[ChatMessage]) -> Any:
         generator: Any = self.chat_generator
         if hasattr(generator, "run_async") and self.home.is_here():
+            self._used.add("async")
             return await generator.run_async(messages=messages)
+        self._used.add("sync")
         return await in_thread(lambda: generator.run(messages=messages))
 
     def warm_up(self) -> None:
@@ -92,3 +95,55 @@ class ChatGeneratorLLM(ForeignLLM):
         """Close the generator."""
         if hasattr(self.chat_generator, "close"):
             self.chat_generator.close()
+
+
+class OwnedChatGenerator(ChatGeneratorLLM):
+    """A chat generator that the component saves, warms up and closes by itself."""
+
+    def as_setting(self, _where: str) -> dict[str, Any] | None:
+        """What a configuration holds of it: nothing but its timeout."""
+        return self.apart()
+
+    def warm_up(self) -> None:
+        """Do nothing: models are warmed up by the core, and this by the component."""
+
+    def close(self) -> None:
+        """Do nothing, likewise."""
+
+    def warm_up_sync(self) -> None:
+        """Warm up the generator's synchronous side."""
+        if hasattr(self.chat_generator, "warm_up"):
+            self._used.add("sync")
+            self.chat_generator.warm_up()
+
+    async def warm_up_async(self) -> None:
+        """Warm up its asynchronous side; where there is none, the other in a thread."""
+        if hasattr(self.chat_generator, "warm_up_async"):
+            self._used.add("async")
+            await self.chat_generator.warm_up_async()
+        else:
+            await in_thread(self.warm_up_sync)
+
+    def close_sync(self) -> None:
+        """Close what was used, but for the asynchronous side if that has a method of its own."""
+        if hasattr(self.chat_generator, "close") and self._take("sync"):
+            self.chat_generator.close()
+
+    async def close_async(self) -> None:
+        """Close what was used: the asynchronous side in this event loop, the other in a thread."""
+        self.home.leave()
+        if hasattr(self.chat_generator, "close_async") and self._take("async"):
+            await self.chat_generator.close_async()
+        if hasattr(self.chat_generator, "close") and self._take("sync"):
+            await in_thread(self.chat_generator.close)
+
+    def _take(self, side: str) -> bool:
+        """Whether this side was used; from now on it was not.
+
+        A generator with one method for closing has both its sides closed by it.
+        """
+        both = hasattr(self.chat_generator, "close") and hasattr(self.chat_generator, "close_async")
+        sides = {side} if both else {"sync", "async"}
+        used = not sides.isdisjoint(self._used)
+        self._used -= sides
+        return used

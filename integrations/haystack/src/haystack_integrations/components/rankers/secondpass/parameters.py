@@ -1,5 +1,6 @@
 """The flat parameters of the ranker: checked, and as settings of a configuration."""
 
+import math
 import numbers
 import operator
 import os
@@ -15,6 +16,7 @@ from haystack.utils.auth import SecretType
 from secondpass import ConfigurationError
 from secondpass.errors import Problem
 from secondpass.flat import Flat, given
+from secondpass.settings import OptionalVariables
 
 _TEXTS = (
     "embedding_separator",
@@ -27,6 +29,35 @@ _TEXTS = (
 _BOOLEANS = ("dedupe", "raise_on_failure", "scale_score")
 _MAY_BE_NONE = ("dedupe", "scale_score")
 
+ASSIGNABLE = {
+    "top_k": "top_k",
+    "depth": "depth",
+    "score_threshold": "floor",
+    "dedupe": "dedupe",
+    "meta_prefix": None,
+}
+"""Parameters that are given with each call, so that they can be assigned, and their settings."""
+FIXED = frozenset(
+    {
+        "reranker",
+        "model",
+        "scale_score",
+        "meta_fields_to_embed",
+        "embedding_separator",
+        "query_prefix",
+        "query_suffix",
+        "document_prefix",
+        "document_suffix",
+        "device",
+        "token",
+        "batch_size",
+        "model_kwargs",
+        "raise_on_failure",
+        "chat_generator",
+    }
+)
+"""The others: to assign them would change what is saved and nothing else."""
+
 
 def checked(parameters: Mapping[str, Any]) -> None:
     """Refuse texts and choices of another type, which would be taken for something else.
@@ -38,10 +69,11 @@ def checked(parameters: Mapping[str, Any]) -> None:
     problems = [
         Problem((name,), f"must be a {kind.__name__}, not {type(parameters[name]).__name__}")
         for name, kind in kinds.items()
-        if not isinstance(parameters[name], kind)
+        if name in parameters
+        and not isinstance(parameters[name], kind)
         and not (name in _MAY_BE_NONE and parameters[name] is None)
     ]
-    generator = parameters["chat_generator"]
+    generator = parameters.get("chat_generator")
     if generator is not None and (
         isinstance(generator, type) or not callable(getattr(generator, "run", None))
     ):
@@ -49,6 +81,32 @@ def checked(parameters: Mapping[str, Any]) -> None:
         problems.append(Problem(("chat_generator",), told))
     if problems:
         raise ConfigurationError(problems, "SecondPassRanker")
+
+
+def assigned(name: str, value: Any, flat: Mapping[str, Flat]) -> Any:
+    """The value of an `ASSIGNABLE` parameter that is assigned to a component, checked.
+
+    :param name:
+        The parameter.
+    :param value:
+        Its new value.
+    :param flat:
+        The parameters that the component was made with.
+    :raises ValueError:
+        If it is of the wrong kind, or `None` where that could not take effect.
+    """
+    checked({name: value})
+    if value is None and name in flat:
+        told = "can't be set to None, for the component was made with a value; make a new one"
+        raise ConfigurationError([Problem((name,), told)], "SecondPassRanker")
+    if name in {"top_k", "depth"}:
+        return checked_top_k(value, name)
+    if name == "score_threshold" and value is not None:
+        value = plain_number(value)
+        if type(value) is not float or not math.isfinite(value):
+            told = f"must be a finite number, not {value!r}"
+            raise ConfigurationError([Problem((name,), told)], "SecondPassRanker")
+    return value
 
 
 def as_settings(parameters: Mapping[str, Any]) -> dict[str, Flat]:
@@ -103,19 +161,29 @@ def as_settings(parameters: Mapping[str, Any]) -> dict[str, Flat]:
         raise ConfigurationError(error.problems, "SecondPassRanker") from None
 
 
-def checked_top_k(top_k: int | None) -> int | None:
+def checked_top_k(value: int | None, name: str = "top_k") -> int | None:
     """A plain int, which can be saved.
 
     :raises ValueError:
         For anything that is no number of documents.
     """
-    if top_k is None:
+    if value is None:
         return None
-    if isinstance(top_k, bool) or not hasattr(top_k, "__index__"):
-        raise ValueError(f"top_k must be a whole number, but got {top_k!r}")
-    if top_k <= 0:
-        raise ValueError(f"top_k must be > 0, but got {top_k}")
-    return operator.index(top_k)
+    # A numpy array has an __index__, which raises unless it holds a single number.
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise ValueError(f"{name} must be a whole number, but got a {_kind(value)}")
+    if number <= 0:
+        raise ValueError(f"{name} must be > 0, but got {_digits(number)}")
+    return number
+
+
+def _digits(number: int) -> str:
+    """An integer in decimal; Python refuses to write huge ones."""
+    return str(number) if number.bit_length() < 1000 else "a huge negative number"
 
 
 def plain_number(value: Any) -> Any:
@@ -193,6 +261,9 @@ def _token(token: Secret | None) -> tuple[Any, tuple[str, ...]]:
         told = "give a Secret, such as Secret.from_env_var('NAME')"
         raise ConfigurationError([Problem(("token",), told)])
     if token.type is SecretType.ENV_VAR:
-        names: list[str] = token.to_dict()["env_vars"]
+        described = token.to_dict()
+        names: list[str] = described["env_vars"]
+        if not described["strict"]:
+            names = OptionalVariables(names)
         return names, ("method.token_env", "method.api_key_env", "method.llm.api_key_env")
     return token.resolve_value(), ("method.token", "method.api_key", "method.llm.api_key")

@@ -1,10 +1,9 @@
 """A Haystack component around :class:`secondpass.Reranker`: convert, call, convert back."""
 
 # Annotations are not postponed, because Haystack makes its sockets of them.
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from copy import deepcopy
-from dataclasses import replace
+from copy import copy, deepcopy
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,21 +14,28 @@ from haystack.core.serialization import component_to_dict
 from haystack.utils import ComponentDevice, Secret
 from haystack.utils.deserialization import deserialize_chatgenerator_inplace
 
-from haystack_integrations.components.rankers.secondpass.chat_generator import ChatGeneratorLLM
+from haystack_integrations.components.rankers.secondpass.chat_generator import OwnedChatGenerator
+from haystack_integrations.components.rankers.secondpass.documents import (
+    candidates,
+    checked_documents,
+    ranked,
+)
 from haystack_integrations.components.rankers.secondpass.parameters import (
+    ASSIGNABLE,
+    FIXED,
     as_settings,
+    assigned,
     checked,
     checked_top_k,
     plain_number,
     plain_types,
     saved_path,
 )
-from secondpass import Candidate, ConfigurationError, Ranking, Reranker
+from secondpass import ConfigurationError, Ranking, Reranker
 from secondpass.config import resolve
+from secondpass.errors import Problem
 from secondpass.flat import without
 from secondpass.lazy import ForkLock
-from secondpass.portal import in_thread
-from secondpass.provenance import falling_scores, provenance
 from secondpass.reranker import speaking_as
 
 logger = logging.getLogger(__name__)
@@ -45,8 +51,8 @@ class SecondPassRanker:
     ranked, the rest keeps the order that it came in, and `report` says what went wrong.
 
     The documents that come out are copies. Their `score` never rises along the list, and `meta`
-    has `rerank_score`, `retrieval_score`, `rerank_rank` and `rerank_status` besides what it had. A
-    key of one of these names that something else wrote is left as it is.
+    has `rerank_score`, `rerank_final_score`, `retrieval_score`, `rerank_rank` and `rerank_status`
+    besides what it had. A key of one of these names that something else wrote is left as it is.
 
     ### Usage example
 
@@ -124,7 +130,8 @@ class SecondPassRanker:
             Where a local model runs. `None` takes an accelerator if there is one.
         :param token:
             The key of an API, or the hub token for a private model. It is read when a model is
-            loaded or asked. `None` leaves it to the usual variables.
+            loaded or asked. `None` leaves it to the usual variables. Variables of a `Secret` that
+            is not `strict` may be absent for a server with a `base_url`.
         :param batch_size:
             Documents that a model is given at once.
         :param model_kwargs:
@@ -151,7 +158,7 @@ class SecondPassRanker:
         self.depth = depth
         self.score_threshold = plain_number(score_threshold)
         self.scale_score = scale_score
-        self.meta_fields_to_embed = meta_fields_to_embed
+        self.meta_fields_to_embed = copy(meta_fields_to_embed)  # the caller may go on to change it
         self.embedding_separator = embedding_separator
         self.query_prefix = query_prefix
         self.query_suffix = query_suffix
@@ -160,7 +167,7 @@ class SecondPassRanker:
         self.device = device
         self.token = token
         self.batch_size = batch_size
-        self.model_kwargs = model_kwargs
+        self.model_kwargs = copy(model_kwargs)
         self.dedupe = dedupe
         self.meta_prefix = meta_prefix
         self.raise_on_failure = raise_on_failure
@@ -173,7 +180,7 @@ class SecondPassRanker:
             self._flat.pop("dedupe", None)
             if reranker.top_k is None:
                 self._flat.pop("top_k", None)
-        self._llm = None if chat_generator is None else _OfTheComponent(chat_generator)
+        self._llm = None if chat_generator is None else OwnedChatGenerator(chat_generator)
         try:
             self.reranker = resolve(
                 reranker, llm=self._llm, flat=self._flat, defaults={"dedupe": True}
@@ -186,7 +193,21 @@ class SecondPassRanker:
         self._warm: set[str] = set()
         self._warming = ForkLock()
         self._told: set[str] = set()
-        self._open: set[str] = set()
+        self._opened = False
+        self._elsewhere = _set_elsewhere(reranker)
+        self._made = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Not super(): @component makes another class of this one.
+        if "_made" in self.__dict__:
+            if name in FIXED:
+                told = f"{name} can't be changed after the component is made; make a new one"
+                raise AttributeError(told)
+            if name in ASSIGNABLE:
+                value = assigned(name, value, self._flat)
+                if value is not None and name in self._elsewhere:
+                    raise ConfigurationError([Problem((name,), _ELSEWHERE)], "SecondPassRanker")
+        object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
         """Serialize this component to a dictionary.
@@ -261,10 +282,11 @@ class SecondPassRanker:
         :raises Exception:
             If `raise_on_failure` is set and no model can be loaded.
         """
-        self._open |= {"models", "close"}
+        self._opened = True
         with self._warming, self._tolerant("the chat generator"):
             if "warm_up" not in self._warm:
-                getattr(self.chat_generator, "warm_up", _nothing)()
+                if self._llm is not None:
+                    self._llm.warm_up_sync()
                 self._warm.add("warm_up")
         if self._first("models"):
             with self._tolerant("the models"), speaking_as(_VOICE):
@@ -272,38 +294,40 @@ class SecondPassRanker:
 
     async def warm_up_async(self) -> None:
         """Do as `warm_up` does: the chat generator in this event loop, the rest in a thread."""
-        self._open |= {"models", "close_async"}
+        self._opened = True
         with self._tolerant("the chat generator"):
             if "warm_up_async" not in self._warm:
-                await _awaited(self.chat_generator, "warm_up")
+                if self._llm is not None:
+                    await self._llm.warm_up_async()
                 self._warm.add("warm_up_async")
         if self._first("models"):
             with self._tolerant("the models"), speaking_as(_VOICE):
                 await self.reranker.awarm_up()
 
     def close(self) -> None:
-        """Let go of models and connections. They are loaded again when they are needed."""
-        if self._shut("close"):
-            getattr(self.chat_generator, "close", _nothing)()
-        if self._shut("models"):
-            self.reranker.close()
+        """Let go of models and connections. They are loaded again when they are needed.
+
+        The asynchronous side of a chat generator that has a `close_async` is left to that.
+        """
+        try:
+            if self._llm is not None:
+                self._llm.close_sync()
+        finally:
+            if self._shut():
+                self.reranker.close()
 
     async def close_async(self) -> None:
-        """Do as `close` does: the chat generator in this event loop, the rest in a thread."""
-        if self._shut("close_async"):
-            await _awaited(self.chat_generator, "close")
+        """Close both sides of the chat generator and, in a thread, the models."""
+        try:
             if self._llm is not None:
-                self._llm.home.leave()
-        if self._shut("models"):
-            await self.reranker.aclose()
+                await self._llm.close_async()
+        finally:
+            if self._shut():
+                await self.reranker.aclose()
 
-    def _shut(self, what: str) -> bool:
-        """Whether this is to be closed; from now on it is not.
-
-        A chat generator has a client for each side, and each side's method closes its own.
-        """
-        opened = what in self._open
-        self._open.discard(what)
+    def _shut(self) -> bool:
+        """Whether the models are to be closed; from now on they are not."""
+        opened, self._opened = self._opened, False
         self._warm.clear()
         return opened
 
@@ -329,6 +353,21 @@ class SecondPassRanker:
                 self._told.add(what)
                 told = "{what} can't be warmed up: {error}"
                 logger.warning(told, what=what, error=type(error).__name__)
+
+    def candidates_needed(self, top_k: int | None = None) -> int | None:
+        """How many documents to ask the retriever for.
+
+        :param top_k:
+            How many documents are to be returned, instead of the number set for the component.
+        :returns:
+            `top_k` times the configuration's `candidate_multiplier` where that is set, else as many
+            as are judged (but no fewer than are returned); `None` where neither bounds it.
+        :raises ValueError:
+            If `top_k` is not greater than 0.
+        """
+        top_k = checked_top_k(top_k)
+        top_k = self.top_k if top_k is None else top_k
+        return self.reranker.candidates_needed(top_k, depth=self.depth)
 
     @component.output_types(documents=list[Document], report=dict[str, Any])
     def run(
@@ -365,14 +404,16 @@ class SecondPassRanker:
             - `documents`: copies of the documents, best first.
             - `report`: what was done, what it cost and what went wrong, as plain values.
         :raises ValueError:
-            If `top_k` is not greater than 0, or an argument is of the wrong kind.
+            If `top_k` is not greater than 0, or an argument is of the wrong kind, such as
+            `documents` that are no Documents.
         :raises secondpass.RerankError:
             If `raise_on_failure` is set and a document that was to be judged could not be.
         """
+        documents = checked_documents(documents)
         settings = self._call(top_k, score_threshold, depth, order, context)
-        self._open |= {"models", "close"}
+        self._opened = True
         with speaking_as(_VOICE):
-            ranking = self.reranker.rerank(query, _candidates(documents), **settings)
+            ranking = self.reranker.rerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 
     @component.output_types(documents=list[Document], report=dict[str, Any])
@@ -388,11 +429,11 @@ class SecondPassRanker:
         context: Any = None,
     ) -> dict[str, Any]:
         """Do as `run` does, with the same parameters; what blocks does so in a worker thread."""
+        documents = checked_documents(documents)
         settings = self._call(top_k, score_threshold, depth, order, context)
-        # A chat generator without an asynchronous side is run in a thread.
-        self._open |= {"models", "close", "close_async"}
+        self._opened = True
         with speaking_as(_VOICE):
-            ranking = await self.reranker.arerank(query, _candidates(documents), **settings)
+            ranking = await self.reranker.arerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 
     def _call(
@@ -413,45 +454,18 @@ class SecondPassRanker:
             "dedupe": True if self._ready and self.dedupe is None else self.dedupe,
         }
 
-    def _output(self, documents: Sequence[Document], ranking: Ranking) -> dict[str, Any]:
-        ranked = []
-        for item, score in zip(ranking.items, falling_scores(ranking), strict=True):
-            document = documents[item.position]
-            held = document.meta or {}  # a Document takes None as well
-            meta = {**held, **provenance(item, held, self.meta_prefix)}
-            ranked.append(replace(document, score=score, meta=meta))
-        return {"documents": ranked, "report": ranking.report.to_dict()}
+    def _output(self, documents: list[Document], ranking: Ranking) -> dict[str, Any]:
+        copies = ranked(documents, ranking, self.meta_prefix)
+        return {"documents": copies, "report": ranking.report.to_dict()}
 
 
-class _OfTheComponent(ChatGeneratorLLM):
-    """A chat generator that the component saves, warms up and closes by itself."""
-
-    def as_setting(self, _where: str) -> dict[str, Any] | None:
-        return self.apart()
-
-    def warm_up(self) -> None:
-        """Nothing: see `SecondPassRanker.warm_up`."""
-
-    def close(self) -> None:
-        """Nothing: see `SecondPassRanker.close`."""
+_ELSEWHERE = "can't be assigned, for the reranker that was given sets it; set it there"
 
 
-def _nothing() -> None:
-    """What an object without the method does."""
-
-
-async def _awaited(generator: ChatGenerator | None, name: str) -> None:
-    """Call the asynchronous form of a method; the other, where there is one, in a thread."""
-    act = getattr(generator, f"{name}_async", None)
-    if act is not None:
-        await act()
-    elif hasattr(generator, name):
-        await in_thread(getattr(generator, name))
-
-
-def _candidates(documents: Sequence[Document]) -> list[Candidate]:
-    # Documents without a text, such as images, are carried along by the core and not read.
-    return [
-        Candidate(document.content, document.id, document.score, document.meta)  # type: ignore[arg-type]
-        for document in documents
-    ]
+def _set_elsewhere(reranker: object) -> frozenset[str]:
+    """The assignable parameters that a mapping or a ready Reranker has set already."""
+    if isinstance(reranker, Reranker):
+        names = {"depth", "score_threshold"}
+        return frozenset(names if reranker.top_k is None else {*names, "top_k"})
+    config = reranker if isinstance(reranker, Mapping) else {}
+    return frozenset(name for name, setting in ASSIGNABLE.items() if setting in config)
