@@ -246,7 +246,7 @@ class FakeProvider:
 
     def base_url(self, flavour: str, scheme: str = "http") -> str:
         """The base URL as the client of a flavour wants it."""
-        return f"{scheme}://127.0.0.1:{self.port}{_PREFIXES[flavour]}"
+        return f"{scheme}://127.0.0.1:{self.port}{_PREFIXES.get(flavour, f'/{flavour}')}"
 
     def llm(self, flavour: str, **settings: Any) -> dict[str, Any]:
         """The configuration of a language model that asks this provider."""
