@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from pathlib import Path
@@ -27,13 +27,16 @@ from pydantic_core import PydanticSerializationError, ValidationError
 
 from llama_index.postprocessor.secondpass.events import Observed, dispatcher, observed
 from llama_index.postprocessor.secondpass.llm import LlamaIndexLLM
-from llama_index.postprocessor.secondpass.nodes import candidates, ranked
+from llama_index.postprocessor.secondpass.nodes import candidates, checked_nodes, ranked
 from llama_index.postprocessor.secondpass.prompts import prompts_of, with_prompts
+from llama_index.postprocessor.secondpass.query_settings import scope, settings_of
 from secondpass import ConfigurationError, Ranking, Report, Reranker
 from secondpass.config import preset_names, resolve
 from secondpass.errors import InputError, NotSerializableError, Problem
 from secondpass.flat import Flat, beside_ready, given, without
 from secondpass.lazy import ForkLock
+from secondpass.ordering import Ordering, to_ordering
+from secondpass.registry import dump_part
 from secondpass.settings import describe
 
 RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
@@ -47,6 +50,7 @@ _OF_THE_CALL = {
     "depth": "depth",
     "dedupe": "dedupe",
     "similarity_cutoff": "floor",
+    "order": "order",
 }
 """What the core calls the settings that it is given with each call, so that they can be assigned
 without loading models anew."""
@@ -92,6 +96,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         dedupe: of nodes with the same id, keep the one that was retrieved with the best score.
         strict: raise ``secondpass.RerankError`` where a node that has a text to judge could not be
             judged.
+        order: a rule that moves nodes after they are ranked: the name of one of the configuration's
+            ``orders``, or of another ordering, a mapping with a ``type``, or a function;
+            ``"none"`` for none.
         metadata_mode: which text of a node is judged. The default is the bare text: what metadata
             is worth judging is for the configuration to say (``render``), whereas the other modes
             show all that is not excluded, file paths and dates included.
@@ -145,6 +152,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     strict: bool | None = Field(
         default=None, frozen=True, description="Whether to raise where a node cannot be judged."
     )
+    order: str | dict[str, Any] | SkipJsonSchema[Callable[..., Any]] | None = Field(
+        default=None, description="Rule that moves nodes after they are ranked."
+    )
     metadata_mode: MetadataMode = Field(
         default=MetadataMode.NONE, description="Which text of a node is judged."
     )
@@ -178,6 +188,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         api_key: str | SecretStr | None = None,
         dedupe: bool | None = None,
         strict: bool | None = None,
+        order: str | Mapping[str, Any] | Ordering | None = None,
         metadata_mode: MetadataMode = MetadataMode.NONE,
         metadata_prefix: str = "",
         keep_retrieval_score: bool = True,
@@ -195,6 +206,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             "api_key": api_key,
             "dedupe": dedupe,
             "strict": strict,
+            "order": dict(order) if isinstance(order, Mapping) else order,
             "metadata_mode": metadata_mode,
             "metadata_prefix": metadata_prefix,
             "keep_retrieval_score": keep_retrieval_score,
@@ -203,6 +215,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         for name in _OF_THE_CALL:
             _refuse_twice(reranker, name, fields[name])
         core = _resolved(reranker, fields, llm)
+        _check_order(core, fields["order"])
         super().__init__(reranker=reranker, llm=llm, **fields)  # type: ignore[call-arg]  # of the base
         self._reranker = core
 
@@ -235,6 +248,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
                 [{"type": "frozen_field", "loc": (name,), "input": None}],
                 hide_input=True,
             )
+        if name == "order":
+            _check_order(self._reranker, value)
         super().__setattr__(name, value)
 
     # ------------------------------------------------------------------ reranking
@@ -245,7 +260,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         query: QueryType | None,
         *,
         top_n: int | None = None,
-        order: str | Mapping[str, Any] | None = None,
+        order: str | Mapping[str, Any] | Ordering | None = None,
         context: Any = None,
     ) -> tuple[list[NodeWithScore], Report]:
         """The nodes, best first, with a report of how that came about.
@@ -259,10 +274,11 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             context: anything that the method wants to know about this query.
 
         Raises:
-            ValueError: there is no query, or an argument is of the wrong kind.
+            ValueError: there is no query, or an argument is of the wrong kind, such as nodes
+                without scores.
             RerankError: under ``strict``, when a node that has a text to judge could not be judged.
         """
-        text, nodes = _query_text(query), list(nodes)
+        text, nodes = _query_text(query), checked_nodes(nodes)
         settings = self._call(top_n, order, context)
         with self._observed(query, nodes, settings) as ended:
             found = candidates(nodes, self.metadata_mode)
@@ -274,15 +290,64 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         query: QueryType | None,
         *,
         top_n: int | None = None,
-        order: str | Mapping[str, Any] | None = None,
+        order: str | Mapping[str, Any] | Ordering | None = None,
         context: Any = None,
     ) -> tuple[list[NodeWithScore], Report]:
         """:meth:`rerank_nodes` for event loops: whatever blocks does so in a worker thread."""
-        text, nodes = _query_text(query), list(nodes)
+        text, nodes = _query_text(query), checked_nodes(nodes)
         settings = self._call(top_n, order, context)
         with self._observed(query, nodes, settings) as ended:
             found = candidates(nodes, self.metadata_mode)
             return self._told(nodes, await self._reranker.arerank(text, found, **settings), ended)
+
+    def query_settings(
+        self,
+        *,
+        top_n: int | None = None,
+        order: str | Mapping[str, Any] | Ordering | None = None,
+        context: Any = None,
+    ) -> AbstractContextManager[None]:
+        """Settings for what this postprocessor reranks within a ``with`` block.
+
+        For engines, agents and workflows, which call it with a query and nodes alone::
+
+            with rerank.query_settings(order="learn", context=project):
+                response = engine.query("...")
+
+        They hold in the thread or task of the block and in the tasks that are started in it, so
+        queries that run side by side with a shared postprocessor do not see each other's. What is
+        None is left as it is outside the block. Arguments of :meth:`rerank_nodes` win over them.
+
+        Args:
+            top_n: as in :meth:`rerank_nodes`.
+            order: likewise.
+            context: likewise.
+
+        Raises:
+            ValueError: an argument is of the wrong kind.
+        """
+        given = {"top_k": _whole("top_n", top_n), "order": order, "context": context}
+        try:
+            _check_order(self._reranker, order)
+        except ConfigurationError as error:
+            raise InputError(f"order: {error.problems[0].message}") from None
+        return scope(self, {name: value for name, value in given.items() if value is not None})
+
+    def candidates_needed(self, top_k: int | None = None) -> int | None:
+        """How many nodes to ask the retriever for (its ``similarity_top_k``).
+
+        ``top_k`` times the configuration's ``candidate_multiplier`` where that is set, else as many
+        as are judged (but no fewer than are returned); None where neither bounds it.
+
+        Args:
+            top_k: how many nodes are to be returned, instead of ``top_n``.
+
+        Raises:
+            ValueError: ``top_k`` is no whole number of 1 or more.
+        """
+        top_k = _whole("top_k", top_k)
+        wanted = self._call(None, None, None)["top_k"] if top_k is None else top_k
+        return self._reranker.candidates_needed(wanted, depth=self.depth)
 
     @dispatcher.span
     def _postprocess_nodes(
@@ -298,11 +363,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     def _call(self, top_n: int | None, order: object, context: object) -> dict[str, Any]:
         settings = {core: getattr(self, name) for name, core in _OF_THE_CALL.items()}
-        if top_n is not None:
-            if type(top_n) is not int or top_n < 1:
-                raise InputError(f"top_n: give a whole number of 1 or more, not {describe(top_n)}")
-            settings["top_k"] = top_n
-        return {**settings, "order": order, "context": context}
+        given = {"top_k": _whole("top_n", top_n), "order": order, "context": context}
+        given = {name: value for name, value in given.items() if value is not None}
+        return {**settings, **settings_of(self), **given}
 
     def _observed(
         self, query: QueryType | None, nodes: Sequence[NodeWithScore], settings: Mapping[str, Any]
@@ -359,6 +422,10 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     def _serialised(self, _value: object) -> str | dict[str, Any]:
         return self._configuration()
 
+    @field_serializer("order")
+    def _serialised_order(self, value: object) -> object:
+        return _written_order(value)
+
     def _configuration(self) -> str | dict[str, Any]:
         """What this can be made from again, together with its other settings."""
         named = isinstance(self.reranker, str) and self.reranker in preset_names()
@@ -386,6 +453,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             return super().model_dump(**kwargs)
         except PydanticSerializationError:
             self._configuration()  # raises the core's own error, of which pydantic keeps the text
+            _written_order(self.order)
             raise
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -395,6 +463,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         if update and not update.keys().isdisjoint({"reranker", "llm", *_PLACES}):
             copied._reranker = _resolved(copied.reranker, copied._fields(), copied.llm)
             copied._update_prompts(copied._prompts)  # type: ignore[arg-type]
+        if update and "order" in update:
+            _check_order(copied._reranker, copied.order)
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
@@ -443,12 +513,33 @@ def _refuse_twice(reranker: object, name: str, value: object) -> None:
     if value is None:
         return
     if isinstance(reranker, Reranker):
-        if core_name in {"top_k", "floor"} and getattr(reranker, core_name) is None:
+        if core_name in {"top_k", "floor", "order"} and getattr(reranker, core_name) is None:
             return
         raise ConfigurationError(beside_ready({name: Flat(value, (core_name,))}))
     if isinstance(reranker, Mapping) and core_name in reranker:
         told = f"{core_name} in the configuration given as 'reranker' is the same; give one"
         raise ConfigurationError([Problem((name,), told)])
+
+
+def _check_order(reranker: Reranker, order: object) -> None:
+    """Refuse an ordering that there is not."""
+    try:
+        to_ordering(order, reranker.orders)
+    except ConfigurationError as error:
+        problems = [Problem(("order", *one.path), one.message) for one in error.problems]
+        raise ConfigurationError(problems) from None
+
+
+def _written_order(order: object) -> object:
+    """An ordering as YAML and JSON can hold it."""
+    plain = order is None or isinstance(order, str | dict)
+    return order if plain else dump_part(order, "order")
+
+
+def _whole(name: str, value: object) -> int | None:
+    if value is not None and (type(value) is not int or value < 1):
+        raise InputError(f"{name}: give a whole number of 1 or more, not {describe(value)}")
+    return value
 
 
 def _flat(fields: Mapping[str, Any]) -> dict[str, Flat]:

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from llama_index.core.schema import BaseNode, ImageNode, MetadataMode, NodeWithScore, TextNode
 
 from secondpass import Candidate, Ranking
+from secondpass.candidates import kind_of
+from secondpass.errors import InputError
 from secondpass.provenance import falling_scores, provenance
 
 _EXCLUDED_SET = frozenset({"excluded_llm_metadata_keys", "excluded_embed_metadata_keys"})
+
+
+def checked_nodes(nodes: object) -> list[NodeWithScore]:
+    """The nodes as a list.
+
+    Raises:
+        InputError: they are no nodes with scores; the message names the wrong one.
+    """
+    wrong = isinstance(nodes, str | bytes | Mapping | NodeWithScore | BaseNode)
+    if wrong or not isinstance(nodes, Iterable):
+        raise InputError(f"nodes: give a list of NodeWithScore, not {kind_of(nodes)}")
+    checked = list(nodes)
+    for index, one in enumerate(checked):
+        if not isinstance(one, NodeWithScore):
+            hint = "; write NodeWithScore(node=...)" if isinstance(one, BaseNode) else ""
+            told = f"give a NodeWithScore, not {kind_of(one)}{hint}"
+            raise InputError(f"nodes[{index}]: {told}")
+    return checked
 
 
 def candidates(nodes: Sequence[NodeWithScore], mode: MetadataMode) -> list[Candidate]:

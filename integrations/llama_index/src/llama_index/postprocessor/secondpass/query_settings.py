@@ -1,0 +1,31 @@
+"""Settings for the queries of a ``with`` block, which reach a postprocessor inside an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_Scope = tuple[object, Mapping[str, Any]]
+_scopes: ContextVar[tuple[_Scope, ...]] = ContextVar("secondpass_query_settings", default=())
+"""The blocks that are open in this task or thread, outermost first, each with its owner."""
+
+
+@contextmanager
+def scope(owner: object, settings: Mapping[str, Any]) -> Iterator[None]:
+    """Keep settings for ``owner`` within the block, and in the tasks that are started there."""
+    token = _scopes.set((*_scopes.get(), (owner, settings)))
+    try:
+        yield
+    finally:
+        _scopes.reset(token)
+
+
+def settings_of(owner: object) -> dict[str, Any]:
+    """The settings of the open blocks of ``owner``; those of inner blocks win."""
+    merged: dict[str, Any] = {}
+    for other, settings in _scopes.get():
+        if other is owner:
+            merged.update(settings)
+    return merged

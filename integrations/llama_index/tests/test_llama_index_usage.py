@@ -1,0 +1,424 @@
+"""Settings of one query inside engines, ``order``, how much to retrieve, and wrong nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import json
+import pickle
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from llama_index.core import QueryBundle
+from llama_index.core.base.llms.types import CompletionResponse
+from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
+from llama_index.core.llms import CustomLLM, LLMMetadata, MockLLM
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
+from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.tools import QueryEngineTool
+from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
+from pydantic import Field
+
+from llama_index.postprocessor.secondpass import SecondPassRerank
+from secondpass import ConfigurationError, InputError, NotSerializableError, Reranker
+from secondpass.ordering import Tiers
+
+QUERY = "wombats"
+LEVELS = ["hard", "easy", "hard", "easy"]
+ORDERS = {
+    "learn": {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]},
+    "expert": {"type": "tiers", "field": "level", "tiers": ["hard", "easy"]},
+}
+CONFIG = {"method": "lexical", "orders": ORDERS}
+
+
+def nodes() -> list[NodeWithScore]:
+    """Four nodes, of which the first has most of the query's word."""
+    return [
+        NodeWithScore(
+            node=TextNode(
+                text="wombats " * (4 - at) + "dig", id_=f"n{at}", metadata={"level": level}
+            ),
+            score=1 - at / 10,
+        )
+        for at, level in enumerate(LEVELS)
+    ]
+
+
+def ids(ranked: Sequence[NodeWithScore]) -> list[str]:
+    return [one.node_id for one in ranked]
+
+
+class Fixed(BaseRetriever):
+    """Finds the nodes, in order, whatever the query."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return nodes()
+
+
+class Notes(CustomLLM):
+    """Keeps the order; notes the context that each query came with."""
+
+    seen: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="notes")
+
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        prompt = prompt.rpartition("user: ")[2]
+        query = re.findall(r"<query>(.*?)</query>", prompt)
+        context = re.findall(r"<context>(.*?)</context>", prompt, re.DOTALL)
+        self.seen[query[0]] = context[0] if context else ""
+        labels = re.findall(r'<doc id="(.*?)">', prompt)
+        return CompletionResponse(text=json.dumps({"ranking": labels}))
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+
+def engine_of(rerank: SecondPassRerank) -> RetrieverQueryEngine:
+    return RetrieverQueryEngine(
+        Fixed(), get_response_synthesizer(llm=MockLLM(max_tokens=2)), [rerank]
+    )
+
+
+# ---------------------------------------------------------------------- order
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        (None, ["n0", "n1", "n2", "n3"]),
+        ("none", ["n0", "n1", "n2", "n3"]),
+        ("learn", ["n1", "n3", "n0", "n2"]),
+        (ORDERS["learn"], ["n1", "n3", "n0", "n2"]),
+        ("lost_in_the_middle", ["n0", "n2", "n3", "n1"]),
+        (lambda items: items[::-1], ["n3", "n2", "n1", "n0"]),
+        (Tiers("level", ["easy"]), ["n1", "n3", "n0", "n2"]),
+    ],
+)
+def test_an_order_of_the_postprocessor(order: Any, expected: list[str]) -> None:
+    rerank = SecondPassRerank(CONFIG, order=order)
+    response = engine_of(rerank).query(QUERY)
+    assert ids(response.source_nodes) == expected
+    scores = [one.score or 0.0 for one in response.source_nodes]
+    assert scores == sorted(scores, reverse=True)
+    assert ids(rerank.rerank_nodes(nodes(), QUERY, order="none")[0]) == ["n0", "n1", "n2", "n3"]
+    rerank.order = "expert"
+    assert ids(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n2", "n1", "n3"]
+
+
+@pytest.mark.parametrize("order", ["learn", ORDERS["expert"], Tiers("level", ["easy", "hard"])])
+def test_an_order_is_saved(order: Any) -> None:
+    rerank = SecondPassRerank(CONFIG, order=order)
+    expected = ids(rerank.postprocess_nodes(nodes(), query_str=QUERY))
+    copies = [
+        SecondPassRerank.from_json(rerank.to_json()),
+        SecondPassRerank.from_dict(rerank.to_dict()),
+        pickle.loads(pickle.dumps(rerank)),
+        copy.deepcopy(rerank),
+        rerank.model_copy(),
+    ]
+    for copied in copies:
+        assert ids(copied.postprocess_nodes(nodes(), query_str=QUERY)) == expected
+
+
+def test_a_function_as_order_is_not_saved() -> None:
+    rerank = SecondPassRerank(CONFIG, order=lambda items: items)
+    with pytest.raises(NotSerializableError, match="order"):
+        rerank.to_json()
+
+
+@pytest.mark.parametrize("order", ["leran", {"type": "tires"}, 7, Tiers])
+def test_an_order_that_there_is_not(order: Any) -> None:
+    with pytest.raises(ConfigurationError, match="order"):
+        SecondPassRerank(CONFIG, order=order)
+    rerank = SecondPassRerank(CONFIG)
+    with pytest.raises(ConfigurationError, match="order"):
+        rerank.order = order
+    with pytest.raises(ConfigurationError, match="order"):
+        rerank.model_copy(update={"order": order})
+    with pytest.raises(InputError, match=r"^order: "):
+        rerank.query_settings(order=order)
+    assert rerank.order is None
+
+
+def test_an_order_is_given_in_one_place() -> None:
+    config = {**CONFIG, "order": "lost_in_the_middle"}
+    with pytest.raises(ConfigurationError, match="order"):
+        SecondPassRerank(config, order="learn")
+    with pytest.raises(ConfigurationError, match="order"):
+        SecondPassRerank(Reranker("lexical", order="lost_in_the_middle"), order="none")
+    ready = SecondPassRerank(Reranker("lexical"), order="lost_in_the_middle")
+    assert ids(ready.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n2", "n3", "n1"]
+
+
+def test_a_preset_with_an_order_of_its_own() -> None:
+    rerank = SecondPassRerank("objlib", order="learn", llm=Notes())
+    assert rerank.to_dict()["order"] == "learn"
+    assert rerank.to_dict()["reranker"] == "objlib"
+    with pytest.raises(ConfigurationError, match="learn"):
+        SecondPassRerank("objlib", order="lern", llm=Notes())
+
+
+def test_an_order_by_metadata_where_nothing_was_judged() -> None:
+    class Fails:
+        model_name = "fails"
+
+        def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
+            raise OSError
+
+    rerank = SecondPassRerank({"method": Fails(), "orders": ORDERS}, order="learn")
+    ranked, report = rerank.rerank_nodes(nodes(), QUERY)
+    assert report.status == "unchanged"
+    assert "order_applied_unjudged" in [issue.code for issue in report.issues]
+    assert ids(ranked) == ["n1", "n3", "n0", "n2"]
+    assert [one.score for one in ranked] == [1.0, 0.75, 0.5, 0.25]
+    assert [one.metadata["rerank_final_score"] for one in ranked] == [0.9, 0.7, 1.0, 0.8]
+
+
+# ---------------------------------------------------------------------- settings of a query
+
+
+def by_model() -> tuple[SecondPassRerank, dict[str, str]]:
+    llm = Notes()
+    return SecondPassRerank({"method": "listwise", "orders": ORDERS}, llm=llm), llm.seen
+
+
+def asked(engine: Any, query: str) -> list[str]:
+    return ids(engine.query(query).source_nodes)
+
+
+async def aasked(engine: Any, query: str) -> list[str]:
+    return ids((await engine.aquery(query)).source_nodes)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_settings_of_a_query_in_an_engine(asynchronous: bool) -> None:
+    rerank, seen = by_model()
+    engine = engine_of(rerank)
+
+    def ask(query: str) -> list[str]:
+        return asyncio.run(aasked(engine, query)) if asynchronous else asked(engine, query)
+
+    with rerank.query_settings(order="learn", context="the burrow", top_n=3):
+        assert ask("one") == ["n1", "n3", "n0"]
+        with rerank.query_settings(order="expert"):
+            assert ask("two") == ["n0", "n2", "n1"]
+        assert ids(rerank.rerank_nodes(nodes(), "three", order="none", top_n=1)[0]) == ["n0"]
+        rerank.rerank_nodes(nodes(), "four", context="its own")
+    assert ask("five") == ["n0", "n1", "n2", "n3"]
+    assert seen == {
+        "one": "the burrow",
+        "two": "the burrow",
+        "three": "the burrow",
+        "four": "its own",
+        "five": "",
+    }
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_queries_side_by_side_have_their_own_settings(threads: bool) -> None:
+    rerank, seen = by_model()
+    engine = engine_of(rerank)
+    expected = {"learn": ["n1", "n3", "n0", "n2"], "expert": ["n0", "n2", "n1", "n3"]}
+    results: dict[int, list[str]] = {}
+
+    def name(number: int) -> str:
+        return ["learn", "expert"][number % 2]
+
+    async def aone(number: int) -> None:
+        with rerank.query_settings(order=name(number), context=f"context {number}"):
+            await asyncio.sleep(0)
+            results[number] = await aasked(engine, f"query {number}")
+
+    def one(number: int) -> None:
+        with rerank.query_settings(order=name(number), context=f"context {number}"):
+            results[number] = asked(engine, f"query {number}")
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*map(aone, range(12)))
+
+    if threads:
+        running = [threading.Thread(target=one, args=(number,)) for number in range(12)]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+    else:
+        asyncio.run(all_of_them())
+    assert results == {number: expected[name(number)] for number in range(12)}
+    assert seen == {f"query {number}": f"context {number}" for number in range(12)}
+    assert rerank.order is None
+
+
+def test_settings_are_one_postprocessors() -> None:
+    first, second = SecondPassRerank(CONFIG), SecondPassRerank(CONFIG)
+    with first.query_settings(order="learn"):
+        assert ids(second.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n1", "n2", "n3"]
+        assert ids(first.postprocess_nodes(nodes(), query_str=QUERY)) == ["n1", "n3", "n0", "n2"]
+
+
+def test_settings_end_with_their_block() -> None:
+    rerank = SecondPassRerank(CONFIG)
+    with contextlib.suppress(KeyError), rerank.query_settings(order="learn"):
+        raise KeyError
+    assert ids(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n1", "n2", "n3"]
+
+
+class Rewords(BaseQueryTransform):
+    """Makes a query bundle of its own, as HyDE does."""
+
+    def _get_prompts(self) -> Any:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        pass
+
+    def _run(self, query_bundle: QueryBundle, metadata: Any) -> QueryBundle:
+        return QueryBundle(query_bundle.query_str + " reworded")
+
+
+def test_settings_reach_an_engine_that_rewords_the_query() -> None:
+    rerank, seen = by_model()
+    engine = TransformQueryEngine(engine_of(rerank), Rewords())
+    with rerank.query_settings(order="learn", context="the burrow"):
+        assert asked(engine, "one") == ["n1", "n3", "n0", "n2"]
+    assert seen == {"one reworded": "the burrow"}
+
+
+@pytest.mark.parametrize("call", ["chat", "achat", "stream_chat"])
+def test_settings_reach_a_chat_engine(call: str) -> None:
+    rerank, seen = by_model()
+    llm = MockLLM(max_tokens=2)
+    engine = ContextChatEngine(
+        Fixed(), llm, ChatMemoryBuffer.from_defaults(llm=llm), [], node_postprocessors=[rerank]
+    )
+    with rerank.query_settings(order="learn", context="the burrow"):
+        response = getattr(engine, call)("one")
+        if call == "achat":
+            response = asyncio.run(response)
+    assert ids(response.source_nodes) == ["n1", "n3", "n0", "n2"]
+    assert seen == {"one": "the burrow"}
+
+
+def test_settings_reach_a_tool_in_a_running_loop() -> None:
+    rerank, seen = by_model()
+    tool = QueryEngineTool.from_defaults(engine_of(rerank), name="search", description="d")
+
+    async def use() -> None:
+        with rerank.query_settings(order="learn", context="the burrow"):
+            await asyncio.create_task(tool.acall("one"))
+            await asyncio.to_thread(tool.call, "two")
+
+    asyncio.run(use())
+    assert seen == {"one": "the burrow", "two": "the burrow"}
+
+
+class Found(Event):
+    found: Any
+
+
+def test_settings_reach_a_workflow_that_postprocesses_in_a_step_of_its_own() -> None:
+    rerank, seen = by_model()
+
+    class Search(Workflow):
+        @step
+        async def retrieve(self, ev: StartEvent) -> Found:
+            return Found(found=await Fixed().aretrieve(QUERY))
+
+        @step
+        async def rank(self, ev: Found) -> StopEvent:
+            return StopEvent(await rerank.apostprocess_nodes(ev.found, query_str="one"))
+
+    async def use() -> list[NodeWithScore]:
+        with rerank.query_settings(order="learn", context="the burrow"):
+            found: list[NodeWithScore] = await Search().run()
+        return found
+
+    assert ids(asyncio.run(use())) == ["n1", "n3", "n0", "n2"]
+    assert seen == {"one": "the burrow"}
+
+
+@pytest.mark.parametrize("top_n", [0, True, "5", 1.5])
+def test_wrong_settings_are_refused_at_the_block(top_n: Any) -> None:
+    with pytest.raises(InputError, match=r"^top_n: "):
+        SecondPassRerank(CONFIG).query_settings(top_n=top_n)
+
+
+# ---------------------------------------------------------------------- candidates needed
+
+
+@pytest.mark.parametrize(
+    ("reranker", "parameters", "top_k", "needed"),
+    [
+        ({"method": "lexical", "depth": 50}, {}, None, 50),
+        ({"method": "lexical", "depth": 50}, {"top_n": 80}, None, 80),
+        ({"method": "lexical"}, {"depth": 30}, None, 30),
+        ({"method": "lexical"}, {"depth": 30}, 80, 80),
+        ({"method": "lexical", "depth": None}, {}, 5, None),
+        ("attune", {}, None, None),
+        ("attune", {"top_n": 5}, None, 15),
+        ("attune", {"top_n": 5}, 2, 6),
+        (Reranker("lexical", depth=30, top_k=40), {}, None, 40),
+    ],
+)
+def test_candidates_needed(
+    reranker: Any, parameters: dict[str, Any], top_k: int | None, needed: int | None
+) -> None:
+    assert SecondPassRerank(reranker, **parameters).candidates_needed(top_k) == needed
+
+
+def test_candidates_needed_within_settings_of_a_query() -> None:
+    rerank = SecondPassRerank({**CONFIG, "candidate_multiplier": 3}, top_n=2)
+    with rerank.query_settings(top_n=4):
+        assert rerank.candidates_needed() == 12
+    assert rerank.candidates_needed() == 6
+
+
+@pytest.mark.parametrize("top_k", [0, -1, 1.5, "5", True])
+def test_candidates_needed_refuses_no_number(top_k: Any) -> None:
+    with pytest.raises(InputError, match=r"^top_k: "):
+        SecondPassRerank(CONFIG).candidates_needed(top_k)
+
+
+# ---------------------------------------------------------------------- wrong nodes
+
+
+@pytest.mark.parametrize("method", ["rerank_nodes", "arerank_nodes"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, r"^nodes: give a list of NodeWithScore, not nothing"),
+        ("text", r"^nodes: give a list of NodeWithScore, not a str"),
+        (nodes()[0], r"^nodes: give a list of NodeWithScore, not a NodeWithScore"),
+        ([TextNode(text="x")], r"^nodes\[0\]: give a NodeWithScore, not a TextNode; write"),
+        ([*nodes(), None], r"^nodes\[4\]: give a NodeWithScore, not nothing$"),
+        (["text"], r"^nodes\[0\]: give a NodeWithScore, not a str$"),
+    ],
+)
+def test_wrong_nodes_are_named(method: str, given: Any, message: str) -> None:
+    rerank = SecondPassRerank(CONFIG)
+
+    async def call() -> None:
+        if method == "arerank_nodes":
+            await rerank.arerank_nodes(given, QUERY)
+        else:
+            rerank.rerank_nodes(given, QUERY)
+
+    with pytest.raises(InputError, match=message):
+        asyncio.run(call())
+
+
+@pytest.mark.parametrize("kind", [tuple, iter])
+def test_other_iterables_of_nodes(kind: Callable[[Any], Any]) -> None:
+    assert len(SecondPassRerank(CONFIG).rerank_nodes(kind(nodes()), QUERY)[0]) == 4
