@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from urllib.parse import unquote
 
@@ -81,14 +81,13 @@ def _grams(text: str, size: int) -> set[str]:
 def _common(text: str, others: Sequence[str], size: int) -> Iterator[str]:
     """The runs of ``size`` characters that a text has in common with others; in linear time."""
     part = size // 2
-    runs, parts = _grams(text, size), _grams(text, part)
-    if not runs:
-        return
+    parts, runs = _grams(text, part), None
     # Each run holds one of the parts that begin at a multiple of ``step``.
     step = size - part + 1
     for other in others:
         for at in range(0, len(other) - part + 1, step):
             if other[at : at + part] in parts:
+                runs = _grams(text, size) if runs is None else runs
                 for start in range(max(0, at - step + 1), at + 1):
                     if (run := other[start : start + size]) in runs:
                         yield run
@@ -150,25 +149,33 @@ class Sent:
     def removed_from(self, text: str) -> str:
         """A text without the runs that stand in what was sent too."""
         for _ in range(_ROUNDS):
-            folded, spans = _folded_with_spans(text)
-            repeated = {RUN: set(_common(folded, self._folded, RUN))}
+            folded = _fold(text)
+            repeated: dict[int, set[str]] = {}
+            if runs := set(_common(folded, self._folded, RUN)):
+                repeated[RUN] = runs
             for line in self._lines:
-                if _REMOVED_WHOLE <= len(line) < RUN:
+                if _REMOVED_WHOLE <= len(line) < RUN and line in folded:
                     repeated.setdefault(len(line), set()).add(line)
-            cuts = [
-                (spans[at][0], spans[at + size - 1][1])
-                for size, runs in repeated.items()
-                if runs
-                for at in range(len(folded) - size + 1)
-                if folded[at : at + size] in runs
-            ]
-            text = _without(text, cuts)
+            if repeated:
+                text = _cut(text, repeated)
             # An escape may have hidden a repetition.
             unescaped = _ESCAPE.sub(_meaning, text)
             if unescaped == text:
                 break
             text = unescaped
         return text
+
+
+def _cut(text: str, repeated: Mapping[int, set[str]]) -> str:
+    """A text without these runs of its folded form, which are given by their length."""
+    folded, spans = _folded_with_spans(text)
+    cuts = [
+        (spans[at][0], spans[at + size - 1][1])
+        for size, runs in repeated.items()
+        for at in range(len(folded) - size + 1)
+        if folded[at : at + size] in runs
+    ]
+    return _without(text, cuts)
 
 
 def _folded_with_spans(text: str) -> tuple[str, list[tuple[int, int]]]:

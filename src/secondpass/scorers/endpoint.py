@@ -417,34 +417,36 @@ class Endpoint(Client[Pairs]):
             raise ReplyError("it holds no list of results")
         values: list[float | None] = [None] * count
         refused: set[int] = set()
-        strays: list[Any] = []
+        unknown = 0
+        seen: set[int | None] = set()
         outside: list[float] = []
         bounds = range_of(self.score_kind)
-        zero = last = False
         for row in rows:
             index = row.get("index") if isinstance(row, dict) else None
             if type(index) is not int or not 0 <= index < count:
-                strays.append(index)
+                unknown += 1
+                number = index if type(index) is int else _whole_number(index)
+                if number in {-1, count}:
+                    seen.add(number)
                 continue
-            zero |= index == 0
-            last |= index == count - 1
-            number = to_float(row.get(self._api.score))
-            if number is None or not math.isfinite(number):
+            seen.add(index)
+            score = to_float(row.get(self._api.score))
+            if score is None or not math.isfinite(score):
                 refused.add(index)
                 continue
-            if values[index] not in {None, number}:  # scored twice, differently
+            if values[index] not in {None, score}:  # scored twice, differently
                 refused.add(index)
-            values[index] = number
-            if in_range(number, bounds) is None:
-                outside.append(number)
-        if strays:
-            _check_base(strays, count, zero, last)
+            values[index] = score
+            if in_range(score, bounds) is None:
+                outside.append(score)
+        if (count in seen and 0 not in seen) or (-1 in seen and count - 1 not in seen):
+            raise ReplyError("its indices do not count from 0")
         for index in refused:
             values[index] = None
         if not outside and all(value is None for value in values):
             raise ReplyError("it holds no score that can be used")
         places = tuple(sorted(refused))
-        return _Scores(tuple(values), places, len(strays), outside=tuple(outside))
+        return _Scores(tuple(values), places, unknown, outside=tuple(outside))
 
 
 _NO_JSON = object()
@@ -458,24 +460,7 @@ def _json(text: str) -> Any:
         return _NO_JSON
 
 
-def _check_base(strays: Sequence[Any], count: int, zero: bool, last: bool) -> None:
-    """Refuse an answer that counts its documents from another number than 0.
-
-    Args:
-        strays: indices of no document, of any kind.
-        count: how many documents were sent.
-        zero: whether the answer has the first document.
-        last: whether it has the last one.
-
-    Raises:
-        ReplyError: it does.
-    """
-    spelled = {_spelled(one) for one in strays}
-    if (count in spelled and not zero) or (-1 in spelled and not last):
-        raise ReplyError("its indices do not count from 0")
-
-
-def _spelled(index: Any) -> int | None:
+def _whole_number(index: Any) -> int | None:
     """The whole number that an index is, however it is spelled."""
     if isinstance(index, str):
         text = index.strip()
