@@ -157,6 +157,19 @@ def test_rounds_left_by_what_those_before_took(limits, asked, left):
     assert ledger.rounds_left() == left
 
 
+@pytest.mark.parametrize(
+    "limits", [{"tokens": 10**400}, {"cost": 1e308}, {"calls": 10**400}, {"deadline": 1e308}]
+)
+def test_enormous_limits_leave_many_rounds(limits):
+    ledger = Ledger(Limits(**limits))
+    prices = Prices(1e-300, 1e-300)
+    ask(ledger, told(900, 100), prices)
+    ledger.round_of_questions(1e-9)
+    left = ledger.rounds_left()
+    assert left is not None
+    assert left > 10**12
+
+
 def test_rounds_left_by_the_clock():
     ledger = Ledger(Limits(deadline=100))
     assert ledger.rounds_left() is None

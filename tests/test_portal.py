@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 import os
 import subprocess
 import sys
@@ -278,3 +279,29 @@ def test_cancelling_within_cancels_the_work():
 
     asyncio.run(use())
     assert ended == [True]
+
+
+def test_an_error_at_the_moment_of_cancellation_is_not_logged():
+    complaints = []
+
+    async def use():
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
+        go = asyncio.Event()
+
+        async def fail():
+            await go.wait()
+            raise LookupError("text of a passage")
+
+        task = asyncio.ensure_future(within(fail(), 30))
+        await asyncio.sleep(0.01)
+        go.set()
+        await asyncio.sleep(0)  # it has failed by now, and `within` has not been told
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        del task
+        gc.collect()
+        await asyncio.sleep(0)
+
+    asyncio.run(use())
+    assert complaints == []

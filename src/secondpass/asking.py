@@ -18,9 +18,18 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from secondpass.effects import Answer, Ask, Completion, Prompt, Question, Turn
-from secondpass.errors import DeadlineError, LLMError, MethodError, MissingExtraError, ReplyError
-from secondpass.ledger import Gate, Ledger, Prices
-from secondpass.portal import within
+from secondpass.errors import (
+    DeadlineError,
+    LLMError,
+    MethodError,
+    MissingExtraError,
+    NestedCallError,
+    ReplyError,
+)
+from secondpass.ledger import Gate, Ledger, Prices, Turns
+from secondpass.portal import retrieve_exception, within
+from secondpass.prompts.fencing import as_text
+from secondpass.rendering import well_formed
 
 T = TypeVar("T")
 
@@ -38,11 +47,17 @@ _LONGEST_QUOTE = 4000
 
 
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
-    """One answer per question, by the deadline at the latest. Cancellation passes."""
+    """One answer per question, by the deadline at the latest. Cancellation passes.
+
+    Raises:
+        NestedCallError: the service, asked by this gate, called for this itself.
+    """
     started = time.perf_counter()
     ledger.rounds += 1
     asked = [_Asked(effect.service, question, ledger, gate.here()) for question in effect.questions]
     tasks = [asyncio.ensure_future(one.answer()) for one in asked]
+    for task in tasks:
+        task.add_done_callback(retrieve_exception)
     pending = set(tasks)
     try:
         while pending:
@@ -68,7 +83,7 @@ class _Asked:
     """One question on its way to an answer."""
 
     def __init__(
-        self, service: Any, question: Question[Any, Any], ledger: Ledger, gate: asyncio.Semaphore
+        self, service: Any, question: Question[Any, Any], ledger: Ledger, gate: Turns
     ) -> None:
         self.service = service
         self.question = question
@@ -104,6 +119,8 @@ class _Asked:
                     return self._failed(error)
                 self.troubles.append(error)
                 continue
+            except NestedCallError:  # of the gate; _reply() translates that of the service
+                raise
             except MethodError as error:
                 return self._failed(error)
             try:
@@ -114,7 +131,9 @@ class _Asked:
                 repairs -= 1
                 self.troubles.append(error)
                 request = _once_more(self.question, completion, error)
-            except Exception as error:  # the reader of a strategy that is not ours
+            except (Exception, asyncio.CancelledError, SystemExit) as error:
+                # The reader may be of your own strategy. Nothing is awaited, so this is no real
+                # cancellation.
                 self.ledger.record_exception(error, "the reader of the reply")
                 told = f"reading the reply raised {type(error).__name__}"
                 return self._failed(ReplyError(told))
@@ -135,7 +154,7 @@ class _Asked:
             self.requests += 1
             times = [time for time in (left, self.timeout) if time is not None]
             try:
-                completion = await within(self.service.complete(request), min(times, default=None))
+                completion = await within(self._reply(request), min(times, default=None))
                 if isinstance(completion, Completion):
                     completion = _checked(completion)
                 else:
@@ -182,6 +201,13 @@ class _Asked:
             self.ledger.record_exception(error, "the model")
         return translated(error)
 
+    async def _reply(self, request: Any) -> Any:
+        """What the service returns. Run as a task, so that what it raises cannot be mistaken."""
+        try:
+            return await self.service.complete(request)
+        except NestedCallError as error:
+            raise LLMError(str(error), error.code) from None
+
     def _pause(self, error: LLMError, pauses: int) -> float | None:
         """Seconds to wait before asking again; None where it would be too long."""
         # Full jitter: rankings that failed together do not come back together.
@@ -210,9 +236,13 @@ def _checked(completion: Completion) -> Completion:
 def _once_more(
     question: Question[Prompt, Any], completion: Completion, error: ReplyError
 ) -> Prompt:
-    """The question again, with the reply that could not be used and the reason."""
+    """The question again, with the reply that could not be used and the reason.
+
+    The reply may have copied from passages what a fence or a chat template would act on, so it is
+    treated as passages are.
+    """
     told = f"Your reply cannot be used: {error}. {question.reminder}"
-    quoted = completion.text[:_LONGEST_QUOTE]
+    quoted = as_text(well_formed(completion.text[:_LONGEST_QUOTE]))
     if not quoted.strip():  # some servers refuse an empty turn
         *before, last = question.request.turns
         return replace(question.request, turns=(*before, Turn(last.role, f"{last.text}\n\n{told}")))

@@ -2,18 +2,20 @@
 
 The logic is written once, as a generator that yields what it needs done. Scoring it needs done as a
 *job*, a plain callable that may block: the synchronous driver calls it in place, the asynchronous
-one in a worker thread. Questions to language models it has *started*, goes on with whatever else
+one in a thread. Questions to language models it has *started*, goes on with whatever else
 can be done, and then *waits* for the first of them: the synchronous driver starts them in the
 portal's loop, the asynchronous one in its own. Everything else (deadlines, merging of many passes,
 faults, the ledger) is shared.
 
 A job whose ranking has a deadline is waited for no longer than that: in a thread of its own when
-synchronous. What is given up on runs to its end there, and its answer is not used.
+synchronous. What is given up on runs to its end there, and its answer is not used. Neither the end
+of an event loop nor the end of the process waits for such a thread.
 """
 
 from __future__ import annotations
 
 import contextvars
+import os
 import threading
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +32,7 @@ from secondpass.effects import (
     Score,
     Scorer,
 )
-from secondpass.errors import DeadlineError, InputError, MethodError, MissingExtraError
+from secondpass.errors import DeadlineError, MethodError, MissingExtraError, NestedCallError
 from secondpass.ledger import Gate, Ledger
 from secondpass.scoring import to_list
 
@@ -41,6 +43,10 @@ Outcome: TypeAlias = Any
 _GRACE = 0.1
 """Seconds after its deadline that questions have to give up by themselves. They do, unless
 something blocks their event loop."""
+
+_EXITS = (KeyboardInterrupt, SystemExit)
+_THREADS = Gate(min(32, (os.cpu_count() or 1) + 4))
+"""Jobs that are waited for at once in an event loop. A job that was given up on does not count."""
 
 
 @dataclass(slots=True)
@@ -117,14 +123,14 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
                 return results
             if isinstance(command, _Job):
                 left = command.left
-                outcome = command.run() if left is None else _within(command, left)
+                outcome = _run(command) if left is None else _within(command, left)
             elif isinstance(command, _Start):
                 from secondpass.asking import ask
                 from secondpass.portal import portal
 
                 if portal().is_here:
                     told = "rerank was called by a model's own asynchronous function"
-                    raise InputError(f"{told}, which it would block; await arerank there")
+                    raise NestedCallError(f"{told}, which it would block; await arerank there")
                 asking = ask(command.effect, command.ledger, command.gate)
                 started[portal().submit(asking)] = command
                 outcome = None
@@ -139,8 +145,10 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
 
 
 async def arun(passes: Sequence[Pass[T]]) -> list[T]:
-    """Run passes side by side, each job in a worker thread. Cancellation passes at once."""
+    """Run passes side by side, each job in a thread. Cancellation passes at once."""
     import asyncio  # costs more to import than the rest of secondpass together
+
+    from secondpass.portal import retrieve_exception, within
 
     work = _work(passes)
     started: dict[Any, _Start] = {}
@@ -153,17 +161,19 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
                 results: list[T] = stop.value
                 return results
             if isinstance(command, _Job):
-                call = asyncio.to_thread(command.run)
                 left = command.left
+                call = _scored(command)
                 try:
-                    outcome = await (call if left is None else asyncio.wait_for(call, left))
+                    outcome = await (call if left is None else within(call, left))
                 except TimeoutError:
                     outcome = _over()
             elif isinstance(command, _Start):
                 from secondpass.asking import ask
 
                 asking = ask(command.effect, command.ledger, command.gate)
-                started[asyncio.ensure_future(asking)] = command
+                task = asyncio.ensure_future(asking)
+                task.add_done_callback(retrieve_exception)
+                started[task] = command
                 outcome = None
             else:
                 done, _ = await asyncio.wait(
@@ -181,7 +191,7 @@ def _patience(started: Collection[_Start]) -> float | None:
     """Seconds after which the first of these ought to have given up by itself."""
     times = [start.ledger.left for start in started if not start.ledger.waiting]
     known = [time for time in times if time is not None]
-    return min(known) + _GRACE if known else None
+    return min(min(known) + _GRACE, threading.TIMEOUT_MAX) if known else None
 
 
 def _collected(started: dict[Any, _Start], done: Collection[Any]) -> list[tuple[int, list[Any]]]:
@@ -191,6 +201,8 @@ def _collected(started: dict[Any, _Start], done: Collection[Any]) -> list[tuple[
         start = started.pop(future)
         try:
             outcome.append((start.number, future.result()))
+        except NestedCallError:
+            raise
         except Exception as error:
             told = f"asking raised {type(error).__name__}"
             outcome.append((start.number, start.failed(MethodError(told, "llm_raised"))))
@@ -203,6 +215,25 @@ def _collected(started: dict[Any, _Start], done: Collection[Any]) -> list[tuple[
     return outcome
 
 
+def _run(job: _Job, passing: tuple[type[BaseException], ...] = _EXITS) -> Outcome:
+    """The outcome of a job. What a scorer raises is a failed score, unless it is an exit."""
+    try:
+        return job.run()
+    except passing:
+        raise
+    except BaseException as error:  # such as the CancelledError of an event loop of its own
+        return MethodError(f"the scorer raised {type(error).__name__}", "scorer_raised")
+
+
+async def _scored(job: _Job) -> Outcome:
+    """The outcome of a job in a thread, which is left behind if this is cancelled."""
+    from secondpass.portal import in_thread
+
+    async with _THREADS.here():
+        # Raised in a task, an exit would end the loop for everybody.
+        return await in_thread(lambda: _run(job, passing=()))
+
+
 def _within(job: _Job, seconds: float) -> Outcome:
     """The outcome of a job, or a DeadlineError if it takes longer."""
     outcome: list[Outcome] = []
@@ -210,14 +241,14 @@ def _within(job: _Job, seconds: float) -> Outcome:
 
     def work() -> None:
         try:
-            outcome.append(job.run())
+            outcome.append(_run(job))
         except BaseException as error:
             raised.append(error)
 
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(work,), name="secondpass", daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(min(seconds, threading.TIMEOUT_MAX))
     if raised:
         raise raised[0]
     return outcome[0] if outcome else _over()

@@ -12,7 +12,8 @@
     │   ├── DeadlineError                        the time was over before it was asked
     │   ├── BudgetError                          calls, tokens or money were
     │   ├── LLMError                             a language model gave no answer
-    │   └── ReplyError                           it gave one that cannot be used
+    │   ├── ReplyError                           it gave one that cannot be used
+    │   └── NestedCallError (also an InputError) a model called the reranker that waits for it
     └── RerankError (also a RuntimeError)        a fault under ``strict``; carries the ranking
 
 No message of these holds a query, a passage or a key. All of them pass between processes.
@@ -149,7 +150,8 @@ class LLMError(MethodError):
     """A language model gave no answer.
 
     Args:
-        message: what happened, without anything that the server wrote.
+        message: what happened; of what the server wrote only what is neither of the request nor of
+            a key.
         code: a stable word for programs; goes into the report.
         retryable: whether the same request may succeed a little later.
         retry_after: seconds after which the server says that it may.
@@ -178,11 +180,36 @@ class LLMError(MethodError):
         self.too_long = too_long
         self.sent = sent
 
+    def with_message(self, message: str) -> LLMError:
+        """The same error in other words."""
+        return LLMError(
+            message,
+            self.code,
+            retryable=self.retryable,
+            retry_after=self.retry_after,
+            adapted=self.adapted,
+            too_long=self.too_long,
+            sent=self.sent,
+        )
+
 
 class ReplyError(MethodError):
     """A language model's reply is not of the form that was asked for, or is ambiguous."""
 
     code = "reply_refused"
+
+
+class NestedCallError(InputError, MethodError):
+    """A model called a reranker that could never answer, because it waits for that model.
+
+    ``rerank`` and ``arerank`` raise it inside the model, whatever ``strict`` says. If the model
+    passes it on, the report of the outer ranking lists it.
+    """
+
+    code = "nested_call"
+
+    def __init__(self, message: str) -> None:
+        MethodError.__init__(self, message)
 
 
 class RerankError(SecondPassError, RuntimeError):

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
+from weakref import WeakSet
 
 from secondpass.errors import MissingExtraError, ModelLoadError
 
@@ -18,19 +19,44 @@ _RETRY_AFTER = 60.0
 
 
 class ForkLock:
-    """A lock that a child process finds open, whatever its parent held at the fork."""
+    """A lock that is free in a forked child, unless the thread that forked holds it there too.
+
+    What it guards must be consistent at every moment: a child may be forked while another thread
+    holds the lock, and that thread does not exist in the child.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process = os.getpid()
+        self._owner: int | None = None
+        _fork_locks.add(self)
 
     def __enter__(self) -> None:
-        if self._process != os.getpid():
-            self._lock, self._process = threading.Lock(), os.getpid()
         self._lock.acquire()
+        self._owner = threading.get_ident()
 
     def __exit__(self, *_error: object) -> None:
+        self._owner = None
         self._lock.release()
+
+    def _renew(self) -> None:
+        """Replace the lock in a child, before any other thread runs there."""
+        self._lock = threading.Lock()
+        if self._owner == threading.get_ident():
+            self._lock.acquire()
+        else:
+            self._owner = None
+
+
+_fork_locks: WeakSet[ForkLock] = WeakSet()
+
+
+def _renew_fork_locks() -> None:
+    for lock in _fork_locks:
+        lock._renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_fork_locks)
 
 
 class Lazy(Generic[T]):
@@ -70,7 +96,8 @@ class Lazy(Generic[T]):
 
     def retry(self) -> T:
         """:meth:`get`, but without regard to an earlier failure."""
-        self._failure = None
+        with self._lock:
+            self._failure = None
         return self.get()
 
     def clear(self) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.lazy import require
+from secondpass.shortening import Shortener
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +61,8 @@ class MiniLM:
     """The encoder, loaded.
 
     Args:
-        max_tokens: longer texts are cut, 8 to 512.
+        max_tokens: longer texts are cut, 8 to 512. Of a text of many megabytes only what these
+            tokens need is looked at.
         threads: how many texts are encoded at a time; None takes the CPUs this process may use.
 
     Raises:
@@ -98,6 +100,7 @@ class MiniLM:
         tokenizer.no_padding()
         tokenizer.enable_truncation(max_tokens)
         self._tokenizer = tokenizer
+        self.shortened = Shortener(tokenizer, max_tokens - 2)
         options = onnxruntime.SessionOptions()
         # Threads that each encode a text of their own share no work and wait for none.
         options.intra_op_num_threads = 1
@@ -117,7 +120,7 @@ class MiniLM:
         """Token states of one text."""
         import numpy as np
 
-        ids = np.asarray(self._tokenizer.encode(text).ids, dtype=np.int64)
+        ids = np.asarray(self._tokenizer.encode(self.shortened(text)).ids, dtype=np.int64)
         row = ids[None, :]
         (states,) = self._session.run(
             None,

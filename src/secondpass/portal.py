@@ -72,9 +72,10 @@ class HomeLoop:
         loop = asyncio.get_running_loop()
         if loop is portal().loop:
             return False
-        if self._home is None:
-            self._home = weakref.ref(loop)
-        return self._home() is loop
+        home = self._home  # another thread may call leave() meanwhile
+        if home is None:
+            home = self._home = weakref.ref(loop)
+        return home() is loop
 
     def leave(self) -> None:
         """The client was closed, so that the next loop that asks it becomes its home."""
@@ -86,20 +87,20 @@ class HomeLoop:
 
 _lock = ForkLock()
 _portal: Portal | None = None
+_abandoned: list[Portal] = []
+"""Portals of parent processes, and broken ones. They are kept because collecting one would close
+its loop's files, which a child shares with its parent."""
 
 
 def portal() -> Portal:
     """The portal of this process, opened if need be."""
     global _portal  # noqa: PLW0603 - one for the process is the point of it
     with _lock:
-        if _portal is None or _portal.process != os.getpid() or not _portal.is_open:
-            _inherited.append(_portal)
+        if _portal is None or not _portal.is_open:
+            if _portal is not None:
+                _abandoned.append(_portal)
             _portal = Portal()
         return _portal
-
-
-_inherited: list[Portal | None] = []
-"""Portals of parent processes: to collect one would close its loop's files, which are shared."""
 
 
 async def in_thread(call: Callable[[], T]) -> T:
@@ -139,8 +140,19 @@ _PARKED = 32
 _parked: list[queue.SimpleQueue[Callable[[], None]]] = []
 """Where threads that have nothing to do wait for work. To start one holds the loop up until it
 runs, which takes long where others compute."""
-if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
-    os.register_at_fork(after_in_child=_parked.clear)
+
+
+def _after_fork() -> None:
+    """Forget what runs in threads of the parent: a child has none of them."""
+    global _portal  # noqa: PLW0603
+    if _portal is not None:
+        _abandoned.append(_portal)
+        _portal = None
+    _parked.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _in_some_thread(work: Callable[[], None]) -> None:
@@ -170,14 +182,14 @@ async def within(work: Awaitable[T], seconds: float | None) -> T:
         RuntimeError: it was cancelled by something else.
     """
     task = asyncio.ensure_future(_harmless(work))
+    # The caller may be cancelled at the moment at which the task fails.
+    task.add_done_callback(retrieve_exception)
     try:
         await asyncio.wait({task}, timeout=seconds)
         if not task.done():
             raise TimeoutError
     finally:
-        if not task.done():
-            task.cancel()
-            task.add_done_callback(_look_away)
+        task.cancel()
     if task.cancelled():  # or the caller would believe that it was itself
         raise RuntimeError("cancelled")
     return task.result()
@@ -193,7 +205,7 @@ async def _harmless(work: Awaitable[T]) -> T:
         raise RuntimeError(type(raised).__name__) from None
 
 
-def _look_away(task: asyncio.Future[Any]) -> None:
-    """Take note of what a cancelled task raised, or asyncio would complain that nobody did."""
-    if not task.cancelled():
-        task.exception()
+def retrieve_exception(future: asyncio.Future[Any]) -> None:
+    """Mark the exception of a future as retrieved, so that asyncio does not log it."""
+    if not future.cancelled():
+        future.exception()

@@ -49,7 +49,7 @@ def speaking_as(name: str) -> Iterator[None]:
 _OF_THE_INPUT = {"no_text", "original_missing", "original_out_of_range"}
 """Issues that tell of the candidates, and would come again with every query for them."""
 
-_RECOVERED = {"asked_again", "batch_failed", "unknown_label", "doubled_label"}
+_RECOVERED = {"asked_again", "batch_failed"}
 """Issues that cost nothing but time where the report is ok."""
 
 _SIDE_BY_SIDE = 64
@@ -318,10 +318,10 @@ class Reranker:
             raise first
 
     async def awarm_up(self) -> None:
-        """:meth:`warm_up` in a worker thread."""
-        import asyncio
+        """:meth:`warm_up` in a thread, which is left behind if this is cancelled."""
+        from secondpass.portal import in_thread
 
-        await asyncio.to_thread(self.warm_up)
+        await in_thread(self.warm_up)
 
     def close(self) -> None:
         """Let go of models and connections. The reranker can be used again and reloads them."""
@@ -331,10 +331,10 @@ class Reranker:
                 close()
 
     async def aclose(self) -> None:
-        """:meth:`close` in a worker thread."""
-        import asyncio
+        """:meth:`close` in a thread, which is left behind if this is cancelled."""
+        from secondpass.portal import in_thread
 
-        await asyncio.to_thread(self.close)
+        await in_thread(self.close)
 
     def __copy__(self) -> Reranker:
         return self  # it keeps nothing of its calls, so a copy could do nothing that this cannot

@@ -322,3 +322,20 @@ def test_what_cannot_be_measured_is_told(
     write("line17", "".join(f'{{"_id": "{n}", "text": "x"}}\n' for n in range(16)) + "{broken")
     outcome = secondpass("eval", *arguments)
     assert (outcome.code, told in outcome.flat) == (code, True), outcome.err
+
+
+def test_a_reranker_whose_server_is_down_is_not_measured(secondpass, given_suite, write, tmp_path):
+    endpoint = {"type": "endpoint", "api": "vllm", "model": "m", "base_url": "http://127.0.0.1:9"}
+    down = write("down.yaml", json.dumps({"method": endpoint, "limits": {"retries": 0}}))
+    told = secondpass("eval", given_suite, "--config", down, "--preset", "lexical", "--json")
+    found = systems(told)
+    assert told.code == 0
+    assert found["given+down"]["status"] == "not_measured"
+    assert found["given+down"]["statuses"] == {"unchanged": 3}
+    assert "warning: given+down is not measured: nothing was judged: 3 of 3 rankings" in told.flat
+    told = secondpass("eval", given_suite, "--config", down, "--out", tmp_path / "out")
+    assert "| given+rerank | nothing was judged: 3 of 3 rankings" in told.out
+    assert "**" not in told.out
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "No reranker was measured" in page
+    assert "best reranker" not in page

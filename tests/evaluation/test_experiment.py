@@ -288,16 +288,6 @@ def test_what_is_made_here_is_closed_and_what_is_ready_stays_loaded(
 # ------------------------------------------------------------------ what rankings may be like
 
 
-def test_a_strict_reranker_that_raises_is_measured_and_told() -> None:
-    strict = Reranker(ByTable(score_pairs=failing(RuntimeError("secret"))), strict=True)
-    found = compare({"strict": strict}, SUITE, first_stages=["lexical"])
-    result = found["lexical+strict"]
-    assert (result.statuses, result.failure_rate) == ({"unchanged": 6}, 1.0)
-    assert result.issues == {"scorer_raised": 6}
-    assert result.evaluation == found["lexical"].evaluation
-    assert result.differences["nDCG@10"].p == 1.0
-
-
 @pytest.mark.parametrize(
     ("settings", "kept"),
     [

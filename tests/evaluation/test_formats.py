@@ -201,6 +201,11 @@ DEEP = "[" * 200_000
         (read_qrels, "1 0 b 1 x", "must have four fields (query 0 document relevance), has 5"),
         (read_qrels, "1 0 b 1.0", "the relevance must be an integer, not '1.0'"),
         (read_qrels, "1 0 b 1_0", "the relevance must be an integer"),
+        (
+            read_qrels,
+            "1 0 b 99999999999",
+            "the relevance of document 'b' for query '1' must be -2147483648 to 10000000, not 999",
+        ),
         (read_qrels, "1 0 a 0", "document 'a' of query '1' was judged 1 before, now 0"),
         (
             read_run,
@@ -292,9 +297,9 @@ def test_no_score_is_left_below_the_lowest(tmp_path: Path) -> None:
         write_run(tmp_path / "run", {"q": {"a": lowest, "b": lowest}})
 
 
-@pytest.mark.parametrize("bad", [1.5, "1", None, 10**20])
-def test_a_relevance_must_be_an_integer(tmp_path: Path, bad) -> None:
-    with pytest.raises(FormatError, match="the relevance must be an integer"):
+@pytest.mark.parametrize("bad", [1.5, "1", None, True, 10**20, 2**31, -(2**31) - 1])
+def test_a_relevance_must_be_a_whole_number_in_range(tmp_path: Path, bad) -> None:
+    with pytest.raises(FormatError, match="query 'q', document 'a': the relevance must be "):
         write_qrels(tmp_path / "qrels", {"q": {"a": bad}})
 
 

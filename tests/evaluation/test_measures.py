@@ -1,9 +1,11 @@
 import math
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import ir_measures
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -70,6 +72,106 @@ def test_a_foreign_run_measures_as_in_trec_eval(tmp_path: Path, run, qrels) -> N
     for metric in ir_measures.iter_calc([measure], qrels, ir_measures.read_trec_run(str(path))):
         ours = evaluate(read, qrels, ["nDCG@3"])
         assert ours.per_query["nDCG@3"][metric.query_id] == metric.value
+
+
+ids = st.text(
+    st.characters(min_codepoint=33, exclude_categories=("Cs", "Zs", "Zl", "Zp", "Cc")), min_size=1
+) | st.sampled_from(["10", "9", "A", "a", "a-1", "\U0001f600", "\uffee", "\u00e9", "e\u0301"])
+grades = st.integers(-3, 3)
+
+
+@given(
+    judged=st.lists(st.dictionaries(ids, grades, min_size=1, max_size=6), min_size=1, max_size=3),
+    found=st.lists(st.dictionaries(ids, st.sampled_from([0.0, 1.0, 2.0]), max_size=6), max_size=3),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_any_ids_and_negative_grades_measure_as_in_ir_measures(tmp_path, judged, found) -> None:
+    # trec_eval crashes, or reads what it did not write, where a query's highest grade is negative.
+    qrels = {f"q{at}": {"top": 0, **each} for at, each in enumerate(judged)}
+    path = tmp_path / "run"
+    path.write_text(
+        "".join(
+            f"q{at} Q0 {document} 1 {score!r} tag\n"
+            for at, each in enumerate(found)
+            for document, score in each.items()
+        ),
+        encoding="utf-8",
+    )
+    names = [*MEASURES, "Bpref", "infAP", "Judged@3", "RR@3", "Compat(p=0.9)", "SetF", "NumRet"]
+    names.append("nDCG(gains={1:5, 3:2})@10")
+    ours = evaluate(read_run(path), qrels, names)
+    for name in names:
+        measure = ir_measures.parse_measure(name)
+        run = {f"q{at}": each for at, each in enumerate(found) if each}
+        for metric in ir_measures.iter_calc([measure], qrels, run):
+            # Measures in Python, not trec_eval's, break ties from the lowest id up.
+            if len({*run.get(metric.query_id, {}).values()}) == len(run.get(metric.query_id, {})):
+                assert ours.per_query[name][metric.query_id] == metric.value
+        if name in MEASURES or name == "Bpref":
+            for metric in ir_measures.iter_calc(
+                [measure], qrels, ir_measures.read_trec_run(str(path))
+            ):
+                assert ours.per_query[name][metric.query_id] == metric.value
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels", "measure", "value"),
+    [
+        # The first query makes room for counters, the second's would stand before them.
+        ({"q": {"a": 1.0}, "r": {"a": 1.0}}, {"q": {"a": 1}, "r": {"a": -2}}, "nDCG@10", 0.5),
+        ({"q": {"a": 1.0}, "r": {"a": 1.0}}, {"q": {"a": 1}, "r": {"a": -(2**31)}}, "AP", 0.5),
+        ({"q": {"a": 1.0, "b": 2.0}}, {"q": {"a": -1}}, "NumRet", 2.0),
+        ({"q": {"\ud800": 1.0}}, {"q": {"\ud800": 1}}, "RR", 1.0),
+        ({"q": {"a\0b": 1.0}}, {"q": {"a\0c": 1}}, "RR", 0.0),
+        ({"q": {"a\0b": 2.0, "a\0c": 1.0}}, {"q": {"a\0c": 1}}, "RR", 0.5),
+        ({"q": {"": 2.0, "a b": 1.0}}, {"q": {"a b": 1}}, "RR", 0.5),
+        ({"q": {"a": 1.0}}, {"q": {"a": 10_000_000}}, "nDCG@10", 1.0),
+        ({"q": {"a": 1.0}}, {"q": {"a": 1}}, "Bpref(rel=2147483647)", 0.0),
+    ],
+)
+def test_what_crashed_or_was_cut_is_measured(run, qrels, measure, value) -> None:
+    program = (
+        "import sys; from secondpass.evaluation import evaluate;"
+        f"print(evaluate({run!r}, {qrels!r}, [{measure!r}]).mean[{measure!r}])"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, str(value)), done.stderr
+
+
+@pytest.mark.skipif(shutil.which("perl") is None, reason="ERR is computed by a program in Perl")
+def test_document_ids_are_nothing_to_a_measure() -> None:
+    plain = evaluate({"q": {"a": 2.0, "b": 1.0}}, {"q": {"a": 1, "b": 3}}, ["ERR@10"])
+    odd = evaluate({"q": {"a x": 2.0, "": 1.0}}, {"q": {"a x": 1, "": 3}}, ["ERR@10"])
+    assert plain == odd
+
+
+@pytest.mark.parametrize(
+    ("relevance", "told"),
+    [
+        (1.5, "must be a whole number, not 1.5"),
+        (1.0, "must be a whole number, not 1.0"),
+        ("1", "must be a whole number, not '1'"),
+        (None, "must be a whole number, not nothing"),
+        (True, "must be a whole number, not True"),
+        (99999999999, "must be -2147483648 to 10000000, not 99999999999"),
+        (-(2**31) - 1, "must be -2147483648 to 10000000, not -2147483649"),
+        (10_000_001, "must be -2147483648 to 10000000, not 10000001"),
+    ],
+)
+def test_a_wrong_relevance_is_named(relevance, told: str) -> None:
+    with pytest.raises(InputError) as caught:
+        evaluate({"q": {"a": 1.0}}, {"q": {"a": 1, "b": relevance}})
+    assert str(caught.value) == f"qrels['q']['b']: the relevance {told}"
+
+
+def test_numpy_integers_are_relevances() -> None:
+    assert evaluate({"q": {"a": 1.0}}, {"q": {"a": np.int64(2)}}, ["RR"]).mean == {"RR": 1.0}
+
+
+def test_an_id_must_be_a_string() -> None:
+    with pytest.raises(InputError, match="query 'q': the id of a document must be a string, not 7"):
+        evaluate({"q": {7: 1.0}}, {"q": {"a": 1}})
 
 
 def test_every_query_of_the_qrels_counts() -> None:
@@ -140,6 +242,8 @@ def test_an_empty_result_counts_nothing_for_any_provider(measure: str) -> None:
         ("foo(rel=1)", "measure not found: foo"),
         ("__import__('os')", "cannot be read"),
         ("AP(rel=0)", "cannot be computed"),
+        ("nDCG(gains={1:99999999999})@10", "a gain must be -2147483648 to 10000000, not 999"),
+        ("nDCG(gains={1:1.5})@10", "a gain must be a whole number, not 1.5"),
         ("RBP", "cannot be computed: Unsupported measures"),
         (7, "give the name as a string"),
     ],

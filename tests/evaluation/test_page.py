@@ -378,9 +378,20 @@ BETTER = Result("vector", "ran", evaluation=evaluation({"q0": 0.9}))
         (make(gain=-0.1, p=0.3), "The second pass does not pay: it may make", "0.1000 less"),
         (make(gain=-0.1), "The second pass does not pay: it makes things", "0.1000 less"),
         (make(gain=0.0, p=1.0), "The second pass makes no difference.", "the same as lexical"),
-        (make(1, p=None), "The second pass may pay, but there are too few", "4 better"),
+        (make(1, p=None), "1 query is too few to say whether the second pass", "4 better"),
+        (make(5), "5 queries are too few to say whether the second", "with 6 queries or more"),
         (make(), "The second pass pays.", "42 ms per query (median), 1 call per query and 2.10"),
-        (make(), "The second pass pays.", "16.7% of its rankings were not ok"),
+        (
+            make(),
+            "The second pass pays.",
+            "16.7% of its rankings were not ok: 16.7% were degraded (a stage or a method failed) "
+            "and 0.0% were unchanged.",
+        ),
+        (
+            with_reranker(make(), statuses={"ok": 1, "degraded": 5}, fallbacks={"b": 3, "a": 2}),
+            "The second pass pays.",
+            "83.3% were degraded (ranked by the fallbacks a and b) and 0.0% were unchanged.",
+        ),
         (make(rerankers=("a", "b")), "The second pass pays.", "corrected for 2 comparisons"),
         (make(rerankers=()), "No verdict.", "No reranker could be run"),
         (EDGES["no systems"], "No verdict.", "No reranker was asked for"),

@@ -97,7 +97,11 @@ def test_the_other_way_round_is_the_same_with_other_signs(pair, test) -> None:
     assert (one.wins, one.ties, one.losses) == (other.losses, other.ties, other.wins)
     assert one.wins + one.ties + one.losses == one.queries == len(own)
     assert one.p == pytest.approx(other.p)
-    assert (one.mean, one.low, one.high) == pytest.approx((-other.mean, -other.high, -other.low))
+    assert one.mean == pytest.approx(-other.mean)
+    if not spread(*pair):
+        assert (one.low, one.high, other.low, other.high) == (None,) * 4
+        return
+    assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
     assert one.low <= one.mean + 1e-12
     assert one.mean <= one.high + 1e-12
 
@@ -117,10 +121,51 @@ def test_wins_ties_and_losses(own, base, counts) -> None:
 
 
 @pytest.mark.parametrize("test", ["t", "randomization"])
+@given(pair=paired(2, 12), noise=st.lists(st.floats(-9e-10, 9e-10), min_size=12, max_size=12))
+@settings(max_examples=40, deadline=None)
+def test_gains_below_tie_count_nowhere(test, pair, noise) -> None:
+    own, base = pair
+    noisy = {
+        query: base[query] + noise[at] if own[query] == base[query] else value
+        for at, (query, value) in enumerate(own.items())
+    }
+    assert difference("m", noisy, base, test=test) == difference("m", own, base, test=test)
+
+
+def test_only_ties_is_no_difference() -> None:
+    base = {str(at): 0.5 for at in range(20)}
+    above = {query: value + 4e-10 for query, value in base.items()}
+    found = difference("m", above, base)
+    assert (found.ties, found.mean, found.p) == (20, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None, "1", True])
+@pytest.mark.parametrize("side", ["values", "baseline"])
+def test_a_value_must_be_a_finite_number(side, bad) -> None:
+    good = {f"q{at}": at / 8 for at in range(8)}
+    wrong = {**good, "q3": bad}
+    pair = (wrong, good) if side == "values" else (good, wrong)
+    with pytest.raises(InputError, match=rf"{side}\['q3'\]: must be a finite number"):
+        difference("m", *pair)
+
+
+def test_the_fewest_queries_are_those_that_can_reach_the_level() -> None:
+    for confidence, fewest in ((0.95, 6), (0.9, 5), (0.99, 8)):
+        gained = {str(at): at / 100 + 0.1 for at in range(fewest)}
+        found = difference("m", gained, dict.fromkeys(gained, 0.0), confidence=confidence)
+        assert found.enough_queries
+        assert found.p < 1 - confidence
+        del gained["0"]
+        found = difference("m", gained, dict.fromkeys(gained, 0.0), confidence=confidence)
+        assert not found.enough_queries
+        assert found.p >= 1 - confidence
+
+
+@pytest.mark.parametrize("test", ["t", "randomization"])
 def test_equal_rankers_are_equal(test) -> None:
     values = {str(at): at / 7 for at in range(7)}
     found = difference("m", values, values, test=test)
-    assert (found.mean, found.low, found.high, found.p) == (0, 0, 0, 1)
+    assert (found.mean, found.low, found.high, found.p) == (0, None, None, 1)
 
 
 def test_differences_without_any_spread_have_a_limit() -> None:
@@ -128,7 +173,7 @@ def test_differences_without_any_spread_have_a_limit() -> None:
     assert difference("m", own, base, test="t").p == 0.0
     randomized = difference("m", own, base)
     assert randomized.p == 2 / 2**4
-    assert (randomized.low, randomized.high) == (0.25, 0.25)
+    assert (randomized.low, randomized.high) == (None, None)
 
 
 def test_of_one_query_nothing_can_be_said() -> None:

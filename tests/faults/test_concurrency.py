@@ -278,6 +278,138 @@ def test_one_of_many_that_is_cancelled_leaves_the_others(provider, shared):
             assert result.report.status == "ok"
 
 
+# ---------------------------------------------------------------------- scorers in threads
+
+
+class Stuck:
+    """Scores by length; a query of ``stuck`` waits for an event first."""
+
+    model_name = "stuck"
+
+    def __init__(self):
+        self.go, self.ended, self.begun = threading.Event(), threading.Event(), 0
+
+    def score_pairs(self, query, documents):
+        self.begun += 1
+        if query == "stuck":
+            self.go.wait(20)
+            self.ended.set()
+        return [float(len(text)) for text in documents]
+
+
+@pytest.fixture
+def stuck():
+    scorer = Stuck()
+    yield scorer
+    scorer.go.set()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_the_end_of_a_loop_does_not_wait_for_a_scorer(stuck, cancelled):
+    one = Reranker(stuck, limits=None if cancelled else {"deadline": 0.05}, log_level="debug")
+
+    async def main():
+        task = asyncio.ensure_future(one.arerank("stuck", ["a", "bb"]))
+        if cancelled:
+            while not stuck.begun:
+                await asyncio.sleep(0.001)
+            task.cancel()
+        return await asyncio.gather(task, return_exceptions=True)
+
+    (result,) = asyncio.run(main())
+    assert not stuck.ended.is_set()
+    if cancelled:
+        assert isinstance(result, asyncio.CancelledError)
+    else:
+        assert result.report.status == "unchanged"
+
+
+def test_scorers_that_were_given_up_on_take_no_others_turn(stuck):
+    stuck_one = Reranker(stuck, limits={"deadline": 0.05}, log_level="debug")
+    other = Reranker(stuck)
+
+    async def main():
+        given_up = await asyncio.gather(
+            *(stuck_one.arerank("stuck", ["a", "bb"]) for _ in range(80))
+        )
+        ranking = await other.arerank("q", ["a", "bb"])
+        # The executor of the loop is left alone.
+        assert await asyncio.to_thread(lambda: "free") == "free"
+        return given_up, ranking
+
+    given_up, ranking = asyncio.run(main())
+    assert {one.report.status for one in given_up} == {"unchanged"}
+    assert ranking.order == (1, 0)
+    assert not stuck.ended.is_set()
+
+
+def test_scorers_that_are_waited_for_share_some_threads():
+    under_way, most, lock = 0, 0, threading.Lock()
+
+    class Counting(Stuck):
+        def score_pairs(self, query, documents):
+            nonlocal under_way, most
+            with lock:
+                under_way += 1
+                most = max(most, under_way)
+            time.sleep(0.01)
+            with lock:
+                under_way -= 1
+            return super().score_pairs(query, documents)
+
+    one = Reranker(Counting())
+
+    async def main():
+        return await asyncio.gather(*(one.arerank("q", ["a", "bb"]) for _ in range(100)))
+
+    assert {ranking.order for ranking in asyncio.run(main())} == {(1, 0)}
+    assert 1 < most <= 32
+
+
+@pytest.mark.parametrize("deadline", [None, 5])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_cancelled_error_of_a_scorer_is_a_failed_score(asynchronous, deadline):
+    class Cancelled(Stuck):
+        def score_pairs(self, query, documents):
+            raise asyncio.CancelledError("text of a passage")
+
+    one = Reranker(Cancelled(), limits={"deadline": deadline}, log_level="debug")
+    if asynchronous:
+        ranking = asyncio.run(one.arerank("q", ["a", "bb"]))
+    else:
+        ranking = one.rerank("q", ["a", "bb"])
+    (issue,) = ranking.report.issues
+    assert (issue.code, issue.message) == ("scorer_raised", "the scorer raised CancelledError")
+    assert ranking.order == (0, 1)
+
+
+@pytest.mark.parametrize("deadline", [None, 5])
+def test_an_exit_of_a_scorer_does_not_end_the_loop(deadline):
+    class Exiting(Stuck):
+        def score_pairs(self, query, documents):
+            raise SystemExit(3)
+
+    one = Reranker(Exiting(), limits={"deadline": deadline}, log_level="debug")
+    assert asyncio.run(one.arerank("q", ["a"])).report.issues[0].code == "scorer_raised"
+    with pytest.raises(SystemExit):
+        one.rerank("q", ["a"])
+
+
+@pytest.mark.parametrize("name", ["awarm_up", "aclose"])
+def test_warming_up_and_closing_can_be_cancelled(stuck, name):
+    def block():
+        stuck.score_pairs("stuck", [])
+
+    stuck.warm_up = stuck.close = block
+
+    async def main():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(getattr(Reranker(stuck), name)(), 0.05)
+
+    asyncio.run(main())
+    assert not stuck.ended.is_set()
+
+
 def test_a_keyboard_interrupt_passes(provider, shared):
     """In the main thread of a synchronous ranking, while it waits for the model."""
     provider.play(fake.silence())

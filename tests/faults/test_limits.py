@@ -8,7 +8,8 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider
-from secondpass import Candidate
+from fakes import ByTable
+from secondpass import Candidate, Reranker
 
 SLACK = 0.25
 GIVEN = [f"{number} text" for number in (3, 9, 5, 1, 7, 4)]
@@ -356,3 +357,17 @@ def test_many_rankings_share_what_fails_and_what_does_not(provider, graded):
     rankings = list(graded().rerank_many(queries))
     assert [ranking.report.status for ranking in rankings] == ["ok", "partial"] * 3
     assert sum(ranking.report.usage.calls for ranking in rankings) == provider.calls
+
+
+@pytest.mark.parametrize("deadline", [9.3e9, 1e300])
+def test_a_deadline_of_centuries(provider, graded, deadline):
+    provider.play()
+    for one in (
+        graded(limits={"deadline": deadline}),
+        Reranker(ByTable(), limits={"deadline": deadline}),
+    ):
+        for ranking in (one.rerank("q", GIVEN), asyncio.run(one.arerank("q", GIVEN))):
+            assert ranking.report.status == "ok"
+        assert [ranking.report.status for ranking in one.rerank_many([("q", GIVEN)] * 2)] == [
+            "ok"
+        ] * 2

@@ -1,7 +1,8 @@
 """Every fault of transport, status and payload, against the clients of rerank APIs.
 
-One table, run through three dialects (a mapping under ``results`` with a key, the same with usage,
-a bare list without a key), synchronously and asynchronously. What must hold of all cases is in
+One table, run through all nine APIs, synchronously and asynchronously. Three dialects (a mapping
+under ``results``, the same with usage, a bare list) are usual; each case takes one of the other
+six in turn, and the rest of the product is ``long``. What must hold of all cases is in
 `promises`; what each API sends and reads is in ``tests/scorers/test_endpoint.py``.
 """
 
@@ -26,6 +27,9 @@ from fault_cases import name_of
 from secondpass import Candidate, Reranker
 
 APIS = ("cohere", "jina", "tei")
+FURTHER = ("voyage", "mixedbread", "vllm", "vllm_score", "infinity", "llama_cpp")
+BOUNDED = ("cohere", "voyage", "vllm", "vllm_score")
+"""Those whose scores are probabilities, and nothing else."""
 KEY = "sk-test-SECRET-123"
 KEY_VARIABLE = "RERANK_FAULT_TESTS_KEY"
 MARKER = "wombats of 1899"
@@ -53,6 +57,7 @@ class Case:
         order: where it follows from the case.
         fresh: the fault changes the client, so it gets one of its own.
         memory: the ranking may take so many megabytes at most.
+        range: of the scores.
     """
 
     group: str
@@ -67,7 +72,8 @@ class Case:
     limits: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     memory: int | None = None
-    apis: tuple[str, ...] = APIS
+    apis: tuple[str, ...] = (*APIS, *FURTHER)
+    range: tuple[float, float] = (0.0, 1.0)
 
 
 # ---------------------------------------------------------------------- steps
@@ -409,11 +415,20 @@ ODD_BODIES = {
 }
 
 
-def scored(value: str) -> Step:
+def rescaled(rows: list[dict[str, Any]], factor: float, shift: float) -> list[dict[str, Any]]:
+    return [{**row, "score": row["score"] * factor + shift} for row in rows]
+
+
+def scaled(factor: float, shift: float) -> Step:
+    """A good answer whose scores are on another scale."""
+    return rerank_answers(lambda rows: rescaled(rows, factor, shift))
+
+
+def scored(value: str, factor: float = 1, shift: float = 0) -> Step:
     """A good answer in which the best has this for a score, as it stands."""
 
     def step(request: fake.Request) -> Any:
-        rows = fake.rerank_rows(request)
+        rows = rescaled(fake.rerank_rows(request), factor, shift)
         rows[0]["score"] = "@@"
         told = json.dumps(fake.rerank_envelope(request, rows)).replace('"@@"', value)
         yield fake.http(200, told.encode())
@@ -448,7 +463,36 @@ PAYLOAD = [
          codes="reply_refused"),
     Case("rerank APIs", "all indices from one",
          (rerank_answers(lambda rows: [{**row, "index": row["index"] + 1} for row in rows]),),
-         "partial", "unknown_label not_in_reply", unscored=(0,)),
+         codes="reply_refused"),
+    *[
+        Case("rerank APIs", f"all indices from one, the last {name}",
+             (rerank_answers(lambda rows, last=last: [
+                 {**row, "index": last if row["index"] == 5 else row["index"] + 1}
+                 for row in rows]),), codes="reply_refused")
+        for name, last in {"a float": 6.0, "a string": "6", "a padded string": " 6.0"}.items()
+    ],
+    Case("rerank APIs", "all indices from minus one",
+         (rerank_answers(lambda rows: [{**row, "index": row["index"] - 1} for row in rows]),),
+         codes="reply_refused"),
+    *[
+        case
+        for name, factor, shift in (("scores of logits", 14, -7), ("one score too high", 1.5, 0))
+        for case in (
+            Case("rerank APIs", name, (scaled(factor, shift),), codes="score_out_of_range",
+                 apis=BOUNDED),
+            Case("rerank APIs", name, (scaled(factor, shift),), "ok", "scores_read_as_logits",
+                 order=BEST_FIRST, apis=("tei", "infinity"), range=(-20, 20)),
+            Case("rerank APIs", name, (scaled(factor, shift),), "ok", "", order=BEST_FIRST,
+                 apis=("jina", "mixedbread", "llama_cpp"), range=(-20, 20)),
+        )
+    ],
+    Case("rerank APIs", "scores of percentages", (scaled(100, 0),), codes="score_out_of_range",
+         apis=(*BOUNDED, "tei", "infinity")),
+    *[
+        Case("rerank APIs", f"scores of logits, and one {name}", (scored(value, 14, -7),),
+             codes="score_out_of_range", apis=(*BOUNDED, "tei", "infinity"))
+        for name, value in {"none": "null", "not finite": "NaN", "a string": '"0.9"'}.items()
+    ],
     Case("rerank APIs", "thousands of rows about nothing",
          (rerank_answers(lambda rows: [*rows, *({"index": 99 + n, "score": 1} for n in range(5000))]
                          ),), "ok", "unknown_label", order=BEST_FIRST),
@@ -510,7 +554,8 @@ def promises(ranking: Any, case: Case, count: int) -> None:
     assert sorted(ranking.order) == list(range(len(CANDIDATES)))
     assert all(item.candidate is CANDIDATES[item.position] for item in ranking)
     scores = [item.rerank_score for item in ranking if item.status == "scored"]
-    assert all(type(score) is float and 0 <= score <= 1 for score in scores)
+    low, high = case.range
+    assert all(type(score) is float and low <= score <= high for score in scores)
     assert scores == sorted(scores, reverse=True)
     unscored = {item.position for item in ranking if item.status != "scored"}
     if report.status == "unchanged":
@@ -541,11 +586,19 @@ def runs() -> list[Any]:
             api,
             mode,
             id=f"{case.group}-{case.name}-{api}-{mode}",
+            marks=() if usual(number, case, api, mode) else (pytest.mark.long,),
         )
-        for case in CASES
+        for number, case in enumerate(CASES)
         for api in case.apis
         for mode in ("sync", "async")
     ]
+
+
+def usual(number: int, case: Case, api: str, mode: str) -> bool:
+    """Three APIs in both modes, and one of the others in one mode, in turn."""
+    further = [one for one in case.apis if one not in APIS]
+    turn = further[number % len(further)] if further else None
+    return api in APIS or (api == turn and mode == ("sync", "async")[number // 6 % 2])
 
 
 @pytest.mark.parametrize(("case", "api", "mode"), runs())

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib
 import os
 import pickle
 import threading
@@ -178,7 +179,8 @@ def test_foreign_errors_are_told_by_kind():
     assert fault(fake(AttributeError(f"{KEY} passage"))).code == "bad_response"
     assert fault(fake(ConnectionResetError(f"{KEY} passage"))).retryable
     mine = LLMError("no choices", "bad_response")
-    assert str(fault(fake(mine))) == "no choices"
+    told = "no choices [model a-model, key of FAKE_KEY]"
+    assert str(fault(fake(mine))) == told
 
 
 # ---------------------------------------------------------------------- keys
@@ -197,6 +199,81 @@ def test_after_a_refused_key_nothing_is_sent_for_a_while(monkeypatch):
     assert fault(model).code == "circuit_open"
     monkeypatch.setattr(module, "_CIRCUIT_SECONDS", 0.0)
     assert ask(model) == Completion("yes")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands until it is told to go on."""
+
+    class Clock:
+        now = 1000.0
+
+        def monotonic(self):
+            return self.now
+
+    one = Clock()
+    for name in ("client", "provider"):
+        monkeypatch.setattr(importlib.import_module(f"secondpass.llms.{name}"), "time", one)
+    return one
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_refused_keys_open_the_circuit(status, clock):
+    model = fake(Refused(status), "yes")
+    assert fault(model).code == "authentication"
+    for _ in range(3):
+        clock.now += 19.9
+        error = fault(model)
+        assert (error.code, error.sent, error.retryable) == ("circuit_open", False, False)
+        assert "FAKE_KEY" in str(error)
+    assert len(model.sent) == 1
+    clock.now += 0.4
+    assert ask(model) == Completion("yes")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_another_key_closes_the_circuit(status, clock, monkeypatch):
+    model = fake(Refused(status), "yes")
+    fault(model)
+    monkeypatch.setenv("FAKE_KEY", "another")
+    assert ask(model) == Completion("yes")
+    assert len(model.sent) == 2
+
+
+@pytest.mark.parametrize("status", [400, 402, 404, 408, 409, 413, 422, 429, 500, 503])
+def test_other_refusals_leave_the_circuit_closed(status, clock):
+    model = fake(Refused(status, "the api key is wrong: unauthorized"), "yes")
+    fault(model)
+    assert ask(model) == Completion("yes")
+
+
+@pytest.mark.parametrize(
+    ("told", "first", "later"),
+    [
+        ("response_format is not supported", "json_schema", "json_object"),
+        ("temperature is deprecated", ["temperature"], []),
+    ],
+)
+def test_what_a_refusal_taught_expires(told, first, later, clock):
+    model = fake(Refused(400, told), "yes")
+    assert fault(model).adapted
+    clock.now += 599
+    ask(model)
+    clock.now += 2
+    ask(model)
+    place = 2 if isinstance(first, list) else 1
+    assert [row[place] for row in model.sent] == [first, later, first]
+
+
+@pytest.mark.parametrize("told", ["response_format", "temperature", "json schema"])
+def test_an_echo_teaches_nothing(told):
+    passage = f"How to set the {told} of a model, and why"
+    prompt = Prompt("", (Turn("user", f"rank\n<doc>{passage}</doc>"),), {"type": "object"})
+    for echo in (passage, passage[8:], passage.upper(), passage.replace(" ", "%20")):
+        model = fake(Refused(400, f"cannot read: {echo}"), "yes")
+        assert not fault(model, prompt).adapted
+        ask(model, prompt)
+        assert model.sent[1][1:] == ("json_schema", ["temperature"])
 
 
 KEYS = [

@@ -1,6 +1,10 @@
 """Labels: all different, saying nothing, following from what is shown."""
 
+import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -8,8 +12,8 @@ from hypothesis import strategies as st
 
 from secondpass import Candidate
 from secondpass.prompts.fencing import fenced
-from secondpass.prompts.labels import label_all
-from secondpass.prompts.readers import Labels
+from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.labels import label_all, replace_secret
 
 texts_of = st.lists(st.text(max_size=8), max_size=30)
 ids_of = st.lists(
@@ -23,7 +27,7 @@ ids_of = st.lists(
 )
 
 
-GOLDEN = ["k7n", "g4f", "y5p"]
+GOLDEN = ["r6x", "g6m", "b3x"]
 
 
 def labels_of(kind, texts, ids=None, query="q"):
@@ -105,7 +109,41 @@ def test_opaque_labels_change_with_the_query_and_every_text():
 
 def test_opaque_labels_stay_as_they_are_between_releases():
     # Caches of replies, and seeds of experiments, depend on them.
-    assert labels_of("opaque", ["a", "b", "c"]) == GOLDEN
+    before = replace_secret(b"golden")
+    try:
+        assert labels_of("opaque", ["a", "b", "c"]) == GOLDEN
+    finally:
+        replace_secret(before)
+
+
+def test_opaque_labels_depend_on_a_secret():
+    plain = labels_of("opaque", ["a", "b", "c"])
+    before = replace_secret(b"another")
+    try:
+        assert labels_of("opaque", ["a", "b", "c"]) != plain
+    finally:
+        assert replace_secret(before) == b"another"
+    assert labels_of("opaque", ["a", "b", "c"]) == plain
+
+
+ONE_PROCESS = """
+import json, os, sys
+from secondpass.prompts.labels import label_all, replace_secret
+own = label_all("opaque", "q", ["a", "b"], ())
+read, write = os.pipe()
+if os.fork() == 0:
+    os.write(write, json.dumps(label_all("opaque", "q", ["a", "b"], ())).encode())
+    os._exit(0)
+print(json.dumps([own, json.loads(os.read(read, 99))]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forked_children_share_the_secret_and_other_processes_do_not():
+    command = [sys.executable, "-c", ONE_PROCESS]
+    pairs = [json.loads(subprocess.check_output(command)) for _ in range(2)]
+    assert all(own == child for own, child in pairs)
+    assert pairs[0] != pairs[1]
 
 
 def test_opaque_labels_say_nothing_of_the_place():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from fakes import Model, numbered, shown_in, task_of
 from secondpass.effects import Completion
+from secondpass.prompts.labels import replace_secret
 from secondpass.prompts.questions import Form, Questions, cut_evenly, cut_to_tokens, tokens_of
 from secondpass.prompts.readers import read_grades
 from secondpass.prompts.template import Prompting
@@ -51,6 +52,11 @@ ASKED = [
         "...]}. Every id has to be there exactly once.",
     ),
     (
+        Form("ranked", "index1", False, word="rank"),
+        "Reply with ONLY one line of this form, best first: [<index>] > ... > [<index>]. Every "
+        "index has to be there exactly once. Indices count from 1.",
+    ),
+    (
         Form("permutation", "index1", True),
         "Reply with ONLY a JSON array of this form, best first: [<index>, <index>, ...]. Every "
         "index has to be there exactly once. Indices count from 1.",
@@ -89,6 +95,7 @@ SCHEMAS = [
     (Form("permutation", "id", False), closed({"ranking": array(NAMES)})),
     (Form("pairs", "id", True), None),
     (Form("permutation", "index0", True), None),
+    (Form("ranked", "index0", False), None),
 ]
 
 
@@ -139,6 +146,25 @@ def test_templates_of_ones_own():
     assert question.request.turns[0].text == (
         f'Q <query>how deep</query>\n\nD <doc id="{label}">a</doc> of 1\n\n{{}}'
     )
+
+
+def test_another_process_asks_the_same_up_to_labels():
+    def asked():
+        question = questions(["a", "b"]).about([0, 1])
+        labels = list(shown_in(question.request))
+        sent = repr((question.request.turns[0].text, question.request.schema))
+        for at, label in enumerate(labels):
+            sent = sent.replace(label, f"label {at}")
+        return labels, sent
+
+    labels, sent = asked()
+    before = replace_secret(b"another process")
+    try:
+        others, sent_again = asked()
+    finally:
+        replace_secret(before)
+    assert not set(labels) & set(others)
+    assert sent_again == sent
 
 
 def test_a_question_shows_its_texts_in_its_order():

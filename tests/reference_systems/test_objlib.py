@@ -215,8 +215,8 @@ def test_the_order_is_by_grade(provider, objlib, rank, given, order):
         assert item.metadata == {"author": "anon", "rerank_score": item.rerank_score}
 
 
-@pytest.mark.parametrize("wrong", [11, -1, 10.5, "9", None, True, [9]])
-def test_a_grade_off_the_scale_is_not_used(provider, objlib, rank, caplog, wrong):
+@pytest.mark.parametrize("wrong", ["high", None, True, [9, 1]])
+def test_what_is_no_grade_is_not_used(provider, objlib, rank, caplog, wrong):
     provider.play(grades(3, wrong, 5))
     ranking = rank(objlib(), QUERY, passages(3))
     assert ranking.order == (2, 0, 1)
@@ -367,7 +367,11 @@ FAULTS = {
     "broken JSON": (says('{"grades": [{"index": 0, "sco'), "reply_refused"),
     "another form": (says('{"grades": [9, 3, 4]}'), "reply_refused"),
     "no grades": (says('{"grades": []}'), "reply_refused"),
-    "off the scale": (grades(90, 30, 40), "reply_refused"),
+    "off the scale": (grades(90, 30, 40), "score_out_of_range"),
+    "one above the scale": (grades(3, 11, 5), "score_out_of_range"),
+    "one below the scale": (grades(3, -1, 5), "score_out_of_range"),
+    "one just off the scale": (grades(3, 10.5, 5), "score_out_of_range"),
+    "one off the scale, as a string": (grades(3, "95", 5), "score_out_of_range"),
     "nothing": (says(""), "empty_reply"),
 }
 

@@ -289,6 +289,7 @@ READ = {
     "in an object": '{"results": [{"index": 0, "score": 0.2}, {"index": 1, "score": 0.9}]}',
     "further members": '[{"index": 0, "score": 0.2, "why": "no"}, {"index": 1, "score": 0.9}]',
     "indices as strings": '[{"index": "0", "score": 0.2}, {"index": "1", "score": 0.9}]',
+    "single quotes": "[{'index': 0, 'score': 0.2}, {'index': 1, 'score': 0.9}]",
     "others graded too": (
         '[{"index": 0, "score": 0.2}, {"index": 1, "score": 0.9}, {"index": 7, "score": 1.0}]'
     ),
@@ -304,7 +305,7 @@ def test_replies_that_are_read(provider, scallop, rank, reply):
 
 
 @pytest.mark.parametrize(
-    "second", ["", ', {"index": 1, "score": 1.2}', ', {"index": 1, "score": "high"}']
+    "second", ["", ', {"index": 1, "score": null}', ', {"index": 1, "score": "high"}']
 )
 def test_a_memory_without_a_usable_score_is_kept_behind(provider, scallop, rank, second):
     provider.play(says('[{"index": 0, "score": 0.2}' + second + "]"))
@@ -318,11 +319,11 @@ def test_a_memory_without_a_usable_score_is_kept_behind(provider, scallop, rank,
 
 FAULTS = {
     "malformed JSON": (says('[{"index": 0, "score": 0.2}, {"index": 1'), "reply_refused"),
-    "single quotes": (says("[{'index': 0, 'score': 0.2}]"), "reply_refused"),
     "prose": (says("The first memory is the most relevant (0.9)."), "reply_refused"),
     "another form": (says("[0.2, 0.9, 0.1, 0.4]"), "reply_refused"),
     "no scores": (says("[]"), "reply_refused"),
-    "out of range": (grades(3, 7, 8, 9), "reply_refused"),
+    "out of range": (grades(3, 7, 8, 9), "score_out_of_range"),
+    "one out of range": (grades(0.2, 1.2, 0.1, 0.4), "score_out_of_range"),
     "nothing": (says(""), "empty_reply"),
     "a web page": (fake.page(), "bad_response"),
     "500": (fake.status(500), "server_error"),

@@ -319,8 +319,6 @@ VALUES = [
     (0.0, 0.0),
     (1, 1.0),
     (1.00001, 1.0),
-    (1.5, None),
-    (-0.2, None),
     (float("nan"), None),
     (float("inf"), None),
     (None, None),
@@ -328,6 +326,15 @@ VALUES = [
     ({"p": 0.5}, None),
     ("high", None),
 ]
+
+
+@pytest.mark.parametrize("said", [1.5, -0.2, 7, 1e300])
+def test_other_scale_refuses_all_batches(said, make, provider):
+    provider.play(probability(said))
+    ranking = make(batch_size=2).rerank("q", [*NUMBERS, "7 d"])
+    assert ranking.report.status == "unchanged"
+    assert {issue.code for issue in ranking.report.issues} == {"score_out_of_range"}
+    assert ranking.order == (0, 1, 2, 3)
 
 
 @pytest.mark.parametrize(("said", "read"), VALUES)

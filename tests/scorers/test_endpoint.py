@@ -7,6 +7,7 @@ The servers are real ones on the loopback interface. Their faults are in
 from __future__ import annotations
 
 import asyncio
+import html
 import importlib
 import json
 import logging
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -215,12 +217,8 @@ def where(applies: Callable[[fake.Request], bool], step: Step, otherwise: Step |
 
 @pytest.fixture(scope="module")
 def provider():
-    with pytest.MonkeyPatch.context() as patch:
-        # Paths that the fake provider answers only here.
-        patch.setitem(fake._APIS, "/v1/reranking", "mixedbread")
-        patch.setitem(fake._APIS, "/score", "vllm_score")
-        with FakeProvider() as one:
-            yield one
+    with FakeProvider() as one:
+        yield one
 
 
 @pytest.fixture(autouse=True)
@@ -638,9 +636,6 @@ SCORES = [
     ("cohere", {}, "1", 1.0),
     ("cohere", {}, "1.00005", 1.0),
     ("cohere", {}, "-0.00005", 0.0),
-    ("cohere", {}, "1.01", None),
-    ("cohere", {}, "-0.01", None),
-    ("cohere", {}, "42", None),
     ("cohere", {}, "NaN", None),
     ("cohere", {}, "Infinity", None),
     ("cohere", {}, "1e400", None),
@@ -650,17 +645,12 @@ SCORES = [
     ("cohere", {}, "[0.9]", None),
     ("cohere", {"scores": "logit"}, "42", 42.0),
     ("cohere", {"scores": "similarity"}, "-1", -1.0),
-    ("cohere", {"scores": "similarity"}, "-1.01", None),
     ("jina", {}, "42", 42.0),
     ("jina", {}, "-42", -42.0),
     ("jina", {}, "-Infinity", None),
-    ("jina", {"scores": "probability"}, "42", None),
-    ("voyage", {}, "42", None),
     ("mixedbread", {}, "42", 42.0),
-    ("tei", {}, "-3.5", None),
     ("tei", {"raw_scores": True}, "-3.5", -3.5),
     ("infinity", {"raw_scores": True}, "-3.5", -3.5),
-    ("vllm", {}, "-3.5", None),
     ("vllm", {"scores": "logit"}, "-3.5", -3.5),
     ("vllm_score", {}, "1e999", None),
     ("llama_cpp", {}, "-11.3", -11.3),
@@ -683,6 +673,130 @@ def test_scores(api, settings, said, read, make, provider):
     if read is None:
         assert ranking[-1].position == 1
         assert ranking[-1].status == "backfilled"
+
+
+OTHER_SCALE = [
+    ("cohere", {}, "1.01"),
+    ("cohere", {}, "-0.01"),
+    ("cohere", {}, "42"),
+    ("cohere", {"scores": "similarity"}, "-1.01"),
+    ("jina", {"scores": "probability"}, "42"),
+    ("voyage", {}, "42"),
+    ("vllm", {}, "-3.5"),
+    ("tei", {"scores": "probability"}, "-3.5"),
+    ("tei", {}, "50.5"),
+    ("infinity", {}, "-1e300"),
+    ("infinity", {"scores": "similarity"}, "7"),
+]
+
+
+@pytest.mark.parametrize(("api", "settings", "said"), OTHER_SCALE)
+def test_other_scale_refuses_all_batches(api, settings, said, make, provider):
+    """The one score that shows it may be in another batch."""
+
+    def step(request):
+        told = json.dumps(envelope(request, rows_of(request)))
+        yield http(200, told.replace("0.9", said, 1).encode())
+
+    provider.play(step)
+    ranking = make(api, batch_size=2, **settings).rerank("q", [*NUMBERS, "7 d"])
+    assert (ranking.report.status, codes(ranking)) == ("unchanged", {"score_out_of_range"})
+    assert ranking.order == (0, 1, 2, 3)
+    assert len(provider.requests) == 2
+
+
+def test_other_scale_in_a_row_scored_twice(make, provider):
+    provider.play(rows(lambda found: [*found, {**found[0], "relevance_score": 7.2}]))
+    ranking = make("vllm").rerank("q", NUMBERS)
+    assert (ranking.report.status, codes(ranking)) == ("unchanged", {"score_out_of_range"})
+
+
+def test_other_scale_goes_to_the_fallback(make, provider):
+    provider.play(answer(lambda text: fake.by_number(text) * 3))
+    ranking = make("vllm", whole={"fallback": ["lexical"]}).rerank("a", NUMBERS)
+    assert ranking.report.status == "degraded"
+    assert "score_out_of_range" in codes(ranking)
+
+
+def logit(text: str) -> float:
+    return fake.by_number(text) * 2 - 11
+
+
+@pytest.mark.parametrize("api", ["tei", "infinity"])
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_unasked_logits_are_read_and_reported(api, batch_size, make, provider):
+    provider.play(answer(logit))
+    ranking = make(api, batch_size=batch_size).rerank("q", [*NUMBERS, "7 d"])
+    assert (ranking.report.status, codes(ranking)) == ("ok", {"scores_read_as_logits"})
+    assert ranking.report.score_kind == "logit"
+    assert scores(ranking) == {0: -5, 1: 7, 2: -1, 3: 3}
+    provider.play(answer())
+    ranking = make(api).rerank("q", NUMBERS)
+    assert (ranking.report.score_kind, codes(ranking)) == ("probability", set())
+
+
+def test_batches_on_two_scales_are_refused(make, provider):
+    """As of two servers behind one address, one of which gives logits."""
+    provider.play(where(lambda r: "9 b" in documents(r), answer(logit)))
+    ranking = make("tei", batch_size=2).rerank("q", [*NUMBERS, "7 d"])
+    assert (ranking.report.status, codes(ranking)) == ("unchanged", {"score_out_of_range"})
+
+
+@pytest.mark.parametrize("whole", [{"floor": 0.3}, {"blend": {"original": 0.4}}])
+def test_logits_are_refused_where_the_kind_matters(whole, make, provider):
+    provider.play(answer(logit))
+    given = [{"text": text, "score": 0.5} for text in NUMBERS]
+    ranking = make("tei", whole=whole).rerank("q", given)
+    assert ranking.report.status == "unchanged"
+    assert ranking.order == (0, 1, 2)
+
+
+BASES = [
+    # indices of four documents; whether they are refused
+    ([1, 2, 3, 4], True),
+    ([4, 1], True),
+    ([1, 2, 3, 4.0], True),
+    ([1, 2, 3, "4"], True),
+    ([1, 2, 3, " 4.0"], True),
+    ([-1, 0, 1, 2], True),
+    ([0, 1, "-1", 2], True),
+    (["0", 1, 2, 3, 4], True),
+    ([0.0, 1, 2, 4], True),
+    ([0, 1, 2, 4], False),
+    ([0, 1, 2, 3, 4], False),
+    ([0, 1, 2, 3, -1], False),
+    ([1, 2, 3], False),
+    ([0, 1, 2, 40], False),
+]
+
+
+@pytest.mark.parametrize("api", ["cohere", "tei", "mixedbread"])
+@pytest.mark.parametrize(("indices", "refused"), BASES)
+def test_bases_of_indices(api, indices, refused, make, provider):
+    name = DIALECTS[api].score
+    found = [{"index": index, name: 0.9 - at / 10} for at, index in enumerate(indices)]
+    provider.play(rows(lambda _: found))
+    ranking = make(api).rerank("q", [*NUMBERS, "7 d"])
+    if refused:
+        assert (ranking.report.status, codes(ranking)) == ("unchanged", {"reply_refused"})
+        return
+    known = {index: 0.9 - at / 10 for at, index in enumerate(indices) if index in range(4)}
+    assert {at: one for at, one in scores(ranking).items() if one is not None} == known
+
+
+def test_an_answer_is_parsed_once(make, provider, monkeypatch):
+    parsed = []
+    loads = json.loads
+
+    def counted(text, **options):
+        parsed.append(len(text))
+        return loads(text, **options)
+
+    monkeypatch.setattr(endpoint.json, "loads", counted)
+    stray = [{"index": 99 + at, "relevance_score": 1} for at in range(2000)]
+    provider.play(rows(lambda found: [*found, *stray]))
+    assert make("jina").rerank("q", NUMBERS).report.status == "ok"
+    assert len([size for size in parsed if size > 50_000]) == 1
 
 
 @pytest.mark.parametrize("api", ["voyage", "mixedbread", "vllm_score", "infinity", "llama_cpp"])
@@ -857,6 +971,61 @@ def test_a_server_that_takes_fewer_documents(make, provider):
     provider.play(where(lambda r: len(documents(r)) > 16, fake.raw(http(413, told))))
     ranking = make().rerank("q", [f"{number} " + "x" * 300 for number in range(10)] * 3)
     assert ranking.report.status == "ok"
+
+
+def limited(code: int, most: int, told: str = "") -> Step:
+    """Takes no more than some documents, and says so by a status."""
+    message = told or f"batch size 99 > maximum allowed batch size {most}"
+    refused = fake.raw(http(code, {"error": message, "error_type": "Validation"}))
+    return where(lambda r: len(documents(r)) > most, refused)
+
+
+@pytest.mark.parametrize("code", [400, 413, 422])
+def test_a_learned_batch_size_expires(code, make, provider, monkeypatch):
+    one = make("tei")
+    for expected in ([8, 4, 4], [4, 4]):
+        provider.play(limited(code, 4))
+        assert one.rerank("q", [f"{number} a" for number in range(8)]).report.status == "ok"
+        assert [len(documents(request)) for request in provider.requests] == expected
+    monkeypatch.setattr(endpoint, "REMEMBERED_SECONDS", 0.0)
+    provider.play()
+    provider.play(answer())
+    one.rerank("q", [f"{number} a" for number in range(8)])
+    assert [len(documents(request)) for request in provider.requests] == [8]
+
+
+@pytest.mark.parametrize("code", [401, 404, 429, 500, 503])
+def test_other_statuses_teach_no_batch_size(code, make, provider):
+    provider.play(limited(code, 4), answer())
+    one = make("tei", limits={"retries": 0})
+    given = [f"{number} a" for number in range(8)]
+    assert "batch_too_large" not in codes(one.rerank("q", given))
+    assert one.method._most == 32
+
+
+QUOTED = "How a server says so: maximum allowed batch size 1, and more of it."
+ESCAPES = {
+    "plain": str,
+    "json": lambda text: json.dumps(text)[1:-1],
+    "json in json": lambda text: json.dumps(json.dumps(text)),
+    "unicode": lambda text: "".join(f"\\u{ord(one):04x}" for one in text),
+    "html": lambda text: html.escape(text.replace("m", "&#109;")),
+    "url": quote,
+    "upper case": str.upper,
+    "white space": lambda text: text.replace(" ", "\n  "),
+    "a part": lambda text: text[20:60],
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_no_passage_can_set_the_batch_size(escape, make, provider):
+    message = f"bad input: {ESCAPES[escape](QUOTED)}"
+    provider.play(fake.raw(http(422, {"error": message})), answer())
+    one = make("tei")
+    ranking = one.rerank("q", [*NUMBERS, QUOTED])
+    assert codes(ranking) == {"bad_request"}
+    assert one.rerank("q", [*NUMBERS, QUOTED]).report.status == "ok"
+    assert len(provider.requests) == 2
 
 
 # ---------------------------------------------------------------------- faults of one batch

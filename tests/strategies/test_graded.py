@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 
 import pytest
 
@@ -166,9 +167,10 @@ ANSWERS = [
     ("whole", grades(), [3, 9, 5], {}, {}),
     ("ends of the scale", grades(_3=0, _9=10), [0, 10, 5], {}, {}),
     ("one missing", grades(_9="absent"), [3, None, 5], {1: "backfilled"}, {"not_in_reply": (1,)}),
-    ("above the scale", grades(_9=11), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
-    ("below the scale", grades(_9=-1), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
-    ("a string", grades(_9="9"), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
+    ("a rounding error", grades(_9=10.00005), [3, 10, 5], {}, {}),
+    ("a string", grades(_9="9"), [3, 9, 5], {}, {}),
+    ("a word", grades(_9="high"), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
+    ("NaN", grades(_9=math.nan), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
     ("a boolean", grades(_9=True), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
     ("null", grades(_9=None), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
     (
@@ -210,6 +212,19 @@ def test_what_a_reply_leaves_out_is_backfilled_and_told(reply, scores, status, i
     assert [got[at].status for at in range(3)] == [status.get(at, "scored") for at in range(3)]
     assert {issue.code: issue.positions for issue in ranking.report.issues} == issues
     assert ranking.report.status == ("partial" if status else "ok")
+
+
+@pytest.mark.parametrize("grade", [11, -1, 95, "95", [95], "95%", 10**400])
+@pytest.mark.parametrize("repair", [0, 1])
+def test_a_grade_off_the_scale_refuses_the_reply(grade, repair):
+    model = Model([grades(_9=grade), graded])
+    reranker = Reranker(Graded(model), limits={"repair": repair}, log_level="debug")
+    ranking = reranker.rerank("wombats", numbered([3, 9, 5]))
+    assert len(model.prompts) == 1 + repair
+    assert ranking.order == ((1, 2, 0) if repair else (0, 1, 2))
+    assert ranking.report.status == ("ok" if repair else "unchanged")
+    if not repair:
+        assert ranking.report.issues[0].code == "score_out_of_range"
 
 
 def test_a_reply_that_broke_off_says_so():

@@ -22,7 +22,7 @@ from fakes import (
 )
 from secondpass import ConfigurationError, Reranker, RerankError
 from secondpass.effects import Completion
-from secondpass.errors import LLMError
+from secondpass.errors import LLMError, ReplyError
 from secondpass.ledger import Prices
 from secondpass.strategies.listwise import Listwise
 
@@ -129,7 +129,9 @@ def test_the_same_task_makes_the_same_prompts_and_the_same_answers_the_same_judg
 
 
 @pytest.mark.parametrize("labels", ["opaque", "id", "index0", "index1"])
-@pytest.mark.parametrize("wrapping", ["permutation", "bare permutation", "keyed", "pairs"])
+@pytest.mark.parametrize(
+    "wrapping", ["permutation", "bare permutation", "keyed", "pairs", "ranked"]
+)
 def test_every_form_of_reply_is_read_with_every_kind_of_label(labels, wrapping):
     key = "index" if labels.startswith("index") else "id"
 
@@ -142,15 +144,36 @@ def test_every_form_of_reply_is_read_with_every_kind_of_label(labels, wrapping):
             "permutation": {"ranking": best_first},
             "bare permutation": best_first,
             "keyed": ranks,
+            "ranked": best_first,
             "pairs": {"grades": [{key: label, "rank": ranks[label]} for label in ranks]},
         }
+        if wrapping == "ranked":
+            return " > ".join(f"[{label}]" for label in best_first)
         return json.dumps(made[wrapping])
 
     bare, reply = wrapping.startswith("bare"), wrapping.removeprefix("bare ")
     method = Listwise(Model(), reply=reply, labels=labels, bare=bare)
     judgement, asks = judge(method, numbered([3, 9, 5]), says)
     assert judgement.scores == [1 / 3, 1.0, 2 / 3]
-    assert (asks[0].questions[0].request.schema is None) == bare
+    assert (asks[0].questions[0].request.schema is None) == (bare or reply == "ranked")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_ranked_replies_through_the_reranker(asynchronous):
+    def says(messages):
+        shown = shown_in(messages)
+        best_first = sorted(shown, key=lambda label: -number_of(shown[label]))
+        return " > ".join(f"[{label}]" for label in best_first)
+
+    config = {"type": "listwise", "llm": says, "reply": "ranked", "labels": "index1"}
+    reranker = Reranker(config)
+    texts = numbered([3, 9, 5, 7, 8, 1])
+    if asynchronous:
+        ranking = asyncio.run(reranker.arerank("q", texts))
+    else:
+        ranking = reranker.rerank("q", texts)
+    assert ranking.order == (1, 4, 3, 2, 0, 5)
+    assert (ranking.report.status, ranking.report.usage.calls) == ("ok", 1)
 
 
 # ---------------------------------------------------------------------- what comes of answers
@@ -219,11 +242,20 @@ def test_ties_of_ranks_stand_as_they_were_shown():
     assert judgement.scores == [0.5, 1.0, 0.25, 0.75]
 
 
-def test_a_rank_that_cannot_be_used_is_told_as_such():
+def test_a_rank_out_of_range_refuses_the_reply():
     def beyond(shown):
         return json.dumps(dict(zip(shown, [1, 99, 2], strict=True)))
 
-    judgement, _ = judge(Listwise(Model(), reply="keyed"), numbered([3, 9, 5]), beyond)
+    with pytest.raises(ReplyError) as caught:
+        judge(Listwise(Model(), reply="keyed"), numbered([3, 9, 5]), beyond)
+    assert caught.value.code == "score_out_of_range"
+
+
+def test_a_rank_that_cannot_be_used_is_told_as_such():
+    def strange(shown):
+        return json.dumps(dict(zip(shown, [1, "high", 2], strict=True)))
+
+    judgement, _ = judge(Listwise(Model(), reply="keyed"), numbered([3, 9, 5]), strange)
     assert judgement.scores == [1.0, None, 2 / 3]
     assert "doubled_label" not in [issue.code for issue in judgement.issues]
 
@@ -493,6 +525,7 @@ WRONG = [
     ({"stride": 20}, "stride: must be smaller than the window"),
     ({"window": 5, "stride": 5}, "stride: must be smaller than the window"),
     ({"reply": "keyed", "bare": True}, "bare: is for arrays"),
+    ({"reply": "ranked", "bare": True}, "bare: is for arrays"),
     ({"reply": "list"}, "reply"),
     ({"labels": "letters"}, "labels"),
     ({"scale": (0, 1)}, "scale"),

@@ -1,8 +1,7 @@
 """A provider of language models and rerank APIs on the loopback interface, with faults by script.
 
-It speaks OpenAI Chat Completions, Anthropic Messages, Gemini ``generateContent``, and the rerank
-APIs of Cohere, Jina (vLLM and Infinity speak it too) and TEI. All are served by one port, each
-under the first part of its path::
+It speaks OpenAI Chat Completions, Anthropic Messages, Gemini ``generateContent``, and nine rerank
+APIs (:data:`RERANK_APIS`). All are served by one port, each under the first part of its path::
 
     with FakeProvider() as provider:
         provider.play(status(500), good())          # the last step is repeated
@@ -102,12 +101,17 @@ class Request:
     def documents(self) -> dict[str, str]:
         """The fenced texts by their labels, in order; those of rerank APIs by their index."""
         body = self.body if isinstance(self.body, dict) else {}
-        given = body.get("documents", body.get("texts"))
-        if self.api in {"cohere", "jina", "tei"} and isinstance(given, list):
+        given = body.get(self.rerank.documents) if self.rerank else None
+        if isinstance(given, list):
             texts = [one if isinstance(one, str) else one["text"] for one in given]
             return {str(at): text for at, text in enumerate(texts)}
         found = _FENCE.findall("\n".join(self.messages))
         return {label: html.unescape(text) for label, text in found}
+
+    @property
+    def rerank(self) -> RerankApi | None:
+        """The rerank API that was asked, by its name or by its path."""
+        return RERANK_APIS.get(self.flavour) or RERANK_APIS.get(self.api)
 
     @property
     def labels(self) -> list[str]:
@@ -160,6 +164,8 @@ _APIS = {
     ":generateContent": "google",
     "/v2/rerank": "cohere",
     "/v1/rerank": "jina",
+    "/v1/reranking": "mixedbread",
+    "/score": "vllm_score",
     "/rerank": "tei",
 }
 _PREFIXES = {
@@ -170,6 +176,28 @@ _PREFIXES = {
     "cohere": "/cohere",
     "jina": "/jina/v1",
     "tei": "/tei",
+}
+
+
+@dataclass(frozen=True)
+class RerankApi:
+    """What a rerank API calls the documents, the rows (empty: the whole answer) and a score."""
+
+    documents: str = "documents"
+    rows: str = "results"
+    score: str = "relevance_score"
+
+
+RERANK_APIS = {
+    "cohere": RerankApi(),
+    "jina": RerankApi(),
+    "tei": RerankApi("texts", "", "score"),
+    "voyage": RerankApi(rows="data"),
+    "mixedbread": RerankApi("input", "data", "score"),
+    "vllm": RerankApi(),
+    "vllm_score": RerankApi("text_2", "data", "score"),
+    "infinity": RerankApi(),
+    "llama_cpp": RerankApi(),
 }
 _FENCE = re.compile(r'<doc id="([^"]*)">(.*?)</doc>', re.DOTALL)
 
@@ -218,7 +246,7 @@ class FakeProvider:
 
     def base_url(self, flavour: str, scheme: str = "http") -> str:
         """The base URL as the client of a flavour wants it."""
-        return f"{scheme}://127.0.0.1:{self.port}{_PREFIXES[flavour]}"
+        return f"{scheme}://127.0.0.1:{self.port}{_PREFIXES.get(flavour, f'/{flavour}')}"
 
     def llm(self, flavour: str, **settings: Any) -> dict[str, Any]:
         """The configuration of a language model that asks this provider."""
@@ -509,17 +537,18 @@ def envelope(request: Request, text: str) -> dict[str, Any]:
 
 def rerank_envelope(request: Request, results: Sequence[Mapping[str, Any]]) -> Any:
     """The reply of the rerank API that was asked, around rows of ``index`` and ``score``."""
-    if request.api == "tei":
-        return [dict(row) for row in results]
+    api = request.rerank or RERANK_APIS["tei"]
     rows = [
-        {{"score": "relevance_score"}.get(name, name): value for name, value in row.items()}
+        {{"score": api.score}.get(name, name): value for name, value in row.items()}
         for row in results
     ]
+    if not api.rows:
+        return rows
     if request.api == "cohere":
         meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
-        return {"id": "r1", "results": rows, "meta": meta}
+        return {"id": "r1", api.rows: rows, "meta": meta}
     usage = {"prompt_tokens": INPUT_TOKENS, "total_tokens": INPUT_TOKENS}
-    return {"id": "r1", "model": "fake", "object": "rerank", "usage": usage, "results": rows}
+    return {"id": "r1", "model": "fake", "object": "rerank", "usage": usage, api.rows: rows}
 
 
 def rerank_rows(request: Request, grade: Grade = by_number) -> list[dict[str, Any]]:
@@ -541,7 +570,7 @@ def good(
     def step(request: Request) -> Iterator[Wire]:
         if after:
             yield Pause(after)
-        if request.api in {"cohere", "jina", "tei"}:
+        if request.rerank:
             yield http(200, rerank_envelope(request, rerank_rows(request, grade)))
         else:
             yield http(200, envelope(request, reply_text(request, grade, form, bare)))
@@ -1174,6 +1203,11 @@ class Answer:
     grades: dict[str, float] = field(default_factory=dict)
 
     @property
+    def rerank(self) -> RerankApi | None:
+        """The rerank API that was asked, by its name or by its path."""
+        return RERANK_APIS.get(self.flavour) or RERANK_APIS.get(self.api)
+
+    @property
     def labels(self) -> list[str]:
         """In the order of the request."""
         return list(self.grades)
@@ -1253,7 +1287,8 @@ def rerank_answers(change: Callable[[list[dict[str, Any]]], Any]) -> Step:
             yield http(200, rerank_envelope(request, rows))
             return
         reply = rerank_envelope(request, [])
-        yield http(200, rows if isinstance(reply, list) else {**reply, "results": rows})
+        named = request.rerank.rows if request.rerank else ""
+        yield http(200, {**reply, named: rows} if named else rows)
 
     return step
 

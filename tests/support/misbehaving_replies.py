@@ -224,6 +224,7 @@ ALL = plain(*sorted(NUMBERS, reverse=True))
 
 
 REFUSED = "unchanged reply_refused"
+OFF_SCALE = "unchanged score_out_of_range"
 EMPTY = "unchanged empty_reply"
 NO_RETRIES = {"retries": 0}
 NOTHING: Mapping[int, float] = {}
@@ -314,7 +315,7 @@ CASES = [
            meant=plain(7, 5, 3, 1)),
     grades("“high”, “medium” and “low”", "high", "high", "medium", "low", "low",
            promise=REFUSED, meant=ALL),
-    grades("0.95, 7.9 and -9", 0.95, 7.9, 5, 3, -9, promise="partial grade_refused",
+    grades("0.95, 7.9 and -9", 0.95, 7.9, 5, 3, -9, promise=OFF_SCALE,
            meant={7: 7.9, 5: 5, 3: 3, 9: 0.95, 1: -9}),
     Case("bullets", lambda asked: Said(before="\n".join(
         f"* [{label}] ({grade}/10)" for label, grade in asked.honest)), REFUSED, REFUSED,
@@ -323,7 +324,7 @@ CASES = [
         f"{at}. [{label}]" for at, label in enumerate(_labels(asked), start=1))), REFUSED, REFUSED,
         ALL),
     Case("JSON pairs", lambda asked: Said(before=json.dumps(
-        [{"id": label, "score": grade} for label, grade in asked.honest])), "ok", REFUSED,
+        [{"id": label, "score": grade} for label, grade in asked.honest])), "ok", "ok",
         ALL),
     Case("a JSON array of ids", lambda asked: Said(before=json.dumps(_labels(asked))), REFUSED,
          "ok", ALL),
@@ -372,14 +373,14 @@ CASES = [
     grades("NaN for all", *[math.nan] * 5, promise=REFUSED, meant=ALL),
     grades("infinity", math.inf, 7, 5, 3, 1, promise="partial grade_refused",
            meant=plain(7, 5, 3, 1)),
-    grades("grades as strings", "9", "7", "5", "3", "1", promise=REFUSED, meant=ALL),
+    grades("grades as strings", "9", "7", "5", "3", "1", promise="ok", meant=ALL),
     grades("null, list, object, true", 9, None, [7], {"score": 5}, True,
-           promise="partial grade_refused", meant=plain(9)),
-    grades("grades beyond the scale", 90, 70, 50, 3, 1, promise="partial grade_refused",
+           promise="partial grade_refused", meant={9: 9, 5: 7, 3: 5}),
+    grades("grades beyond the scale", 90, 70, 50, 3, 1, promise=OFF_SCALE,
            meant=plain(3, 1)),
     grades("“9/10”", "9/10", "7/10", "5/10", "3/10", "1/10", promise=REFUSED, meant=ALL),
     grades("a grade of four hundred digits", 10**400, 7, 5, 3, 1,
-           promise="partial grade_refused", meant=plain(7, 5, 3, 1)),
+           promise=OFF_SCALE, meant=plain(7, 5, 3, 1)),
     around("a code fence", "```json\n", "\n```"),
     around("courtesies", "Certainly! Here is the ranking:\n\n", "\n\nI hope this helps!"),
     edited("cut in the middle", lambda written: written[: len(written) * 3 // 5], REFUSED),
@@ -387,9 +388,9 @@ CASES = [
     Case("cut, and says so", lambda asked: Said(
         asked.honest, edit=lambda written: written[: len(written) * 3 // 5], cut=True),
         "partial not_in_reply", "partial not_in_reply", ALL, by_tool=EMPTY),
-    edited("single quotes", lambda written: written.replace('"', "'"), REFUSED,
+    edited("single quotes", lambda written: written.replace('"', "'"), "ok",
            without=WORDS),
-    edited("a comma too many", lambda written: written[:-1] + "," + written[-1:], REFUSED,
+    edited("a comma too many", lambda written: written[:-1] + "," + written[-1:], "ok",
            without=WORDS),
     Case("two answers that differ", _another, REFUSED, REFUSED),
 ]  # fmt: skip

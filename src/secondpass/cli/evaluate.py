@@ -187,9 +187,10 @@ def _check_call(
 
 
 def _report(comparison: Comparison, written: Sequence[str], *, as_json: bool) -> None:
-    for result in comparison.results:
-        if result.status == "skipped":
-            warn(f"{result.name} is skipped: {result.reason}")
+    for result in comparison.skipped:
+        warn(f"{result.name} is skipped: {result.reason}")
+    for result in comparison.not_measured:
+        warn(f"{result.name} is not measured: {result.reason}")
     if as_json:
         print_json(comparison.to_dict())
     elif on_terminal(sys.stdout):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from secondpass.errors import InputError
+from secondpass.evaluation.replacing import flush_file, replacing
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _NOTHING = hashlib.sha256().hexdigest()
@@ -100,8 +100,7 @@ class Resumable:
         file, answers = self._begin(), text.encode("utf-8", "backslashreplace")
         try:
             file.write(answers)
-            file.flush()
-            os.fsync(file.fileno())
+            flush_file(file)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
         self._written.update(answers)
@@ -141,8 +140,8 @@ class Resumable:
         }
         # Of one name, so that what a killed process left is written over.
         draft = self.state.with_name(f".{self.state.name}.tmp")
-        draft.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-        os.replace(draft, self.state)
+        with replacing(self.state, draft) as state:
+            state.write(f"{json.dumps(told, indent=1)}\n".encode())
 
     def _recall(self, file: BinaryIO, *, resume: bool) -> None:
         """Take up what the state tells, and leave the file at the end of what is finished."""

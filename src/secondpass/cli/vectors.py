@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from secondpass.cli.terminal import tell, warn
 from secondpass.evaluation.embedders import NamedEmbedder, in_blocks
+from secondpass.evaluation.replacing import replacing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,10 +89,5 @@ def _keep(path: Path, vectors: NDArray[np.floating[Any]]) -> None:
     import numpy as np
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{uuid4().hex}.tmp")
-    try:
-        with draft.open("xb") as file:
-            np.save(file, vectors, allow_pickle=False)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing(path) as file:
+        np.save(file, vectors, allow_pickle=False)

@@ -30,7 +30,13 @@ from secondpass.evaluation.measures import (
 from secondpass.evaluation.reranked import Progress
 from secondpass.evaluation.retrieval import Embedder, HybridRetriever, Mode
 from secondpass.evaluation.runs import Qrels, Run
-from secondpass.evaluation.significance import Difference, Test, difference, holm
+from secondpass.evaluation.significance import (
+    Difference,
+    Test,
+    difference,
+    fewest_queries,
+    holm,
+)
 from secondpass.evaluation.suites import Suite, load_suite, make_suite
 from secondpass.evaluation.writing import write_corpus, write_qrels, write_queries, write_run
 
@@ -60,6 +66,7 @@ __all__ = [
     "compare",
     "difference",
     "evaluate",
+    "fewest_queries",
     "holm",
     "load_suite",
     "make_suite",

@@ -116,15 +116,18 @@ class Result:
 
     Attributes:
         name: such as ``hybrid`` or ``hybrid+rerank``.
-        status: ``ran``, or ``skipped`` where it could not.
-        reason: why it was skipped.
+        status: ``ran``; ``skipped`` where it could not; ``not_measured`` where it ran, and all its
+            rankings are ``unchanged``: figures of it would be those of its first stage.
+        reason: why it was skipped or is not measured.
         first_stage: what it reranks; None for a first stage.
         config: of the reranker, where it can be written out.
         run: query id -> document id -> score.
-        evaluation: the measures of the run.
+        evaluation: the measures of the run; None unless it ran.
         cost: what it took.
         statuses: how many rankings had which report status.
         issues: how many rankings had which issue code.
+        fallbacks: how many of the ``degraded`` rankings come from which fallback method. Those that
+            are missing here come from a cascade, a stage of which failed.
         stability: where it was asked for.
         differences: from the baseline, by measure.
         gains: the queries that gain most by it over its first stage.
@@ -133,7 +136,7 @@ class Result:
     """
 
     name: str
-    status: Literal["ran", "skipped"]
+    status: Literal["ran", "skipped", "not_measured"]
     reason: str = ""
     first_stage: str | None = None
     config: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -142,6 +145,7 @@ class Result:
     cost: Cost = Cost()
     statuses: Mapping[str, int] = field(default_factory=dict)
     issues: Mapping[str, int] = field(default_factory=dict)
+    fallbacks: Mapping[str, int] = field(default_factory=dict)
     stability: Stability | None = None
     differences: Mapping[str, Difference] = field(default_factory=dict, repr=False)
     gains: tuple[Change, ...] = field(default=(), repr=False)
@@ -193,8 +197,18 @@ class Comparison:
 
     @property
     def ran(self) -> tuple[Result, ...]:
-        """The systems that could be run."""
+        """The systems that were run and measured."""
         return tuple(result for result in self.results if result.status == "ran")
+
+    @property
+    def not_measured(self) -> tuple[Result, ...]:
+        """The rerankers that were run, and judged nothing."""
+        return tuple(result for result in self.results if result.status == "not_measured")
+
+    @property
+    def skipped(self) -> tuple[Result, ...]:
+        """The systems that could not be run."""
+        return tuple(result for result in self.results if result.status == "skipped")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the runs and moves, as plain values for JSON."""
@@ -301,15 +315,18 @@ def _system(result: Result) -> dict[str, Any]:
         "first_stage": result.first_stage,
         "config": result.config,
     }
-    if result.evaluation is None:
+    if result.status == "skipped":
         return written
+    if result.evaluation is not None:
+        written |= {
+            "means": result.evaluation.mean,
+            "per_query": result.evaluation.per_query,
+            "differences": {
+                measure: dataclasses.asdict(one) for measure, one in result.differences.items()
+            },
+        }
     return {
         **written,
-        "means": result.evaluation.mean,
-        "per_query": result.evaluation.per_query,
-        "differences": {
-            measure: dataclasses.asdict(one) for measure, one in result.differences.items()
-        },
         "seconds": {
             "p50": cost.percentile(0.5),
             "p95": cost.percentile(0.95),
@@ -326,6 +343,7 @@ def _system(result: Result) -> dict[str, Any]:
         },
         "statuses": dict(result.statuses),
         "issues": dict(result.issues),
+        "fallbacks": dict(result.fallbacks),
         "failure_rate": result.failure_rate,
         "stability": None if result.stability is None else dataclasses.asdict(result.stability),
         "gains": [dataclasses.asdict(change) for change in result.gains],

@@ -78,8 +78,10 @@ def compare(
 ) -> Comparison:
     """Measure first stages, and rerankers behind one of them, on a suite.
 
-    A system that cannot run is part of the result all the same, with the reason. A ranking that
-    fails counts as the reranker leaves it (under ``strict`` as it would be without), and is told.
+    A system that cannot run is part of the result all the same, with the reason. So is a reranker
+    all of whose rankings are ``unchanged``; it is not measured, since its figures would be those
+    of its first stage. Else a ranking that fails counts as the reranker leaves it (under ``strict``
+    as it would be without), and is told.
 
     Args:
         rerankers: by name, or without names, which they then get from what they are. One behind
@@ -155,7 +157,9 @@ def compare(
     ran = [result.name for result in results if result.status == "ran"]
     notes = suite.notes
     if baseline is not None and baseline not in ran:
-        notes = (*notes, f"{baseline} could not run, so nothing is compared with it")
+        failed = any(one.name == baseline and one.status == "not_measured" for one in results)
+        told = "is not measured" if failed else "could not run"
+        notes = (*notes, f"{baseline} {told}, so nothing is compared with it")
     base = baseline or (behind if behind in ran else next(iter(ran), None))
     base = base if base in ran else None
     settings = {

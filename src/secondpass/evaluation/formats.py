@@ -22,7 +22,7 @@ from secondpass.evaluation.lines import (
     read_json_lines,
     read_lines,
 )
-from secondpass.evaluation.runs import Qrels, Run, in_trec_order, single
+from secondpass.evaluation.runs import Qrels, Run, in_trec_order, single, whole_relevance
 from secondpass.settings import describe
 from secondpass.types import Candidate
 
@@ -218,4 +218,8 @@ def _judgment(line: Line, tabbed: bool) -> tuple[str, str, int]:
         raise line.error("an id is empty")
     if not INTEGER.fullmatch(relevance):
         raise line.error(f"the relevance must be an integer, not {describe(relevance)}")
-    return query, document, int(relevance)
+    try:
+        return query, document, whole_relevance(int(relevance))
+    except ValueError as error:
+        told = f"the relevance of document {document!r} for query {query!r} {error}"
+        raise line.error(told) from None

@@ -23,6 +23,7 @@ from secondpass.errors import MissingExtraError
 from secondpass.evaluation.documents import PASSAGE_SIZE, SourceFile
 from secondpass.evaluation.errors import IndexFaultError, few
 from secondpass.evaluation.lines import AnyPath
+from secondpass.evaluation.replacing import flush_file, flush_folder, replacing
 from secondpass.evaluation.retrieval import Parts
 from secondpass.types import Candidate
 
@@ -79,7 +80,7 @@ class Passages(Sequence[Candidate]):
 
 
 def write_parts(folder: Path, parts: Parts) -> dict[str, list[Any]]:
-    """Write them; returns name -> size and sha256."""
+    """Write them, to the disk; returns name -> size and sha256."""
     import numpy as np
 
     ends = []
@@ -99,9 +100,12 @@ def write_parts(folder: Path, parts: Parts) -> dict[str, list[Any]]:
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             with open(path, "rb+") as file:
-                os.fsync(file.fileno())
+                flush_file(file)
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             written[path.relative_to(folder).as_posix()] = [path.stat().st_size, digest]
+        else:
+            flush_folder(path)
+    flush_folder(folder)
     return written
 
 
@@ -139,15 +143,8 @@ def load_parts(folder: Path, manifest: Mapping[str, Any]) -> Parts:
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     sealed = {**manifest, "seal": _seal(manifest)}
-    draft = folder / f"{MANIFEST}.{uuid4().hex}.tmp"
-    try:
-        with open(draft, "x", encoding="utf-8", newline="\n") as file:
-            json.dump(sealed, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, folder / MANIFEST)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing(folder / MANIFEST, folder / f"{MANIFEST}.{uuid4().hex}.tmp") as file:
+        file.write(json.dumps(sealed, indent=1).encode())
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
-from uuid import uuid4
 
 from secondpass.evaluation.errors import FormatError
+from secondpass.evaluation.replacing import replacing
 from secondpass.settings import describe
 
 AnyPath: TypeAlias = str | PathLike[str]
@@ -122,11 +121,5 @@ def check_field(path: AnyPath, what: str, identifier: object) -> None:
 
 def write_lines(path: AnyPath, lines: Iterable[str]) -> None:
     """Write a file whole or, when anything is raised on the way, not at all."""
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
-    try:
-        with open(draft, "x", encoding="utf-8", newline="\n") as file:
-            file.writelines(lines)
-        os.replace(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing(Path(path)) as file:
+        file.writelines(line.encode() for line in lines)

@@ -15,14 +15,16 @@ from typing import Any, Protocol
 
 from secondpass.errors import InputError, MissingExtraError
 from secondpass.evaluation.errors import MeasureError
-from secondpass.evaluation.runs import Run, strictly_falling
-from secondpass.settings import suggestion
+from secondpass.evaluation.runs import Run, strictly_falling, whole_relevance
+from secondpass.settings import describe, suggestion
 
 DEFAULT_MEASURES = ("nDCG@10", "RR", "R@100")
 """Gain near the top, place of the first relevant document, and what a first stage found at all."""
 
 _PLAIN = re.compile(r"(\w+)(?:@([0-9]+))?")
 _DEEPEST = 2**31 - 1
+_NO_DOCUMENT = "none"
+"""An id that no document has: those are numbers."""
 
 
 class Identified(Protocol):
@@ -58,7 +60,7 @@ def evaluate(
         run: query id -> document id -> score. Documents with equal scores rank in the order of the
             mapping, so the values are those of the file that
             :func:`~secondpass.evaluation.formats.write_run` makes of it.
-        qrels: query id -> document id -> relevance.
+        qrels: query id -> document id -> relevance, a whole number; below 1 nothing is gained.
         measures: names, as ir_measures writes them.
 
     Returns:
@@ -67,7 +69,9 @@ def evaluate(
 
     Raises:
         MeasureError: a measure is unknown, or cannot be computed.
-        InputError: there is no query to measure, or a score is not a finite number.
+        InputError: there is no query to measure, an id is no string, a score is not a finite
+            number, or a relevance is not a whole number within
+            :data:`~secondpass.evaluation.runs.RELEVANCE`.
         MissingExtraError: ir_measures is not installed.
     """
     try:
@@ -79,20 +83,27 @@ def evaluate(
         raise InputError(f"measures: give a sequence of names, such as [{measures!r}]")
     if not qrels:
         raise InputError("qrels: hold no query, so there is nothing to take a mean of")
-    # Queries go by numbers: of other ids gdeval.pl (ERR) drops all up to the last hyphen, or fails.
+    # Queries and documents go by numbers: other ids crash trec_eval's code (lone surrogates), are
+    # cut (NUL), break the files of gdeval.pl (white space) or lose all up to a hyphen there.
     queries = {str(number): query for number, query in enumerate(qrels)}
-    judged = {number: dict(qrels[query]) for number, query in queries.items()}
-    # Strictly falling scores leave no ties, which ir_measures' providers break each in its own way.
-    # Some of them divide by the number of results; a query without any gets the default below.
-    ranked = {
-        number: _ranked(run[query], query) for number, query in queries.items() if run.get(query)
-    }
+    judged: dict[str, dict[str, int]] = {}
+    ranked: dict[str, dict[str, float]] = {}
+    for number, query in queries.items():
+        relevance, scores = _relevance(qrels[query], query), _ranked(run.get(query, {}), query)
+        names = _numbered({**relevance, **scores}, query)
+        judged[number] = {names[document]: grade for document, grade in relevance.items()}
+        if judged[number] and max(judged[number].values()) < 0:
+            # Without a grade of 0 or more trec_eval has no counters, and writes before them.
+            judged[number][_NO_DOCUMENT] = 0
+        # Some providers divide by the number of results; a query without any gets the default.
+        if scores:
+            ranked[number] = {names[document]: score for document, score in scores.items()}
     per_query: dict[str, dict[str, float]] = {}
     for name in measures:
         measure = _parse(name)
         values = dict.fromkeys(qrels, float(measure.DEFAULT))
         try:
-            for metric in ir_measures.iter_calc([measure], judged, ranked):
+            for metric in ir_measures.iter_calc([measure], _safe(judged, measure), ranked):
                 values[queries[metric.query_id]] = float(metric.value)
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise MeasureError(name, f"cannot be computed: {error}") from error
@@ -127,7 +138,47 @@ def ranking_to_run(rankings: Mapping[str, Sequence[Identified]]) -> Run:
     return run
 
 
+def _relevance(judged: Mapping[str, int], query: str) -> dict[str, int]:
+    found = {}
+    for document, relevance in judged.items():
+        try:
+            found[document] = whole_relevance(relevance)
+        except ValueError as error:
+            told = f"qrels[{query!r}][{document!r}]: the relevance {error}"
+            raise InputError(told) from None
+    return found
+
+
+def _numbered(documents: Mapping[str, object], query: str) -> dict[str, str]:
+    """A number for each document id; as strings they are in the order of the ids.
+
+    trec_eval breaks ties by comparing ids, byte by byte. Code points have the same order.
+    """
+    for document in documents:
+        if not isinstance(document, str):
+            told = f"the id of a document must be a string, not {describe(document)}"
+            raise InputError(f"query {query!r}: {told}")
+    width = len(str(len(documents)))
+    return {document: f"{at:0{width}}" for at, document in enumerate(sorted(documents))}
+
+
+def _safe(judged: dict[str, dict[str, int]], measure: Any) -> dict[str, dict[str, int]]:
+    """The judgements that a measure can be computed of; the other queries have its default.
+
+    trec_eval's Bpref reads a counter for every grade below ``rel``, though there be fewer.
+    """
+    if measure.NAME != "Bpref":
+        return judged
+    level = measure["rel"]
+    return {
+        query: grades
+        for query, grades in judged.items()
+        if max(grades.values(), default=0) >= level
+    }
+
+
 def _ranked(scores: Mapping[str, float], query: str) -> dict[str, float]:
+    # Strictly falling scores leave no ties, which ir_measures' providers break each in its own way.
     try:
         return strictly_falling(scores)
     except InputError as error:
@@ -158,6 +209,11 @@ def _parse(name: str) -> Any:
     if isinstance(cutoff, bool) or not 1 <= cutoff <= _DEEPEST:
         # trec_eval's code ends the whole process on these.
         raise MeasureError(name, f"the cutoff must be 1 to {_DEEPEST}, not {cutoff}")
+    for gain in dict(measure.params.get("gains") or {}).values():
+        try:
+            whole_relevance(gain)
+        except ValueError as error:
+            raise MeasureError(name, f"a gain {error}") from None
     return measure
 
 

@@ -25,7 +25,7 @@ from secondpass.evaluation.page_parts import (
     told,
 )
 from secondpass.evaluation.page_style import STYLE
-from secondpass.evaluation.tables import counted
+from secondpass.evaluation.tables import NOT_MEASURED, counted
 from secondpass.evaluation.verdict import verdict
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def html(comparison: Comparison) -> str:
     title = f"{comparison.suite}: {counted(len(comparison.queries), 'query', 'queries')}"
     counts = (
         f"{counted(len(comparison.ran), 'system', 'systems')} measured, "
-        f"{len(comparison.results) - len(comparison.ran)} skipped"
+        f"{len(comparison.not_measured)} not measured, {len(comparison.skipped)} skipped"
     )
     head = [
         '<meta charset="utf-8">',
@@ -87,6 +87,7 @@ def fragment(comparison: Comparison) -> str:
     ]
     for heading, made in (
         ("Quality", page_tables.quality),
+        ("Not measured", page_tables.not_measured),
         (f"Against {comparison.baseline}", page_tables.differences),
         ("Cost", page_tables.costs),
         ("Faults", page_tables.faults),
@@ -129,6 +130,7 @@ def _sections(comparison: Comparison, plots: _Plots) -> Iterator[tuple[str, str,
     """Id, heading and content of each section that has any."""
     made = [
         ("quality", "Quality", _quality(comparison, plots)),
+        ("not-measured", "Not measured", _not_measured(comparison)),
         ("differences", f"Against {comparison.baseline}", _differences(comparison)),
         ("cost", "Cost", _cost(comparison)),
         ("faults", "Faults", _faults(comparison)),
@@ -172,6 +174,11 @@ def _quality(comparison: Comparison, plots: _Plots) -> list[str]:
     ]
 
 
+def _not_measured(comparison: Comparison) -> list[str]:
+    shown = page_tables.not_measured(comparison)
+    return [told(NOT_MEASURED), shown] if shown else []
+
+
 def _differences(comparison: Comparison) -> list[str]:
     shown = page_tables.differences(comparison)
     if not shown:
@@ -197,7 +204,8 @@ def _faults(comparison: Comparison) -> list[str]:
     if shown := page_tables.faults(comparison):
         text = (
             "A ranking that is not ok still counts above: a partial one is judged in part, a "
-            "degraded one by a fallback, and an unchanged one has the first stage's order."
+            "degraded one by a fallback, and an unchanged one has the first stage's order. "
+            "A system all of whose rankings are unchanged is not measured."
         )
         return [told(text), shown]
     ranked = any(one.statuses for one in comparison.ran)

@@ -15,7 +15,8 @@ def _verdict(found: Verdict) -> str:
     tone = ""
     if found.difference is not None:
         sure = is_sure_gain(found.difference)
-        tone = " pays" if sure else " not" if found.difference.mean < 0 else ""
+        worse = found.difference.mean < 0 and found.difference.enough_queries
+        tone = " pays" if sure else " not" if worse else ""
     return (
         f'<div class="verdict{tone}">\n<p class="answer">{escape(found.answer)}</p>\n'
         f"<p>{escape(found.because)}</p>\n</div>"

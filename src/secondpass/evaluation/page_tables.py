@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from secondpass.evaluation.page_parts import Cell, table
-from secondpass.evaluation.tables import best_means, in_milliseconds, number, p_value, spread
+from secondpass.evaluation.tables import (
+    best_means,
+    faults_told,
+    in_milliseconds,
+    number,
+    p_value,
+    spread,
+)
 from secondpass.evaluation.verdict import is_sure
 
 if TYPE_CHECKING:
     from secondpass.evaluation.comparison import Comparison
+    from secondpass.evaluation.significance import Difference
 
 _Row: TypeAlias = list[str | Cell]
 
@@ -57,9 +64,7 @@ def differences(comparison: Comparison, *, inline: bool = False) -> str:
                 Cell(interval, tone),
                 p_value(one.p),
                 Cell(p_value(one.corrected_p), tone),
-                Cell("yes" if is_sure(one) else "no", tone)
-                if one.corrected_p is not None
-                else _NONE,
+                _beyond_chance(one, tone),
                 f"{one.wins} / {one.ties} / {one.losses}",
             ]
         )
@@ -72,6 +77,12 @@ def differences(comparison: Comparison, *, inline: bool = False) -> str:
         words=(1,),
         inline=inline,
     )
+
+
+def _beyond_chance(one: Difference, tone: str) -> str | Cell:
+    if not one.enough_queries:
+        return "too few queries"
+    return _NONE if one.corrected_p is None else Cell("yes" if is_sure(one) else "no", tone)
 
 
 def costs(comparison: Comparison, *, inline: bool = False) -> str:
@@ -99,17 +110,13 @@ def costs(comparison: Comparison, *, inline: bool = False) -> str:
 
 def faults(comparison: Comparison, *, inline: bool = False) -> str:
     """How rankings ended, and what they reported, where any was not ok or reported anything."""
-    rows: list[_Row] = [
-        [one.name, _counted(one.statuses), _counted(one.issues) or _NONE]
-        for one in comparison.ran
-        if one.failure_rate or one.issues
-    ]
+    rows: list[_Row] = []
+    for one in comparison.results:
+        if one.failure_rate or one.issues:
+            statuses, issues = faults_told(one)
+            rows.append([one.name, statuses, issues or _NONE])
     head = ["system", "rankings", "issues"]
     return table("Faults", head, rows, words=(1, 2), inline=inline) if rows else ""
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()))
 
 
 def stability(comparison: Comparison, *, inline: bool = False) -> str:
@@ -129,10 +136,15 @@ def stability(comparison: Comparison, *, inline: bool = False) -> str:
     return table("Sensitivity to the order", head, rows, inline=inline) if rows else ""
 
 
+def not_measured(comparison: Comparison, *, inline: bool = False) -> str:
+    """The rerankers that judged nothing, with what they reported."""
+    rows: list[_Row] = [[one.name, one.reason] for one in comparison.not_measured]
+    label = "Systems that are not measured"
+    return table(label, ["system", "reason"], rows, words=(1,), inline=inline) if rows else ""
+
+
 def skipped(comparison: Comparison, *, inline: bool = False) -> str:
     """The systems that could not be run, with the reasons."""
-    rows: list[_Row] = [
-        [one.name, one.reason] for one in comparison.results if one.status == "skipped"
-    ]
+    rows: list[_Row] = [[one.name, one.reason] for one in comparison.skipped]
     label = "Skipped systems"
     return table(label, ["system", "reason"], rows, words=(1,), inline=inline) if rows else ""

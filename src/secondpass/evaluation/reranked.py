@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -80,12 +80,17 @@ def reranked(
         return replace(skipped, reason=f"no model can be loaded: {told}")
     try:
         rankings = ranker.rankings(ranker.candidates)
+        reports = [ranking.report for ranking in rankings.values()]
+        counts = _counts(reports, reranker)
+        cost = _cost({query: ranking.report for query, ranking in rankings.items()})
+        if reason := _not_measured(rankings.values(), counts["issues"]):
+            failed = replace(skipped, status="not_measured", reason=reason)
+            return replace(failed, cost=cost, **counts)
         run = ranking_to_run(rankings)
         stability = _stability(ranker, run, measures[0], shuffles, seed) if shuffles else None
     except SecondPassError as error:
         return replace(skipped, reason=str(error))
     after = evaluate(run, qrels, measures)
-    reports = [ranking.report for ranking in rankings.values()]
     gains, losses = _changes(ranker, before, run, after, measures[0])
     return Result(
         ranker.name,
@@ -94,16 +99,54 @@ def reranked(
         config=config,
         run=run,
         evaluation=after,
-        cost=_cost({query: ranking.report for query, ranking in rankings.items()}),
-        statuses=Counter(report.status for report in reports),
-        issues=Counter(
-            code for report in reports for code in {issue.code for issue in report.issues}
-        ),
+        cost=cost,
         stability=stability,
         gains=gains,
         losses=losses,
         moves=_moves(ranker.suite, before.run, run),
+        **counts,
     )
+
+
+def _counts(reports: Sequence[Report], reranker: Reranker) -> dict[str, Any]:
+    """How many rankings had which status, which issue code, and came from which fallback."""
+    # A cascade that lacks a stage is degraded, too, and has the name of the whole.
+    stages = getattr(reranker.method, "stages", None)
+    own = reranker.method.name if stages else None
+    return {
+        "statuses": Counter(report.status for report in reports),
+        "issues": Counter(
+            code for report in reports for code in {issue.code for issue in report.issues}
+        ),
+        "fallbacks": Counter(
+            report.method
+            for report in reports
+            if report.status == "degraded" and report.method is not None and report.method != own
+        ),
+    }
+
+
+def _not_measured(rankings: Collection[Ranking], issues: Mapping[str, int]) -> str:
+    """Why a reranker is not measured: it judged nothing; empty where it judged something.
+
+    A ranking without candidates, or with one that the method leaves alone, is ``ok`` though nothing
+    was judged in it. So it says nothing of whether the reranker works.
+    """
+    unchanged = sum(ranking.report.status == "unchanged" for ranking in rankings)
+    if not unchanged or any(_judged(ranking) for ranking in rankings):
+        return ""
+    told = ", ".join(f"{code} ({count:,})" for code, count in sorted(issues.items()))
+    return f"nothing was judged: {unchanged:,} of {len(rankings):,} rankings are unchanged" + (
+        f"; issues: {told}" if told else ""
+    )
+
+
+def _judged(ranking: Ranking) -> bool:
+    report = ranking.report
+    if report.status != "ok":
+        return report.status != "unchanged"
+    # What the floor drops was judged.
+    return "floor" in report.left_out or any(item.status == "scored" for item in ranking)
 
 
 def _cost(reports: Mapping[str, Report]) -> Cost:

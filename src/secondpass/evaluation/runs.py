@@ -11,11 +11,13 @@ measure agree with it, whatever the ids are.
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Mapping
 from typing import TypeAlias
 
 from secondpass.errors import InputError
+from secondpass.settings import describe
 
 Run: TypeAlias = dict[str, dict[str, float]]
 """query id -> document id -> score; higher is better."""
@@ -23,8 +25,33 @@ Run: TypeAlias = dict[str, dict[str, float]]
 Qrels: TypeAlias = dict[str, dict[str, int]]
 """query id -> document id -> relevance; 1 or more is relevant."""
 
+RELEVANCE = (-(2**31), 10_000_000)
+"""The least and the greatest relevance.
+
+trec_eval holds them as a C int, and has a counter for every grade up to the greatest of a query:
+80 MB for this one. It returns nothing, or ends the process, when there is no room for them.
+"""
+
 _LEAST = 2.0**-149
 """The smallest positive number in single precision."""
+
+
+def whole_relevance(value: object) -> int:
+    """A relevance as an int.
+
+    Raises:
+        ValueError: it is no whole number, or out of range; the message follows "the relevance".
+    """
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None:
+        raise ValueError(f"must be a whole number, not {describe(value)}")
+    least, greatest = RELEVANCE
+    if not least <= number <= greatest:
+        raise ValueError(f"must be {least} to {greatest}, not {describe(number)}")
+    return number
 
 
 def strictly_falling(scores: Mapping[str, float]) -> dict[str, float]:

@@ -11,6 +11,7 @@ chance of any false finding among them. scipy does the computing.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
@@ -33,8 +34,9 @@ class Difference:
         measure: its name.
         queries: how many were compared.
         mean: of the differences; positive where the ranker is better.
-        low: lower end of the confidence interval of ``mean`` (Student's t).
-        high: upper end.
+        low: lower end of the confidence interval of ``mean`` (Student's t). None for fewer than two
+            queries, and where all gains are equal: then there is no spread to estimate it from.
+        high: upper end; None likewise.
         confidence: of the interval, as a share.
         p: chance of a difference this large, in either direction, were the two rankers alike. None
             for fewer than two queries.
@@ -55,6 +57,27 @@ class Difference:
     wins: int
     ties: int
     losses: int
+
+    @property
+    def enough_queries(self) -> bool:
+        """Whether there are enough queries to tell a difference from chance.
+
+        See :func:`fewest_queries`.
+        """
+        return self.queries >= fewest_queries(self.confidence)
+
+
+def fewest_queries(confidence: float = 0.95) -> int:
+    """The smallest number of queries at which the randomisation test can find a difference.
+
+    Of n queries it tries 2**n swaps of signs, so p is never below 2 / 2**n. That is below 0.05
+    from 6 queries on. The t test has no such limit of its own, but with fewer queries its
+    assumption of normal differences cannot be checked, so the same number is used for both.
+    """
+    count = 2
+    while 2 / 2**count >= 1 - confidence:
+        count += 1
+    return count
 
 
 def difference(
@@ -79,8 +102,11 @@ def difference(
         resamples: at most.
         seed: of the random ones.
 
+    Gains of no more than ``TIE`` count as 0 everywhere: in the mean, the interval and p, too.
+
     Raises:
-        InputError: the queries are not the same, there is none, or an argument is out of range.
+        InputError: the queries are not the same, there is none, a value is not a finite number, or
+            an argument is out of range.
         MissingExtraError: scipy is not installed.
     """
     if test not in get_args(Test):
@@ -92,7 +118,9 @@ def difference(
         raise InputError("values: hold no query")
     if not 0 < confidence < 1:
         raise InputError(f"confidence: must lie between 0 and 1, not {confidence}")
-    gains = [value - baseline[query] for query, value in values.items()]
+    _check_finite("values", values)
+    _check_finite("baseline", baseline)
+    gains = [_gain(value, baseline[query]) for query, value in values.items()]
     wins = sum(gain > TIE for gain in gains)
     losses = sum(gain < -TIE for gain in gains)
     low, high, p = _tested(gains, test, confidence, resamples, seed)
@@ -109,6 +137,19 @@ def difference(
         len(gains) - wins - losses,
         losses,
     )
+
+
+def _check_finite(name: str, values: Mapping[str, float]) -> None:
+    for query, value in values.items():
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value):
+            told = f"must be a finite number, not {describe(value)}"
+            raise InputError(f"{name}[{query!r}]: {told}")
+
+
+def _gain(value: float, baseline: float) -> float:
+    gain = value - baseline
+    return gain if abs(gain) > TIE else 0.0
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -141,10 +182,11 @@ def _tested(
     if len(gains) < 2:
         return None, None, None
     values = np.asarray(gains)
+    low: float | None = None
+    high: float | None = None
     if np.all(np.abs(values - values[0]) <= TIE):
-        # Without any spread t has no value, but a limit: nothing is uncertain.
-        low = high = float(values[0])
-        p = 1.0 if abs(low) <= TIE else 0.0
+        # Without any spread t has no value, but its p has a limit.
+        p = 0.0 if values[0] else 1.0
     else:
         of_t: Any = stats.ttest_1samp(values, 0.0)
         low, high = map(float, of_t.confidence_interval(confidence))

@@ -25,7 +25,7 @@ from secondpass.errors import InputError
 from secondpass.evaluation.errors import FormatError, check_numbers
 from secondpass.evaluation.formats import read_corpus, read_qrels, read_queries, read_run
 from secondpass.evaluation.lines import AnyPath, Line, read_json_lines
-from secondpass.evaluation.runs import Qrels
+from secondpass.evaluation.runs import Qrels, whole_relevance
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
 
@@ -188,11 +188,13 @@ def _measurable(
 
 def _relevance(what: str, judged: Mapping[str, int]) -> dict[str, int]:
     _check_mapping(what, judged)
+    found = {}
     for document, relevance in judged.items():
-        if isinstance(relevance, bool) or not isinstance(relevance, int):
-            told = f"must be a whole number, not {describe(relevance)}"
-            raise InputError(f"{what}[{document!r}]: {told}")
-    return dict(judged)
+        try:
+            found[document] = whole_relevance(relevance)
+        except ValueError as error:
+            raise InputError(f"{what}[{document!r}]: {error}") from None
+    return found
 
 
 def load_suite(
@@ -314,9 +316,11 @@ def _relevances(line: Line, relevant: Any) -> Iterator[tuple[str, int]]:
         told = f"needs 'relevant': a list of ids, or ids with grades, not {describe(relevant)}"
         raise line.error(told)
     for document, grade in pairs:
-        if isinstance(grade, bool) or not isinstance(grade, int):
-            raise line.error(f"the grade of {document!r} must be an integer")
-        yield _id(line, document, "an id in 'relevant'"), grade
+        identifier = _id(line, document, "an id in 'relevant'")
+        try:
+            yield identifier, whole_relevance(grade)
+        except ValueError as error:
+            raise line.error(f"the grade of {document!r} {error}") from None
 
 
 def _id(line: Line, given: Any, what: str) -> str:

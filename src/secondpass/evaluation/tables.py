@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from secondpass.evaluation.lines import AnyPath, write_lines
+from secondpass.evaluation.significance import fewest_queries
+from secondpass.evaluation.verdict import degraded_by, too_few
 from secondpass.evaluation.writing import write_qrels, write_run
 from secondpass.rendering import well_formed
 
@@ -21,6 +23,10 @@ _NONE = "\N{EN DASH}"
 _MARKUP = re.compile(r"[\\`*_\[\]<>|!&~]")
 _WORDS = {"system", "measure", "reason", "rankings", "issues"}
 """Columns that hold no numbers."""
+
+NOT_MEASURED = (
+    "These judged nothing in any ranking. Figures of them would be those of their first stage."
+)
 
 
 def markdown(comparison: Comparison) -> str:
@@ -34,6 +40,8 @@ def markdown(comparison: Comparison) -> str:
         best = best_means(comparison)
         rows = [[_plain(result.name), *_means(result, comparison.measures, best)] for result in ran]
         parts += ["## Quality", _table(head, rows)]
+    if rows := [[_plain(one.name), _plain(one.reason)] for one in comparison.not_measured]:
+        parts += ["## Not measured", NOT_MEASURED, _table(["system", "reason"], rows)]
     rows = [
         [
             _plain(result.name),
@@ -63,14 +71,21 @@ def markdown(comparison: Comparison) -> str:
             f"Paired {comparison.settings.get('test', '')} test on the same queries; p corrected "
             "by Holm's procedure for all systems that are compared."
         )
+        one = next(one for r in ran for one in r.differences.values())
+        if few := too_few(one):
+            fewest = fewest_queries(one.confidence)
+            told += f" {few}: a difference can be told from chance with {fewest} or more."
         parts += [f"## Against {_plain(str(comparison.baseline))}", told, _table(head, rows)]
     if rows := [_cost_row(result) for result in ran]:
         head = ["system", "p50 ms", "p95 ms", "calls", "tokens in", "tokens out", "cost", "not ok"]
         parts += ["## Cost", _table(head, rows)]
-    if rows := [_fault_row(result) for result in ran if result.failure_rate or result.issues]:
+    if rows := [
+        _fault_row(result) for result in comparison.results if result.failure_rate or result.issues
+    ]:
         told = (
             "A ranking that is not `ok` still counts above: partial ones are judged in part, "
-            "unchanged ones are the first stage's order."
+            "degraded ones by a fallback, unchanged ones are the first stage's order. A system all "
+            "of whose rankings are unchanged is not measured."
         )
         parts += ["## Faults", told, _table(["system", "rankings", "issues"], rows)]
     if rows := [_stability_row(result) for result in ran if result.stability]:
@@ -84,11 +99,7 @@ def markdown(comparison: Comparison) -> str:
             if changes:
                 heading = f"## Queries that {_plain(result.name)} makes {word}"
                 parts += [heading, _changes(comparison, changes)]
-    if rows := [
-        [_plain(one.name), _plain(one.reason)]
-        for one in comparison.results
-        if one.status == "skipped"
-    ]:
+    if rows := [[_plain(one.name), _plain(one.reason)] for one in comparison.skipped]:
         parts += ["## Skipped", _table(["system", "reason"], rows)]
     return "\n\n".join(parts) + "\n"
 
@@ -197,11 +208,17 @@ def _cost_row(result: Result) -> list[str]:
 
 
 def _fault_row(result: Result) -> list[str]:
-    counted = [
-        ", ".join(f"{count} {_plain(what)}" for what, count in sorted(each.items()))
-        for each in (result.statuses, result.issues)
+    return [_plain(result.name), *(_plain(told) for told in faults_told(result))]
+
+
+def faults_told(result: Result) -> tuple[str, str]:
+    """How the rankings ended, and what they reported."""
+    statuses = [
+        f"{count:,} {status}" + (f" ({degraded_by(result)})" if status == "degraded" else "")
+        for status, count in sorted(result.statuses.items())
     ]
-    return [_plain(result.name), *counted]
+    issues = [f"{count:,} {code}" for code, count in sorted(result.issues.items())]
+    return ", ".join(statuses), ", ".join(issues)
 
 
 def _stability_row(result: Result) -> list[str]:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from secondpass.errors import InputError
 from secondpass.evaluation.errors import FormatError
-from secondpass.evaluation.lines import INTEGER, AnyPath, check_field, write_lines
-from secondpass.evaluation.runs import strictly_falling
+from secondpass.evaluation.lines import AnyPath, check_field, write_lines
+from secondpass.evaluation.runs import strictly_falling, whole_relevance
 from secondpass.settings import describe
 from secondpass.types import Candidate
 
@@ -79,7 +79,8 @@ def write_qrels(path: AnyPath, qrels: Mapping[str, Mapping[str, int]]) -> None:
     """Write judgments as ``query 0 document relevance``.
 
     Raises:
-        FormatError: an id has white space or is empty, a relevance is not an integer, or a query
+        FormatError: an id has white space or is empty, a relevance is not a whole number within
+            :data:`~secondpass.evaluation.runs.RELEVANCE`, or a query
             has no judgments (the form cannot say so). The file is as it was.
         OSError: the file cannot be written.
     """
@@ -91,14 +92,12 @@ def write_qrels(path: AnyPath, qrels: Mapping[str, Mapping[str, int]]) -> None:
                 raise FormatError(path, None, f"query {query!r} has no judgments to write")
             for document, relevance in judged.items():
                 check_field(path, "document id", document)
-                if not isinstance(relevance, int) or not INTEGER.fullmatch(str(int(relevance))):
-                    raise FormatError(
-                        path,
-                        None,
-                        f"query {query!r}, document {document!r}: the relevance must be an "
-                        f"integer, not {describe(relevance)}",
-                    )
-                yield f"{query} 0 {document} {int(relevance)}\n"
+                try:
+                    written = whole_relevance(relevance)
+                except ValueError as error:
+                    told = f"query {query!r}, document {document!r}: the relevance {error}"
+                    raise FormatError(path, None, told) from None
+                yield f"{query} 0 {document} {written}\n"
 
     write_lines(path, lines())
 

@@ -6,7 +6,7 @@ import importlib
 import os
 import time
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError
 from secondpass.lazy import ForkLock, require
+from secondpass.llms.diagnosis import address, bare, private_parts, strings_in
+from secondpass.llms.echoes import Sent
 from secondpass.llms.faults import error_of, refusal_of
 from secondpass.portal import Portal, in_thread, portal
 from secondpass.settings import OptionalVariables, Secret, Variables, first_set, variables
@@ -22,6 +24,8 @@ R = TypeVar("R")
 
 _CIRCUIT_SECONDS = 60.0
 """How long a key that was refused is not tried again."""
+REMEMBERED_SECONDS = 600.0
+"""How long is heeded what a server's refusal taught; then it is tried out again."""
 _CLOSING_SECONDS = 5.0
 NO_KEY = "none"
 """Stands for the key of a server that wants none."""
@@ -43,7 +47,7 @@ class Client(Generic[R]):
 
     A kind of client sets ``package``, ``extra`` and ``key_variables``, keeps ``model``,
     ``base_url``, ``api_key``, ``api_key_env`` and ``timeout`` as attributes, and has the methods
-    ``_connect`` and ``_answer``.
+    ``_connect`` and ``_answer``. ``options``, where it has them, are sent with each request.
     """
 
     package: str
@@ -56,6 +60,7 @@ class Client(Generic[R]):
     api_key: Secret | None
     api_key_env: Variables
     timeout: float
+    options: Mapping[str, Any] | None = None
 
     def _prepare(self) -> None:
         """Check what all clients have, and make the state that they keep.
@@ -123,8 +128,13 @@ class Client(Generic[R]):
         """A connection, its own retries off."""
         raise NotImplementedError
 
-    async def _answer(self, client: Any, request: R) -> Completion:
+    async def _answer(self, client: Any, request: R, sent: Sent) -> Completion:
         """Ask once.
+
+        Args:
+            client: of the connection.
+            request: what to ask.
+            sent: what must neither decide nor appear in an error.
 
         Raises:
             LLMError: it went wrong. Whatever else is raised is made one.
@@ -142,34 +152,69 @@ class Client(Generic[R]):
         if self._refused is not None and self._refused[0] == key:
             if time.monotonic() - self._refused[1] < _CIRCUIT_SECONDS:
                 told = "the key was refused less than a minute ago, so the server was not asked"
-                raise LLMError(told, "circuit_open", sent=False)
+                where = self._where(bare(self.base_url or ""), key)
+                raise LLMError(f"{told} {where}", "circuit_open", sent=False)
             self._refused = None
         client = self._client
         if client is None or client[0] is not portal() or client[1] != key:
             client = await in_thread(lambda: self._connected(key))
+        sent = self._sent_with(key, request)
         try:
-            return await self._answer(client[2].client, request)
+            return await self._answer(client[2].client, request, sent)
         except LLMError as error:
-            fault = error
+            fault, url = error, bare(self.base_url or "")
         except Exception as error:
-            refusal = refusal_of(error, self._texts(request))
+            refusal = refusal_of(error, sent)
             fault = error_of(error) if refusal is None else refusal.error()
+            url = address(error, self.base_url)
             # The status alone: words of a 400 can be those of a passage.
             if refusal is not None and refusal.status in {401, 403}:
                 self._refused = key, time.monotonic()
-        raise fault  # outside the except clause: a foreign exception holds the key and the prompt
+        # Outside the except clause: a foreign exception holds the key and the prompt.
+        raise fault.with_message(f"{fault.message} {self._where(url, key)}")
+
+    def _sent_with(self, key: Secret, request: R) -> Sent:
+        """What was sent, to be known again in what the server writes."""
+        value = key.reveal()
+        secrets = [] if value == NO_KEY else [value]
+        options = strings_in([self.options])
+        return Sent([*self._texts(request), *options], [*secrets, *private_parts(self.base_url)])
+
+    def _where(self, url: str, key: Secret) -> str:
+        """The address, the model and the key's variable, as messages end."""
+        value = key.reveal()
+        if value != NO_KEY and value in url:
+            url = ""
+        names = variables(self.api_key_env) or self.key_variables
+        source = next((name for name in names if os.environ.get(name, "").strip() == value), "")
+        known = "no key" if value == NO_KEY else f"key of {source or 'api_key'}"
+        return f"[{', '.join(filter(None, [url, f'model {self.name}', known]))}]"
 
     def _key(self) -> Secret:
         if self.api_key is not None:
-            return self.api_key
+            return self._fit_for_a_header(self.api_key, "api_key")
         names = variables(self.api_key_env) or self.key_variables
         if key := first_set(names):
-            return Secret(key)
+            source = next(name for name in names if os.environ.get(name, "").strip())
+            return self._fit_for_a_header(Secret(key), source)
         optional = self.api_key_env is None or isinstance(self.api_key_env, OptionalVariables)
         if self.base_url is not None and optional:
             return Secret(NO_KEY)  # servers of one's own often want none, and SDKs insist on one
         told = f"there is no key: set the environment variable {' or '.join(names)}"
         raise LLMError(told, "no_key", sent=False)
+
+    def _fit_for_a_header(self, key: Secret, source: str) -> Secret:
+        """The key.
+
+        Raises:
+            LLMError: no HTTP header can hold it.
+        """
+        if all(" " <= character <= "~" for character in key.reveal()):
+            return key
+        told = (
+            f"the key in {source} has a character that no HTTP header can hold, such as a newline"
+        )
+        raise LLMError(told, "invalid_key", sent=False)
 
     def _connected(self, key: Secret) -> tuple[Portal, Secret, Connection]:
         """The client; made in a thread, for importing an SDK would block the loop for a second."""

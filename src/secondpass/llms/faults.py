@@ -2,12 +2,11 @@
 
 All SDKs raise something with a status, headers and a body when the server answered, and something
 of httpx's when it did not. What they raise holds the key and the prompt, so nothing of it goes on
-but a number and our own words.
+but the status, our own words, and what :mod:`secondpass.llms.diagnosis` lets pass.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import ssl
@@ -18,7 +17,13 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from secondpass.errors import LLMError
-from secondpass.llms.http import RedirectedError, ResponseTooLongError
+from secondpass.llms.diagnosis import codes, words
+from secondpass.llms.echoes import Sent
+from secondpass.llms.http import (
+    RedirectedError,
+    ResponseTooLongError,
+    UnreadableResponseError,
+)
 
 _MOST = 20_000  # characters of a body that are looked at
 
@@ -61,6 +66,7 @@ _REDIRECTED = "the server points elsewhere, which is not followed"
 _FINAL: tuple[tuple[type[BaseException], str, str], ...] = (
     (RedirectedError, "redirected", _REDIRECTED),
     (ResponseTooLongError, "response_too_long", "the response is longer than any reply"),
+    (UnreadableResponseError, "bad_response", "the response could not be read"),
     (ssl.SSLError, "connection", "no secure connection could be made"),
 )
 """What is raised between us and a server, and would be again."""
@@ -75,12 +81,20 @@ class Refusal:
         text: the beginning of the body, to be looked at and never shown.
         parameter: the request's parameter that the server blames, if it names one.
         retry_after: seconds, or None.
+        words: those of the server that may be shown.
     """
 
     status: int
     text: str
     parameter: str | None
     retry_after: float | None
+    words: str = ""
+
+    @property
+    def source(self) -> str:
+        """The status and the server's words, as messages end."""
+        said = f"; the server says: {self.words}" if self.words else ""
+        return f"(status {self.status}{said})"
 
     @property
     def too_long(self) -> bool:
@@ -116,14 +130,14 @@ class Refusal:
         # Google says so of passing limits too, but then adds how long they last.
         unspecific = status == 429 and "check your plan and billing" in text
         if broke or (unspecific and self.retry_after is None):
-            return LLMError(f"the account has no credit left (status {status})", "quota")
+            return LLMError(f"the account has no credit left {self.source}", "quota")
         if status == 400 and _NO_KEY.search(text):
-            return LLMError(f"the key was refused (status {status})", "authentication")
+            return LLMError(f"the key was refused {self.source}", "authentication")
         if self.too_long:
-            told = f"the prompt is too long for the model (status {status})"
+            told = f"the prompt is too long for the model {self.source}"
             return LLMError(told, "too_long", too_long=True)
         if status in {400, 422} and _FILTERED.search(text):
-            return LLMError(f"a content filter refused it (status {status})", "content_filter")
+            return LLMError(f"a content filter refused it {self.source}", "content_filter")
         code, told = _KNOWN.get(status, ("", ""))
         if not code:
             if status >= 500:
@@ -133,20 +147,21 @@ class Refusal:
             else:
                 code, told = "bad_request", "the server refused the request"
         return LLMError(
-            f"{told} (status {status})",
+            f"{told} {self.source}",
             code,
             retryable=status in _RETRYABLE or status >= 500,
             retry_after=self.retry_after,
         )
 
 
-def refusal_of(error: Exception, sent: Sequence[str] = ()) -> Refusal | None:
+def refusal_of(error: Exception, sent: Sequence[str] | Sent = ()) -> Refusal | None:
     """The response that an SDK's exception stands for; None where there was none.
 
     Args:
         error: what the SDK raised.
         sent: the texts of the request. Servers like to repeat them, and what a passage says must
-            not decide what the error means.
+            not decide what the error means. Words of the server's are passed on only if this is a
+            :class:`~secondpass.llms.echoes.Sent`, which knows the key too.
     """
     status = getattr(error, "status_code", None)
     if type(status) is not int:
@@ -163,13 +178,16 @@ def refusal_of(error: Exception, sent: Sequence[str] = ()) -> Refusal | None:
         text = ""
     if not body:
         text = str(getattr(error, "message", ""))
-    text = _without_echo(text[:_MOST], sent)
+    known = sent if isinstance(sent, Sent) else Sent(sent)
+    # A server's own codes stand in members of their own, which no passage gets into.
+    text = f"{known.removed_from(text[:_MOST])}\n{codes(body)}"[:_MOST]
     parameter = body.get("param") if isinstance(body, Mapping) else None
     return Refusal(
         status,
         text,
         parameter if isinstance(parameter, str) and parameter else None,
         retry_after(headers, text),
+        words(body, sent) if isinstance(sent, Sent) else "",
     )
 
 
@@ -198,26 +216,6 @@ def _leaves(value: Any) -> str:
 
 
 _REPEATED = frozenset({"input", "body", "messages", "prompt", "request"})
-_TELLTALE = 16  # characters: a passage's beginning by which it is known again
-_SHORTEST = 10
-
-
-def _without_echo(text: str, sent: Sequence[str]) -> str:
-    """``text`` without the stretches of it that stand in what was sent, whole or cut off."""
-    pieces = (re.split(r"<[^<>]*>|\n", one) for one in sent)  # passages stand between tags
-    lines = {line.strip() for piece in pieces for line in piece} - {""}
-    for plain in (True, False):
-        lines |= {json.dumps(line, ensure_ascii=plain)[1:-1] for line in lines}
-    lines = {line for line in lines if len(line) >= _SHORTEST}  # a word is the server's as well
-    for line in sorted(lines, key=len, reverse=True):
-        at = text.find(line[:_TELLTALE])
-        while at >= 0:
-            end = at
-            while end < len(text) and end - at < len(line) and text[end] == line[end - at]:
-                end += 1
-            text = f"{text[:at]} {text[end:]}"
-            at = text.find(line[:_TELLTALE], at + 1)
-    return text
 
 
 def error_of(error: Exception) -> LLMError:

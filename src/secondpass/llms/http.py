@@ -1,26 +1,44 @@
-"""HTTP clients that no server can overwhelm, lead elsewhere, or make wait.
+"""HTTP clients that no server can overwhelm, redirect, or keep waiting.
 
-Made of the client class that each provider's SDK brings (httpx or httpx2), so that proxies and
+Built from the client class that each provider's SDK brings (httpx or httpx2), so that proxies and
 certificates from the environment work as they do for that SDK.
 """
 
 from __future__ import annotations
 
+import codecs
 import sys
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 MOST_BYTES = 16 * 2**20
-"""Of one response, unpacked. Replies of rerankers have some kilobytes."""
+"""Of one response, packed or unpacked. Replies of rerankers have some kilobytes."""
+_MOST_ERROR_BYTES = 2**20
+"""Of an error's body; the rest is not read."""
+_MOST_MEMBERS = 1000
+"""Of one gzip stream; each costs a new decompressor."""
+
+_BOMS = (
+    # The byte order mark of UTF-32-LE begins with that of UTF-16-LE.
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 
 
 class ResponseTooLongError(Exception):
     """A response has more than :data:`MOST_BYTES`, or is packed in a way not asked for."""
 
 
+class UnreadableResponseError(Exception):
+    """A response whose bytes are not what its headers or its byte order mark say."""
+
+
 class RedirectedError(Exception):
-    """A response points elsewhere, where neither keys nor passages shall go."""
+    """A response is a redirect; neither keys nor passages are sent elsewhere."""
 
 
 def bounded(client_class: type, timeout: float, **options: Any) -> Any:
@@ -44,7 +62,10 @@ async def _ask_for_gzip(request: Any) -> None:
 
 
 async def _bound(response: Any) -> None:
-    """Have the body counted while it is read, and unpacked here: httpx unpacks without a limit."""
+    """Have the body counted, unpacked and made UTF-8 here: httpx unpacks without a limit.
+
+    No charset that a server declares is looked up: some of Python's codecs take quadratic time.
+    """
     if response.status_code // 100 == 3:
         # One SDK would read the body of a redirect as an answer.
         raise RedirectedError(response.status_code)
@@ -53,23 +74,130 @@ async def _bound(response: Any) -> None:
         raise ResponseTooLongError("packed in a way that was not asked for")
     package = sys.modules[type(response).__module__.partition(".")[0]]
     raw = response.stream
+    connection = _http11_state(raw)
+    failed = response.status_code >= 400
 
     class Bounded(package.AsyncByteStream):  # type: ignore[name-defined, misc]
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            unpack = zlib.decompressobj(wbits=47) if "gzip" in encoding else None
-            if encoding == "deflate":
-                unpack = zlib.decompressobj()
-            count = 0
+            unpacked = _Unpacker(encoding)
+            decoded = _Utf8("replace" if failed else "strict")
+            received = count = 0
             async for chunk in raw:
-                piece = chunk if unpack is None else unpack.decompress(chunk, MOST_BYTES + 1)
-                count += len(piece)
-                if count > MOST_BYTES:
+                received += len(chunk)
+                if received > MOST_BYTES:
                     raise ResponseTooLongError("longer than any reply")
-                yield piece
+                for piece in unpacked.pieces(chunk):
+                    count += len(piece)
+                    if count > MOST_BYTES:
+                        raise ResponseTooLongError("longer than any reply")
+                    if text := decoded.feed(piece):
+                        yield text
+                if failed and count > _MOST_ERROR_BYTES:
+                    return  # a connection that is not read to its end is closed
+            yield decoded.feed(b"", final=True)
+            await self._leave_surplus()
 
         async def aclose(self) -> None:
             await raw.aclose()
 
+        async def _leave_surplus(self) -> None:
+            """Do not reuse a connection with bytes behind the response.
+
+            They would be taken for the answer to the next request.
+            """
+            if connection is not None:
+                if connection.trailing_data[0]:
+                    connection.send_failed()  # so that the pool closes it
+            elif response.extensions.get("http_version", b"").startswith(b"HTTP/1"):
+                # An unknown version of the HTTP library: without a look, nothing is reused.
+                stream = response.extensions.get("network_stream")
+                if stream is not None:
+                    await stream.aclose()
+
     response.stream = Bounded()
     if encoding in {"gzip", "deflate"}:
         del response.headers["content-encoding"]
+    if kind := response.headers.get("content-type"):
+        response.headers["content-type"] = kind.partition(";")[0].partition(",")[0].strip()
+
+
+def _http11_state(stream: Any) -> Any:
+    """The h11 connection that a response's stream reads from; None where none is found."""
+    for _ in range(10):
+        state = getattr(stream, "_h11_state", None)
+        if state is not None:
+            known = hasattr(state, "trailing_data") and hasattr(state, "send_failed")
+            return state if known else None
+        inner = (getattr(stream, name, None) for name in _INNER)
+        stream = next((one for one in inner if one is not None), None)
+    return None
+
+
+_INNER = ("_stream", "_httpcore_stream", "_connection")
+"""Where httpx and httpcore keep what a stream wraps. Tested against the installed versions."""
+
+
+class _Unpacker:
+    """Unpacks gzip of one or several members, and zlib, no more than the limit at a time."""
+
+    def __init__(self, encoding: str) -> None:
+        # 47: gzip or zlib, by the header.
+        self._bits = {"gzip": 47, "deflate": zlib.MAX_WBITS}.get(encoding)
+        self._unpack = None if self._bits is None else zlib.decompressobj(self._bits)
+        self._members = 1
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """What a chunk holds, piece by piece; check the size of each before the next."""
+        while True:
+            if self._unpack is None or self._bits is None:
+                yield chunk
+                return
+            if self._unpack.eof:
+                chunk = chunk.lstrip(b"\0")  # padding is allowed behind a member
+                if not chunk:
+                    return
+                self._members += 1
+                if self._members > _MOST_MEMBERS:
+                    raise ResponseTooLongError("packed in too many pieces")
+                self._unpack = zlib.decompressobj(self._bits)
+            try:
+                piece = self._unpack.decompress(chunk, MOST_BYTES + 1)
+            except zlib.error:
+                raise UnreadableResponseError("not packed as its headers say") from None
+            yield piece
+            if not self._unpack.eof:
+                return
+            chunk = self._unpack.unused_data
+
+
+class _Utf8:
+    """Text in UTF-8, or in UTF-16 or UTF-32 with a byte order mark, as UTF-8 without one."""
+
+    def __init__(self, errors: str) -> None:
+        self._errors = errors
+        self._start: bytes | None = b""
+        self._decoder: codecs.IncrementalDecoder | None = None
+
+    def feed(self, piece: bytes, final: bool = False) -> bytes:
+        """The next bytes."""
+        if self._start is not None:
+            piece = self._start + piece
+            if len(piece) < 4 and not final:
+                self._start = piece
+                return b""
+            self._start = None
+            piece = self._begin(piece)
+        if self._decoder is None:
+            return piece
+        try:
+            return self._decoder.decode(piece, final).encode("utf-8", self._errors)
+        except UnicodeError:
+            raise UnreadableResponseError("not the text that its byte order mark says") from None
+
+    def _begin(self, piece: bytes) -> bytes:
+        for mark, encoding in _BOMS:
+            if piece.startswith(mark):
+                if encoding != "utf-8":
+                    self._decoder = codecs.getincrementaldecoder(encoding)(self._errors)
+                return piece[len(mark) :]
+        return piece

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import ConfigurationError, LLMError
 from secondpass.ledger import Prices
-from secondpass.llms.client import Client
+from secondpass.llms.client import REMEMBERED_SECONDS, Client
+from secondpass.llms.echoes import Sent
 from secondpass.llms.faults import Refusal, refusal_of
 from secondpass.settings import SECRET, Secret, Variables, nested
 
@@ -38,8 +41,8 @@ class Provider(Client[Prompt]):
         prices: per million tokens, for ``limits.cost`` and the report.
         options: further parameters of the request, as the provider's API writes them.
 
-    What a server turned out to refuse (a form of reply, a parameter) is remembered and not sent
-    again. The rest is as in :class:`~secondpass.llms.client.Client`.
+    What a server turned out to refuse (a form of reply, a parameter) is not sent again for ten
+    minutes. The rest is as in :class:`~secondpass.llms.client.Client`.
     """
 
     forms: ClassVar[tuple[Form, ...]]
@@ -76,8 +79,8 @@ class Provider(Client[Prompt]):
         self.prices = prices
         self.options = options
         self._forms = self.forms if structured == "auto" else (structured,)
-        self._step = 0
-        self._dropped: set[str] = set()
+        self._steps = 0, -math.inf
+        self._refusals: dict[str, float] = {}
         self._prepare()
 
     # ------------------------------------------------------------------ for each provider
@@ -95,17 +98,17 @@ class Provider(Client[Prompt]):
     def _texts(self, request: Prompt) -> Sequence[str]:
         return [request.system, *(turn.text for turn in request.turns)]
 
-    async def _answer(self, client: Any, request: Prompt) -> Completion:
+    async def _answer(self, client: Any, request: Prompt, sent: Sent) -> Completion:
         step = self._step
         form: Form = self._forms[step] if request.schema is not None else "text"
-        sent = self._sent()
+        parameters = self._sent()
         try:
             return await self._send(client, request, form)
         except LLMError:
             raise
         except Exception as error:
-            refusal = refusal_of(error, self._texts(request))
-            adapted = None if refusal is None else self._adapted(refusal, form, step, sent)
+            refusal = refusal_of(error, sent)
+            adapted = None if refusal is None else self._adapted(refusal, form, step, parameters)
             if adapted is None:
                 raise
         raise adapted
@@ -113,26 +116,39 @@ class Provider(Client[Prompt]):
     def _adapted(
         self, refusal: Refusal, form: Form, step: int, sent: Mapping[str, Any]
     ) -> LLMError | None:
-        """Send it differently from now on, if something that can be left out is blamed."""
+        """Send it differently for a while, if something that can be left out is blamed."""
         if refusal.too_long:
             return None
         for name in sent:
             if refusal.blames(name):
-                self._dropped.add(name)
-                told = f"the server refused the parameter {name}, which is not sent again"
+                self._refusals[name] = time.monotonic()
+                told = (
+                    f"the server refused the parameter {name}, which is left out {refusal.source}"
+                )
                 return LLMError(told, "parameter_refused", adapted=True)
         if refusal.of_the_format and form != "text" and step + 1 < len(self._forms):
             # Of questions that were refused side by side only one takes the step.
-            self._step = max(self._step, step + 1)
-            told = f"the server refused {form}, which is not asked for again"
+            self._steps = max(self._step, step + 1), time.monotonic()
+            told = f"the server refused {form}, which is left out {refusal.source}"
             return LLMError(told, "format_refused", adapted=True)
         return None
 
+    @property
+    def _step(self) -> int:
+        """How far the form of reply has stepped down."""
+        step, since = self._steps
+        return step if time.monotonic() - since < REMEMBERED_SECONDS else 0
+
+    @property
+    def _dropped(self) -> set[str]:
+        """The parameters that the server refused lately."""
+        now = time.monotonic()
+        return {name for name, since in self._refusals.items() if now - since < REMEMBERED_SECONDS}
+
     def _sent(self) -> dict[str, Any]:
         """The parameters that the server has not refused."""
-        return {
-            name: value for name, value in self._parameters().items() if name not in self._dropped
-        }
+        dropped = self._dropped
+        return {name: value for name, value in self._parameters().items() if name not in dropped}
 
 
 def joined(content: object) -> str:

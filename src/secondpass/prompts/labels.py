@@ -1,12 +1,14 @@
 """Names under which candidates are shown to a model.
 
-Opaque labels say nothing of a candidate's place, and follow from the query and all passages of the
-question: who writes a passage cannot know them, so no passage can name itself or a rival.
+Opaque labels say nothing of a candidate's place. They follow from the query, all passages of the
+question and a secret of the process: who writes a passage cannot know them, even if they know the
+query and every other passage, so no passage can name itself or a rival.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
@@ -20,6 +22,23 @@ LabelKind: TypeAlias = Literal["opaque", "id", "index0", "index1"]
 _LETTERS = "bcdfghjkmnpqrstvwxyz"  # no vowels, so no words; no l, which looks like 1
 _DIGITS = "23456789"
 _LONGEST_ID = 200  # characters
+
+# Drawn at import, so that forked children share it. Questions differ between processes in their
+# labels only.
+_secret = os.urandom(32)
+
+
+def replace_secret(secret: bytes) -> bytes:
+    """Set the secret that opaque labels depend on, and return the one before.
+
+    For tests and experiments that need the same labels in every process.
+
+    Args:
+        secret: 64 bytes at most.
+    """
+    global _secret
+    before, _secret = _secret, secret
+    return before
 
 
 def label_all(
@@ -49,8 +68,8 @@ def _opaque(query: str, texts: Sequence[str]) -> list[str]:
         alphabets.append(_DIGITS)
         room *= len(_DIGITS)
     shown = "\0".join([query, *texts]).encode("utf-8", "replace")
-    # Not for secrecy against the model's operator: only passages must not be able to foresee them.
-    chosen = random.Random(hashlib.sha256(shown).digest()).sample(range(room), len(texts))
+    seed = hashlib.blake2b(shown, key=_secret).digest()
+    chosen = random.Random(seed).sample(range(room), len(texts))
     labels = []
     for number in chosen:
         label, rest = "", number

@@ -15,19 +15,19 @@ from secondpass.effects import LLM, Completion, Estimate, Prompt, Question, Task
 from secondpass.errors import MethodError
 from secondpass.prompts.context import plain_context
 from secondpass.prompts.fencing import fenced
+from secondpass.prompts.label_lookup import Labels
 from secondpass.prompts.labels import LabelKind, label_all
-from secondpass.prompts.readers import Labels
 from secondpass.prompts.template import Prompting, fill, listed
 
 T = TypeVar("T")
 
-Reply: TypeAlias = Literal["keyed", "pairs", "permutation"]
+Reply: TypeAlias = Literal["keyed", "pairs", "permutation", "ranked"]
 
 _FEW = 20
 """Whole numbers that a schema lists."""
 _SHORTEST = 80
 """Characters. Passages are not cut further than that: nothing could be judged by less."""
-_REPLY_TOKENS = {"keyed": 8, "pairs": 16, "permutation": 5}  # a document
+_REPLY_TOKENS = {"keyed": 8, "pairs": 16, "permutation": 5, "ranked": 6}  # a document
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Form:
     """How a reply is asked for.
 
     Attributes:
-        reply: ``keyed`` (``{id: number}``), ``pairs`` (``[{"id": id, "score": number}]``) or
-            ``permutation`` (``[id, id]``).
+        reply: ``keyed`` (``{id: number}``), ``pairs`` (``[{"id": id, "score": number}]``),
+            ``permutation`` (``[id, id]``) or ``ranked`` (``[id] > [id]``, which is no JSON).
         word: what the numbers are called: score or rank.
         labels: how documents are named.
         bare: an array is asked for as such. Providers take schemas of objects only, so none is
@@ -70,6 +70,8 @@ class Form:
         if self.reply == "keyed":
             pairs = f'{{"{label}": <{self.word}>, ...}}'
             form = f"one JSON object that maps each {key} to its {self.word}, {pairs}"
+        elif self.reply == "ranked":
+            form = f"one line of this form, best first: [{label}] > ... > [{label}]"
         else:
             array = f"[{shown}, {shown}, ...]"
             if self.reply == "pairs":
@@ -79,11 +81,12 @@ class Form:
             order = ", best first" if self.reply == "permutation" else ""
             form = f"{kind} of this form{order}: {wrapped}"
         every = "Every index" if self.first is not None else "Every id"
-        best = " Rank 1 is the best." if self.word == "rank" and self.reply != "permutation" else ""
+        ranks = self.word == "rank" and self.reply in {"keyed", "pairs"}
+        best = " Rank 1 is the best." if ranks else ""
         return f"Reply with ONLY {form}. {every} has to be there exactly once.{best}{base}"
 
     def schema(self, labels: Sequence[str]) -> dict[str, Any] | None:
-        """The JSON Schema of the reply, which admits these labels only.
+        """The JSON Schema of the reply, which admits these labels only; None where there is none.
 
         Bounds of numbers are stated where they can be told as a list of a few whole ones: some
         providers refuse others. Readers check in any case.
@@ -94,7 +97,7 @@ class Form:
             number["enum"] = list(range(math.ceil(low), math.floor(high) + 1))
         if self.reply == "keyed":
             return _object(dict.fromkeys(labels, number))
-        if self.bare:
+        if self.bare or self.reply == "ranked":
             return None
         names: dict[str, Any]
         if self.first is None:
@@ -195,6 +198,23 @@ class Questions(Generic[T]):
         candidates = [self.task.candidates[index] for index in indices]
         names = label_all(self.form.labels, self.task.query, texts, candidates)
         labels = Labels(names, self.form.first)
+        prompt = self._prompt(names, texts)
+        sent = tokens_of(prompt.system) + sum(tokens_of(turn.text) for turn in prompt.turns)
+        return Question(
+            prompt,
+            functools.partial(self._read, labels),
+            self.form.asked(),
+            functools.partial(self._shrunk, indices, texts if shrinks else ()),
+            Estimate(sent, 16 + _REPLY_TOKENS[self.form.reply] * len(texts)),
+            len(texts),
+        )
+
+    def _prompt(self, names: Sequence[str], texts: Sequence[str]) -> Prompt:
+        """The prompt for texts under these names.
+
+        It depends on the names only by showing them: under places as names it is the same in every
+        process.
+        """
         values = {
             **self.shared,
             "count": str(len(texts)),
@@ -205,19 +225,10 @@ class Questions(Generic[T]):
             "instruction": "",
         }
         values["instruction"] = fill(self.prompting.instruction, values)
-        prompt = Prompt(
+        return Prompt(
             fill(self.prompting.system, values),
             (Turn("user", fill(self.prompting.user, values)),),
             self.form.schema(names),
-        )
-        sent = tokens_of(prompt.system) + sum(tokens_of(turn.text) for turn in prompt.turns)
-        return Question(
-            prompt,
-            functools.partial(self._read, labels),
-            self.form.asked(),
-            functools.partial(self._shrunk, indices, texts if shrinks else ()),
-            Estimate(sent, 16 + _REPLY_TOKENS[self.form.reply] * len(texts)),
-            len(texts),
         )
 
     def _read(self, labels: Labels, completion: Completion) -> T:

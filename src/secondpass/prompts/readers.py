@@ -1,64 +1,54 @@
-"""Strict readers of models' replies.
+"""Readers of models' replies.
 
-A reader takes one JSON value of the form that was asked for, bare or in well-known wrappings: a
-code fence, a block of thinking before it, prose around it, an object around an array.
-It refuses what is ambiguous, and never looks for labels or digits in prose.
+A reader takes one answer of the form that was asked for, bare or in well-known wrappings
+(:mod:`secondpass.prompts.json_text`), and refuses what is ambiguous. It never looks for labels or
+digits in prose.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
+from secondpass.prompts.json_object import JsonObject
+from secondpass.prompts.json_text import (
+    Value,
+    Values,
+    answer_text,
+    completed,
+    find_values,
+    parse_whole,
+)
+from secondpass.prompts.label_lookup import Labels, plain
+from secondpass.prompts.rows import Row, falling, number_in, row_of
+from secondpass.scoring import in_range
+
+__all__ = ["Grades", "Labels", "Order", "read_grades", "read_order"]
 
 T = TypeVar("T")
 
-_LONGEST = 400_000
-"""Characters. A longer reply is no answer to a question about some hundred passages."""
-
 _WRAPPERS = frozenset(
     [
-        *("answer", "answers", "data", "docs", "documents", "grades", "ids", "indices", "items"),
-        *("list", "order", "ordered", "output", "passages", "permutation", "ranked", "ranking"),
-        *("rankings", "ranks", "ratings", "relevance", "reranked", "response", "result", "results"),
-        *("scores", "sorted"),
+        *("answer", "answers", "arguments", "content", "data", "docs", "documents", "final"),
+        *("final_answer", "grades", "ids", "indices", "input", "items", "json", "list", "message"),
+        *("order", "ordered", "output", "parameters", "passages", "payload", "permutation"),
+        *("ranked", "ranking", "rankings", "ranks", "ratings", "relevance", "reply", "reranked"),
+        *("response", "result", "results", "scores", "sorted"),
     ]
 )
 """Keys under which models put what was asked for. Not just any: there are ``irrelevant`` ones."""
-_THOUGHT_ENDS = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.I)
-_THOUGHT_BEGINS = re.compile(r"\s*<(?:think|thinking|reasoning|thought)\b", re.I)
-
-
-class _Object(dict[str, Any]):
-    """A JSON object that knows which keys it had with different values."""
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__()
-        self.contested: set[str] = set()
-        for key, value in pairs:
-            if key in self and not _same(self[key], value):
-                self.contested.add(key)
-            self[key] = value
-
-
-def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)
-
-
-def _whole_number(digits: str) -> float:
-    # Python refuses to read whole numbers of thousands of digits; no grade has more than a few.
-    return int(digits) if len(digits) < 300 else math.inf
-
-
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_Object, parse_int=_whole_number, parse_constant=lambda _name: math.nan
-)
+_DEEPEST = 3
+"""Objects around an answer: the one that was asked for, and two more."""
+_FRAME = re.compile(r"[\s`*]*(?:json)?[\s`*]*", re.I)
+_LINE_ENDS = re.compile(r"[ \t`*.]*(?:\n|$)")
+_BETWEEN_ROWS = re.compile(r"[\s,;]*(?:[-*\u2022]\s+)?")
+_PUNCTUATION = re.compile(r"[\[\]{},:]")
+_MOST_PIECES = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,51 +89,6 @@ class Order:
     refused: tuple[int, ...] = ()
 
 
-class Labels:
-    """Labels by what a model may write for them.
-
-    Args:
-        names: as shown; all different, whatever their case.
-        first: for labels that are numbers, the first of them; else None.
-    """
-
-    def __init__(self, names: Sequence[str], first: int | None) -> None:
-        self.names = names
-        self.first = first
-        self.numeric = all(name.isdecimal() for name in names)
-        self._places = {_plain(name): at for at, name in enumerate(names)}
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def place(self, value: object) -> int | None:
-        """The place of a label; None for what is none."""
-        if isinstance(value, bool):
-            return None
-        if isinstance(value, float):
-            if not value.is_integer() or abs(value) > 1e9:
-                return None
-            value = int(value)
-        if isinstance(value, int):
-            value = str(value)
-        return self._places.get(_plain(value)) if isinstance(value, str) else None
-
-    def check_base(self, given: Sequence[object]) -> None:
-        """Refuse numbers that were counted from another first number than the labels.
-
-        Raises:
-            ReplyError: the reply has the number that only the other way of counting has, and lacks
-                the one that only this way has.
-        """
-        if self.first is None:
-            return
-        written = {str(one).strip() for one in given if not isinstance(one, bool)}
-        last = self.first + len(self) - 1
-        own, other = (self.first, last + 1) if self.first == 0 else (last, 0)
-        if str(other) in written and str(own) not in written:
-            raise ReplyError(f"its numbers do not count from {self.first}")
-
-
 def read_grades(
     completion: Completion,
     labels: Labels,
@@ -164,96 +109,146 @@ def read_grades(
         whole: whether only whole numbers can be used.
 
     Raises:
-        ReplyError: it holds none, or more than one set of numbers.
+        ReplyError: it holds none, or more than one set of numbers; it has a number outside the
+            scale (``score_out_of_range``); it counts labels from another number, or has more
+            unknown labels than known ones.
     """
 
-    def fitting(value: Any) -> Grades | None:
-        pairs, contested = _pairs(value, labels, word)
+    def fitting(value: Any, _prose: bool) -> Grades | None:
+        pairs = _pairs(value, labels, word)
         labels.check_base([label for label, _ in pairs])
         values: list[float | None] = [None] * len(labels)
-        refused: set[int] = {at for at in map(labels.place, contested) if at is not None}
-        unknown = 0
-        for label, number in pairs:
-            at = labels.place(label)
-            if at is None:
-                unknown += 1
-            elif (
-                not _is_number(number)
-                or (whole and number != int(number))
-                or not low <= number <= high
-                or (values[at] is not None and values[at] != number)
-            ):
-                refused.add(at)
+        refused: set[int] = set()
+        unknown: set[str] = set()
+        others = 0
+        for label, given in pairs:
+            number, usable = number_in(given, word)
+            place = labels.place(label)
+            if place is None:
+                others += 1
+                if number is not None:
+                    unknown.add(plain(str(label)))
+                continue
+            if number is None:
+                refused.add(place)
+                continue
+            on_scale = in_range(number, (low, high))
+            if on_scale is None:
+                told = f"it has a {word} outside the range from {low:g} to {high:g}"
+                raise ReplyError(told, "score_out_of_range")
+            if not usable:
+                raise ReplyError(f"it has a {word} with a unit or a scale of its own")
+            usable = not (whole and number != int(number))
+            if usable and values[place] in {None, on_scale}:
+                values[place] = float(on_scale)
             else:
-                values[at] = float(number)
-        for at in refused:
-            values[at] = None
-        if not refused and all(one is None for one in values):
+                refused.add(place)
+        known = refused | {at for at, value in enumerate(values) if value is not None}
+        for place in refused:
+            values[place] = None
+        if not known:
             return None
-        return Grades(tuple(values), tuple(sorted(refused)), unknown)
+        check_unknown(len(unknown), len(known))
+        return Grades(tuple(values), tuple(sorted(refused)), others)
 
-    grades, cut = _only(completion, fitting, "grades", labels)
-    if all(one is None for one in grades.values):
+    grades, cut = _only(completion, fitting, "grades", labels, word)
+    if all(value is None for value in grades.values):
         raise ReplyError(f"none of its numbers is one from {low:g} to {high:g}")
-    return Grades(grades.values, grades.refused, grades.unknown, cut)
+    return replace(grades, cut=cut)
 
 
 def read_order(completion: Completion, labels: Labels) -> Order:
     """The order that the reply gives.
 
     Raises:
-        ReplyError: it holds none, or more than one.
+        ReplyError: it holds none, or more than one; its rows have numbers that do not fall along
+            the list; it counts labels from another number, or has more unknown labels than known
+            ones.
     """
-    plain = completion.text.strip()[:1] in {"{", "[", "`"}
 
-    def fitting(value: Any) -> Order | None:
-        given = _array(value, "ranking")
-        if given is None:
+    def fitting(value: Any, prose: bool) -> Order | None:
+        rows = _listed(value, labels)
+        order = order_of([row.label for row in rows], labels)
+        if order is None:
             return None
-        given = [_label_in(one, alone=True) for one in given]
-        labels.check_base(given)
-        places: dict[int, None] = {}
-        doubled = unknown = 0
-        for one in given:
-            at = labels.place(one)
-            if at is None:
-                unknown += 1
-            elif at in places:
-                doubled += 1
-            else:
-                places[at] = None
-        # Numbers in brackets amid prose ("see [3]", "from [0, 1]") are an order only if they are
-        # many.
-        few = len(places) < max(3, len(labels) / 2) and len(places) < len(labels)
-        if labels.numeric and few and not plain:
+        unknown = {
+            plain(str(row.label))
+            for row in rows
+            if type(row.label) in {str, int, float} and labels.place(row.label) is None
+        }
+        # Numbers and words in brackets amid prose ("see [3]", "from [0, 1]") are an order only if
+        # they are many.
+        count = len(order.places)
+        few = count < max(3, len(labels) / 2) and count < len(labels)
+        if few and prose:
             return None
-        return Order(tuple(places), doubled, unknown) if places else None
+        if any(row.members for row in rows) and (order.doubled or not falling(rows)):
+            raise ReplyError("its rows have numbers that do not fall along the list")
+        labels.check_base([row.label for row in rows])
+        check_unknown(len(unknown), count)
+        return order
 
-    order, cut = _only(completion, fitting, "ranking", labels)
-    return Order(order.places, order.doubled, order.unknown, cut)
+    order, cut = _only(completion, fitting, "ranking", labels, None)
+    return replace(order, cut=cut)
+
+
+def order_of(given: Sequence[Any], labels: Labels) -> Order | None:
+    """The order of labels as they were given; None where there is no label."""
+    places: dict[int, None] = {}
+    doubled = unknown = 0
+    for label in given:
+        place = labels.place(label)
+        if place is None:
+            unknown += 1
+        elif place in places:
+            doubled += 1
+        else:
+            places[place] = None
+    return Order(tuple(places), doubled, unknown) if places else None
+
+
+def check_unknown(unknown: int, known: int) -> None:
+    """Refuse a reply that names, for the most part, what was not shown.
+
+    Raises:
+        ReplyError: it does.
+    """
+    if unknown > known:
+        raise ReplyError("most of its labels are none that was shown")
 
 
 def _only(
-    completion: Completion, fitting: Callable[[Any], T | None], name: str, labels: Labels
+    completion: Completion,
+    fitting: Callable[[Any, bool], T | None],
+    name: str,
+    labels: Labels,
+    word: str | None,
 ) -> tuple[T, bool]:
     """The one reading that fits, and whether it is of a reply that broke off."""
-    text = _without_thoughts(completion.text)
-    found: T | None = None
-    for value in _values(text):
-        reading = fitting(value)
-        if reading is None or reading == found:
+    text = answer_text(completion.text)
+    values = find_values(text)
+    reading: T | None = None
+    rows = False
+    for value in _with_rows(values, labels, word) if values.found else _lines(text, word):
+        prose = (labels.numeric or value.repaired) and _in_prose(text, value)
+        other = fitting(value.value, prose)
+        if other is None or other == reading:
             continue
-        if found is not None:
+        if reading is not None:
             raise ReplyError("it holds more than one JSON value of the form that was asked for")
-        found = reading
-    if found is not None:
-        return found, False
-    begun = _completed(text) if completion.cut else None
+        reading, rows = other, isinstance(value, _Rows)
+    if reading is not None:
+        # Rows may go on in what was cut off.
+        cut = rows and completion.cut and values.unclosed is not None
+        if not cut:
+            _check_rest(values, labels)
+        return reading, cut
+    begun = completed(text) if completion.cut else None
     # What an object with other keys broke off before, nobody knows.
-    if not isinstance(begun, _Object) or all(
+    if not isinstance(begun, JsonObject) or all(
         key == name or labels.place(key) is not None for key in begun
     ):
-        reading = fitting(begun)
+        reading = None if begun is None else fitting(begun, False)
         if reading is not None:
             return reading, True
     if not text.strip():
@@ -261,127 +256,134 @@ def _only(
     raise ReplyError("it holds no JSON value of the form that was asked for")
 
 
-def _without_thoughts(text: str) -> str:
-    if len(text) > _LONGEST:
-        raise ReplyError("it is too long")
-    if not _THOUGHT_BEGINS.match(text):
-        # Some servers cut off the beginning tag. But an end may also be quoted behind the answer,
-        # so what stands before it counts: two answers that differ are none.
-        return text
-    end = _THOUGHT_ENDS.search(text)
-    if end is None:
-        raise ReplyError("it ends in the middle of thinking")
-    return text[end.end() :]
+def _in_prose(text: str, value: Value) -> bool:
+    """Whether a value is a bare array with words before it, or behind it on its line."""
+    if not isinstance(value.value, list):
+        return False
+    if value.start > 50 or not _FRAME.fullmatch(text, 0, value.start):
+        return True
+    return _LINE_ENDS.match(text, value.stop) is None
 
 
-def _values(text: str) -> list[Any]:
-    """The JSON objects and arrays in a text that do not stand inside another bracket."""
-    values: list[Any] = []
-    at = 0
-    while found := _BRACKET.search(text, at):
-        try:
-            value, at = _DECODER.raw_decode(text, found.start())
-            values.append(value)
-        except RecursionError:
-            raise ReplyError("it is nested too deeply") from None
-        except ValueError:
-            # Prose in brackets, or broken JSON. What stands inside broken JSON is not trusted.
-            end = _closing(text, found.start())
-            if end is None:
-                break
-            at = end
-    return values
+def _check_rest(values: Values, labels: Labels) -> None:
+    """Refuse a reply with an answer in it that can be read, and another that cannot.
+
+    Raises:
+        ReplyError: brackets that could not be read stand around labels.
+    """
+    pieces = 0
+    for start, stop in values.unread:
+        enough = 1 if start == values.unclosed else min(2, len(labels))
+        found: set[int] = set()
+        at = start
+        for match in _PUNCTUATION.finditer(values.text, start, stop):
+            pieces += 1
+            place = (
+                labels.place(values.text[at : match.start()]) if match.start() - at < 300 else None
+            )
+            at = match.end()
+            if place is not None:
+                found.add(place)
+            if len(found) >= enough or pieces > _MOST_PIECES:
+                raise ReplyError("it holds another answer, which cannot be read")
 
 
-_BRACKET = re.compile(r"[{\[]")
-# A string that does not end reaches to the end: to try each of its quotes anew would take for ever.
-_STEP = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],]', re.S)
+# ---------------------------------------------------------------------- rows without an array
 
 
-def _closing(text: str, start: int) -> int | None:
-    """The end of what opens at ``start``; None where it does not close."""
-    depth = 0
-    for found in _STEP.finditer(text, start):
-        if found[0] in "{[":
-            depth += 1
-        elif found[0] in "}]":
-            depth -= 1
-            if depth == 0:
-                return found.end()
-    return None
+class _Rows(Value):
+    """Values that stand one after the other, read as one array of them."""
 
 
-def _completed(text: str) -> Any:
-    """The JSON value that begins in ``text`` and breaks off, up to its last whole element."""
-    found = _BRACKET.search(text)
-    if found is None:
+def _with_rows(values: Values, labels: Labels, word: str | None) -> Iterator[Value]:
+    """The values, with rows that follow one another joined: one label each, all different."""
+    run: list[Value] = []
+    seen: dict[str, None] = {}
+    runs: list[tuple[list[Value], dict[str, None]]] = []
+    for value in values.found:
+        row = row_of(value.value, labels, word) or _single(value.value, labels, word)
+        follows = bool(run) and _BETWEEN_ROWS.fullmatch(values.text, run[-1].stop, value.start)
+        if run and (row is None or not follows):
+            runs.append((run, seen))
+            run, seen = [], {}
+        run.append(value)
+        if row is None:
+            runs.append((run, {}))
+            run = []
+        else:
+            seen[plain(str(row.label))] = None
+    if run:
+        runs.append((run, seen))
+    for run, seen in runs:
+        if len(run) > 1 and len(seen) == len(run):
+            yield _Rows([value.value for value in run], run[0].start, run[-1].stop)
+        else:
+            yield from run
+
+
+def _single(value: Any, labels: Labels, word: str | None) -> Row | None:
+    """The row of an array of one label, where an order is read."""
+    if word is not None or labels.numeric or not isinstance(value, list) or len(value) != 1:
         return None
-    open_: list[str] = []
-    last: tuple[int, str] | None = None
-    for step in _STEP.finditer(text, found.start()):
-        if step[0] in "{[":
-            open_.append("}" if step[0] == "{" else "]")
-        elif step[0] in "}]":
-            if not open_ or open_.pop() != step[0]:
-                return None
-        elif step[0] == ",":
-            last = step.start(), "".join(reversed(open_))
-    if last is None:
-        return None
+    return Row(value[0]) if isinstance(value[0], str) else None
+
+
+def _lines(text: str, word: str | None) -> Iterator[Value]:
+    """The array that a reply of nothing but JSON strings, one in a line, stands for."""
+    lines = [line.strip().removesuffix(",") for line in text.strip(" \n`").splitlines()]
+    if word is not None or len(lines) < 2 or not all(line[:1] == '"' for line in lines):
+        return
     try:
-        return _DECODER.decode(text[found.start() : last[0]] + last[1])
-    except (ValueError, RecursionError):
-        return None
+        labels = [json.loads(line) for line in lines]
+    except ValueError:
+        return
+    if all(isinstance(label, str) for label in labels) and len(set(labels)) == len(labels):
+        yield Value(labels, 0, len(text))
 
 
-def _pairs(value: Any, labels: Labels, word: str) -> tuple[list[tuple[Any, Any]], set[str]]:
-    """(label, number) as a keyed object or an array of objects holds them, and contested keys."""
-    if isinstance(value, _Object):
+# ---------------------------------------------------------------------- what an answer holds
+
+
+def _pairs(value: Any, labels: Labels, word: str, depth: int = 0) -> list[tuple[Any, Any]]:
+    """(label, number) as a keyed object, a row or an array of rows holds them."""
+    if isinstance(value, JsonObject):
         wrapped = isinstance(value.get("grades"), list | dict)  # though a label may be that word
         if not wrapped and any(labels.place(key) is not None for key in value):
-            return list(value.items()), value.contested
-        inner = _inside(value, "grades")
-        if isinstance(inner, _Object) and any(labels.place(key) is not None for key in inner):
-            return list(inner.items()), inner.contested
-        value = inner
+            return value.pairs
+        row = None if wrapped else row_of(value, labels, word)
+        if row is not None:
+            return row.pairs
+        return (
+            [] if depth == _DEEPEST else _pairs(_inside(value, "grades"), labels, word, depth + 1)
+        )
     if not isinstance(value, list):
-        return [], set()
+        return []
+    rows = (row_of(one, labels, word) for one in value)
+    return [pair for row in rows if row is not None for pair in row.pairs]
+
+
+def _listed(value: Any, labels: Labels) -> list[Row]:
+    """The rows of an array, each with its label."""
+    for _ in range(_DEEPEST):
+        if not isinstance(value, JsonObject):
+            break
+        value = _inside(value, "ranking")
+    if not isinstance(value, list):
+        return []
+    # An array of one for each label. Numbers in brackets may be anything.
+    if not labels.numeric and all(isinstance(one, list) and len(one) == 1 for one in value):
+        value = [inner for (inner,) in value]
     return [
-        (_label_in(one), one.get(word)) for one in value if isinstance(one, _Object) and word in one
-    ], set()
+        row_of(one, labels, None) or Row(None) if isinstance(one, list | dict) else Row(one)
+        for one in value
+    ]
 
 
-def _array(value: Any, name: str) -> list[Any] | None:
-    if isinstance(value, _Object):
-        value = _inside(value, name)
-    return value if isinstance(value, list) else None
-
-
-def _inside(value: _Object, name: str) -> Any:
+def _inside(value: JsonObject, name: str) -> Any:
     """What an object wraps: its member of that name, else its only one of a like name."""
     if name in value:
-        return None if name in value.contested else value[name]
-    inner = [one for key, one in value.items() if key.casefold() in _WRAPPERS]
-    return inner[0] if len(inner) == 1 and not value.contested else None
-
-
-def _label_in(value: Any, alone: bool = False) -> Any:
-    """The label in an object such as ``{"id": "k4t"}``; what is no object as it is.
-
-    With ``alone``, not of an object with a number beside: its order may be by that.
-    """
-    if not isinstance(value, Mapping):
-        return value
-    for name in ("id", "index"):
-        if name in value:
-            rest = [one for key, one in value.items() if key != name]
-            return None if alone and any(map(_is_number, rest)) else value[name]
-    return None
-
-
-def _is_number(value: object) -> bool:
-    return type(value) in {int, float} and math.isfinite(value)  # type: ignore[arg-type]
-
-
-def _plain(label: str) -> str:
-    return re.sub(r"\s+", " ", label).strip().casefold()
+        inner = None if name in value.contested else value[name]
+    else:
+        members = [one for key, one in value.items() if key.casefold() in _WRAPPERS]
+        inner = members[0] if len(members) == 1 and not value.contested else None
+    return parse_whole(inner) if isinstance(inner, str) else inner

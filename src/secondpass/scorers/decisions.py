@@ -9,6 +9,7 @@ read once.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,6 +18,7 @@ from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Pla
 from secondpass.errors import ConfigurationError, LLMError, ReplyError
 from secondpass.ledger import Prices
 from secondpass.llms.client import Client, Connection, whole
+from secondpass.llms.echoes import Sent
 from secondpass.llms.google import connect as connect_google
 from secondpass.llms.openai import connect as connect_openai
 from secondpass.prompts.fencing import fenced
@@ -65,7 +67,7 @@ class Decisions(Client[Statements]):
         prices: per million tokens, for ``limits.cost`` and the report.
 
     A document that the model declines to decide about is unjudged, never 0. The score kind is
-    ``probability``.
+    ``probability``; a number outside 0 to 1 puts the whole ranking in doubt, so no score is used.
     """
 
     score_kind: ScoreKind = "probability"
@@ -147,7 +149,7 @@ class Decisions(Client[Statements]):
     def _texts(self, request: Statements) -> Sequence[str]:
         return [request.input]
 
-    async def _answer(self, client: Any, request: Statements) -> Completion:
+    async def _answer(self, client: Any, request: Statements, _sent: Sent) -> Completion:
         if not hasattr(getattr(client, "aio", client), "decisions"):
             told = f"the installed version of {self.package!r} has no such call; upgrade it"
             raise LLMError(told, "missing_extra", sent=False)
@@ -210,6 +212,10 @@ def _read(completion: Completion, labels: Sequence[str]) -> Grades:
     told = json.loads(completion.text)
     bounds = range_of("probability")
     numbers = [to_float(told.get(label)) for label in labels]
+    for number in numbers:
+        if number is not None and math.isfinite(number) and in_range(number, bounds) is None:
+            message = f"it gives a probability of {number:.6g}, so none of its numbers is used"
+            raise ReplyError(message, "score_out_of_range")
     values = tuple(None if one is None else in_range(one, bounds) for one in numbers)
     missing = [at for at, value in enumerate(values) if value is None]
     declined = tuple(at for at in missing if told.get(labels[at]) == _DECLINED)

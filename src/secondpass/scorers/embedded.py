@@ -98,6 +98,7 @@ class EmbeddedScorer:
     def _passage(self, model: minilm.MiniLM, document: str) -> _Text:
         if not self.remember:
             return _read(model, document)
+        document = model.shortened(document)  # a key of megabytes would be kept as well
         with self._turn:
             known = self._remembered.get(document)
             if known is not None:

@@ -12,14 +12,17 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Plan, Question, Task
-from secondpass.errors import ConfigurationError, LLMError, ReplyError
+from secondpass.errors import ConfigurationError, LLMError, MethodError, ReplyError
 from secondpass.ledger import Prices
-from secondpass.llms.client import NO_KEY, Client, Connection, whole
+from secondpass.llms.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection, whole
+from secondpass.llms.echoes import Sent
+from secondpass.llms.faults import Refusal, refusal_of
 from secondpass.llms.http import bounded
 from secondpass.prompts.questions import cut_evenly, tokens_of
 from secondpass.prompts.readers import Grades
@@ -51,7 +54,7 @@ class Api:
         url: the provider's own address; None for servers that one runs oneself.
         key_variables: where the key is usually kept.
         fixed: further parameters.
-        raw: whether it takes ``raw_scores``.
+        raw: whether it takes ``raw_scores``, for logits.
         named: whether it takes the name of a model.
     """
 
@@ -126,6 +129,20 @@ class Pairs:
 
     query: str
     documents: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed(Completion):
+    """A response whose JSON was read when its tokens were counted; None where it is no JSON."""
+
+    body: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scores(Grades):
+    """The scores of one batch; ``outside`` has those that the score kind does not allow."""
+
+    outside: tuple[float, ...] = ()
 
 
 class StatusError(Exception):
@@ -211,7 +228,7 @@ class Endpoint(Client[Pairs]):
         self.prices = prices
         self.options = options
         self.key_variables = self._api.key_variables
-        self._most = batch_size or self._api.most
+        self._taken: tuple[int, float] | None = None
         self._prepare()
 
     @property
@@ -229,11 +246,19 @@ class Endpoint(Client[Pairs]):
         """What is asked, for its prices."""
         return [self]
 
+    @property
+    def _most(self) -> int:
+        """Documents a request, by the settings and by what the server said lately."""
+        most = self.batch_size or self._api.most
+        if self._taken is not None and time.monotonic() - self._taken[1] < REMEMBERED_SECONDS:
+            most = min(most, self._taken[0])
+        return most
+
     def judge(self, task: Task) -> Plan[Judgement]:
         """One Ask effect with a question for each batch.
 
         Raises:
-            MethodError: no batch was answered.
+            MethodError: no batch was answered, or the scores are on another scale.
         """
         notes = Notes(self.name)
         answers = yield from self._asked(task, batches(len(task.texts), self._most))
@@ -252,24 +277,65 @@ class Endpoint(Client[Pairs]):
             ]
             answers = {one: answer for one, answer in answers.items() if one not in refused}
             answers |= yield from self._asked(task, smaller)
-        return graded(
-            self.name, len(task.texts), [*answers], [*answers.values()], word="score", notes=notes
+        read = [*answers.values()]
+        kind = self._kind_of([answer.value for answer in read if answer.value])
+        bounds = range_of(kind)
+        within: list[Answer[Grades]] = [
+            Answer(answer.value and _within(answer.value, bounds), answer.error, answer.troubles)
+            for answer in read
+        ]
+        if kind != self.score_kind:
+            notes.add(
+                "scores_read_as_logits",
+                "scores lie outside 0 to 1, so all were read as logits; set raw_scores or scores",
+            )
+        judgement = graded(
+            self.name, len(task.texts), [*answers], within, word="score", notes=notes
         )
+        return judgement if kind == self.score_kind else replace(judgement, score_kind=kind)
 
-    def _asked(self, task: Task, stretches: Iterable[range]) -> Plan[dict[range, Answer[Grades]]]:
+    def _kind_of(self, answers: Sequence[_Scores]) -> ScoreKind:
+        """What the scores of one ranking mean, decided over all of its batches.
+
+        Logits are accepted in place of probabilities only where the API documents both, the
+        settings do not say which, every batch has a score outside 0 to 1, every row's score is a
+        number, and none is beyond 50, as those of percentages are.
+
+        Raises:
+            MethodError: they are on another scale.
+        """
+        strange = next((answer.outside[0] for answer in answers if answer.outside), None)
+        if strange is None:
+            return self.score_kind
+        if (
+            self._api.raw
+            and self.scores is None
+            and not self.raw_scores
+            and all(answer.outside and not answer.refused for answer in answers)
+            and all(abs(value) <= _LARGEST_LOGIT for answer in answers for value in answer.outside)
+        ):
+            return "logit"
+        bounds = range_of(self.score_kind)
+        told = (
+            f"a score of {strange:.6g} is outside {bounds[0]:g} to {bounds[1]:g}, so no score is "
+            "used; if the model's scores have another range, say so by the setting scores"
+        )
+        raise MethodError(told, "score_out_of_range")
+
+    def _asked(self, task: Task, stretches: Iterable[range]) -> Plan[dict[range, Answer[_Scores]]]:
         """The answers about stretches of the task."""
         asked = list(stretches)
-        answers: list[Answer[Grades]] = yield Ask(
+        answers: list[Answer[_Scores]] = yield Ask(
             self, [self._question(task.query, task.texts[one.start : one.stop]) for one in asked]
         )
         return dict(zip(asked, answers, strict=True))
 
     # ------------------------------------------------------------------ one request
 
-    def _question(self, query: str, texts: Sequence[str]) -> Question[Pairs, Grades]:
+    def _question(self, query: str, texts: Sequence[str]) -> Question[Pairs, _Scores]:
         count = len(texts)
 
-        def shrink() -> Question[Pairs, Grades] | None:
+        def shrink() -> Question[Pairs, _Scores] | None:
             if any(len(text) > _LONG for text in texts):
                 return self._question(query, [text[:_LONG] for text in texts])
             shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
@@ -295,7 +361,7 @@ class Endpoint(Client[Pairs]):
     def _texts(self, request: Pairs) -> Sequence[str]:
         return [request.query, *request.documents]
 
-    async def _answer(self, client: Any, request: Pairs) -> Completion:
+    async def _answer(self, client: Any, request: Pairs, sent: Sent) -> Completion:
         api = self._api
         body: dict[str, Any] = {
             api.query: request.query,
@@ -309,22 +375,28 @@ class Endpoint(Client[Pairs]):
             body["raw_scores"] = self.raw_scores
         response = await client.post(self._address, json=body)
         if response.status_code != 200:
-            self._learn(response.text, len(request.documents))
-            raise StatusError(response)
+            error = StatusError(response)
+            if refusal := refusal_of(error, sent):
+                self._learn(refusal, len(request.documents))
+            raise error
         text = response.content.decode("utf-8")
-        usage = _usage(text)
-        return Completion(text, False, usage, None if usage is None else 0)
+        parsed = _json(text)
+        usage = _usage(parsed)
+        return _Parsed(text, False, usage, None if usage is None else 0, parsed)
 
-    def _learn(self, told: str, count: int) -> None:
+    def _learn(self, refusal: Refusal, count: int) -> None:
         """Take note of how many documents the server takes, if that is what it complains of.
 
         Raises:
             LLMError: it is.
         """
-        found = re.search(r"maximum allowed batch size:? (\d{1,6})", told[:2000])
+        if refusal.status not in {400, 413, 422}:
+            return
+        found = re.search(r"maximum allowed batch size:? (\d{1,6})", refusal.text[:2000])
         if found is not None and 0 < int(found[1]) < count:
-            self._most = min(self._most, int(found[1]))
-            raise LLMError(f"the server takes {self._most} documents a request", _TOO_MANY)
+            self._taken = int(found[1]), time.monotonic()
+            told = f"the server takes {found[1]} documents a request {refusal.source}"
+            raise LLMError(told, _TOO_MANY)
 
     @property
     def _address(self) -> str:
@@ -336,47 +408,96 @@ class Endpoint(Client[Pairs]):
             base = base.removesuffix(version[0])
         return base + path
 
-    def _read(self, completion: Completion, count: int) -> Grades:
-        body = _json(completion.text)
+    def _read(self, completion: Completion, count: int) -> _Scores:
+        body = completion.body if isinstance(completion, _Parsed) else _json(completion.text)
+        if body is _NO_JSON:
+            raise ReplyError("it is no JSON", "bad_response")
         rows = body.get(self._api.rows) if isinstance(body, dict) else body
         if not isinstance(rows, list):
             raise ReplyError("it holds no list of results")
-        bounds = range_of(self.score_kind)
         values: list[float | None] = [None] * count
         refused: set[int] = set()
-        unknown = 0
+        strays: list[Any] = []
+        outside: list[float] = []
+        bounds = range_of(self.score_kind)
+        zero = last = False
         for row in rows:
             index = row.get("index") if isinstance(row, dict) else None
             if type(index) is not int or not 0 <= index < count:
-                unknown += 1
+                strays.append(index)
                 continue
-            score = row.get(self._api.score)
-            number = to_float(score)
-            value = None if number is None else in_range(number, bounds)
-            if value is None or values[index] not in {None, value}:  # or scored twice, differently
+            zero |= index == 0
+            last |= index == count - 1
+            number = to_float(row.get(self._api.score))
+            if number is None or not math.isfinite(number):
                 refused.add(index)
-            else:
-                values[index] = value
+                continue
+            if values[index] not in {None, number}:  # scored twice, differently
+                refused.add(index)
+            values[index] = number
+            if in_range(number, bounds) is None:
+                outside.append(number)
+        if strays:
+            _check_base(strays, count, zero, last)
         for index in refused:
             values[index] = None
-        if all(value is None for value in values):
+        if not outside and all(value is None for value in values):
             raise ReplyError("it holds no score that can be used")
-        return Grades(tuple(values), tuple(sorted(refused)), unknown)
+        places = tuple(sorted(refused))
+        return _Scores(tuple(values), places, len(strays), outside=tuple(outside))
+
+
+_NO_JSON = object()
+_LARGEST_LOGIT = 50.0
 
 
 def _json(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=lambda _name: math.nan)
     except (ValueError, RecursionError):
-        raise ReplyError("it is no JSON", "bad_response") from None
+        return _NO_JSON
 
 
-def _usage(text: str) -> int | None:
-    """Tokens that were read, where the answer tells of them."""
-    try:
-        body = _json(text)
-    except ReplyError:
+def _check_base(strays: Sequence[Any], count: int, zero: bool, last: bool) -> None:
+    """Refuse an answer that counts its documents from another number than 0.
+
+    Args:
+        strays: indices of no document, of any kind.
+        count: how many documents were sent.
+        zero: whether the answer has the first document.
+        last: whether it has the last one.
+
+    Raises:
+        ReplyError: it does.
+    """
+    spelled = {_spelled(one) for one in strays}
+    if (count in spelled and not zero) or (-1 in spelled and not last):
+        raise ReplyError("its indices do not count from 0")
+
+
+def _spelled(index: Any) -> int | None:
+    """The whole number that an index is, however it is spelled."""
+    if isinstance(index, str):
+        text = index.strip()
+        return int(float(text)) if re.fullmatch(r"[+-]?\d{1,9}(?:\.0*)?", text) else None
+    if isinstance(index, bool) or not isinstance(index, int | float):
         return None
+    return int(index) if abs(index) < 1e9 and index == int(index) else None
+
+
+def _within(grades: Grades, bounds: tuple[float, float]) -> Grades:
+    """The same, with rounding errors put back onto the edges."""
+    low, high = bounds
+    return replace(
+        grades,
+        values=tuple(
+            value if value is None else min(max(value, low), high) for value in grades.values
+        ),
+    )
+
+
+def _usage(body: Any) -> int | None:
+    """Tokens that were read, where the answer tells of them."""
     if not isinstance(body, dict):
         return None
     meta = body.get("meta")

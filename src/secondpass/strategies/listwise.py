@@ -19,6 +19,7 @@ from secondpass.errors import ConfigurationError, ReplyError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.questions import Form, Questions, Reply
+from secondpass.prompts.ranked import read_ranked
 from secondpass.prompts.readers import Labels, Order, read_grades, read_order
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
@@ -38,7 +39,8 @@ class Listwise(Asking):
         window: candidates a question at most; None puts all into one.
         stride: how far the window moves; None is half of its size.
         reply: ``permutation`` asks for an array of labels, best first; ``keyed`` and ``pairs`` for
-            the rank of each.
+            the rank of each; ``ranked`` for ``[2] > [1] > [3]``, as models trained for listwise
+            reranking reply, best with ``labels: index1``.
         labels: what candidates are called: ``opaque`` (short, and nobody who writes a passage can
             know them), their ``id``, or numbers from 0 or 1.
         bare: ask for the array itself; no schema is sent then.
@@ -77,6 +79,8 @@ class Listwise(Asking):
             )
         if bare and reply == "keyed":
             raise ConfigurationError("bare: is for arrays; reply 'keyed' asks for an object")
+        if bare and reply == "ranked":
+            raise ConfigurationError("bare: is for arrays; reply 'ranked' asks for a line of text")
         self.llm: LLM = llm
         self.window = window
         self.stride = stride
@@ -127,6 +131,8 @@ class Listwise(Asking):
     def _read(self, completion: Completion, labels: Labels) -> Order:
         if self.reply == "permutation":
             return read_order(completion, labels)
+        if self.reply == "ranked":
+            return read_ranked(completion, labels)
         # Models count from 0 as well; the order is the same.
         ranks = read_grades(completion, labels, 0, len(labels), word="rank", whole=True)
         known = [at for at, rank in enumerate(ranks.values) if rank is not None]

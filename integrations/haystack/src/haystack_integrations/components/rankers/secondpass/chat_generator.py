@@ -1,6 +1,5 @@
 """Any Haystack ChatGenerator as the language model that secondpass asks."""
 
-import asyncio
 from typing import Any
 
 from haystack.components.generators.chat.types import ChatGenerator
@@ -123,7 +122,7 @@ class OwnedChatGenerator(ChatGeneratorLLM):
             self._used.add("async")
             await self.chat_generator.warm_up_async()
         else:
-            await asyncio.to_thread(self.warm_up_sync)
+            await in_thread(self.warm_up_sync)
 
     def close_sync(self) -> None:
         """Close what was used, but for the asynchronous side if that has a method of its own."""
@@ -136,7 +135,7 @@ class OwnedChatGenerator(ChatGeneratorLLM):
         if hasattr(self.chat_generator, "close_async") and self._take("async"):
             await self.chat_generator.close_async()
         if hasattr(self.chat_generator, "close") and self._take("sync"):
-            await asyncio.to_thread(self.chat_generator.close)
+            await in_thread(self.chat_generator.close)
 
     def _take(self, side: str) -> bool:
         """Whether this side was used; from now on it was not.

@@ -1,0 +1,27 @@
+"""A JSON object that keeps what a dict would lose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class JsonObject(dict[str, Any]):
+    """A JSON object that keeps every pair, also of keys that stand there twice.
+
+    Attributes:
+        pairs: all pairs, in order.
+        contested: keys with different values.
+    """
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__()
+        self.pairs = pairs
+        self.contested: set[str] = set()
+        for key, value in pairs:
+            if key in self and not _same(self[key], value):
+                self.contested.add(key)
+            self[key] = value
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)

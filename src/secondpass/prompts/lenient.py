@@ -1,0 +1,185 @@
+"""Reads almost-JSON with json-repair (the extra ``lenient``), and checks that nothing was guessed.
+
+json-repair reads trailing and missing commas, single quotes, bare words, Python's literals and
+comments. It also guesses: it drops, merges and completes what it cannot read. So a lexer of our
+own reads the same text, and the result counts only if it has exactly the lexer's tokens, in order.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from secondpass.prompts.json_object import JsonObject
+
+LONGEST = 20_000
+"""Characters of one reply that are given to json-repair, which takes about 5 µs for each."""
+_DEEPEST = 12
+
+_TOKEN = re.compile(
+    r"""(?P<space>[\s\ufeff\u200b]+)
+    |(?P<comment>//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|/\*.*|\#[^\n]*)
+    |(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\u201c[^\u201c\u201d"\\]*\u201d|\u2018[^\u2018\u2019'\\]*\u2019)
+    |(?P<punctuation>[{}\[\]:,])
+    |(?P<word>[^\s{}\[\]:,"'\u201c\u201d\u2018\u2019]+)""",
+    re.X | re.S,
+)
+_QUOTE = re.compile(r'\\.|"', re.S)
+_REQUOTED = {'"': '\\"', "\\'": "'"}
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,5})?", re.ASCII)
+_CONSTANTS = {"true": True, "True": True, "false": False, "False": False, "null": None,
+              "None": None}  # fmt: skip
+# What a comment may hold besides words. A row that is commented out is no remark.
+_REMARK = re.compile(r"(?:[^\"\u201c\u201d{}\[\]:']|(?<=\w)'(?=\w)|:(?!\s*[\d'\"]))*", re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str  # "punctuation", "string" or "word"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lexed:
+    """What looks like one object or array.
+
+    Attributes:
+        tokens: without commas; None where it cannot be one whose every value is written out.
+        end: where it ends, or how far it was looked at.
+    """
+
+    tokens: tuple[_Token, ...] | None
+    end: int
+
+
+@functools.cache
+def _repair() -> Callable[..., Any] | None:
+    try:
+        from json_repair import loads
+    except ImportError:
+        return None
+    return loads
+
+
+def available() -> bool:
+    """Whether the extra is installed."""
+    return _repair() is not None
+
+
+def parse(text: str, lexed: Lexed, start: int) -> Any:
+    """The value of ``text[start:lexed.end]``; None unless it has exactly the lexed tokens."""
+    loads = _repair()
+    if loads is None:
+        return None
+    try:
+        value = loads(text[start : lexed.end], skip_json_loads=True)
+        agrees = lexed.tokens is not None and _agrees(value, lexed.tokens)
+        return _rebuilt(value) if agrees else None
+    except Exception:  # whatever a repair of hostile text may raise
+        return None
+
+
+def lex(text: str, start: int, longest: int) -> Lexed:
+    """Read the object or array at ``start``, of ``longest`` characters at most."""
+    tokens: list[_Token] = []
+    open_: list[str] = []
+    before = ""  # the punctuation before, "value" for a string or word
+    at, stop = start, min(len(text), start + longest)
+    while match := _TOKEN.match(text, at, stop):
+        at, kind, written = match.end(), match.lastgroup, match[0]
+        if kind == "comment" and not _REMARK.fullmatch(written[2:].removesuffix("*/")):
+            return Lexed(None, at)
+        if kind == "punctuation":
+            if not _fits(written, before, open_):
+                return Lexed(None, at)
+            if written in "{[":
+                open_.append(written)
+            elif written in "}]":
+                open_.pop()
+            before = written
+            if written != ",":
+                tokens.append(_Token(kind, written))
+            if not open_:
+                return Lexed(tuple(tokens), at)
+        elif kind in {"string", "word"}:
+            scalar = _unquoted(written) if kind == "string" else written
+            if scalar is None:
+                return Lexed(None, at)
+            tokens.append(_Token(kind, scalar))
+            before = "value"
+    return Lexed(None, stop)
+
+
+def _fits(written: str, before: str, open_: list[str]) -> bool:
+    """Whether this punctuation may follow the token before."""
+    if written == ",":
+        return before not in {",", ":", "{", "["}
+    if written == ":":
+        return before == "value" and open_[-1] == "{"
+    if written in "}]":
+        return before != ":" and open_[-1] == ("{" if written == "}" else "[")
+    return len(open_) < _DEEPEST
+
+
+def _unquoted(written: str) -> str | None:
+    """The text of a string in any quotes; None where its escapes are none of JSON's."""
+    body = written[1:-1]
+    if written[0] != '"':
+        body = _QUOTE.sub(lambda match: _REQUOTED.get(match[0], match[0]), body)
+    try:
+        text = json.loads(f'"{body}"', strict=False)
+    except ValueError:
+        return None
+    return text if isinstance(text, str) else None
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    """Brackets, colons, keys and scalars of a value, in order; brackets and colons as tokens."""
+    if isinstance(value, dict):
+        yield _Token("punctuation", "{")
+        for key, inner in value.items():
+            yield key
+            yield _Token("punctuation", ":")
+            yield from _flat(inner)
+        yield _Token("punctuation", "}")
+    elif isinstance(value, list):
+        yield _Token("punctuation", "[")
+        for inner in value:
+            yield from _flat(inner)
+        yield _Token("punctuation", "]")
+    else:
+        yield value
+
+
+def _agrees(value: Any, tokens: tuple[_Token, ...]) -> bool:
+    flat = list(_flat(value))
+    keys = {at for at in range(1, len(tokens)) if tokens[at].text == ":"
+            and tokens[at].kind == "punctuation"}  # fmt: skip
+    return len(flat) == len(tokens) and all(
+        _same(one, token, at + 1 in keys)
+        for at, (one, token) in enumerate(zip(flat, tokens, strict=True))
+    )
+
+
+def _same(value: Any, token: _Token, is_key: bool) -> bool:
+    if isinstance(value, _Token) or token.kind == "punctuation":
+        return bool(value == token)
+    if token.kind == "string" or is_key:
+        return type(value) is str and value == token.text
+    if token.text in _CONSTANTS:
+        return value is _CONSTANTS[token.text]
+    if _NUMBER.fullmatch(token.text):
+        return type(value) in {int, float} and float(value) == float(token.text)
+    return type(value) is str and value == token.text
+
+
+def _rebuilt(value: Any) -> Any:
+    if isinstance(value, dict):
+        return JsonObject([(key, _rebuilt(inner)) for key, inner in value.items()])
+    if isinstance(value, list):
+        return [_rebuilt(inner) for inner in value]
+    return value

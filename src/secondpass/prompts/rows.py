@@ -1,0 +1,145 @@
+"""Rows of an answer: a label with a number, or with words, in the ways that models write them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from secondpass.prompts.json_object import JsonObject
+from secondpass.prompts.label_lookup import Labels
+
+_NUMBER = re.compile(
+    r"[+-]?(?:\d{1,300}(?:\.\d{0,300})?|\.\d{1,300})(?:e[+-]?\d{1,5})?", re.A | re.I
+)
+# Behind a number that is not the whole of a string, as in "7/10", "70 %" or "7 points".
+_UNIT = re.compile(r"\s*(?:[%/]|out of\b|of\b|points?\b|pts?\b|percent\b)", re.I)
+_NUMBER_KEYS = frozenset(["value", "score", "grade", "rating", "relevance", "rank"])
+_WORD_KEYS = frozenset(
+    [
+        *("why", "reason", "reasons", "reasoning", "explanation", "justification", "rationale"),
+        *("comment", "note", "notes", "title", "text", "passage", "document", "content"),
+        *("summary", "snippet", "name", "description"),
+    ]
+)
+"""Keys beside a label or a number that hold words about it."""
+_PLACE_KEYS = frozenset(
+    ["rank", "ranking", "position", "place", "order", "number", "no", "index", "id", "#"]
+)
+"""Keys whose number is small for what is good."""
+
+
+@dataclass(slots=True)
+class Row:
+    """One label of an answer.
+
+    Attributes:
+        label: as written; None where there is none.
+        pairs: (label, number) of this row, as written.
+        members: what stands beside the label and is no words: (key, value).
+    """
+
+    label: Any
+    pairs: list[tuple[Any, Any]] = field(default_factory=list)
+    members: list[tuple[str, Any]] = field(default_factory=list)
+
+
+def row_of(value: Any, labels: Labels, word: str | None) -> Row | None:
+    """What an element says of one label; None where it is no row.
+
+    Args:
+        value: ``{"id": label, …}``, or ``{label: number}`` where numbers are read.
+        labels: of the question.
+        word: the key of the number; None where an order is read.
+    """
+    if not isinstance(value, JsonObject):
+        return None
+    key = next((one for one in ("id", "index") if one in value), None)
+    if key is not None and (word is None or word in value):
+        return _named_row(value, key, word)
+    if word is not None and len(value.pairs) == 1 and labels.place(value.pairs[0][0]) is not None:
+        return Row(value.pairs[0][0], list(value.pairs))
+    return None
+
+
+def _named_row(value: JsonObject, key: str, word: str | None) -> Row:
+    label = _label(value[key])
+    if key in value.contested:
+        named = [(_label(one), None) for name, one in value.pairs if name == key]
+        return Row(None, named, [(key, None)])
+    if word is not None:
+        return Row(label, [(label, None if word in value.contested else value[word])])
+    rest = [pair for pair in value.pairs if pair[0] != key]
+    return Row(label, [], [pair for pair in rest if not _is_words(*pair)])
+
+
+def _label(value: Any) -> Any:
+    """A label out of the array of one, or the ``{"id": …}``, that it may stand in."""
+    for _ in range(2):
+        if isinstance(value, list) and len(value) == 1:
+            (value,) = value
+        elif isinstance(value, JsonObject) and len(value.pairs) == 1:
+            ((name, inner),) = value.pairs
+            if name not in {"id", "index"}:
+                return None
+            value = inner
+    return None if isinstance(value, list | dict) else value
+
+
+def _is_words(name: str, value: Any) -> bool:
+    return name.casefold() in _WORD_KEYS and isinstance(value, str) and number_in(value)[0] is None
+
+
+def falling(rows: Sequence[Row]) -> bool:
+    """Whether each row has one number beside its label, and these fall along the list."""
+    numbers: list[float] = []
+    keys: set[str] = set()
+    for row in rows:
+        if len(row.members) != 1:
+            return False
+        ((name, value),) = row.members
+        number, usable = number_in(value, name)
+        if number is None or not usable:
+            return False
+        numbers.append(number)
+        keys.add(name.casefold())
+    if len(keys) != 1 or keys & _PLACE_KEYS:
+        return False
+    return all(one > other for one, other in itertools.pairwise(numbers))
+
+
+def number_in(value: Any, word: str = "value") -> tuple[float | None, bool]:
+    """The finite number that a value states, and whether it states nothing else.
+
+    ``7``, ``"7"``, ``[7]`` and ``{"value": 7}`` state 7. ``"70%"`` and ``"7/10"`` state a number
+    that cannot be used, but that shows which scale was meant.
+    """
+    for _ in range(3):
+        if isinstance(value, list) and len(value) == 1:
+            (value,) = value
+        elif isinstance(value, JsonObject):
+            numbers = [pair for pair in value.pairs if not _is_words(*pair)]
+            if len(numbers) != 1 or numbers[0][0].casefold() not in {*_NUMBER_KEYS, word}:
+                return None, False
+            value = numbers[0][1]
+        else:
+            break
+    if isinstance(value, str):
+        return _spelled(value.strip())
+    if type(value) not in {int, float} or not math.isfinite(value):
+        return None, False
+    return value, True
+
+
+def _spelled(text: str) -> tuple[float | None, bool]:
+    match = _NUMBER.match(text)
+    if match is None:
+        return None, False
+    whole = match.end() == len(text)
+    if not whole and not _UNIT.match(text, match.end()):
+        return None, False
+    number = float(match[0])
+    return (number, whole) if math.isfinite(number) else (None, False)

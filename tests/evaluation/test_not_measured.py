@@ -1,0 +1,189 @@
+"""Rerankers that judged nothing, or not by their own method, and suites that are too small."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes import ByTable
+from secondpass import Candidate, Reranker
+from secondpass.evaluation import Suite, compare, make_suite
+from secondpass.evaluation.reranked import _not_measured
+from secondpass.evaluation.verdict import verdict
+from secondpass.types import Ranking, Report
+
+TOPICS = ("owls", "seas", "cats", "figs", "bees", "elms")
+CORPUS = [
+    Candidate(f"{grade} wombats see {topic}{'.' * grade}", f"{topic}-{grade}")
+    for grade in range(4)
+    for topic in TOPICS
+]
+CANDIDATES = {f"q-{topic}": [one for one in CORPUS if one.id.startswith(topic)] for topic in TOPICS}
+
+
+def suite_of(**parts) -> Suite:
+    qrels = {f"q-{topic}": {f"{topic}-{grade}": grade for grade in range(4)} for topic in TOPICS}
+    queries = {f"q-{topic}": topic for topic in TOPICS}
+    return make_suite("wombats", queries, qrels, **parts)
+
+
+SUITE = suite_of(corpus=CORPUS)
+"""Of four passages on each topic a search by words puts the worst first."""
+
+
+def fails(*_: object) -> list[float]:
+    raise RuntimeError("secret")
+
+
+DOWN = ByTable(score_pairs=fails)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_reranker_that_judges_nothing_is_not_measured(tmp_path: Path, strict) -> None:
+    down = Reranker(DOWN, strict=strict)
+    found = compare({"down": down, "up": Reranker(ByTable())}, SUITE, first_stages=["lexical"])
+    result = found["lexical+down"]
+    assert result.status == "not_measured"
+    assert result.reason == (
+        "nothing was judged: 6 of 6 rankings are unchanged; issues: scorer_raised (6)"
+    )
+    assert (result.statuses, result.failure_rate) == ({"unchanged": 6}, 1.0)
+    assert result.issues == {"scorer_raised": 6}
+    assert (result.evaluation, result.run, result.differences) == (None, {}, {})
+    assert result.cost.calls == 6
+    assert [one.name for one in found.ran] == ["lexical", "lexical+up"]
+    assert found.not_measured == (result,)
+    assert found.baseline == "lexical"
+
+    # It is one comparison, so nothing is corrected.
+    difference = found["lexical+up"].differences["nDCG@10"]
+    assert difference.corrected_p == difference.p
+
+    verdict_ = verdict(found)
+    assert verdict_.best.name == "lexical+up"
+    assert "lexical+down is not measured: nothing was judged: 6 of 6" in verdict_.because
+
+    written = found.to_dict()["systems"][1]
+    assert written["status"] == "not_measured"
+    assert written["statuses"] == {"unchanged": 6}
+    assert not {"means", "per_query", "differences"} & written.keys()
+
+    markdown = found.to_markdown()
+    quality, _, rest = markdown.partition("## Not measured")
+    assert "lexical+down" not in quality
+    assert "| lexical+down | nothing was judged: 6 of 6 rankings" in rest
+    for shown in (found.to_html(), found._repr_html_()):
+        assert "Not measured" in shown
+        assert "nothing was judged: 6 of 6 rankings are unchanged" in shown
+    assert "2 systems measured, 1 not measured, 0 skipped" in found.to_html()
+
+    found.write(tmp_path)
+    assert "down" not in (tmp_path / "per_query.csv").read_text()
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {
+        "lexical.trec",
+        "lexical+up.trec",
+    }
+
+
+def test_what_is_not_measured_is_no_baseline() -> None:
+    rerankers = {"down": Reranker(DOWN), "up": Reranker(ByTable())}
+    found = compare(rerankers, SUITE, first_stages=["lexical"], baseline="lexical+down")
+    assert found.baseline is None
+    assert "lexical+down is not measured, so nothing is compared with it" in found.notes
+    assert not any(result.differences for result in found.results)
+
+
+def test_a_verdict_needs_a_reranker_that_is_measured() -> None:
+    found = verdict(compare({"down": Reranker(DOWN)}, SUITE, first_stages=["lexical"]))
+    assert (found.answer, found.best, found.difference) == ("No verdict.", None, None)
+    assert found.because.startswith("No reranker was measured, so")
+    assert "lexical+down is not measured: nothing was judged" in found.because
+
+
+def test_rankings_with_nothing_to_judge_do_not_make_a_dead_reranker_measured() -> None:
+    # Without candidates a ranking is ok, whatever the state of the method.
+    suite = suite_of(candidates={**CANDIDATES, "q-owls": []})
+    found = compare({"down": Reranker(DOWN), "up": Reranker(ByTable())}, suite)
+    down = found["given+down"]
+    assert (down.status, down.statuses) == ("not_measured", {"unchanged": 5, "ok": 1})
+    assert down.reason.startswith("nothing was judged: 5 of 6 rankings are unchanged")
+    assert found["given+up"].status == "ran"
+
+
+def test_a_single_candidate_that_is_left_alone_says_nothing_of_the_method() -> None:
+    reports = [Report("ok"), Report("unchanged")]
+    item = Reranker(ByTable()).rerank("q", [Candidate("x", "a")])[0]
+    alone = (replace(item, status="tail", rerank_score=None),)
+    rankings = [Ranking("q", alone, report) for report in reports]
+    assert _not_measured(rankings, {}) == "nothing was judged: 1 of 2 rankings are unchanged"
+    assert not _not_measured(rankings[:1], {})  # nothing failed
+    dropped = Ranking("q", (), Report("ok", left_out={"floor": (0,)}))
+    assert not _not_measured([*rankings, dropped], {})
+    partial = Ranking("q", alone, Report("partial"))
+    assert not _not_measured([*rankings, partial], {})
+
+
+def test_the_verdict_names_the_fallback_and_gives_both_shares() -> None:
+    def fails_for(*failing_queries: str):
+        def score(query: str, documents: Sequence[str]) -> list[float]:
+            if query in failing_queries:
+                raise RuntimeError
+            return [float(len(text)) for text in documents]
+
+        return score
+
+    first, second, *_ = SUITE.queries.values()
+    half = Reranker(
+        ByTable(score_pairs=fails_for(first, second)),
+        fallback=[ByTable(model_name="spare", score_pairs=fails_for(second))],
+    )
+    found = compare({"half": half}, SUITE, first_stages=["lexical"])
+    result = found["lexical+half"]
+    assert result.statuses == {"ok": 4, "degraded": 1, "unchanged": 1}
+    (fallback,) = result.fallbacks
+    assert "spare" in fallback
+    assert found.to_dict()["systems"][1]["fallbacks"] == {fallback: 1}
+    told = verdict(found).because
+    assert "33.3% of its rankings were not ok: " in told
+    assert f"16.7% were degraded (ranked by the fallback {fallback})" in told
+    assert "16.7% were unchanged (nothing was judged)" in told
+    assert f"1 degraded (ranked by the fallback {fallback})" in found.to_markdown().replace(
+        "\\", ""
+    )
+
+
+def test_a_system_that_is_only_a_fallback_says_so() -> None:
+    spare = Reranker(DOWN, fallback=[ByTable(model_name="spare")])
+    found = compare({"spare": spare}, SUITE, first_stages=["lexical"])
+    assert found["lexical+spare"].statuses == {"degraded": 6}
+    told = verdict(found).because
+    assert "100.0% were degraded (ranked by the fallback" in told
+    assert "0.0% were unchanged" in told
+
+
+def test_partial_rankings_count_as_run() -> None:
+    half = Reranker(ByTable({one.text: float("nan") for one in CORPUS[:6]}))
+    found = compare({"half": half}, suite_of(candidates=CANDIDATES))
+    assert found["given+half"].status == "ran"
+    assert "were not ok; all of these were partial." in verdict(found).because
+
+
+@pytest.mark.parametrize("test", ["randomization", "t"])
+def test_few_queries_are_too_few_to_say(test) -> None:
+    found = compare(
+        {"up": Reranker(ByTable())}, SUITE.first(2), first_stages=["lexical"], test=test
+    )
+    assert verdict(found).answer == "2 queries are too few to say whether the second pass pays."
+    assert "can be told from chance with 6 queries or more" in verdict(found).because
+    assert "interval" not in verdict(found).because
+    assert "2 queries are too few to say: a difference" in found.to_markdown()
+    assert "too few queries" in found.to_html()
+
+
+def test_many_ties_make_no_difference() -> None:
+    same = Reranker(ByTable(score_pairs=lambda _query, texts: [1.0] * len(texts)))
+    found = compare({"same": same}, SUITE, first_stages=["lexical"])
+    assert verdict(found).answer == "The second pass makes no difference."
+    difference = found["lexical+same"].differences["nDCG@10"]
+    assert (difference.low, difference.high, difference.p) == (None, None, 1.0)

@@ -1,0 +1,138 @@
+"""Replies as models trained for listwise reranking write them: ``[2] > [1] > [3]``."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass.effects import Completion
+from secondpass.errors import ReplyError
+from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.ranked import read_ranked
+
+OPAQUE = Labels(["k4t", "b2c", "z9x"], None)
+FROM_0 = Labels(["0", "1", "2"], 0)
+FROM_1 = Labels(["1", "2", "3"], 1)
+
+NONE = "it holds no JSON value of the form that was asked for"
+SEVERAL = "it holds more than one order"
+CUT = "its order is interrupted"
+OUTSIDE = "it has documents in brackets that are not in its order"
+BASE = "its numbers do not count from 1"
+
+# labels, reply, places or why it is refused
+REPLIES = [
+    (FROM_1, "[2] > [1] > [3]", (1, 0, 2)),
+    (FROM_1, "[2]>[1]>[3]", (1, 0, 2)),
+    (FROM_1, "[2] > [1]\n> [3]", (1, 0, 2)),
+    (FROM_1, "Sure! [2] > [1] > [3]. I hope this helps.", (1, 0, 2)),
+    (FROM_1, "```\n[2] > [1] > [3]\n```", (1, 0, 2)),
+    (FROM_1, "<think>[1] > [2]</think>[2] > [1] > [3]", (1, 0, 2)),
+    (FROM_1, "**[2] > [1] > [3]**\n\n[2] names it, [1] and [3] do not.", (1, 0, 2)),
+    (FROM_1, "[Doc 2] > [Doc 1] > [Doc 3]", (1, 0, 2)),
+    (FROM_1, "[2.0] > [1.0] > [3.0]", (1, 0, 2)),
+    (FROM_1, "2 > 1 > 3", (1, 0, 2)),
+    (FROM_1, "[2] > [1]", (1, 0)),
+    (FROM_1, "[2] > [1] > [2] > [3]", (1, 0, 2)),
+    (FROM_1, "[2] > [9] > [1] > [3]", (1, 0, 2)),
+    (FROM_1, "[2] > [1] > [3]\n[2] > [1] > [3]", (1, 0, 2)),
+    (FROM_1, "[2, 1, 3]", (1, 0, 2)),
+    (FROM_1, '{"ranking": [2, 1, 3]}', (1, 0, 2)),
+    (OPAQUE, "[b2c] > [k4t] > [z9x]", (1, 0, 2)),
+    (OPAQUE, "[B2C] > [k4t] > [z9x]", (1, 0, 2)),
+    (OPAQUE, "b2c > k4t > z9x", (1, 0, 2)),
+    (FROM_0, "[1] > [0] > [2]", (1, 0, 2)),
+    (FROM_1, "[2] > [1] > [3]\nNo: [3] > [1] > [2]", SEVERAL),
+    (FROM_1, "[2] > [1] [3] > [1]", SEVERAL),
+    (FROM_1, "[2] > [1], [3]", OUTSIDE),
+    (FROM_1, "[2] > [1] = [3]", OUTSIDE),
+    (FROM_1, "[2] = [1] > [3]", OUTSIDE),
+    (FROM_1, "[2] > [1] > ", CUT),
+    (FROM_1, "[2] > [1] > ...", CUT),
+    (FROM_1, "[2] > [1] > 3", CUT),
+    (FROM_1, "3 > [2] > [1]", CUT),
+    (FROM_1, "[2] >= [1] > [3]", OUTSIDE),
+    (FROM_1, "[2] < [1] < [3]", NONE),
+    (FROM_1, "[2] > [1] > [0]", BASE),
+    (FROM_1, "2 > 1 > 0", NONE),
+    (FROM_1, "[2.0] > [1.0] > [0.0]", BASE),
+    (FROM_0, "[3] > [1] > [2]", "its numbers do not count from 0"),
+    (FROM_1, "[9] > [8] > [2]", "most of its labels are none that was shown"),
+    (FROM_1, "[9] > [8]", NONE),
+    (FROM_1, "2, 1, 3", NONE),
+    (FROM_1, "[2], [1], [3]", NONE),
+    (FROM_1, "[2]", (1,)),
+    (FROM_1, "The best is [2].", NONE),
+    (FROM_1, "1. [2]\n2. [1]\n3. [3]", NONE),
+    (FROM_1, "good > bad", NONE),
+    (FROM_1, "<think>[2] > [1]", "it ends in the middle of thinking"),
+    (FROM_1, "", "it is empty"),
+    (FROM_1, "[1] > " * 60_000, CUT),
+    (FROM_1, "[" * 300_000, None),
+    (FROM_1, "> " * 150_000, NONE),
+]
+
+
+@pytest.mark.parametrize(("labels", "reply", "expected"), REPLIES)
+def test_ranked(labels, reply, expected):
+    if isinstance(expected, tuple):
+        assert read_ranked(Completion(reply), labels).places == expected
+        return
+    with pytest.raises(ReplyError) as caught:
+        read_ranked(Completion(reply), labels)
+    assert expected is None or str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "places"),
+    [
+        ("[2] > [1] > [", (1, 0)),
+        ("[2] > [1] > [3", (1, 0)),
+        ("[2] > [1] >", (1, 0)),
+        ("[2] > [1]", (1, 0)),
+    ],
+)
+def test_ranked_replies_that_broke_off(reply, places):
+    order = read_ranked(Completion(reply, cut=True), FROM_1)
+    assert order.places == places
+    assert order.cut == reply.endswith((">", "[", "3"))
+
+
+def test_what_is_doubled_or_unknown_is_counted():
+    order = read_ranked(Completion("[2] > [9] > [2] > [1]"), FROM_1)
+    assert (order.doubled, order.unknown) == (1, 1)
+
+
+def test_a_single_document():
+    assert read_ranked(Completion("[1]"), Labels(["1"], 1)).places == (0,)
+
+
+@given(st.permutations(range(6)), st.sampled_from([0, 1, None]), st.data())
+def test_every_permutation_is_read(order, first, data):
+    names = (
+        [f"k{at}t" for at in range(6)] if first is None else [str(at + first) for at in range(6)]
+    )
+    arrow = data.draw(st.sampled_from([" > ", ">", " >\n"]))
+    before = data.draw(st.sampled_from(["", "Sure: ", "<think>[1] > [2]</think>", "\ufeff"]))
+    reply = before + arrow.join(f"[{names[at]}]" for at in order)
+    assert read_ranked(Completion(reply), Labels(names, first)).places == tuple(order)
+
+
+chains = st.lists(
+    st.sampled_from(
+        ["[1]", "[2]", "[3]", "[0]", "[4]", ">", " > ", "=", ", ", "\n", "[", "]", "2"]
+    ),
+    max_size=12,
+).map("".join)
+
+
+@given(chains, st.booleans())
+def test_no_chain_is_read_in_part(reply, cut):
+    """What is accepted names the documents in the order in which the reply does."""
+    try:
+        order = read_ranked(Completion(reply, cut), FROM_1)
+    except ReplyError:
+        return
+    written = [int(character) - 1 for character in reply if character in "123"]
+    assert list(order.places) == list(dict.fromkeys(written))[: len(order.places)]
+    if not order.cut:
+        assert set(order.places) == set(written)
