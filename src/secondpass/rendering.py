@@ -30,7 +30,7 @@ class Rendering:
             ``subtasks|count`` shows how many items a list has.
         separator: stands between fields.
         labels: write each field as ``name: value``; further lines of a value are indented, so that
-            none can pass for another field.
+            none can pass for another field. A text that another field also holds is not repeated.
         prefix: stands before each rendered candidate; some models want ``passage: ``.
         suffix: stands behind each.
         query_prefix: stands before the query; some models want ``query: ``.
@@ -78,6 +78,8 @@ class Rendering:
             shown.append((name, _shown(_count(value) if count else value)))
         if all(value is None for _, value in shown):
             return None
+        if self.labels:
+            shown = _without_repeated_text(shown)
         parts = [
             f"{name}: {_indented(value)}" if self.labels else value
             for name, value in shown
@@ -101,6 +103,19 @@ def well_formed(text: str) -> str:
 def _count(value: Any) -> Any:
     """How many items a list or mapping has; a number as it is, for it has been counted already."""
     return len(value) if isinstance(value, Sized) and not isinstance(value, str | bytes) else value
+
+
+def _without_repeated_text(shown: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
+    """The fields without the text, where another field holds the same.
+
+    Documents of frameworks need a text, which is often one of their fields as well.
+    """
+    others = {value.strip() for name, value in shown if name != "text" and value is not None}
+    return [
+        (name, value)
+        for name, value in shown
+        if name != "text" or value is None or value.strip() not in others
+    ]
 
 
 def _indented(value: str) -> str:

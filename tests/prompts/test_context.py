@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
@@ -79,6 +79,42 @@ def test_a_project_is_told_by_its_nodes():
     assert build({"nodes": NODES}) == TEXT
     assert build(None) == ""
     assert build([]).startswith("Completed: 0\nPending: 0")
+    assert build({}) == build([])
+
+
+BY_ID = {f"n{at}": {"type": "task", "output": f"goal {at}", "status": "pending"} for at in range(3)}
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        BY_ID,
+        MappingProxyType(BY_ID),
+        {"nodes": BY_ID},
+        {"name": "shop", "nodes": BY_ID},
+        SimpleNamespace(nodes=BY_ID),
+        [{"id": key, **node} for key, node in BY_ID.items()],
+        {key: SimpleNamespace(**node) for key, node in BY_ID.items()},
+        {"nodes": [{"id": key, **node} for key, node in BY_ID.items()]},
+        {f"key of {key}": {"id": key, **node} for key, node in BY_ID.items()},
+        {at: {"id": f"n{at}", **BY_ID[f"n{at}"]} for at in range(3)}.values(),
+        [SimpleNamespace(id=key, **node) for key, node in BY_ID.items()],
+    ],
+)
+def test_nodes_in_a_list_and_by_id(context):
+    lines = ProjectContext()(context).splitlines()
+    assert lines[:2] == ["Completed: 0", "Pending: 3"]
+    assert lines[4:] == [f"- n{at} / goal {at} / task" for at in range(3)]
+
+
+def test_a_node_may_have_the_id_nodes():
+    lines = ProjectContext()({"nodes": {"type": "task", "output": "all of them"}}).splitlines()
+    assert lines[-1] == "- nodes / all of them / task"
+
+
+@pytest.mark.parametrize("context", ["", "a goal", "two\nlines"])
+def test_a_project_told_in_words(context):
+    assert ProjectContext()(context) == context
 
 
 def test_the_first_pending_nodes_are_shown():
@@ -88,9 +124,25 @@ def test_the_first_pending_nodes_are_shown():
     assert ProjectContext(pending=0)(nodes).endswith("(id / output / type):")
 
 
-@pytest.mark.parametrize("context", ["text", 7, {"other": []}, {"nodes": "text"}, {"nodes": 3}])
+@pytest.mark.parametrize(
+    "context",
+    [
+        7,
+        b"bytes",
+        {"goals": []},
+        {"nodes": "text"},
+        {"nodes": 3},
+        {"nodes": None},
+        {"a": {"id": "a"}, "b": "text"},
+        {"id": "a", "status": "completed"},
+        ["a goal", "another"],
+        [1, 2],
+        [{"id": "a"}, None],
+        {frozenset({"a"})},
+    ],
+)
 def test_a_project_without_nodes_is_refused(context):
-    with pytest.raises(MethodError, match="give a sequence of nodes") as caught:
+    with pytest.raises(MethodError, match="give a string, a list of nodes") as caught:
         ProjectContext()(context)
     assert caught.value.code == "context_failed"
 
@@ -155,7 +207,7 @@ class Unshowable:
         ("c", raising, "the context builder raised KeyError"),
         ("c", lambda context: None, "the context builder returned a NoneType, not a string"),
         ("c", lambda context: 7, "the context builder returned a int, not a string"),
-        ("c", "project", "context: give a sequence of nodes"),
+        (7, "project", "context: give a string, a list of nodes or a mapping"),
         (Unshowable(), None, "the context builder raised ValueError"),
     ],
 )

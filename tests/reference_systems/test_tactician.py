@@ -245,6 +245,17 @@ def test_candidates_with_little_to_show(provider, tactician, rank):
     assert ids(ranking) == ["text", "bare"]
 
 
+def test_a_text_that_is_the_description_is_shown_once(provider, tactician):
+    provider.play(backwards)
+    repeated = tactic("same", text="how to same\n")
+    other = tactic("other", text="another text")
+    tactician().rerank(QUERY, [repeated, other])
+    shown = provider.requests[0].documents
+    assert shown["same"].count("how to same") == 1
+    assert "description: how to same" in shown["same"]
+    assert "text: another text" in shown["other"]
+
+
 def test_the_query_and_the_counts(provider, tactician, rank):
     provider.play(backwards)
     rank(tactician(), QUERY, tactics(13), context=nodes(3, 4))
@@ -295,12 +306,23 @@ def test_all_outputs_and_ten_goals(provider, tactician, pending):
     [
         lambda given: {"name": "shop", "nodes": given},
         tuple,
+        lambda given: {node["id"]: node for node in given},
+        lambda given: {node["id"]: {**node, "id": None} for node in given},
+        lambda given: {"nodes": {node["id"]: node for node in given}},
         lambda given: [SimpleNamespace(**node) for node in given],
         lambda given: [
             {**node, "status": None, "completed": node["status"] == "completed"} for node in given
         ],
     ],
-    ids=["a project", "a tuple", "objects", "flags"],
+    ids=[
+        "a project",
+        "a tuple",
+        "by id",
+        "by id alone",
+        "a project by id",
+        "objects",
+        "flags",
+    ],
 )
 def test_nodes_of_other_shapes(provider, tactician, shape):
     provider.play(backwards)
@@ -309,6 +331,13 @@ def test_nodes_of_other_shapes(provider, tactician, shape):
         reranker.rerank(QUERY, tactics(), context=given)
     first, second = provider.requests
     assert first.messages == second.messages
+
+
+def test_a_context_in_words(provider, tactician, rank):
+    provider.play(backwards)
+    ranking = rank(tactician(), QUERY, tactics(), context="The shop has no database yet.")
+    assert ranking.report.status == "ok"
+    assert context_of(provider.requests[0]) == ["The shop has no database yet."]
 
 
 def test_nodes_with_little_to_show(provider, tactician):
@@ -524,7 +553,7 @@ def test_a_passing_fault_is_overcome(provider, tactician, rank):
     assert [issue.code for issue in ranking.report.issues] == ["asked_again", "asked_again"]
 
 
-@pytest.mark.parametrize("context", ["a text", 7, {"goals": []}, {"nodes": None}])
+@pytest.mark.parametrize("context", [7, {"goals": []}, {"nodes": None}, ["a goal"]])
 def test_a_context_that_is_no_project(provider, tactician, rank, caplog, context):
     ranking = rank(tactician(), QUERY, tactics(), context=context)
     assert ids(ranking) == ["t0", "t1", "t2", "t3"]
@@ -587,24 +616,21 @@ def test_in_haystack(provider, fault):
 
 @pytest.mark.parametrize("fault", [False, True])
 def test_in_llama_index(provider, fault):
-    """There a call has no context, so that is asked of a function that knows the project."""
     schema = pytest.importorskip("llama_index.core.schema")
     postprocessor = pytest.importorskip("llama_index.postprocessor.secondpass")
-    from secondpass.prompts.context import ProjectContext
-
     provider.play(fake.status(404) if fault else backwards)
-    rerank = postprocessor.SecondPassRerank(
-        of_the_preset(provider, context=lambda _none: ProjectContext()(nodes())), top_n=11
-    )
+    rerank = postprocessor.SecondPassRerank(of_the_preset(provider), top_n=11)
     given = [
         schema.NodeWithScore(node=schema.TextNode(id_=one.pop("id"), metadata=one))
         for one in tactics(12)
     ]
     outputs = [
-        rerank.rerank_nodes(given, QUERY),
-        asyncio.run(rerank.arerank_nodes(given, QUERY)),
+        rerank.rerank_nodes(given, QUERY, context=nodes()),
+        asyncio.run(rerank.arerank_nodes(given, QUERY, context=nodes())),
     ]
-    rerank._reranker.close()
+    with rerank.query_settings(context=nodes()):  # as in an engine
+        outputs.append((rerank.postprocess_nodes(given, query_str=QUERY), outputs[0][1]))
+    rerank.close()
     for ranked, report in outputs:
         order = [*range(10), 10] if fault else [*reversed(range(10)), 10]
         assert [one.node.node_id for one in ranked] == [f"t{at}" for at in order]
@@ -612,6 +638,25 @@ def test_in_llama_index(provider, fault):
     for request in provider.requests:
         assert "output: t3 output" in request.documents["t3"]
         assert "- result 2" in context_of(request)
+
+
+def test_adapters_show_a_description_once(provider):
+    haystack = pytest.importorskip("haystack")
+    rankers = pytest.importorskip("haystack_integrations.components.rankers.secondpass")
+    schema = pytest.importorskip("llama_index.core.schema")
+    postprocessor = pytest.importorskip("llama_index.postprocessor.secondpass")
+    provider.play(backwards)
+    given = [(one.pop("id"), one["description"], one) for one in tactics(2)]
+    ranker = rankers.SecondPassRanker(of_the_preset(provider))
+    documents = [haystack.Document(id=name, content=text, meta=one) for name, text, one in given]
+    ranker.run(query=QUERY, documents=documents)
+    ranker.close()
+    rerank = postprocessor.SecondPassRerank(of_the_preset(provider))
+    found = [schema.TextNode(id_=name, text=text, metadata=one) for name, text, one in given]
+    rerank.rerank_nodes([schema.NodeWithScore(node=node) for node in found], QUERY)
+    rerank.close()
+    for request in provider.requests:
+        assert request.documents["t0"].count("how to t0") == 1
 
 
 @pytest.mark.integration

@@ -82,6 +82,31 @@ def test_a_second_pass_renews_the_final_score() -> None:
     assert [document.meta["rerank_final_score"] for document in twice] == [0.9, 0.2]
 
 
+@pytest.mark.parametrize(
+    ("levels", "order", "scores"),
+    [
+        ("hard easy hard", ["d1", "d0", "d2"], [1.0, 2 / 3, 1 / 3]),
+        # The retriever's scores still fall along the list.
+        ("easy easy hard", ["d0", "d1", "d2"], [1.0, 1 - 1 / 3, 1 - 2 / 3]),
+    ],
+)
+def test_an_order_by_metadata_where_nothing_was_judged(
+    levels: str, order: list[str], scores: list[float]
+) -> None:
+    tiers = {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}
+    ranker = SecondPassRanker({"method": Fails(), "orders": {"learn": tiers}})
+    given = numbered(0.2, 0.9, 0.4)
+    for document, level in zip(given, levels.split(), strict=True):
+        document.meta["level"] = level
+    result = ranker.run(QUERY, given, order="learn")
+    assert result["report"]["status"] == "unchanged"
+    assert ids(result["documents"]) == order
+    assert [document.score for document in result["documents"]] == scores
+    retrieved = {document.id: document.score for document in given}
+    for document in result["documents"]:
+        assert document.meta["rerank_final_score"] == retrieved[document.id]
+
+
 # ---------------------------------------------------------------------- keys that may be absent
 
 

@@ -7,7 +7,7 @@ class registered in the group ``secondpass.contexts``, or in Python any function
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from secondpass import registry
@@ -38,11 +38,12 @@ def plain_context(context: Any) -> str:
 class ProjectContext:
     """Where a project stands, from its nodes: what is done, what came of it, what is open.
 
-    The context of a ranking is then a sequence of nodes, or a mapping that holds one under
-    ``nodes``. A node is a mapping or an object with ``id``, ``type``, ``output`` and ``status``,
-    which is ``completed`` or anything else (or instead of it a boolean ``completed``). The text has
-    the number of completed and of pending nodes, the outputs of all completed ones, and the first
-    pending ones, each as id / output / type.
+    The context of a ranking is then a list of nodes, a mapping of nodes by id, or a mapping or an
+    object that holds either under ``nodes``. A node is a mapping or an object with ``id``,
+    ``type``, ``output`` and ``status``, which is ``completed`` or anything else (or instead of it a
+    boolean ``completed``). The text has the number of completed and of pending nodes, the outputs
+    of all completed ones, and the first pending ones, each as id / output / type. A context that is
+    a string is shown as it is.
 
     Args:
         pending: how many pending nodes are shown at most.
@@ -55,24 +56,51 @@ class ProjectContext:
         """The text.
 
         Raises:
-            MethodError: the context holds no nodes.
+            MethodError: the context is neither a string nor nodes.
         """
         if context is None:
             return ""
-        nodes = context.get("nodes") if isinstance(context, Mapping) else context
-        if isinstance(nodes, str) or not isinstance(nodes, Sequence):
-            told = f"context: give a sequence of nodes, not {kind_of(nodes)}"
-            raise MethodError(told, "context_failed")
-        done = [node for node in nodes if _completed(node)]
-        open_ = [node for node in nodes if not _completed(node)]
+        if isinstance(context, str):
+            return context
+        nodes = _nodes(context)
+        done = [node for _, node in nodes if _completed(node)]
+        pending = [(key, node) for key, node in nodes if not _completed(node)]
         outputs = [_line(_get(node, "output")) for node in done]
-        lines = [f"Completed: {len(done)}", f"Pending: {len(open_)}"]
+        lines = [f"Completed: {len(done)}", f"Pending: {len(pending)}"]
         lines += ["Outputs of completed nodes:", *(f"- {output}" for output in outputs if output)]
         lines.append("Pending goals (id / output / type):")
-        for node in open_[: self.pending]:
-            shown = [_line(_get(node, name)) or "-" for name in ("id", "output", "type")]
-            lines.append(f"- {' / '.join(shown)}")
+        for key, node in pending[: self.pending]:
+            name = _line(_get(node, "id")) or key
+            shown = [name, _line(_get(node, "output")), _line(_get(node, "type"))]
+            lines.append(f"- {' / '.join(value or '-' for value in shown)}")
         return "\n".join(lines)
+
+
+_NODE_FIELDS = ("id", "type", "output", "status", "completed")
+
+
+def _nodes(context: Any) -> list[tuple[str, Any]]:
+    """The nodes of a project, each with its key in a mapping by id, or an empty one.
+
+    Raises:
+        MethodError: there are none.
+    """
+    held = _get(context, "nodes")
+    for value in (context,) if held is None else (held, context):
+        if isinstance(value, Mapping):
+            keyed = [(_line(key), node) for key, node in value.items()]
+        elif isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | Set):
+            keyed = [("", node) for node in value]
+        else:
+            continue
+        if all(_is_node(node) for _, node in keyed):
+            return keyed
+    told = "context: give a string, a list of nodes or a mapping of nodes by id, not "
+    raise MethodError(told + kind_of(context), "context_failed")
+
+
+def _is_node(value: Any) -> bool:
+    return isinstance(value, Mapping) or any(hasattr(value, name) for name in _NODE_FIELDS)
 
 
 def _get(node: Any, name: str) -> Any:

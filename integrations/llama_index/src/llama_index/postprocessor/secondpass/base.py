@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
@@ -26,17 +25,26 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticSerializationError, ValidationError
 
 from llama_index.postprocessor.secondpass.events import Observed, dispatcher, observed
-from llama_index.postprocessor.secondpass.llm import LlamaIndexLLM
 from llama_index.postprocessor.secondpass.nodes import candidates, checked_nodes, ranked
+from llama_index.postprocessor.secondpass.parameters import (
+    CALL_SETTINGS,
+    PLACES,
+    check_order,
+    flat_of,
+    holds_a_key,
+    refuse_twice,
+    resolved,
+    whole_number,
+    written_order,
+)
 from llama_index.postprocessor.secondpass.prompts import prompts_of, with_prompts
 from llama_index.postprocessor.secondpass.query_settings import scope, settings_of
 from secondpass import ConfigurationError, Ranking, Report, Reranker
-from secondpass.config import preset_names, resolve
+from secondpass.config import preset_names
 from secondpass.errors import InputError, NotSerializableError, Problem
-from secondpass.flat import Flat, beside_ready, given, without
+from secondpass.flat import without
 from secondpass.lazy import ForkLock
-from secondpass.ordering import Ordering, to_ordering
-from secondpass.registry import dump_part
+from secondpass.ordering import Ordering
 from secondpass.settings import describe
 
 RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
@@ -44,24 +52,6 @@ RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
 _updating = ForkLock()
 
 R = TypeVar("R", bound="SecondPassRerank")
-
-_OF_THE_CALL = {
-    "top_n": "top_k",
-    "depth": "depth",
-    "dedupe": "dedupe",
-    "similarity_cutoff": "floor",
-    "order": "order",
-}
-"""What the core calls the settings that it is given with each call, so that they can be assigned
-without loading models anew."""
-_PLACES = {
-    "model": ("method.model", "method.llm.model"),
-    "device": ("method.device",),
-    "choice_batch_size": ("method.batch_size", "method.window"),
-    "api_key": ("method.token", "method.api_key", "method.llm.api_key"),
-    "strict": ("strict",),
-}
-"""Where in the configuration the others stand."""
 
 
 class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
@@ -212,18 +202,18 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             "keep_retrieval_score": keep_retrieval_score,
         }
         # Before pydantic, which would make its own error of the core's.
-        for name in _OF_THE_CALL:
-            _refuse_twice(reranker, name, fields[name])
-        core = _resolved(reranker, fields, llm)
-        _check_order(core, fields["order"])
+        for name in CALL_SETTINGS:
+            refuse_twice(reranker, name, fields[name])
+        core = resolved(reranker, fields, llm)
+        check_order(core, fields["order"])
         super().__init__(reranker=reranker, llm=llm, **fields)  # type: ignore[call-arg]  # of the base
         self._reranker = core
 
-    @field_validator(*_OF_THE_CALL)
+    @field_validator(*CALL_SETTINGS)
     @classmethod
     def _not_set_twice(cls, value: Any, info: ValidationInfo) -> Any:
         # For assignments, which do not pass through the constructor.
-        _refuse_twice(info.data.get("reranker"), str(info.field_name), value)
+        refuse_twice(info.data.get("reranker"), str(info.field_name), value)
         return value
 
     @classmethod
@@ -249,7 +239,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
                 hide_input=True,
             )
         if name == "order":
-            _check_order(self._reranker, value)
+            check_order(self._reranker, value)
         super().__setattr__(name, value)
 
     # ------------------------------------------------------------------ reranking
@@ -326,9 +316,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         Raises:
             ValueError: an argument is of the wrong kind.
         """
-        given = {"top_k": _whole("top_n", top_n), "order": order, "context": context}
+        given = {"top_k": whole_number("top_n", top_n), "order": order, "context": context}
         try:
-            _check_order(self._reranker, order)
+            check_order(self._reranker, order)
         except ConfigurationError as error:
             raise InputError(f"order: {error.problems[0].message}") from None
         return scope(self, {name: value for name, value in given.items() if value is not None})
@@ -345,7 +335,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         Raises:
             ValueError: ``top_k`` is no whole number of 1 or more.
         """
-        top_k = _whole("top_k", top_k)
+        top_k = whole_number("top_k", top_k)
         wanted = self._call(None, None, None)["top_k"] if top_k is None else top_k
         return self._reranker.candidates_needed(wanted, depth=self.depth)
 
@@ -362,8 +352,8 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         return (await self.arerank_nodes(nodes, query_bundle))[0]
 
     def _call(self, top_n: int | None, order: object, context: object) -> dict[str, Any]:
-        settings = {core: getattr(self, name) for name, core in _OF_THE_CALL.items()}
-        given = {"top_k": _whole("top_n", top_n), "order": order, "context": context}
+        settings = {core: getattr(self, name) for name, core in CALL_SETTINGS.items()}
+        given = {"top_k": whole_number("top_n", top_n), "order": order, "context": context}
         given = {name: value for name, value in given.items() if value is not None}
         return {**settings, **settings_of(self), **given}
 
@@ -424,7 +414,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     @field_serializer("order")
     def _serialised_order(self, value: object) -> object:
-        return _written_order(value)
+        return written_order(value)
 
     def _configuration(self) -> str | dict[str, Any]:
         """What this can be made from again, together with its other settings."""
@@ -433,10 +423,10 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             return str(self.reranker)
         fields, core = self._fields(), self._reranker
         if self.api_key is not None:  # it is never written out
-            core = _resolved(self.reranker, {**fields, "api_key": None}, self.llm)
+            core = resolved(self.reranker, {**fields, "api_key": None}, self.llm)
             core = with_prompts(core, self._prompts)
-        config = without(core.to_config(), _flat(fields))
-        here = {core for name, core in _OF_THE_CALL.items() if getattr(self, name) is not None}
+        config = without(core.to_config(), flat_of(fields))
+        here = {core for name, core in CALL_SETTINGS.items() if getattr(self, name) is not None}
         return {key: value for key, value in config.items() if key not in here}
 
     def _fields(self) -> dict[str, Any]:
@@ -453,18 +443,18 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
             return super().model_dump(**kwargs)
         except PydanticSerializationError:
             self._configuration()  # raises the core's own error, of which pydantic keeps the text
-            _written_order(self.order)
+            written_order(self.order)
             raise
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy; one that is not deep shares the models, unless ``update`` replaces them."""
         original = deepcopy(self) if deep else self
         copied = super(SecondPassRerank, original).model_copy(update=update)
-        if update and not update.keys().isdisjoint({"reranker", "llm", *_PLACES}):
-            copied._reranker = _resolved(copied.reranker, copied._fields(), copied.llm)
+        if update and not update.keys().isdisjoint({"reranker", "llm", *PLACES}):
+            copied._reranker = resolved(copied.reranker, copied._fields(), copied.llm)
             copied._update_prompts(copied._prompts)  # type: ignore[arg-type]
         if update and "order" in update:
-            _check_order(copied._reranker, copied.order)
+            check_order(copied._reranker, copied.order)
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
@@ -480,9 +470,9 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         # environment.
         settings = {**self._settings(), "api_key": None}
         told = "holds a key, which is not written out; name its environment variable instead"
-        if _holds_a_key(settings["reranker"]):
+        if holds_a_key(settings["reranker"]):
             raise NotSerializableError([Problem(("reranker",), told)])
-        if self.llm is not None and _holds_a_key(vars(self.llm)):
+        if self.llm is not None and holds_a_key(vars(self.llm)):
             told = "holds a key, which is not written out; use to_json, and give llm= to from_json"
             raise NotSerializableError([Problem(("llm",), told)])
         return _rebuilt, (type(self), settings, self._prompts)
@@ -505,81 +495,6 @@ def _rebuilt(cls: type[R], settings: dict[str, Any], prompts: dict[str, Any]) ->
     if prompts:
         made.update_prompts(prompts)
     return made
-
-
-def _refuse_twice(reranker: object, name: str, value: object) -> None:
-    """Refuse a setting for which there are two places, so that none silently wins."""
-    core_name = _OF_THE_CALL[name]
-    if value is None:
-        return
-    if isinstance(reranker, Reranker):
-        if core_name in {"top_k", "floor", "order"} and getattr(reranker, core_name) is None:
-            return
-        raise ConfigurationError(beside_ready({name: Flat(value, (core_name,))}))
-    if isinstance(reranker, Mapping) and core_name in reranker:
-        told = f"{core_name} in the configuration given as 'reranker' is the same; give one"
-        raise ConfigurationError([Problem((name,), told)])
-
-
-def _check_order(reranker: Reranker, order: object) -> None:
-    """Refuse an ordering that there is not."""
-    try:
-        to_ordering(order, reranker.orders)
-    except ConfigurationError as error:
-        problems = [Problem(("order", *one.path), one.message) for one in error.problems]
-        raise ConfigurationError(problems) from None
-
-
-def _written_order(order: object) -> object:
-    """An ordering as YAML and JSON can hold it."""
-    plain = order is None or isinstance(order, str | dict)
-    return order if plain else dump_part(order, "order")
-
-
-def _whole(name: str, value: object) -> int | None:
-    if value is not None and (type(value) is not int or value < 1):
-        raise InputError(f"{name}: give a whole number of 1 or more, not {describe(value)}")
-    return value
-
-
-def _flat(fields: Mapping[str, Any]) -> dict[str, Flat]:
-    key = fields["api_key"]
-    if isinstance(key, SecretStr):
-        key = key.get_secret_value()
-    values = {**fields, "api_key": key}
-    return given({name: Flat.at(values[name], *places) for name, places in _PLACES.items()})
-
-
-def _resolved(
-    reranker: Reranker | Mapping[str, Any] | Path | str, fields: Mapping[str, Any], llm: LLM | None
-) -> Reranker:
-    if llm is not None and not isinstance(llm, LLM):
-        told = f"give an LLM of LlamaIndex, not a {type(llm).__name__}"
-        raise ConfigurationError([Problem(("llm",), told)])
-    own = None if llm is None else _SavedApart(llm)
-    return resolve(reranker, llm=own, flat=_flat(fields))
-
-
-_KEY = re.compile(
-    r"(api_?key|secret|password|credentials?|authorization|bearer|headers|(^|_)token)$", re.I
-)
-
-
-def _holds_a_key(value: object) -> bool:
-    """Whether a configuration, or an LLM's fields, have a key in them."""
-    if isinstance(value, Mapping):
-        keys = [held for name, held in value.items() if _KEY.search(str(name))]
-        if any(isinstance(key, SecretStr | str | Mapping) and len(key) for key in keys):
-            return True
-        return any(map(_holds_a_key, value.values()))
-    return isinstance(value, list | tuple) and any(map(_holds_a_key, value))
-
-
-class _SavedApart(LlamaIndexLLM):
-    """The postprocessor keeps its LLM apart, so the configuration holds none."""
-
-    def as_setting(self, _where: str) -> dict[str, Any] | None:
-        return self.apart()
 
 
 def _query_text(query: QueryType | None) -> str:
