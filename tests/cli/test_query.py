@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,8 @@ def test_what_is_found_is_reranked(here, options, mode, warned) -> None:
     answer = asked(*OWL, *options, "--rerank", "--preset", "lexical", stderr=stderr)
     assert answer["mode"] == mode
     assert answer["rerank_top_n"] == 50
+    retrieved = [one["retrieval_rank"] for one in answer["results"]]
+    assert sorted(retrieved) == [*range(1, len(retrieved) + 1)]
     assert answer["report"]["status"] == "ok"
     assert answer["report"]["method"] == "lexical"
     results = answer["results"]
@@ -128,6 +131,73 @@ def test_the_second_pass_judges_the_first_of_the_fused_list_and_then_k_are_retur
     assert [one["rerank_score"] for one in beyond[2:]] == [None] * (len(fused) - 2)
     assert [one["status"] for one in beyond] == ["scored"] * 2 + ["tail"] * (len(fused) - 2)
     assert [one["final_rank"] for one in beyond] == [*range(1, len(fused) + 1)]
+
+
+@pytest.fixture
+def many(tmp_path, monkeypatch) -> Path:
+    """An index of 240 passages, each of which has an owl."""
+    monkeypatch.chdir(tmp_path)
+    write_corpus("corpus.jsonl", [Candidate(f"owl {'a ' * at}", f"d{at}") for at in range(240)])
+    build("corpus.jsonl", "index")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "judged", "retrieved"),
+    [
+        ("", (), 50, 50),
+        ("depth: 7", (), 7, 8),
+        ("depth: 70", (), 70, 70),
+        ("depth: 70", ("--rerank-top-n", 20), 20, 20),
+        ("depth: 70", ("--set", "depth=30"), 30, 30),
+        ("depth: {env: OWL_DEPTH, default: 9}", (), 11, 11),
+        ("depth: null", (), 100, 100),
+        ("depth: null", ("--k", 150), 150, 150),
+        ("depth: 70\ncandidate_multiplier: 4", ("--k", 5), 20, 20),
+        ("depth: 70\ncandidate_multiplier: 4", ("--k", 5, "--rerank-top-n", 60), 60, 60),
+        ("depth: 10\ncandidate_multiplier: 4", ("--k", 5), 10, 20),
+        ("", ("--k", 200), 50, 200),
+    ],
+)
+def test_how_many_are_retrieved_and_judged(
+    many, monkeypatch, config, options, judged, retrieved
+) -> None:
+    monkeypatch.setenv("OWL_DEPTH", "11")
+    (many / "c.yaml").write_text(f"method: lexical\n{config}\n")
+    done = call("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-c", "c.yaml", *options)
+    assert done.exit_code == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["report"]["usage"]["pairs"] == judged
+    assert answer["retrieved"] == retrieved
+    assert answer["rerank_top_n"] == (None if config == "depth: null" else judged) or (
+        answer["rerank_top_n"] > retrieved
+    )
+    assert len(answer["results"]) == min(retrieved, answer["k"])
+
+
+def test_a_presets_depth_counts(many) -> None:
+    options = ("--lexical", "--rerank", "-p", "embedded", "--k", 3)
+    done = call("-q", "owl", "--corpus", "index", *options)
+    answer = json.loads(done.stdout)
+    assert (answer["rerank_top_n"], answer["report"]["usage"]["pairs"]) == (100, 100)
+
+
+def test_an_order_can_be_given(many) -> None:
+    usual = ("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical", "--k", 5)
+    plain, laid = (
+        [one["id"] for one in json.loads(call(*usual, *order).stdout)["results"]]
+        for order in ((), ("--order", "lost_in_the_middle"))
+    )
+    assert laid == [*plain[::2], *plain[1::2][::-1]]
+    wrong = call(*usual, "--order", "larn")
+    assert wrong.exit_code == 2
+    assert "--order: no ordering is named 'larn'" in wrong.stderr
+
+
+@pytest.mark.parametrize("options", [("--order", "none"), ("--rerank-top-n", 3)])
+def test_an_option_of_the_second_pass_without_it_is_told(here, options) -> None:
+    told = "warning: nothing is reranked; options that say what to rerank by need --rerank\n"
+    asked(*OWL, *options, stderr=told)
 
 
 def test_the_model_can_be_another(here, tmp_path) -> None:
@@ -382,7 +452,8 @@ def test_a_terminal_gets_a_table(own) -> None:
     build("corpus.jsonl", "index")
     output = on_a_terminal("query", "-q", "owl", "--corpus", "index", "--lexical", "--rerank",
                            "-p", "lexical")  # fmt: skip
-    assert "reranked" in output
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output)
+    assert re.search(r"# +was +score +reranked +final", plain)
     assert "T [bold]x" in output
     assert "\x1b[31m" not in output
     assert "\x07" not in output
@@ -390,3 +461,18 @@ def test_a_terminal_gets_a_table(own) -> None:
     assert "{" not in output
     assert json.loads(on_a_terminal(*"query -q owl --corpus index --lexical --json".split()))
     assert "Nothing was found." in on_a_terminal(*"query -q zebra --corpus index --lexical".split())
+
+
+def test_the_table_shows_what_it_is_sorted_by(own) -> None:
+    options = ("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical")
+    blend = ("--set", "blend={original: 0.9, normalize: minmax}", "--k", 3)
+    rows = json.loads(call(*options, *blend).stdout)["results"]
+    finals = [one["final_score"] for one in rows]
+    assert finals == sorted(finals, reverse=True)
+    assert finals != [one["rerank_score"] for one in rows]
+    output = on_a_terminal("query", *options, *map(str, blend))
+    for one in rows:
+        numbers = [one["score"], one["rerank_score"], one["final_score"]]
+        cells = [str(one["final_rank"]), str(one["retrieval_rank"])]
+        cells += [f"{number:.4f}" for number in numbers]
+        assert re.search(" +".join(map(re.escape, cells)), output)

@@ -23,7 +23,8 @@ from secondpass.config import (
     preset_purpose,
     read_yaml,
 )
-from secondpass.errors import ConfigurationError
+from secondpass.errors import ConfigurationError, InputError
+from secondpass.ranking_pass import CallSettings
 from secondpass.reranker import Reranker
 
 Preset = Annotated[str | None, typer.Option("--preset", "-p", help="A preset's name.")]
@@ -39,10 +40,21 @@ Set = Annotated[
         help="Change a setting: `--set depth=50 --set method.device=cpu`. May be repeated.",
     ),
 ]
+Order = Annotated[
+    str | None,
+    typer.Option(
+        "--order",
+        help="Move items after they are ranked: a name of the configuration's `orders`, "
+        "`lost_in_the_middle`, a mapping such as `{type: tiers, …}`, or `none`.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 
 NOT_YAML = (yaml.YAMLError, *environment.NOT_YAML)
 """What PyYAML raises for a text that is none."""
+
+_USUAL_DEPTH = 50
+"""How many are reranked where neither an option nor the configuration says it."""
 
 _DEEPEST = 20
 """Steps of a setting's key."""
@@ -95,6 +107,29 @@ def _spelled_out(config: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration whose method has its settings beside it, so that one can be changed."""
     method = config.get("method")
     return {**config, "method": {"type": method}} if isinstance(method, str) else dict(config)
+
+
+def ordering(reranker: Reranker, given: str | None) -> str | dict[str, Any] | None:
+    """What ``--order`` says: a name, or a mapping. Ends if that is no ordering."""
+    order: Any = given
+    if given is not None and given.lstrip().startswith("{"):
+        try:
+            order = yaml.safe_load(given)
+        except NOT_YAML:
+            fail("--order: write a name, or a mapping such as {type: tiers, …}", WRONG_CALL)
+    try:
+        CallSettings(reranker, None, None, order)
+    except InputError as error:
+        fail(f"--{error}", WRONG_CALL)
+    return order  # type: ignore[no-any-return]
+
+
+def with_depth(config: Mapping[str, Any], top_n: int | None) -> dict[str, Any]:
+    """A configuration with ``--rerank-top-n``, else with its own depth, else with 50."""
+    # One that extends a preset has the depth of that.
+    if top_n is None and config.keys() & {"depth", "preset"}:
+        return dict(config)
+    return {**config, "depth": top_n or _USUAL_DEPTH}
 
 
 def reranker_of(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markdown import Markdown
 
-from secondpass.cli.configurations import AsJson, Set, configuration
+from secondpass.cli.configurations import AsJson, Set, configuration, with_depth
 from secondpass.cli.terminal import (
     FAULT,
     WRONG_CALL,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from secondpass.evaluation.retrieval import Mode
     from secondpass.evaluation.suites import Suite
 
-_TOP_N = 50
 _ALONE = "rerank"
 """The name of a reranker that has none, where it is the only one: `hybrid+rerank`."""
 
@@ -93,9 +92,7 @@ def evaluate(
     settings: Set = None,
     rerank_top_n: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Judge so many; else as configured, or 50 where nothing is configured."
-        ),
+        typer.Option(min=1, help="How many to rerank; else `depth` as configured, else 50."),
     ] = None,
     depth: Annotated[int, typer.Option(min=1, help="Candidates of each query.")] = 100,
     stage: Annotated[
@@ -264,8 +261,7 @@ def _rerankers(
             described = configuration(
                 None if is_path else spec, spec if is_path else None, settings
             )
-        if top_n is not None or "depth" not in described:
-            described = {**described, "depth": top_n or _TOP_N}
+        described = with_depth(described, top_n)
         try:
             load(described)  # only to see; `compare` makes its own, and closes them
             known[name] = described

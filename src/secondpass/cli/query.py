@@ -13,7 +13,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from secondpass.cli.configurations import AsJson, Config, Preset, Set, configuration
+from secondpass.cli.configurations import (
+    AsJson,
+    Config,
+    Order,
+    Preset,
+    Set,
+    configuration,
+    ordering,
+    with_depth,
+)
 from secondpass.cli.index import PassageSize, warn_of_skipped
 from secondpass.cli.terminal import (
     WRONG_CALL,
@@ -59,7 +68,10 @@ def query(
     rerank: Annotated[
         bool, typer.Option("--rerank", help="Put the second pass behind it.")
     ] = False,
-    rerank_top_n: Annotated[int, typer.Option(min=1, help="How many it judges.")] = 50,
+    rerank_top_n: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many to rerank; else `depth` as configured, else 50."),
+    ] = None,
     rerank_model: Annotated[
         str | None, typer.Option(metavar="NAME", help="Its model, instead of the preset's.")
     ] = None,
@@ -70,6 +82,7 @@ def query(
     device: Annotated[
         str | None, typer.Option(help="What the second pass's model runs on: cpu, cuda, ….")
     ] = None,
+    order: Order = None,
     preset: Preset = None,
     config: Config = None,
     settings: Set = None,
@@ -95,16 +108,18 @@ def query(
         fail("--rrf-k: must be a finite number", WRONG_CALL)
     question = typed(question)
     mode: Mode = "hybrid" if hybrid else "lexical" if lexical else "vector"
-    reranker = None
+    reranker, ordered = None, None
     if rerank:
         if not hybrid:
             warn(f"--rerank without --hybrid: what is reranked comes from the {mode} search alone")
-        reranker = _reranker(preset, config, settings, rerank_model, device)
-    elif any((preset, config, settings, rerank_model, device)):
+        described = with_depth(configuration(preset, config, settings), rerank_top_n)
+        reranker = _reranker(described, rerank_model, device)
+        ordered = ordering(reranker, order)
+    elif any((preset, config, settings, rerank_model, device, rerank_top_n, order)):
         warn("nothing is reranked; options that say what to rerank by need --rerank")
 
     as_json = as_json or sys.stdout is None or not sys.stdout.isatty()
-    depth = max(k, rerank_top_n) if rerank else k
+    depth = k if reranker is None else _candidates_needed(reranker, k, rerank_top_n)
     with progress(as_json) as told:
         retriever = _retriever(
             corpus,
@@ -117,7 +132,7 @@ def query(
     found = retriever.retrieve(question, depth, mode, rrf_k)
     ranking = None
     if reranker is not None:
-        ranking = reranker.rerank(question, found, depth=rerank_top_n, top_k=k)
+        ranking = reranker.rerank(question, found, top_k=k, order=ordered)
         _warn_of(ranking.report)
     if not as_json:
         _show(_rows(found[:k]) if ranking is None else _reranked_rows(ranking))
@@ -130,10 +145,11 @@ def query(
     }
     if mode == "hybrid":
         answer["rrf_k"] = rrf_k
-    if ranking is None:
+    if reranker is None or ranking is None:
         answer["results"] = _rows(found[:k])
     else:
-        answer["rerank_top_n"] = rerank_top_n
+        answer["retrieved"] = len(found)
+        answer["rerank_top_n"] = reranker.depth
         answer["results"] = _reranked_rows(ranking)
         answer["report"] = ranking.report.to_dict()
     print_json(answer)
@@ -189,14 +205,7 @@ def _in_memory(
 # ---------------------------------------------------------------------- the second pass
 
 
-def _reranker(
-    preset: str | None,
-    file: Path | None,
-    settings: list[str] | None,
-    model: str | None,
-    device: str | None,
-) -> Reranker:
-    config = configuration(preset, file, settings)
+def _reranker(config: dict[str, Any], model: str | None, device: str | None) -> Reranker:
     own = {"model": model, "device": device}
     given = {name: value for name, value in own.items() if value is not None}
     method = config.get("method")
@@ -206,6 +215,14 @@ def _reranker(
         config = merged(config, {"method": given})
     # What goes wrong is told by this command, once.
     return load({**config, "log_level": "debug"})
+
+
+def _candidates_needed(reranker: Reranker, k: int, top_n: int | None) -> int:
+    """How many candidates to retrieve, so that ``--rerank-top-n`` of them can be reranked."""
+    needed = reranker.candidates_needed(k)
+    if needed is None:  # whatever is retrieved is reranked
+        needed = max(k, _LIST_DEPTH)
+    return max(needed, top_n or 0)
 
 
 def _warn_of(report: Report) -> None:
@@ -231,6 +248,7 @@ def _reranked_rows(ranking: Ranking) -> list[dict[str, Any]]:
     return [
         {
             **_row(item.candidate, item.rank),
+            "retrieval_rank": item.position + 1,
             "rerank_score": item.rerank_score,
             "final_score": item.final_score,
             "status": item.status,
@@ -255,15 +273,15 @@ def _show(rows: list[dict[str, Any]]) -> None:
         console.print("Nothing was found.")
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
-    table.add_column("", justify="right")
-    table.add_column("score", justify="right", no_wrap=True)
-    if "rerank_score" in rows[0]:
-        table.add_column("reranked", justify="right", no_wrap=True)
+    reranked = "rerank_score" in rows[0]
+    for heading in ("#", "was", "score", "reranked", "final") if reranked else ("#", "score"):
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
     for row in rows:
         cells = [str(row["final_rank"]), _number(row["score"])]
-        if "rerank_score" in row:
-            cells.append(_number(row["rerank_score"]))
+        if reranked:
+            cells.insert(1, str(row["retrieval_rank"]))
+            cells += [_number(row["rerank_score"]), _number(row["final_score"])]
         table.add_row(*cells, _shown(row))
     console.print(table)
 

@@ -27,6 +27,7 @@ class Ask:
         query: what is searched for.
         candidates: in the order of the retriever.
         context: anything that the method wants to know about this query.
+        settings: of this call, by the names of the parameters of ``rerank``.
         digest: of all that it was read from.
         size: of that, in bytes.
     """
@@ -37,6 +38,14 @@ class Ask:
     context: Any = field(repr=False)
     digest: bytes
     size: int
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+CALL_SETTINGS = ("top_k", "depth", "order", "floor", "dedupe")
+"""Settings of a call that a request may have."""
+
+_ID_KEYS = ("query_id", "id", "_id")
+KNOWN_KEYS = frozenset({"query", "candidates", "context", *_ID_KEYS, *CALL_SETTINGS})
 
 
 def windows(asks: Iterable[Ask], count: int, size: int) -> Iterator[list[Ask]]:
@@ -75,8 +84,22 @@ def of_one_query(stream: BinaryIO, name: AnyPath, query: str, *, text_needed: bo
     return Ask(None, query, candidates, None, digest.digest(), size)
 
 
-def of_lines(stream: BinaryIO, name: AnyPath, *, text_needed: bool) -> Iterator[Ask]:
-    """Requests, one a line: ``query``, ``candidates``, and perhaps ``query_id`` and ``context``.
+def of_lines(
+    stream: BinaryIO,
+    name: AnyPath,
+    *,
+    text_needed: bool,
+    check: Callable[[Mapping[str, Any]], None],
+    unknown: Callable[[Line, str], None],
+) -> Iterator[Ask]:
+    """Requests, one a line: ``query``, ``candidates``, and what else is in ``KNOWN_KEYS``.
+
+    Args:
+        stream: the lines.
+        name: of the stream, for messages.
+        text_needed: whether a candidate must have text.
+        check: raises InputError if the settings of a call are wrong.
+        unknown: is told each key that a request does not have, with its line.
 
     Raises:
         FormatError: a line is no request, an id repeats, or only some lines have one.
@@ -92,7 +115,7 @@ def of_lines(stream: BinaryIO, name: AnyPath, *, text_needed: bool) -> Iterator[
             raise line.error(f"needs a 'query': a string, not {describe(query)}")
         if not isinstance(listed, list):
             raise line.error(f"needs 'candidates': a list, not {describe(listed)}")
-        identifier = _id(line, value, ("query_id", "id", "_id"))
+        identifier = _id(line, value, _ID_KEYS)
         if with_ids is None:
             with_ids = identifier is not None
         elif with_ids != (identifier is not None):
@@ -104,8 +127,26 @@ def of_lines(stream: BinaryIO, name: AnyPath, *, text_needed: bool) -> Iterator[
             _candidate(line, one, text_needed, f"candidate {number}: ")
             for number, one in enumerate(listed, 1)
         ]
+        for key in value.keys() - KNOWN_KEYS:
+            unknown(line, key)
+        settings = _settings(line, value, check)
         digest = hashlib.sha256(raw).digest()
-        yield Ask(identifier, query, candidates, value.get("context"), digest, len(raw))
+        yield Ask(identifier, query, candidates, value.get("context"), digest, len(raw), settings)
+
+
+def _settings(
+    line: Line, value: Mapping[str, Any], check: Callable[[Mapping[str, Any]], None]
+) -> dict[str, Any]:
+    """The settings of its own that a request has; null is none."""
+    settings = {key: value[key] for key in CALL_SETTINGS if value.get(key) is not None}
+    dedupe = settings.get("dedupe", False)
+    if not isinstance(dedupe, bool):
+        raise line.error(f"dedupe: must be true or false, not {describe(dedupe)}")
+    try:
+        check(settings)
+    except InputError as error:
+        raise line.error(str(error)) from None
+    return settings
 
 
 def _lines(stream: BinaryIO, name: AnyPath) -> Iterator[tuple[Line, bytes]]:

@@ -10,62 +10,54 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import typer
 import yaml
-from rich.table import Table
 
 from secondpass import __version__
+from secondpass.cli.call_settings import UnknownKeys, check_settings, ranked
 from secondpass.cli.configurations import (
     NOT_YAML,
     AsJson,
     Config,
+    Order,
     Preset,
     Set,
     configuration,
+    ordering,
 )
-from secondpass.cli.requests import Ask, Documents, of_lines, of_one_query, of_run, windows
+from secondpass.cli.rankings import Format, Shape, Stream
+from secondpass.cli.requests import (
+    Ask,
+    Documents,
+    of_lines,
+    of_one_query,
+    of_run,
+    windows,
+)
 from secondpass.cli.resuming import Resumable, state_of
 from secondpass.cli.terminal import (
     FAULT,
     WRONG_CALL,
-    as_json,
     fail,
-    for_a_file,
     on_terminal,
-    one_line,
     progress,
-    results,
     tell,
     typed,
-    write,
 )
 from secondpass.config import load
 from secondpass.environment import filled
 from secondpass.errors import ConfigurationError, RerankError
-from secondpass.evaluation.errors import FormatError
 from secondpass.evaluation.formats import read_queries
-from secondpass.evaluation.lines import check_field
-from secondpass.types import Ranked, Ranking, Request
+from secondpass.reranker import Reranker
+from secondpass.types import Ranking, Request
 
 _STATUSES = ("ok", "partial", "degraded", "unchanged")
-_SHOWN = 10
-"""Items of a table, unless --top-k says how many."""
-
 _WINDOW = 32_000_000
 """Bytes of input that are ranked side by side, at most, and one request more: bounds memory."""
-
-
-class Format(StrEnum):
-    """Forms of the output."""
-
-    jsonl = "jsonl"
-    trec = "trec"
-    table = "table"
 
 
 def rerank(
@@ -91,6 +83,7 @@ def rerank(
         None
     ),
     depth: Annotated[int | None, typer.Option(min=1, help="Judge so many.")] = None,
+    order: Order = None,
     context: Annotated[
         Path | None, typer.Option(help="JSON or YAML that the method is told with every query.")
     ] = None,
@@ -98,7 +91,7 @@ def rerank(
         Format | None,
         typer.Option("--format", "-f", help="Unless given: a table on a terminal, else jsonl."),
     ] = None,
-    json: AsJson = False,
+    json_lines: AsJson = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write here; unless given: print.")
     ] = None,
@@ -138,35 +131,37 @@ def rerank(
     output = None if str(output) == "-" else output
     given = _Input(file, query, run, queries, corpus)
     given.check(output, resume=resume, force=force)
-    if json and form not in {None, Format.jsonl}:
+    if json_lines and form not in {None, Format.jsonl}:
         fail("--json, --format: give one of them", WRONG_CALL)
     resumable = output is not None and _is_regular(output)
     if output is not None and resumable:
         _check_apart(output, (file, run, queries, corpus, config, context))
     described = configuration(preset, config, settings)
     reranker = load(described)
+    ordered = ordering(reranker, order)
     told, context_digest = _context(context)
     shown = output is None and on_terminal(sys.stdout)
-    form = form or (Format.table if shown and not json else Format.jsonl)
-    shape = _Shape(form, text=text, timings=timings, tag=tag, top_k=top_k, to_file=not shown)
+    form = form or (Format.table if shown and not json_lines else Format.jsonl)
+    shape = Shape(form, text=text, timings=timings, tag=tag, top_k=top_k, to_file=not shown)
     began = time.monotonic()
     with ExitStack() as stack:
-        sink: _Stream | Resumable
+        sink: Stream | Resumable
         if output is not None and resumable:
             made_of = {
                 "configuration": filled(described),
                 "version": __version__,
                 "query": query,
                 "context": context_digest,
-                "choice of options": [top_k, depth, form.value, text, timings, tag, batch],
+                "choice of options": [top_k, depth, ordered, form.value, text, timings, tag, batch],
             }
             opened = Resumable(output, made_of, resume=resume, force=force)
             sink = stack.enter_context(opened)
         else:
-            sink = stack.enter_context(_Stream(output))
+            sink = stack.enter_context(Stream(output))
         # Rankings that are shown as they are ready would be torn apart by bars between them.
         bars = stack.enter_context(progress(quiet or shown))
-        asks = given.asks(stack, bars, text_needed=reranker.render.needs_text)
+        asks = given.asks(stack, bars, reranker)
+        usual: dict[str, Any] = {"top_k": top_k, "depth": depth, "order": ordered}
         done = 0
         for window in windows(asks, batch, _WINDOW):
             kept = sink.new(ask.digest for ask in window)
@@ -180,7 +175,7 @@ def rerank(
                 ]
                 # Also where some are done: the same batches give the same scores to the last bit.
                 try:
-                    rankings = reranker.rerank_many(requests, top_k=top_k, depth=depth)
+                    rankings = ranked(reranker, requests, [usual | ask.settings for ask in window])
                 except RerankError as error:
                     fail(f"requests {done + 1} to {done + len(window)}: {error}")
                 fresh = [*zip(window, rankings, strict=True)][kept:]
@@ -228,9 +223,10 @@ class _Input:
             fail("give a FILE, or send JSON lines to standard input (or see --help)", WRONG_CALL)
 
     def asks(
-        self, stack: ExitStack, bars: Callable[[str, int, int | None], None], *, text_needed: bool
+        self, stack: ExitStack, bars: Callable[[str, int, int | None], None], reranker: Reranker
     ) -> Iterator[Ask]:
         """The requests, read as they are wanted; files are closed with the stack."""
+        text_needed = reranker.render.needs_text
         if self.run is not None and self.queries is not None and self.corpus is not None:
             texts = read_queries(self.queries)
             name, lines = _opened(stack, self.run)
@@ -239,7 +235,8 @@ class _Input:
         name, lines = _opened(stack, self.file)
         if self.query is not None:
             return iter([of_one_query(lines, name, self.query, text_needed=text_needed)])
-        return of_lines(lines, name, text_needed=text_needed)
+        check = partial(check_settings, reranker)
+        return of_lines(lines, name, text_needed=text_needed, check=check, unknown=UnknownKeys())
 
 
 def _opened(stack: ExitStack, file: Path | None) -> tuple[Path | str, BinaryIO]:
@@ -274,149 +271,6 @@ def _context(file: Path | None) -> tuple[Any, str]:
 
 def _indexed(bars: Callable[[str, int, int | None], None], count: int) -> None:
     bars("Finding the documents", count, None)
-
-
-# ---------------------------------------------------------------------- what is written
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """How a ranking is written."""
-
-    form: Format
-    text: bool
-    timings: bool
-    tag: str
-    top_k: int | None
-    to_file: bool
-
-    def __post_init__(self) -> None:
-        if self.form is Format.trec:
-            check_field("--tag", "tag", self.tag)
-
-    def check(self, number: int, ask: Ask) -> None:
-        """Refuse what cannot be written so, before anything is spent on ranking it."""
-        if self.form is not Format.trec:
-            return
-        query = _name(number, ask)
-        check_field("--format trec", "query id", query)
-        for candidate in ask.candidates:
-            if candidate.id is None:
-                told = f"query {query!r}: a candidate has no id, which a TREC run needs"
-                raise FormatError("--format trec", None, told)
-            check_field("--format trec", "document id", candidate.id)
-
-    def of(self, number: int, one: tuple[Ask, Ranking]) -> str:
-        """A ranking; ``number`` is that of the request, from 1."""
-        ask, ranking = one
-        if self.form is Format.trec:
-            return self._trec(_name(number, ask), ranking)
-        if self.form is Format.table:
-            return self._table(ask, ranking)
-        return self._json(ask, ranking)
-
-    def _json(self, ask: Ask, ranking: Ranking) -> str:
-        report = ranking.report.to_dict()
-        if not self.timings:
-            del report["seconds"]
-        told: dict[str, Any] = {} if ask.query_id is None else {"query_id": ask.query_id}
-        told["query"] = ask.query
-        told["ranking"] = [self._item(item) for item in ranking]
-        told["report"] = report
-        return as_json(told) + "\n"
-
-    def _item(self, item: Ranked) -> dict[str, Any]:
-        told: dict[str, Any] = {
-            "rank": item.rank,
-            "id": item.id,
-            "position": item.position,
-            "status": item.status,
-            "score": item.score,
-            "rerank_score": item.rerank_score,
-            "final_score": item.final_score,
-        }
-        if item.stage_scores:
-            told["stage_scores"] = list(item.stage_scores)
-        if self.text:
-            told["text"] = item.text
-            if item.candidate.metadata:
-                told["metadata"] = dict(item.candidate.metadata)
-        return told
-
-    def _trec(self, query: str, ranking: Ranking) -> str:
-        # Scores n - i, as in runs of an evaluation: those of items that were not judged are absent,
-        # and those of the tail on another scale. Of an id that repeats the best place counts.
-        places: dict[str, int] = {}
-        for item in ranking:
-            places.setdefault(str(item.id), item.rank)
-        count = len(ranking)
-        return "".join(
-            f"{query} Q0 {document} {rank} {float(count - place + 1)!r} {self.tag}\n"
-            for rank, (document, place) in enumerate(places.items(), 1)
-        )
-
-    def _table(self, ask: Ask, ranking: Ranking) -> str:
-        console = for_a_file() if self.to_file else results()
-        name = "" if ask.query_id is None else f"{ask.query_id}: "
-        status = "" if ranking.report.status == "ok" else f" ({ranking.report.status})"
-        table = Table(box=None, pad_edge=False)
-        for heading in ("#", "was", "score"):
-            table.add_column(heading, justify="right")
-        table.add_column("id", overflow="fold")
-        table.add_column("text", no_wrap=True, overflow="ellipsis")
-        shown: Sequence[Ranked] = ranking[: self.top_k or _SHOWN]
-        for item in shown:
-            score = "" if item.final_score is None else f"{item.final_score:.4f}"
-            words = one_line(item.text[:500]) if self.text and isinstance(item.text, str) else ""
-            cells = (str(item.rank), str(item.position + 1), score, one_line(item.id or ""), words)
-            table.add_row(*map(_escaped, cells))
-        with console.capture() as captured:
-            console.print(_escaped(one_line(f"{name}{ask.query}{status}")), style="bold")
-            console.print(table)
-            if hidden := len(ranking) - len(shown):
-                console.print(f"and {hidden} more; --top-k shows as many as you like", style="dim")
-        return captured.get() + "\n"
-
-
-def _name(number: int, ask: Ask) -> str:
-    """The id of a request in a run; the input may have none."""
-    return ask.query_id or f"q{number}"
-
-
-def _escaped(text: str) -> Any:
-    from rich.text import Text
-
-    return Text(text)
-
-
-class _Stream:
-    """Standard output, or whatever is no file that could be gone on with."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.counts: Counter[str] = Counter()
-        self._file = None if path is None else open(path, "wb")  # noqa: SIM115 - closed with this
-
-    def __enter__(self) -> _Stream:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def new(self, digests: Iterator[bytes]) -> int:  # noqa: ARG002 - nothing is done already
-        return 0
-
-    def write(self, text: str, counts: Counter[str]) -> None:
-        self.counts.update(counts)
-        if self._file is None:
-            write(text)
-            sys.stdout.flush()
-        else:
-            self._file.write(text.encode("utf-8", "backslashreplace"))
-            self._file.flush()
-
-    def finish(self) -> None:
-        """Nothing can be missing."""
 
 
 def _is_regular(path: Path) -> bool:

@@ -1,0 +1,156 @@
+"""``secondpass rerank``: settings of single requests, ``--order``, and keys that are unknown."""
+
+import json
+
+import pytest
+
+from secondpass import Reranker
+
+LEXICAL = ("rerank", "--preset", "lexical", "--json")
+CANDIDATES = [
+    {"id": str(at), "text": f"owl {'owl ' * at} word", "level": level, "score": 1 - at / 10}
+    for at, level in enumerate(["b", "a", "b", "a", "c"])
+]
+TIERS = {"type": "tiers", "field": "level", "tiers": ["a", "b"]}
+
+
+def json_lines(values):
+    return "".join(json.dumps(value) + "\n" for value in values).encode()
+
+
+def request(**own):
+    return {"query": "owl", "candidates": CANDIDATES, **own}
+
+
+def ranked(told):
+    assert told.code == 0, told.err
+    return [[one["id"] for one in line["ranking"]] for line in told.lines()]
+
+
+def expected(**settings):
+    reranker = Reranker.from_preset("lexical")
+    return [item.id for item in reranker.rerank("owl", CANDIDATES, **settings)]
+
+
+OWN = [
+    {"top_k": 2},
+    {"depth": 2},
+    {"order": "lost_in_the_middle"},
+    {"order": TIERS},
+    {"floor": 0.3},
+    {"dedupe": True, "top_k": 1},
+    {},
+    {"top_k": 2, "order": "none"},
+]
+
+
+@pytest.mark.parametrize("batch", [1, 3, 64])
+def test_a_request_may_have_settings_of_its_own(secondpass, batch):
+    stdin = json_lines(request(**own) for own in OWN)
+    told = secondpass(*LEXICAL, "--batch", batch, stdin=stdin)
+    assert ranked(told) == [expected(**own) for own in OWN]
+    assert len({tuple(one) for one in ranked(told)}) > 4
+    assert "unknown" not in told.err
+
+
+def test_settings_of_a_request_stand_over_options_and_null_is_none(secondpass):
+    stdin = json_lines([request(top_k=1), request(top_k=None), request(order="none")])
+    told = secondpass(*LEXICAL, "--top-k", 3, "--order", "lost_in_the_middle", stdin=stdin)
+    usual = {"top_k": 3, "order": "lost_in_the_middle"}
+    assert ranked(told) == [
+        expected(**{**usual, "top_k": 1}), expected(**usual), expected(top_k=3),
+    ]  # fmt: skip
+
+
+def test_orderings_that_the_configuration_names_can_be_chosen(secondpass, write):
+    config = write("c.yaml", json.dumps({"method": "lexical", "orders": {"learn": TIERS}}))
+    call = ("rerank", "--config", config, "--json")
+    by_line = secondpass(*call, stdin=json_lines([request(order="learn")]))
+    by_option = secondpass(*call, "--order", "learn", stdin=json_lines([request()]))
+    assert ranked(by_line) == ranked(by_option) == [expected(order=TIERS)]
+
+
+def test_an_order_can_be_a_mapping(secondpass):
+    order = "{type: tiers, field: level, tiers: [a, b]}"
+    told = secondpass(*LEXICAL, "--order", order, stdin=json_lines([request()]))
+    assert ranked(told) == [expected(order=TIERS)]
+
+
+@pytest.mark.parametrize(
+    ("order", "problem"),
+    [
+        ("lost_in_the_midle", "--order: no ordering is named 'lost_in_the_midle'; did you mean"),
+        ("{type: tiers", "--order: write a name, or a mapping"),
+        ("{type: tiers}", "--order: "),
+        ("", "--order: no ordering is named ''"),
+    ],
+)
+def test_a_wrong_order_is_a_wrong_call(secondpass, tmp_path, order, problem):
+    target = tmp_path / "out"
+    call = (*LEXICAL, "--order", order, "--output", target)
+    told = secondpass(*call, stdin=json_lines([request()]))
+    assert (told.code, told.out) == (2, "")
+    assert problem in told.flat
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("own", "problem"),
+    [
+        ({"top_k": 0}, "top_k: must be 1 or more, not 0"),
+        ({"top_k": 2.0}, "top_k: give a whole number, not 2.0"),
+        ({"top_k": True}, "top_k: give a whole number, not True"),
+        ({"depth": "5"}, "depth: give a whole number, not '5'"),
+        ({"order": "larn"}, "order: no ordering is named 'larn'"),
+        ({"order": {"type": "tiers"}}, "order: "),
+        ({"order": ["a"]}, "order: give a name, a mapping or a function, not a list"),
+        ({"floor": "high"}, "floor: give a number, not 'high'"),
+        ({"dedupe": "no"}, "dedupe: must be true or false, not 'no'"),
+    ],
+)
+def test_a_wrong_setting_of_a_request_is_told_with_its_line(secondpass, own, problem):
+    told = secondpass(*LEXICAL, stdin=json_lines([request(), request(**own)]))
+    assert told.code == 1
+    assert f"standard input:2: {problem}" in told.flat
+
+
+def test_unknown_keys_are_told_once_and_ignored(secondpass):
+    stdin = json_lines([request(), request(topk=1, answer="x"), request(topk=2)])
+    told = secondpass(*LEXICAL, stdin=stdin)
+    assert ranked(told) == [expected()] * 3
+    hint = "standard input:2: the key 'topk' is unknown, and ignored; did you mean 'top_k'"
+    assert told.flat.count(hint) == 1
+    assert told.flat.count("the key 'topk'") == 1
+    assert "standard input:2: the key 'answer' is unknown, and ignored" in told.flat
+
+
+def test_of_many_unknown_keys_some_are_told(secondpass):
+    stdin = json_lines([request(**{f"key{at}": at}) for at in range(30)])
+    told = secondpass(*LEXICAL, stdin=stdin)
+    assert told.flat.count("is unknown, and ignored") == 10
+    assert told.flat.count("further unknown keys of requests are ignored, too") == 1
+
+
+def test_candidates_of_one_query_keep_such_keys_as_metadata(secondpass):
+    stdin = json_lines([{"text": "owl", "order": "x", "top_k": 3}])
+    told = secondpass(*LEXICAL, "--query", "owl", stdin=stdin)
+    assert told.lines()[0]["ranking"][0]["metadata"] == {"order": "x", "top_k": 3}
+    assert "unknown" not in told.err
+
+
+def test_an_output_made_with_another_order_is_not_gone_on_with(secondpass, tmp_path):
+    call, stdin = (*LEXICAL, "--output", tmp_path / "out"), json_lines([request()])
+    assert secondpass(*call, stdin=stdin).code == 0
+    told = secondpass(*call, "--order", "lost_in_the_middle", "--resume", stdin=stdin)
+    assert (told.code, "another choice of options" in told.flat) == (1, True)
+    changed = json_lines([request(top_k=1)])
+    told = secondpass(*call, "--resume", stdin=changed)
+    assert (told.code, "are not those that it was made of" in told.flat) == (1, True)
+
+
+def test_a_table_has_as_many_rows_as_a_request_asks_for(secondpass):
+    many = [{"id": f"d{at}", "text": f"owl {at}"} for at in range(14)]
+    stdin = json_lines([{"query": "owl", "candidates": many, "top_k": 12}])
+    told = secondpass("rerank", "-p", "lexical", "--format", "table", stdin=stdin)
+    assert sum(f"d{at}" in told.out for at in range(14)) == 12
+    assert "more" not in told.out
