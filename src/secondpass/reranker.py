@@ -21,8 +21,8 @@ from secondpass.candidates import kind_of, to_candidates
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, InputError, Problem, SecondPassError
 from secondpass.ledger import Gate, Ledger, Limits
-from secondpass.methods import METHOD, STAGE, Stage, check_installed, inner
-from secondpass.ordering import ORDERING, Ordering
+from secondpass.methods import FALLBACK, METHOD, STAGE, Stage, check_installed, inner, place_of
+from secondpass.ordering import CHOSEN_ORDERING, ORDERING, Ordering, to_ordering
 from secondpass.ranking_pass import CallSettings, RankingPass
 from secondpass.rendering import Rendering
 from secondpass.settings import configurable, nested
@@ -62,9 +62,10 @@ class Reranker:
         depth: how many of the candidates are judged; the rest are the tail. None judges all.
         blend: mixes the retriever's score into the final score; None takes the method's alone.
         floor: scored candidates whose final score is lower are dropped.
-        order: moves items after they are ranked: a function, a name, or a mapping with a ``type``.
+        order: moves items after they are ranked: a function, a name (one of those in ``orders``
+            included), or a mapping with a ``type``.
         orders: orderings by names of your own, to choose one with a call (``order="learn"``).
-        fallback: methods to try in turn when ``method`` has judged nothing.
+        fallback: methods to try in turn when ``method`` has judged nothing; one may be named alone.
         render: what of a candidate the method is shown; None shows its text.
         limits: what one ranking may take; None sets no limit.
         top_k: how many items are returned; None returns all.
@@ -90,9 +91,9 @@ class Reranker:
         depth: Annotated[int, Ge(1)] | None = 100,
         blend: Annotated[Blend | None, nested(Blend, optional=True)] = None,
         floor: float | None = None,
-        order: Annotated[Ordering | None, ORDERING] = None,
+        order: Annotated[Ordering | str | None, CHOSEN_ORDERING] = None,
         orders: Mapping[str, Annotated[Ordering | None, ORDERING]] | None = None,
-        fallback: Sequence[Annotated[Any, STAGE]] = (),
+        fallback: Annotated[Sequence[Annotated[Any, STAGE]], FALLBACK] = (),
         render: Annotated[Rendering | None, nested(Rendering, optional=True)] = None,
         limits: Annotated[Limits | None, nested(Limits, optional=True)] = None,
         top_k: Annotated[int, Ge(1)] | None = None,
@@ -106,8 +107,10 @@ class Reranker:
         self.depth = depth
         self.blend = blend
         self.floor = floor
-        self.order = order
         self.orders = orders
+        self.order = _chosen(order, orders)
+        # Of an ordering in `orders`; it is what a configuration holds.
+        self._order_name = order if isinstance(order, str) and order in (orders or {}) else None
         self.fallback: tuple[Stage, ...] = tuple(fallback)
         self.render = render or Rendering()
         self.limits = limits or Limits()
@@ -126,6 +129,10 @@ class Reranker:
             raise missing[0]
 
     # ------------------------------------------------------------------ configuration
+
+    @staticmethod
+    def _place_elsewhere(name: str, settings: Mapping[str, Any]) -> str | None:
+        return place_of(settings.get("method"), name)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
@@ -383,6 +390,22 @@ class Reranker:
     def _log(self, message: str, *values: object) -> None:
         level = logging.getLevelNamesMapping()[self.log_level.upper()]
         _speaker.get().log(level, message, *values)
+
+
+def _chosen(
+    order: Ordering | str | None, orders: Mapping[str, Ordering | None] | None
+) -> Ordering | None:
+    """The ordering itself, where its name was given.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    if not isinstance(order, str):
+        return order
+    try:
+        return to_ordering(order, orders)
+    except ConfigurationError as error:
+        raise ConfigurationError([p.under(("order",)) for p in error.problems]) from None
 
 
 def _check_prices(stages: Sequence[Stage]) -> None:
