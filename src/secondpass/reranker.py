@@ -46,7 +46,7 @@ def speaking_as(name: str) -> Iterator[None]:
         _speaker.reset(token)
 
 
-_OF_THE_INPUT = {"no_text", "original_missing", "original_out_of_range"}
+_OF_THE_INPUT = {"no_text", "field_missing", "original_missing", "original_out_of_range"}
 """Issues that tell of the candidates, and would come again with every query for them."""
 
 _SIDE_BY_SIDE = 64
