@@ -4,6 +4,7 @@ import copy
 from pathlib import Path
 from typing import Annotated
 
+import jsonschema
 import pytest
 import yaml
 from annotated_types import Ge
@@ -67,7 +68,6 @@ def test_through_a_yaml_file(tmp_path):
 
 @pytest.mark.parametrize("name", config.preset_names())
 def test_every_preset_round_trips_and_fits_the_schema(name):
-    jsonschema = pytest.importorskip("jsonschema")
     reranker = Reranker.from_preset(name)
     written = reranker.to_config()
     assert Reranker.from_config(written).to_config() == written
@@ -81,7 +81,6 @@ def test_the_presets_are_these():
 
 
 def test_the_schema_refuses_what_the_configuration_refuses():
-    jsonschema = pytest.importorskip("jsonschema")
     schema = config.json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
@@ -397,3 +396,189 @@ def test_options_of_others_are_no_variables():
 def test_a_method_object_may_have_settings_beside_it():
     reranker = Reranker("lexical", fallback=[{"method": ByTable({"b": 9.0}), "floor": 0.5}])
     assert reranker.fallback[0].floor == 0.5
+
+
+class TestOrderByName:
+    ORDERS = {  # noqa: RUF012
+        "learn": {"type": "tiers", "field": "level", "tiers": ["a", "b"]},
+        "research": "none",
+        "none": "lost_in_the_middle",
+    }
+
+    @pytest.mark.parametrize("name", ["learn", "research", "none"])
+    def test_it_is_used_and_written(self, name):
+        config = {"method": {"type": "lexical"}, "order": name, "orders": self.ORDERS}
+        reranker = Reranker.from_config(config)
+        written = reranker.to_config()
+        assert written["order"] == name
+        assert Reranker.from_config(written).to_config() == written
+        assert reranker.order == reranker.orders[name]
+
+    def test_over_a_preset(self):
+        reranker = Reranker.from_preset("objlib", order="learn")
+        assert reranker.order is reranker.orders["learn"]
+        assert reranker.to_config()["order"] == "learn"
+        assert {**reranker.to_config(), "order": None}.items() >= (
+            Reranker.from_preset("objlib").to_config().items()
+        )
+
+    def test_it_orders(self):
+        found = [{"text": "cat", "level": level} for level in "bab"]
+        reranker = Reranker("lexical", order="learn", orders=self.ORDERS)
+        assert reranker.rerank("cat", found).order == (1, 0, 2)
+        assert reranker.rerank("cat", found, order="research").order == (0, 1, 2)
+
+    def test_an_unknown_name(self):
+        with pytest.raises(
+            ConfigurationError, match=r"order: no ordering .*; did you mean 'learn'"
+        ):
+            Reranker("lexical", order="laern", orders=self.ORDERS)
+
+    def test_a_registered_name(self):
+        written = Reranker("lexical", order="lost_in_the_middle").to_config()
+        assert written["order"] == {"type": "lost_in_the_middle"}
+
+
+class TestPresetInAConfiguration:
+    def test_it_is_extended(self, tmp_path):
+        path = tmp_path / "own.yaml"
+        path.write_text("preset: polymarket\nmethod: {device: cpu}\ndepth: 7\n")
+        want = Reranker.from_preset("polymarket", method={"device": "cpu"}, depth=7).to_config()
+        assert Reranker.from_config(path).to_config() == want
+        assert config.resolve(path).to_config() == want
+        mapping = {"preset": "polymarket", "method": {"device": "cpu"}, "depth": 7}
+        assert Reranker.from_config(mapping).to_config() == want
+        assert "preset" not in want
+
+    def test_a_type_replaces_a_mapping(self):
+        written = Reranker.from_config({"preset": "embedded", "method": {"type": "lexical"}})
+        assert written.to_config()["method"] == {"type": "lexical"}
+        assert written.to_config()["blend"]["normalize"] == "minmax"
+
+    def test_by_a_variable(self, monkeypatch):
+        described = {"preset": {"env": "RERANK_PRESET", "default": "lexical"}, "top_k": 2}
+        assert Reranker.from_config(described).method.name.startswith("lexical")
+        monkeypatch.setenv("RERANK_PRESET", "polymarket")
+        assert Reranker.from_config(described).depth == 50
+        monkeypatch.setenv("RERANK_PRESET", "sk-SECRET")
+        with pytest.raises(ConfigurationError, match="RERANK_PRESET") as caught:
+            Reranker.from_config(described)
+        assert "SECRET" not in str(caught.value)
+
+    def test_parameters_stand_over_the_preset_and_not_over_the_mapping(self):
+        described = {"preset": "polymarket", "top_k": 3}
+        depth = {"depth": Flat(5, ("depth",))}
+        assert config.resolve(described, flat=depth).depth == 5
+        with pytest.raises(ConfigurationError, match="sets 'top_k'"):
+            config.resolve(described, flat={"top_n": Flat(5, ("top_k",))})
+
+    @pytest.mark.parametrize(
+        ("described", "message"),
+        [
+            (
+                {"preset": "embeded"},
+                "preset: no preset is named 'embeded'; did you mean 'embedded'",
+            ),
+            (
+                {"preset": "cross_encoder"},
+                "preset: no preset is named 'cross_encoder'; it is a met",
+            ),
+            ({"preset": 5}, "preset: no preset is named 5"),
+            ({"method": {"preset": "x"}}, "method.preset: a preset can be named only at the top"),
+            (
+                {"method": {"type": "lexical", "preset": "x"}},
+                "method.preset: unknown key; a preset can be named only at the top",
+            ),
+            (
+                {"method": "lexical", "fallback": [{"preset": "x"}]},
+                "fallback[0].preset: a preset can be named only at the top",
+            ),
+            ({"preset": "embedded", "dept": 5}, "dept: unknown key; did you mean 'depth'"),
+        ],
+    )
+    def test_what_is_refused(self, described, message):
+        for load in (Reranker.from_config, config.resolve):
+            with pytest.raises(ConfigurationError) as caught:
+                load(described)
+            assert str(caught.value).startswith(f"configuration: {message}")
+
+    def test_a_preset_over_a_preset(self):
+        with pytest.raises(ConfigurationError, match="cannot extend another"):
+            Reranker.from_preset("embedded", preset="lexical")
+
+    def test_a_language_model_that_is_given(self):
+        async def complete(prompt):
+            raise NotImplementedError
+
+        model = type("Model", (), {"name": "given", "complete": staticmethod(complete)})()
+        assert config.resolve({"preset": "attune"}, llm=model).method.llm is model
+
+
+class TestHints:
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda: Reranker("cross_encoder", model="m"), "model: .*did you mean 'method.model'"),
+            (lambda: Reranker.from_preset("default", model="m"), "did you mean 'method.model'"),
+            (lambda: Reranker.from_preset("attune", model="m"), "did you mean 'method.llm.model'"),
+            (lambda: Reranker.from_config({"method": "lexical", "k1": 1}), "mean 'method.k1'"),
+            (lambda: Reranker("cohere"), r"is a preset.*from_preset\('cohere'\)"),
+            (lambda: Reranker("lexical", fallback="cohere"), r"fallback\[0\].*is a preset"),
+            (lambda: Reranker.from_config({"method": "cohere"}), "'preset: cohere'"),
+            (lambda: Reranker.from_config("embedded"), r"no such file.*from_preset\('embedded'\)"),
+            (lambda: Reranker.from_config("graded"), r"no such file.*is a method"),
+            (lambda: Reranker.from_preset("graded"), r"it is a method: use Reranker\('graded'\)"),
+            (lambda: config.resolve("cross_encoder"), "it is a method"),
+        ],
+    )
+    def test_where_the_other_meaning_fits(self, make, message):
+        with pytest.raises(ConfigurationError, match=message):
+            make()
+
+
+def test_a_fallback_may_be_named_alone():
+    want = {"method": {"type": "lexical"}, "fallback": [{"type": "embedded"}]}
+    assert Reranker("lexical", fallback="embedded").to_config() == want
+    assert Reranker.from_config({"method": "lexical", "fallback": "embedded"}).to_config() == want
+
+
+def test_a_fallback_named_alone_may_ask_the_model_that_is_given():
+    class Model:
+        name = "given"
+
+        async def complete(self, prompt):
+            raise NotImplementedError
+
+    reranker = config.resolve({"method": "lexical", "fallback": "listwise"}, llm=Model())
+    assert reranker.fallback[0].method.llm.name == "given"
+
+
+def test_a_variable_takes_the_place_of_a_variable():
+    described = config.preset("tactician", depth={"env": "UNSET_DEPTH"})
+    assert described["depth"] == {"env": "UNSET_DEPTH"}
+
+
+def test_every_setting_of_others_is_left_alone():
+    """What a mapping of anything holds is not looked into for variables."""
+    from secondpass.environment import FOREIGN
+
+    for family in ("methods", "llms", "orderings", "contexts"):
+        for name in registry.names(family):
+            properties = model_of(registry.kind(family, name)).model_json_schema()["properties"]
+            for key, part in properties.items():
+                options = part.get("anyOf", [part])
+                if any(option.get("additionalProperties") is True for option in options):
+                    assert key in FOREIGN
+
+
+def test_the_command_sets_an_order_and_reads_a_preset_in_a_file(tmp_path):
+    from secondpass.cli.configurations import configuration
+
+    described = configuration("objlib", None, ["order=learn"])
+    assert Reranker.from_config(described).to_config()["order"] == "learn"
+    path = tmp_path / "own.yaml"
+    path.write_text("preset: polymarket\n")
+    described = configuration(None, path, ["method.device=cpu"])
+    assert described == config.preset("polymarket", method={"device": "cpu"})
+    with pytest.raises(ConfigurationError, match="use --preset"):
+        configuration("objlib", None, ["preset=embedded"])

@@ -76,3 +76,91 @@ def test_lone_surrogates_are_replaced_for_judging_only():
 def test_wrong_settings(settings):
     with pytest.raises(ConfigurationError):
         Rendering(**settings)
+
+
+NESTED = {
+    "a list of mappings": (
+        [{"field": "title", "term": "db"}, {"field": "tags", "term": "sql", "weight": 0.5}],
+        "field: title, term: db; field: tags, term: sql, weight: 0.5",
+    ),
+    "a mapping": ({"a": 1, "b": None, "c": "x"}, "a: 1, c: x"),
+    "a mapping of lists": ({"a": [1, 2], "b": {"c": "d"}}, "a: (1, 2), b: (c: d)"),
+    "a list of lists": ([[1, 2], [3]], "1, 2; 3"),
+    "deeper": ([[[1, 2]], {"a": {"b": [{"c": 3}]}}], "(1, 2); a: (b: ((c: 3)))"),
+    "plain": (["a", 2, True], "a, 2, True"),
+    "empty": ([], ""),
+}
+
+
+@pytest.mark.parametrize(("value", "text"), NESTED.values(), ids=NESTED)
+def test_nested_values_are_written_out(value, text):
+    candidate = Candidate("", metadata={"match": value})
+    assert Rendering(fields=["match"]).candidates([candidate]) == [text]
+
+
+def test_values_without_end_are_cut():
+    circle = {}
+    circle["self"] = circle
+    wide = [0] * 1000
+    for _ in range(6):
+        wide = [wide] * 1000
+    candidate = Candidate("", metadata={"circle": circle, "wide": wide})
+    [text] = Rendering(fields=["circle", "wide"]).candidates([candidate])
+    assert "…" in text
+    assert len(text) < 100_000
+
+
+ALTERNATIVES = [
+    ("path|file_path|id", {"path": "a", "file_path": "b"}, "path: a"),
+    ("path|file_path|id", {"file_path": "b"}, "path: b"),
+    ("path|file_path|id", {"path": "", "file_path": "b"}, "path: b"),
+    ("path|file_path|id", {}, "path: 7"),
+    ("path|file_path|id", {"path|file_path|id": "whole"}, "path: whole"),
+    ("parts|items|count", {"items": [1, 2]}, "parts: 2"),
+    ("parts|count", {"parts|count": 9, "parts": [1]}, "parts: 9"),
+    ("count", {"count": 3}, "count: 3"),
+    ("tags?", {"tags": ["x"]}, "tags: x"),
+    ("tags?", {}, None),
+    ("ready?", {"ready?": "yes"}, "ready: yes"),
+]
+
+
+@pytest.mark.parametrize(("field", "metadata", "text"), ALTERNATIVES)
+def test_fields_with_alternatives(field, metadata, text):
+    candidate = Candidate("", id="7", metadata=metadata)
+    assert Rendering(fields=[field], labels=True).candidates([candidate]) == [text]
+
+
+MISSING = [
+    (["titel", "text"], ["titel"]),
+    (["title", "text"], []),
+    (["titel?", "text"], []),
+    (["titel|title", "text"], []),
+    (["a", "b|c", "text"], ["a", "b|c"]),
+    (["empty", "id"], []),
+    (["text"], []),
+]
+
+
+@pytest.mark.parametrize(("fields", "missing"), MISSING)
+def test_a_field_that_no_candidate_has_is_reported(fields, missing):
+    found = [{"text": "x", "id": "1"}, {"text": "y", "title": "t", "empty": ""}]
+    ranking = Reranker(ByTable({}), render={"fields": fields}).rerank("q", found)
+    messages = [i.message for i in ranking.report.issues if i.code == "field_missing"]
+    assert len(messages) == bool(missing)
+    assert all(repr(field) in messages[0] for field in missing)
+    assert ranking.report.status == "ok"
+
+
+def test_a_missing_field_is_not_logged(caplog):
+    Reranker(ByTable({}), render={"fields": ["titel", "text"]}).rerank("q", ["a"])
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("candidates", [[], [{"output": "report", "id": "t1"}]])
+@pytest.mark.parametrize("name", ["tactician", "attune"])
+def test_presets_report_no_optional_field(name, candidates):
+    rendering = Reranker.from_preset(name, method={"llm": lambda messages: ""}).render
+    from secondpass.candidates import to_candidates
+
+    assert rendering.missing(to_candidates(candidates, text_needed=False)) == []

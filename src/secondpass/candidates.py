@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from secondpass.errors import InputError
 from secondpass.types import Candidate, CandidateLike, Ranked
 
 _OWN_KEYS = frozenset({"text", "content", "id", "score", "metadata"})
+_TEXT_KEYS = ("snippet", "page_content", "passage", "body", "chunk", "document", "description")
+"""What other tools call the text of a document."""
 
 
 def to_candidates(given: Iterable[CandidateLike], *, text_needed: bool = True) -> list[Candidate]:
@@ -30,9 +32,29 @@ def to_candidates(given: Iterable[CandidateLike], *, text_needed: bool = True) -
     return [
         one
         if type(one) is Candidate and type(one.metadata) is dict
-        else _to_candidate(one, position, text_needed)
+        else _checked(one, position, text_needed)
         for position, one in enumerate(given)
     ]
+
+
+def _checked(given: object, position: int, text_needed: bool) -> Candidate:
+    """The candidate that something stands for.
+
+    Raises:
+        InputError: it stands for none, or raises when it is read.
+    """
+    try:
+        candidate = _to_candidate(given, position, text_needed)
+        if type(candidate.metadata) is not dict:
+            dict(candidate.metadata or {})  # it will be copied, so see whether it can be
+    except InputError:
+        raise
+    except Exception as error:
+        # A foreign mapping may raise anything, and quote a passage.
+        message = f"candidates[{position}]: cannot be read ({type(error).__name__})"
+    else:
+        return candidate
+    raise InputError(message)
 
 
 def _to_candidate(given: object, position: int, text_needed: bool) -> Candidate:
@@ -59,15 +81,22 @@ def _from_mapping(given: Mapping[str, Any], where: str, text_needed: bool) -> Ca
     if text_needed and "text" not in given and "content" not in given:
         # No more and no longer ones: keys can be passages, where a mapping was turned around.
         keys = ", ".join(f"{str(key)[:20]!r}" for key in [*given][:5]) or "none"
-        raise InputError(f"{where}: has no 'text'; its keys are: {keys}")
+        near = next((key for key in _TEXT_KEYS if isinstance(given.get(key), str)), None)
+        shown = f"[{near}]" if near else "[title, body]"
+        hint = f"set render.fields to show others in its place, such as {shown}"
+        raise InputError(f"{where}: has no 'text'; its keys are: {keys}; {hint}")
     metadata = given.get("metadata")
     if metadata is None:
         metadata = {}
     elif not isinstance(metadata, Mapping):
         raise InputError(f"{where}.metadata: give a mapping, not {kind_of(metadata)}")
     extra = {key: value for key, value in given.items() if key not in _OWN_KEYS}
-    if both := sorted(str(key) for key in extra.keys() & metadata.keys()):
-        raise InputError(f"{where}: {', '.join(both)} stands both beside and inside 'metadata'")
+    both = [key for key in extra.keys() & metadata.keys() if not _same(extra[key], metadata[key])]
+    if both:
+        names = ", ".join(sorted(map(str, both)))
+        raise InputError(
+            f"{where}: {names} stands both beside and inside 'metadata', with other values"
+        )
     identifier = given.get("id")
     return Candidate(
         text=given["text"] if "text" in given else given.get("content"),  # type: ignore[arg-type]
@@ -75,6 +104,13 @@ def _from_mapping(given: Mapping[str, Any], where: str, text_needed: bool) -> Ca
         score=given.get("score"),
         metadata={**extra, **metadata},
     )
+
+
+def _same(one: object, other: object) -> bool:
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # of arrays there is no truth, and foreign values may raise anything
+        return False
 
 
 def retrieval_score(candidate: Candidate) -> float | None:
@@ -85,6 +121,8 @@ def retrieval_score(candidate: Candidate) -> float | None:
     if score is None or isinstance(score, bool | str | bytes):
         return None
     try:
+        if str(getattr(score, "dtype", "")).removeprefix("torch.") == "bool":
+            return None  # numpy's True is no bool, but it is no score either
         number = float(score)
     except Exception:  # a foreign __float__ may raise anything
         return None
@@ -95,7 +133,8 @@ def field_value(candidate: Candidate, name: str) -> Any:
     """``text``, ``id``, ``score`` or a metadata value by name; None where there is none.
 
     A dot goes into nested mappings (``source.title``) where no metadata key has the whole name.
-    ``metadata.text`` is the metadata key that the candidate's own field would hide.
+    ``metadata.text`` is the metadata key that the candidate's own field would hide. A foreign
+    mapping that raises has no value.
     """
     if name == "text":
         return candidate.text if isinstance(candidate.text, str) else None
@@ -103,11 +142,16 @@ def field_value(candidate: Candidate, name: str) -> Any:
         return candidate.id
     if name == "score":
         return candidate.score
-    value: Any = candidate.metadata or {}
-    if name in value:
+    try:
+        return _metadata_value(candidate.metadata, name)
+    except Exception:
+        return None
+
+
+def _metadata_value(value: Any, name: str) -> Any:
+    if value is not None and name in value:
         return value[name]
-    name = name.removeprefix("metadata.")
-    for step in name.split("."):
+    for step in name.removeprefix("metadata.").split("."):
         if not isinstance(value, Mapping) or step not in value:
             return None
         value = value[step]
@@ -125,15 +169,16 @@ def keep_best_of_each_id(candidates: Sequence[Candidate]) -> tuple[list[int], li
     left: list[int] = []
     place: dict[str, int] = {}
     for position, candidate in enumerate(candidates):
-        known = isinstance(candidate.id, Hashable) and candidate.id in place
-        if candidate.id is None or not known:
-            if candidate.id is not None and isinstance(candidate.id, Hashable):
-                place[candidate.id] = len(kept)
+        try:
+            first = place.setdefault(candidate.id, len(kept)) if candidate.id is not None else None
+        except Exception:  # an id that cannot be a key; a foreign __hash__ may raise anything
+            first = None
+        if first is None or first == len(kept):
             kept.append(position)
             continue
-        rival = kept[place[candidate.id]]
+        rival = kept[first]
         if _score_or_lowest(candidate) > _score_or_lowest(candidates[rival]):
-            kept[place[candidate.id]] = position
+            kept[first] = position
             left.append(rival)
         else:
             left.append(position)

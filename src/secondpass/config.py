@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Mapping
-from importlib.resources import files
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from secondpass import environment, registry
+from secondpass import environment, registry, yaml_text
+from secondpass.config_files import (
+    extended,
+    merged,
+    preset,
+    preset_names,
+    preset_purpose,
+    read_yaml,
+)
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 from secondpass.flat import Flat, beside_ready, laid_over, renamed
 from secondpass.reranker import Reranker
+from secondpass.schema import json_schema
 from secondpass.settings import (
     describe,
     from_mapping,
     model_of,
     not_serializable,
-    suggestion,
     to_mapping,
 )
+
+__all__ = [
+    "dump",
+    "json_schema",
+    "load",
+    "merged",
+    "preset",
+    "preset_names",
+    "preset_purpose",
+    "read_yaml",
+    "resolve",
+    "with_llm",
+]
 
 
 def load(config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
@@ -68,9 +87,14 @@ def resolve(
             raise ConfigurationError("a language model: set it on the Reranker that you give")
         return reranker
     config, about = _described(reranker)
-    named = not isinstance(reranker, Mapping)
+    # What a mapping itself sets; a preset's settings may be overridden.
+    own = reranker if isinstance(reranker, Mapping) else {}
     _check_size(config, about)
-    overrides = laid_over(config, flat, named=named, llm_given=llm is not None)
+    try:
+        config = extended(config)
+    except ConfigurationError as error:
+        raise ConfigurationError(error.problems, about) from None
+    overrides = laid_over(config, flat, own=own, llm_given=llm is not None)
     method = environment.read(config.get("method"))
     if "method" in overrides and isinstance(method, str):
         config["method"] = {"type": method}
@@ -100,52 +124,6 @@ def _described(described: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict
     return preset(name), "configuration"
 
 
-def preset_names() -> list[str]:
-    """The names of the presets, in alphabetical order."""
-    folder = files("secondpass") / "presets"
-    return sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
-
-
-def preset_purpose(name: str) -> str:
-    """What a preset is for, in the words at the head of its file.
-
-    Raises:
-        ConfigurationError: no such preset.
-    """
-    preset(name)
-    text = (files("secondpass") / "presets" / f"{name}.yaml").read_text(encoding="utf-8")
-    words = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
-    return " ".join(line.removeprefix("#").strip() for line in words)
-
-
-def preset(name: str, **overrides: Any) -> dict[str, Any]:
-    """The configuration of a preset, with ``overrides`` merged in.
-
-    A mapping in ``overrides`` is merged into the preset's mapping at that key, unless it has a
-    ``type`` of its own: then it stands in its place, as every other value does.
-
-    Raises:
-        ConfigurationError: no such preset.
-    """
-    if not isinstance(name, str) or name not in preset_names():
-        hint = suggestion(name, preset_names()) if isinstance(name, str) else ""
-        raise ConfigurationError(f"no preset is named {describe(name)}{hint}")
-    text = (files("secondpass") / "presets" / f"{name}.yaml").read_text(encoding="utf-8")
-    return merged(_parse(text, name), overrides)
-
-
-def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with ``overrides`` laid over it, mapping by mapping."""
-    result = dict(base)
-    for key, value in overrides.items():
-        below = result.get(key)
-        if isinstance(value, Mapping) and isinstance(below, Mapping) and "type" not in value:
-            result[key] = merged(below, value)
-        else:
-            result[key] = value
-    return result
-
-
 def dump(reranker: Reranker) -> dict[str, Any]:
     """The mapping that :func:`load` makes an equal reranker from; defaults are left out.
 
@@ -155,90 +133,10 @@ def dump(reranker: Reranker) -> dict[str, Any]:
     if type(reranker).__init__ is not Reranker.__init__:
         raise not_serializable(reranker, "reranker")
     try:
-        return to_mapping(reranker, registry.dump_part)
+        written = to_mapping(reranker, registry.dump_part)
     except NotSerializableError as error:
         raise NotSerializableError(error.problems, "to_config") from None
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of configurations, for editors and validators."""
-    schema: dict[str, Any] = _or_variable(model_of(Reranker).model_json_schema())
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = "secondpass configuration"
-    return schema
-
-
-_VARIABLE = {
-    "type": "object",
-    "properties": {"env": {"type": "string"}, "default": {}},
-    "required": ["env"],
-    "additionalProperties": False,
-}
-_PLAIN = {"string", "integer", "number", "boolean"}
-
-
-def _or_variable(schema: Any) -> Any:
-    """The schema, with ``{env: NAME, default: VALUE}`` allowed for every plain setting."""
-    if isinstance(schema, list):
-        return [_or_variable(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    walked = {key: _or_variable(part) for key, part in schema.items()}
-    properties = walked.get("properties")
-    if isinstance(properties, dict):
-        for name, own in properties.items():
-            options = own.get("anyOf", [own])
-            if any("enum" in option or option.get("type") in _PLAIN for option in options):
-                properties[name] = {**own, "anyOf": [*options, _VARIABLE]}
-                for key in () if "anyOf" in own else own.keys() - {"title", "default"}:
-                    del properties[name][key]
-    return walked
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file.
-
-    Raises:
-        ConfigurationError: it cannot be read, is not YAML, or holds no mapping.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigurationError("there is no such file", str(path)) from None
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"cannot be read ({type(error).__name__})", str(path)) from None
-    return _parse(text, str(path))
-
-
-def _parse(text: str, about: str) -> dict[str, Any]:
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """Refuses a key that is there twice; plain YAML loaders take the last without a word."""
-
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            seen = set()
-            for key_node, _ in node.value:
-                key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-                if key is not None and key != "<<" and key in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key!r} is there twice", key_node.start_mark
-                    )
-                seen.add(key)
-            return super().construct_mapping(node, deep)
-
-    try:
-        value = yaml.load(text, Loader)
-    except environment.NOT_YAML as error:
-        raise ConfigurationError(f"not YAML: {type(error).__name__}", about) from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        why = getattr(error, "problem", None) or "it cannot be parsed"
-        raise ConfigurationError(f"not YAML{where}: {why}", about) from None
-    if not isinstance(value, dict):
-        raise ConfigurationError(f"must hold a mapping, not {describe(value)}", about)
-    return value
+    return written if reranker._order_name is None else {**written, "order": reranker._order_name}
 
 
 def with_llm(config: Mapping[str, Any], llm: Any) -> dict[str, Any]:
@@ -264,12 +162,19 @@ def with_llm(config: Mapping[str, Any], llm: Any) -> dict[str, Any]:
             own["llm"] = _patient(llm, value.get("llm"))
         return {**value, **own}
 
+    config = {**config, "fallback": _listed(config["fallback"])} if "fallback" in config else config
     parts = {key: replaced(config[key]) for key in ("method", "fallback") if key in config}
     if not found:
         asking = ", ".join(name for name in registry.names("methods") if _asks(name))
         told = f"a language model is given, and no method asks one; these do: {asking}"
         raise ConfigurationError([Problem(("method",), told)])
     return {**config, **parts}
+
+
+def _listed(fallback: Any) -> Any:
+    """A fallback that is named alone as a list."""
+    fallback = environment.read(fallback)
+    return [fallback] if isinstance(fallback, str) else fallback
 
 
 def _patient(llm: Any, replaced: Any) -> Any:
@@ -288,8 +193,23 @@ def _asks(name: object) -> bool:
     return "llm" in model_of(registry.kind("methods", name)).model_fields
 
 
-_MOST_PARTS = 20_000
-"""Of a configuration. With YAML's references a short file can describe a huge one, or itself."""
+def _construct(config: Mapping[str, Any], about: str) -> Reranker:
+    _check_size(config, about)
+    try:
+        config = extended(config)
+        filled = environment.filled(config)
+        if not isinstance(filled, Mapping):
+            message = "a variable holds a plain value, and this has to be a mapping"
+            raise ConfigurationError(message)
+        reranker: Reranker = from_mapping(Reranker, filled)
+    except ConfigurationError as error:
+        problems = environment.told(error.problems, config)
+        raise ConfigurationError(problems, about) from None
+    except RecursionError:
+        message = "is nested too deeply"
+    else:
+        return reranker
+    raise ConfigurationError(message, about)
 
 
 def _check_size(config: Any, about: str) -> None:
@@ -298,23 +218,5 @@ def _check_size(config: Any, about: str) -> None:
     Raises:
         ConfigurationError: it has.
     """
-    left, parts = [config], 0
-    while left:
-        parts += 1
-        if parts > _MOST_PARTS:
-            raise ConfigurationError("is too large, or refers to itself", about)
-        value = left.pop()
-        if isinstance(value, Mapping):
-            left.extend(value.values())
-        elif isinstance(value, list | tuple):
-            left.extend(value)
-
-
-def _construct(config: Mapping[str, Any], about: str) -> Reranker:
-    _check_size(config, about)
-    try:
-        reranker: Reranker = from_mapping(Reranker, environment.filled(config))
-    except ConfigurationError as error:
-        problems = environment.told(error.problems, config)
-        raise ConfigurationError(problems, about) from None
-    return reranker
+    if (wrong := yaml_text.too_large(config)) is not None:
+        raise ConfigurationError(wrong, about)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from secondpass import yaml_text
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.settings import OptionalVariables, describe
+from secondpass.settings import OptionalVariables, describe, variable
 
-_FOREIGN = frozenset({"options", "model_kwargs"})
+FOREIGN = frozenset({"options", "model_kwargs", "tokenizer_kwargs", "config_kwargs"})
 """Settings that hold what others give a meaning to."""
 
 
@@ -17,27 +17,30 @@ def filled(value: Any, path: tuple[str | int, ...] = ()) -> Any:
     """A configuration with each ``{env: NAME, default: VALUE}`` in it replaced by what is there.
 
     A variable that is not set, or is empty, counts as absent. Its value is read as the default's
-    type; without a default, as YAML reads it.
+    type; without a default, as YAML reads it. It stands for a plain value: no list, no mapping.
 
     Raises:
         ConfigurationError: a variable is absent and has no default, or does not fit.
     """
     if isinstance(value, OptionalVariables):
         return value
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [filled(item, (*path, at)) for at, item in enumerate(value)]
     if not isinstance(value, Mapping):
         return value
-    if "env" not in value or value.keys() - {"env", "default"}:
+    if not names_variable(value):
         return {
-            key: item if key in _FOREIGN else filled(item, (*path, str(key)))
+            key: item if key in FOREIGN else filled(item, (*path, str(key)))
             for key, item in value.items()
         }
     name = value["env"]
     if not isinstance(name, str) or not name:
         told = f"must be the name of a variable, not {describe(name)}"
         raise ConfigurationError([Problem((*path, "env"), told)])
-    text = os.environ.get(name, "").strip()
+    if isinstance(value.get("default"), Mapping | list | tuple):
+        told = f"must be a plain value, not {describe(value['default'])}"
+        raise ConfigurationError([Problem((*path, "default"), told)])
+    text = variable(name)
     if not text:
         if "default" in value:
             return value["default"]
@@ -52,9 +55,14 @@ def filled(value: Any, path: tuple[str | int, ...] = ()) -> Any:
         raise ConfigurationError([Problem(path, told)]) from None
 
 
+def names_variable(value: object) -> bool:
+    """Whether a value is ``{env: NAME}`` or ``{env: NAME, default: VALUE}``."""
+    return isinstance(value, Mapping) and "env" in value and not value.keys() - {"env", "default"}
+
+
 def read(value: Any) -> Any:
     """What a value stands for: that of its variable, if it names one that can be read."""
-    if not isinstance(value, Mapping) or "env" not in value:
+    if not names_variable(value):
         return value
     try:
         return filled(value)
@@ -62,18 +70,12 @@ def read(value: Any) -> Any:
         return value
 
 
-NOT_YAML = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What PyYAML raises beside its own error for a text that is none, as for ``!!int ""``."""
-
-
 def _as_yaml(text: str) -> Any:
-    import yaml
-
     try:
-        found = yaml.safe_load(text)
-    except (yaml.YAMLError, *NOT_YAML):
+        found = yaml_text.parse(text)
+    except yaml_text.NotYAMLError:
         return text
-    if isinstance(found, dict | list):
+    if isinstance(found, dict | list | set):
         raise ValueError(text)
     return found
 
@@ -90,24 +92,24 @@ _READ: Mapping[type, tuple[str, Callable[[str], Any]]] = {
 def _variables(value: Any, path: tuple[str | int, ...] = ()) -> dict[tuple[str | int, ...], str]:
     """The variables that a configuration names, by their places."""
     if isinstance(value, Mapping):
-        if isinstance(value.get("env"), str) and not value.keys() - {"env", "default"}:
-            return {path: value["env"]}
+        if names_variable(value):
+            return {path: value["env"]} if isinstance(value["env"], str) else {}
         parts = [_variables(item, (*path, str(key))) for key, item in value.items()]
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         parts = [_variables(item, (*path, at)) for at, item in enumerate(value)]
     else:
         parts = []
     return {place: name for part in parts for place, name in part.items()}
 
 
-def _told_where(problem: Problem, variable: str) -> Problem:
-    if variable in problem.message:
+def _told_where(problem: Problem, name: str) -> Problem:
+    if name in problem.message:
         return problem
     # Not its value: the variable may hold something else than was meant.
-    message, value = problem.message, os.environ.get(variable, "").strip()
+    message, value = problem.message, variable(name)
     for shown in (repr(value), value):
         message = message.replace(shown, "what it holds") if value else message
-    return Problem(problem.path, f"{message} (from the environment variable {variable})")
+    return Problem(problem.path, f"{message} (from the environment variable {name})")
 
 
 def _variable_of(problem: Problem, variables: Mapping[tuple[str | int, ...], str]) -> str:

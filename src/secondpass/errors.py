@@ -6,7 +6,8 @@
     ├── ConfigurationError (also a ValueError)   wrong settings; raised when they are given
     │   └── NotSerializableError                 to_config() met an object that YAML cannot hold
     ├── InputError (also a ValueError)           wrong query, candidates or per-call argument
-    ├── MissingExtraError (also a RuntimeError)  an optional package is not installed
+    ├── MissingExtraError (also a RuntimeError   an optional package is not installed
+    │     and an ImportError)
     ├── MethodError (also a RuntimeError)        a method could not judge what it was shown
     │   ├── ModelLoadError                       its model could not be loaded
     │   ├── DeadlineError                        the time was over before it was asked
@@ -74,8 +75,11 @@ class ConfigurationError(SecondPassError, ValueError):
         lines = [str(problem) for problem in self.problems]
         head = f"{self.about}: " if self.about else ""
         if len(lines) == 1:
-            return head + lines[0]
-        return head + f"{len(lines)} problems\n  " + "\n  ".join(lines)
+            text = head + lines[0]
+        else:
+            text = head + f"{len(lines)} problems\n  " + "\n  ".join(lines)
+        # Names in a file may hold lone surrogates, which can be neither printed nor logged.
+        return text.encode("utf-8", "backslashreplace").decode()
 
 
 class NotSerializableError(ConfigurationError):
@@ -86,7 +90,7 @@ class InputError(SecondPassError, ValueError):
     """A query, a candidate or a per-call argument of the wrong kind. The message names it."""
 
 
-class MissingExtraError(SecondPassError, RuntimeError):
+class MissingExtraError(SecondPassError, RuntimeError, ImportError):
     """An optional package is needed and not installed.
 
     Args:

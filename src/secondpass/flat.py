@@ -45,7 +45,7 @@ def laid_over(
     config: Mapping[str, Any],
     flat: Mapping[str, Flat],
     *,
-    named: bool,
+    own: Mapping[str, Any],
     llm_given: bool = False,
 ) -> dict[str, Any]:
     """The settings that the parameters stand for, as they are merged into ``config``.
@@ -53,7 +53,8 @@ def laid_over(
     Args:
         config: as described by the user, or that of a preset or a file.
         flat: by the names of the parameters.
-        named: whether ``config`` is that of a preset or a file, which parameters may override.
+        own: what a mapping given by the user sets, which parameters may not override; empty where
+            a preset or a file was named.
         llm_given: whether the language model of the configuration is not used.
 
     Raises:
@@ -66,7 +67,7 @@ def laid_over(
             path = _place(config, one, llm_given)
             twin = [*path[:-1], _TWINS.get(path[-1], path[-1])]
             for place in (path, twin):
-                if not named and _has(config, place):
+                if _has(own, place):
                     told = f"the mapping that is given as reranker sets {'.'.join(place)!r}, which"
                     raise ConfigurationError(f"{told} is the same; keep one of them")
             if _has(config, twin):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,7 +14,9 @@ from secondpass.errors import ConfigurationError, MethodError, MissingExtraError
 from secondpass.scoring import ScorerMethod, check_kind
 from secondpass.settings import (
     Nested,
+    OneOrMore,
     configurable,
+    definition,
     describe,
     from_mapping,
     model_of,
@@ -47,6 +49,25 @@ def to_method(value: object) -> Method:
         "give a scorer (an object with score_pairs), a name or a mapping with a 'type', "
         f"not {describe(value)}"
     )
+
+
+def place_of(method: object, name: str) -> str | None:
+    """Where in a configuration with this method a setting of that name stands, if it has one."""
+    path = "method"
+    described: Any = {"type": method} if isinstance(method, str) else method
+    families: tuple[registry.Family, ...] = ("methods", "llms")
+    for family in families:
+        kind = described.get("type") if isinstance(described, Mapping) else None
+        if not isinstance(kind, str) or kind not in registry.names(family):
+            return None
+        try:
+            fields = model_of(registry.kind(family, kind)).model_fields
+        except ConfigurationError:  # of another package, which cannot be loaded
+            return None
+        if name in fields:
+            return f"{path}.{name}"
+        path, described = f"{path}.llm", described.get("llm")
+    return None
 
 
 def judged(method: Method, task: Task) -> Plan[Judgement]:
@@ -88,12 +109,7 @@ def check_installed(method: Method) -> MissingExtraError | None:
     return None
 
 
-def _schema() -> dict[str, Any]:
-    options = registry.schema("methods")["anyOf"]
-    return {"anyOf": [{"enum": registry.names("methods")}, *options]}
-
-
-METHOD = Nested(to_method, _schema)
+METHOD = Nested(to_method, lambda: definition("method"))
 
 
 @configurable
@@ -166,16 +182,9 @@ def beside_as_setting(instance: Any, where: str) -> dict[str, Any]:
     return {**own.pop("method"), **own}
 
 
-def schema_beside(cls: type, without: Sequence[str] = ()) -> dict[str, Any]:
-    """JSON Schema of what :func:`beside` takes, but for methods of the kinds ``without``."""
-    own = model_of(cls, without=("method",)).model_json_schema()["properties"]
-    options = registry.schema("methods", without)["anyOf"]
-    for option in options:
-        option["properties"].update(own)
-    return {"anyOf": [{"enum": registry.names("methods")}, *options]}
+STAGE = Nested(lambda value: beside(Stage, value), lambda: definition("stage"))
 
-
-STAGE = Nested(lambda value: beside(Stage, value), lambda: schema_beside(Stage))
+FALLBACK = OneOrMore(lambda: registry.bare_names(registry.schemas("methods")))
 
 
 def _check(judgement: Judgement, count: int) -> None:

@@ -88,8 +88,9 @@ class LostInTheMiddle:
 
 
 def _schema() -> dict[str, Any]:
-    options = registry.schema("orderings")["anyOf"]
-    return {"anyOf": [{"type": "null"}, {"enum": ["none", *registry.names("orderings")]}, *options]}
+    options = registry.schemas("orderings")
+    names = ["none", *registry.bare_names(options)]
+    return {"anyOf": [{"type": "null"}, {"enum": names}, *options]}
 
 
 def to_ordering(
@@ -120,4 +121,13 @@ def to_ordering(
     raise ConfigurationError(f"give a name, a mapping or a function, not {describe(value)}")
 
 
+def _unless_name(value: object) -> Ordering | str | None:
+    """A name stays one: only beside ``orders`` is it known what it stands for."""
+    return value if isinstance(value, str) else to_ordering(value)
+
+
 ORDERING = Nested(to_ordering, _schema)
+"""A parameter that holds an ordering."""
+
+CHOSEN_ORDERING = Nested(_unless_name, lambda: {"anyOf": [{"type": "string"}, *_schema()["anyOf"]]})
+"""A parameter that holds an ordering, or the name of one that another parameter defines."""

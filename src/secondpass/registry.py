@@ -85,9 +85,19 @@ def kind(family: Family, name: str) -> type:
             told = f"the package that provides {name!r} cannot be loaded ({type(error).__name__})"
             raise ConfigurationError([Problem(("type",), told)]) from error
         return loaded
-    raise ConfigurationError(
-        [Problem(("type",), f"no kind is named {name!r}{suggestion(name, names(family))}")]
-    )
+    hint = suggestion(name, names(family))
+    if family == "methods" and _is_preset(name):
+        hint = (
+            f"; {name!r} is a preset, which is a whole reranker: "
+            f"use Reranker.from_preset({name!r}), or 'preset: {name}' in a configuration"
+        )
+    raise ConfigurationError([Problem(("type",), f"no kind is named {name!r}{hint}")])
+
+
+def _is_preset(name: str) -> bool:
+    from secondpass.config_files import preset_names
+
+    return name in preset_names()
 
 
 def name_of(family: Family, instance: object) -> str | None:
@@ -114,6 +124,9 @@ def build(family: Family, settings: Mapping[str, Any]) -> Any:
     """
     rest = dict(settings)
     name = rest.pop("type", None)
+    if name is None and "preset" in rest:
+        message = "a preset can be named only at the top of a configuration"
+        raise ConfigurationError([Problem(("preset",), message)])
     if name is None:
         raise ConfigurationError(
             [Problem(("type",), f"is required; known are: {', '.join(names(family))}")]
@@ -167,12 +180,10 @@ def dump_part(value: Any, where: str) -> Any:
     raise not_serializable(value, where)
 
 
-def schema(family: Family, without: Sequence[str] = ()) -> dict[str, Any]:
-    """JSON Schema of the mappings that :func:`build` takes, but for the kinds ``without``."""
+def schemas(family: Family) -> list[dict[str, Any]]:
+    """JSON Schemas of the mappings that :func:`build` takes, one for each kind."""
     options = []
     for name in names(family):
-        if name in without:
-            continue
         try:
             own = model_of(kind(family, name)).model_json_schema()
         except Exception:
@@ -182,4 +193,13 @@ def schema(family: Family, without: Sequence[str] = ()) -> dict[str, Any]:
         own["properties"] = {"type": {"const": name}, **own.get("properties", {})}
         own["required"] = ["type", *own.get("required", [])]
         options.append(own)
-    return {"anyOf": options}
+    return options
+
+
+def bare_names(options: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of the kinds with these schemas those whose name says all: no setting is required."""
+    return [
+        option["properties"]["type"]["const"]
+        for option in options
+        if option["required"] == ["type"]
+    ]

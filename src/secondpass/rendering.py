@@ -5,8 +5,9 @@ Scorers and prompts read the same rendering, so that a title or a metadata field
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.candidates import field_value
@@ -16,7 +17,37 @@ from secondpass.types import Candidate
 if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
 
-_COUNT = "|count"
+_MAX_ITEMS = 10_000
+"""Of lists and mappings that are written out for one field."""
+
+_MAX_DEPTH = 8
+"""Of lists and mappings inside each other."""
+
+
+class _Field:
+    """One of the configured fields: names to try in turn, and what is done with the value."""
+
+    def __init__(self, configured: str) -> None:
+        self.configured = configured
+        self.optional = len(configured) > 1 and configured.endswith("?")
+        rest = configured.removesuffix("?") if self.optional else configured
+        *names, last = rest.split("|")
+        self.count = bool(names) and last == "count"
+        self.names = names if self.count else [*names, last]
+
+    def value(self, candidate: Candidate) -> Any:
+        """What the first name that there is stands for; None where there is none."""
+        # A metadata key may look like a field with alternatives.
+        whole = [self.configured] if self.configured != self.names[0] else []
+        empty = None
+        for name in (*whole, *self.names):
+            value = field_value(candidate, name)
+            if value is None:
+                continue
+            if value.__class__ is not str or value:
+                return _count(value) if self.count and name != self.configured else value
+            empty = value
+        return empty
 
 
 @configurable
@@ -26,8 +57,10 @@ class Rendering:
 
     Attributes:
         fields: what is shown, in order: ``text``, ``id``, ``score``, or a metadata key. A dot goes
-            into nested mappings (``source.title``) where no key has the whole name;
-            ``subtasks|count`` shows how many items a list has.
+            into nested mappings (``source.title``) where no key has the whole name. Of
+            ``path|file_path|id`` the first that a candidate has is shown, under the first name;
+            ``subtasks|count`` shows how many items a list has. A ``?`` at the end marks a field
+            that every candidate may lack (``tags?``).
         separator: stands between fields.
         labels: write each field as ``name: value``; further lines of a value are indented, so that
             none can pass for another field. A text that another field also holds is not repeated.
@@ -39,7 +72,8 @@ class Rendering:
             is whole.
 
     A field that is absent, None or an empty string is left out. Any other value is shown, 0 and
-    False too.
+    False too; lists and mappings are written out as ``a, b`` and ``name: value, name: value``. A
+    field that no candidate has, unless it is marked with ``?``, is an issue of the report.
     """
 
     fields: Annotated[Sequence[str], MinLen(1)] = ("text",)
@@ -56,6 +90,21 @@ class Rendering:
         """Whether a candidate without a text is likely to be a mistake."""
         return tuple(self.fields) == ("text",)
 
+    @cached_property
+    def _fields(self) -> tuple[_Field, ...]:
+        return tuple(map(_Field, self.fields))
+
+    def missing(self, candidates: Sequence[Candidate]) -> list[str]:
+        """The fields that none of the candidates has, as configured; optional ones are left out."""
+        if not candidates or self.needs_text:
+            return []
+        return [
+            field.configured
+            for field in self._fields
+            if not field.optional
+            and all(field.value(candidate) is None for candidate in candidates)
+        ]
+
     def query(self, query: str) -> str:
         """The query as a method reads it."""
         return well_formed(self.query_prefix + query + self.query_suffix)
@@ -71,11 +120,7 @@ class Rendering:
         return [self._one(candidate) for candidate in candidates]
 
     def _one(self, candidate: Candidate) -> str | None:
-        shown = []
-        for field in self.fields:
-            name, count = field.removesuffix(_COUNT), field.endswith(_COUNT)
-            value = field_value(candidate, name)
-            shown.append((name, _shown(_count(value) if count else value)))
+        shown = [(field.names[0], as_text(field.value(candidate))) for field in self._fields]
         if all(value is None for _, value in shown):
             return None
         if self.labels:
@@ -102,7 +147,12 @@ def well_formed(text: str) -> str:
 
 def _count(value: Any) -> Any:
     """How many items a list or mapping has; a number as it is, for it has been counted already."""
-    return len(value) if isinstance(value, Sized) and not isinstance(value, str | bytes) else value
+    try:
+        return (
+            len(value) if isinstance(value, Sized) and not isinstance(value, str | bytes) else value
+        )
+    except Exception:  # a foreign __len__ may raise anything
+        return None
 
 
 def _without_repeated_text(shown: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
@@ -122,14 +172,43 @@ def _indented(value: str) -> str:
     return "\n  ".join(value.splitlines())
 
 
-def _shown(value: Any) -> str | None:
+def as_text(value: Any) -> str | None:
+    """A value as people write it; None where there is nothing to show.
+
+    A list is written ``a, b``, one of mappings or lists ``a: 1, b: 2; a: 3, b: 4``, a mapping
+    ``name: value, name: value``. What is nested deeper stands in parentheses.
+    """
     if value is None or isinstance(value, str):
         return value
     try:
-        if isinstance(value, set | frozenset):
-            return ", ".join(sorted(map(str, value)))
-        if isinstance(value, list | tuple):
-            return ", ".join(map(str, value))
+        if isinstance(value, Mapping | list | tuple | set | frozenset):
+            return _written_out(value, [_MAX_ITEMS])
         return str(value)
     except Exception:  # a foreign __str__ may raise anything; such a value has nothing to show
         return None
+
+
+def _written_out(value: Any, left: list[int], depth: int = 0) -> str:
+    """A list or a mapping as text; ``left`` is how many items may still be written."""
+    if depth > _MAX_DEPTH:
+        return "…"
+    parts = []
+    separator = ", "
+    named = isinstance(value, Mapping)
+    for item in value.items() if named else value:
+        left[0] -= 1
+        if left[0] < 0:
+            parts.append("…")
+            break
+        name, inner = item if named else ("", item)
+        if inner is None and named:
+            continue
+        if not isinstance(inner, Mapping | list | tuple | set | frozenset):
+            text = str(inner)
+        elif named or depth:
+            text = f"({_written_out(inner, left, depth + 1)})"
+        else:
+            text, separator = _written_out(inner, left, depth + 1), "; "
+        parts.append(f"{name}: {text}" if named else text)
+    # Sets have no order, and the same prompt is wanted each time.
+    return separator.join(sorted(parts) if isinstance(value, set | frozenset) else parts)

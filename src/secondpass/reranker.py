@@ -21,8 +21,8 @@ from secondpass.candidates import kind_of, to_candidates
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, InputError, Problem, SecondPassError
 from secondpass.ledger import Gate, Ledger, Limits
-from secondpass.methods import METHOD, STAGE, Stage, check_installed, inner
-from secondpass.ordering import ORDERING, Ordering
+from secondpass.methods import FALLBACK, METHOD, STAGE, Stage, check_installed, inner, place_of
+from secondpass.ordering import CHOSEN_ORDERING, ORDERING, Ordering, to_ordering
 from secondpass.ranking_pass import CallSettings, RankingPass
 from secondpass.rendering import Rendering
 from secondpass.settings import configurable, nested
@@ -46,7 +46,7 @@ def speaking_as(name: str) -> Iterator[None]:
         _speaker.reset(token)
 
 
-_OF_THE_INPUT = {"no_text", "original_missing", "original_out_of_range"}
+_OF_THE_INPUT = {"no_text", "field_missing", "original_missing", "original_out_of_range"}
 """Issues that tell of the candidates, and would come again with every query for them."""
 
 _RECOVERED = {"asked_again", "batch_failed"}
@@ -65,9 +65,10 @@ class Reranker:
         depth: how many of the candidates are judged; the rest are the tail. None judges all.
         blend: mixes the retriever's score into the final score; None takes the method's alone.
         floor: scored candidates whose final score is lower are dropped.
-        order: moves items after they are ranked: a function, a name, or a mapping with a ``type``.
+        order: moves items after they are ranked: a function, a name (one of those in ``orders``
+            included), or a mapping with a ``type``.
         orders: orderings by names of your own, to choose one with a call (``order="learn"``).
-        fallback: methods to try in turn when ``method`` has judged nothing.
+        fallback: methods to try in turn when ``method`` has judged nothing; one may be named alone.
         render: what of a candidate the method is shown; None shows its text.
         limits: what one ranking may take; None sets no limit.
         top_k: how many items are returned; None returns all.
@@ -94,9 +95,9 @@ class Reranker:
         depth: Annotated[int, Ge(1)] | None = 100,
         blend: Annotated[Blend | None, nested(Blend, optional=True)] = None,
         floor: float | None = None,
-        order: Annotated[Ordering | None, ORDERING] = None,
+        order: Annotated[Ordering | str | None, CHOSEN_ORDERING] = None,
         orders: Mapping[str, Annotated[Ordering | None, ORDERING]] | None = None,
-        fallback: Sequence[Annotated[Any, STAGE]] = (),
+        fallback: Annotated[Sequence[Annotated[Any, STAGE]], FALLBACK] = (),
         render: Annotated[Rendering | None, nested(Rendering, optional=True)] = None,
         limits: Annotated[Limits | None, nested(Limits, optional=True)] = None,
         top_k: Annotated[int, Ge(1)] | None = None,
@@ -110,8 +111,10 @@ class Reranker:
         self.depth = depth
         self.blend = blend
         self.floor = floor
-        self.order = order
         self.orders = orders
+        self.order = _chosen(order, orders)
+        # Of an ordering in `orders`; it is what a configuration holds.
+        self._order_name = order if isinstance(order, str) and order in (orders or {}) else None
         self.fallback: tuple[Stage, ...] = tuple(fallback)
         self.render = render or Rendering()
         self.limits = limits or Limits()
@@ -130,6 +133,10 @@ class Reranker:
             raise missing[0]
 
     # ------------------------------------------------------------------ configuration
+
+    @staticmethod
+    def _place_elsewhere(name: str, settings: Mapping[str, Any]) -> str | None:
+        return place_of(settings.get("method"), name)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
@@ -401,6 +408,22 @@ class Reranker:
     def _log(self, message: str, *values: object, level: str | None = None) -> None:
         number = logging.getLevelNamesMapping()[(level or self.log_level).upper()]
         _speaker.get().log(number, message, *values)
+
+
+def _chosen(
+    order: Ordering | str | None, orders: Mapping[str, Ordering | None] | None
+) -> Ordering | None:
+    """The ordering itself, where its name was given.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    if not isinstance(order, str):
+        return order
+    try:
+        return to_ordering(order, orders)
+    except ConfigurationError as error:
+        raise ConfigurationError([p.under(("order",)) for p in error.problems]) from None
 
 
 def _check_prices(stages: Sequence[Stage]) -> None:

@@ -86,7 +86,10 @@ def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
     try:
         instance = model.model_validate(dict(settings))
     except ValidationError as error:
-        raise ConfigurationError(_problems(error, list(model.model_fields))) from None
+        problems = _problems(
+            error, list(model.model_fields), functools.partial(_hint, cls, settings)
+        )
+        raise ConfigurationError(problems) from None
     return {name: getattr(instance, name) for name in instance.model_fields_set}
 
 
@@ -140,6 +143,36 @@ class Nested:
             self.build,
             metadata={"pydantic_js_functions": [lambda _schema, _handler: self.schema()]},
         )
+
+
+class OneOrMore:
+    """Marks a parameter that holds a list, for whose only item a name may stand alone.
+
+    Args:
+        names: gives the names that may, for the JSON Schema.
+    """
+
+    def __init__(self, names: Callable[[], list[str]]) -> None:
+        self.names = names
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        def schema(inner: Any, json_handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+            return {"anyOf": [{"enum": self.names()}, json_handler(inner)]}
+
+        return core_schema.no_info_before_validator_function(
+            lambda value: [value] if isinstance(value, str) else value,
+            handler(source),
+            metadata={"pydantic_js_functions": [schema]},
+        )
+
+
+def definition(name: str) -> dict[str, Any]:
+    """Stands for a part of the JSON Schema that is written once, and may contain itself."""
+    return {"x-definition": name}
 
 
 def nested(cls: type, *, optional: bool = False) -> Nested:
@@ -218,16 +251,16 @@ def _names_variables(setting: Any) -> Any:
     return setting
 
 
-_VARIABLES = Nested(
-    _names_variables,
-    lambda: {
-        "anyOf": [
-            {"type": "string"},
-            {"type": "array", "items": {"type": "string"}},
-            {"type": "null"},
-        ]
-    },
-)
+_VARIABLE_NAME = r"(?!hf_\w{12})[A-Za-z_]\w*"
+"""Of a variable, and of no key."""
+
+
+def _variables_schema() -> dict[str, Any]:
+    name = {"type": "string", "pattern": f"^{_VARIABLE_NAME}$"}
+    return {"anyOf": [name, {"type": "array", "items": name, "minItems": 1}, {"type": "null"}]}
+
+
+_VARIABLES = Nested(_names_variables, _variables_schema)
 Variables: TypeAlias = Annotated[str | Sequence[str] | None, _VARIABLES]
 """A parameter that names the environment variable of a key, or several to be tried in turn."""
 
@@ -236,14 +269,21 @@ class OptionalVariables(list[str]):
     """Names of variables for a key that a server of your own may do without."""
 
 
+def variable(name: str) -> str:
+    """What an environment variable holds; nothing where it is not set."""
+    try:
+        return os.environ.get(name, "").strip()
+    except ValueError:  # the operating system cannot hold a variable of such a name
+        return ""
+
+
 def first_set(names: Sequence[str]) -> str | None:
     """What the first of these variables that holds something holds."""
-    values = (os.environ.get(name, "").strip() for name in names)
-    return next(filter(None, values), None)
+    return next(filter(None, map(variable, names)), None)
 
 
 def _is_variable(name: object) -> bool:
-    return isinstance(name, str) and bool(re.fullmatch(r"(?!hf_\w{12})[A-Za-z_]\w*", name))
+    return isinstance(name, str) and bool(re.fullmatch(_VARIABLE_NAME, name))
 
 
 def from_mapping(cls: type, settings: Mapping[Any, Any]) -> Any:
@@ -313,8 +353,13 @@ def describe(value: object) -> str:
     """What a value is, for messages; short values are quoted."""
     if value is None:
         return "nothing"
-    if isinstance(value, str | int | float | bool) and len(repr(value)) <= 60:
-        return repr(value)
+    if isinstance(value, str | int | float | bool):
+        try:
+            shown = repr(value)
+        except Exception:  # an integer of thousands of digits, or a foreign subclass
+            shown = ""
+        if 0 < len(shown) <= 60:
+            return shown
     return f"a {type(value).__name__}"
 
 
@@ -327,7 +372,18 @@ def suggestion(word: str, known: list[str]) -> str:
     return f"; known are: {', '.join(sorted(known))}" if known else ""
 
 
-def _problems(error: ValidationError, known: list[str]) -> list[Problem]:
+def _hint(cls: type, settings: Mapping[str, Any], name: str, known: list[str]) -> str:
+    """What may have been meant by a setting that ``cls`` does not have."""
+    if name == "preset":
+        return "; a preset can be named only at the top of a configuration"
+    elsewhere = getattr(cls, "_place_elsewhere", None)
+    place = elsewhere(name, settings) if elsewhere is not None else None
+    return suggestion(name, known) if place is None else f"; did you mean {place!r}?"
+
+
+def _problems(
+    error: ValidationError, known: list[str], hint: Callable[[str, list[str]], str]
+) -> list[Problem]:
     found: list[Problem] = []
     for detail in error.errors(include_url=False):
         path = detail["loc"]
@@ -335,7 +391,7 @@ def _problems(error: ValidationError, known: list[str]) -> list[Problem]:
         if isinstance(inner, ConfigurationError):
             found.extend(problem.under(path) for problem in inner.problems)
         elif detail["type"] == "extra_forbidden":
-            found.append(Problem(path, "unknown key" + suggestion(str(path[-1]), known)))
+            found.append(Problem(path, "unknown key" + hint(str(path[-1]), known)))
         elif detail["type"] == "missing":
             found.append(Problem(path, "is required"))
         else:

@@ -2,7 +2,9 @@
 the setting, and show no key."""
 
 import copy
+import json
 import math
+import pickle
 import sys
 import traceback
 
@@ -336,3 +338,125 @@ def test_a_preset_of_a_model_names_no_key(tmp_path):
             "method": {"type": "graded", "llm": provider.llm("openai", api_key_env="SOME_KEY")}
         }
         assert Reranker.from_config(config).to_config() == config
+
+
+def merging(levels, width):
+    """Mappings each of which merges the one before it many times."""
+    lines = ["a0: &a0 {k0: 1}"]
+    for level in range(1, levels):
+        parts = ",".join([f"*a{level - 1}"] * width)
+        lines.append(f"a{level}: &a{level} {{<<: [{parts}]}}")
+    return "\n".join(lines)
+
+
+BOUNDED = {
+    "merge keys": merging(14, 5),
+    "more merge keys": "\n".join(
+        f"b{n}: {{<<: [{','.join(['*a'] * 300)}]}}" if n else f"a: &a {{{'k: 1, j: 2'}}}"
+        for n in range(300)
+    ),
+    "a mapping merged into itself": "method: &a {<<: *a}",
+    "a number without end": "method: lexical\ndepth: 0x" + "f" * 5000,
+    "a number too large": "method: lexical\nfloor: 1" + "0" * 399,
+    "a float that overflows": "method: lexical\nfloor: " + "1:" * 180 + "1.5",
+    "nested lists": "method: lexical\norder: " + "[" * 100 + "]" * 100,
+    "cascades of cascades": "method: "
+    + "{type: cascade, stages: [lexical, " * 60
+    + "x"
+    + "]}" * 60,
+    "a large file": "method: lexical\n" + "# comment\n" * 30_000,
+    "a variable as the file": "env: PATH",
+    "a variable of an impossible name": 'method: lexical\ndepth: {env: "A\\ud800"}',
+    "an impossible name of a key": 'method: lexical\n"\\ud800": 1',
+    "a default that is a list": "method: lexical\nfallback: {env: UNSET_, default: [lexical]}",
+    "two keys that are equal": "method: {1: a, 0x1: b}",
+}
+
+
+@pytest.mark.parametrize("text", BOUNDED.values(), ids=BOUNDED)
+def test_small_files_end_at_once(tmp_path, text):
+    path = tmp_path / "rerank.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config(path)
+    assert "rerank.yaml" in str(caught.value)
+    str(caught.value).encode()
+
+
+def test_a_variable_that_describes_a_bomb_is_a_text(monkeypatch):
+    monkeypatch.setenv("DEPTH", merging(14, 5).replace("\n", ", "))
+    with pytest.raises(ConfigurationError, match="DEPTH"):
+        Reranker.from_config({"method": "lexical", "depth": {"env": "DEPTH"}})
+
+
+def test_merge_keys(tmp_path):
+    path = tmp_path / "rerank.yaml"
+    path.write_text(
+        "method: &base {type: lexical, k1: 1.0, b: 0.1}\n"
+        "fallback:\n"
+        "  - &second {<<: *base, k1: 2.0}\n"
+        "  - {<<: *second, b: 0.5}\n"
+        "  - {<<: [*second, *base], floor: 1.0}\n"
+    )
+    assert Reranker.from_config(path).to_config()["fallback"] == [
+        {"type": "lexical", "k1": 2.0, "b": 0.1},
+        {"type": "lexical", "k1": 2.0, "b": 0.5},
+        {"type": "lexical", "k1": 2.0, "b": 0.1, "floor": 1.0},
+    ]
+
+
+def test_a_mapping_merged_before_it_is_read(tmp_path):
+    path = tmp_path / "rerank.yaml"
+    path.write_text(
+        "method:\n"
+        "  <<: &second\n"
+        "    <<: &first {type: lexical, k1: 1.0}\n"
+        "    k1: 2.0\n"
+        "  k1: 3.0\n"
+        "fallback: [*second, *first]\n"
+    )
+    written = Reranker.from_config(path).to_config()
+    assert written["method"]["k1"] == 3.0
+    assert [stage["k1"] for stage in written["fallback"]] == [2.0, 1.0]
+
+
+SECRETS = {
+    "openai": ("api_key", lambda one: {"type": "graded", "llm": {"type": "openai", **one}}),
+    "cross_encoder": ("token", lambda one: {"type": "cross_encoder", **one}),
+    "endpoint": ("api_key", lambda one: {"type": "endpoint", "api": "jina", **one}),
+    "no kind": ("api_key", lambda one: {"type": "zork", **one}),
+}
+
+
+@pytest.mark.parametrize(("name", "method"), SECRETS.values(), ids=SECRETS)
+def test_a_key_in_a_file_is_refused(tmp_path, name, method):
+    path = tmp_path / "rerank.yaml"
+    for value in (KEY, {"env": "SOME_KEY", "default": KEY}):
+        path.write_text(json.dumps({"method": method({"model": "m", name: value})}))
+        with pytest.raises(ConfigurationError, match=f"{name}_env") as caught:
+            Reranker.from_config(path)
+        assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "method"), [*SECRETS.values()][:3], ids=[*SECRETS][:3])
+def test_a_key_in_python_or_a_variable_is_taken(tmp_path, monkeypatch, name, method):
+    assert Reranker.from_config({"method": method({"model": "m", name: KEY})})
+    monkeypatch.setenv("SOME_KEY", KEY)
+    path = tmp_path / "rerank.yaml"
+    path.write_text(json.dumps({"method": method({"model": "m", name: {"env": "SOME_KEY"}})}))
+    assert Reranker.from_config(path)
+
+
+def test_a_key_over_a_preset_in_a_file_is_refused(tmp_path):
+    path = tmp_path / "rerank.yaml"
+    path.write_text(f"preset: scallop\nmethod: {{llm: {{api_key: {KEY}}}}}\n")
+    with pytest.raises(ConfigurationError, match=r"method\.llm\.api_key: .*'api_key_env'"):
+        Reranker.from_config(path)
+
+
+def test_a_missing_extra_is_an_import_error():
+    error = MissingExtraError("openai", "the model")
+    assert isinstance(error, ImportError)
+    assert isinstance(error, RuntimeError)
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.extra, str(again)) == (MissingExtraError, "openai", str(error))

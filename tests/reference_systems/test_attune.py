@@ -127,10 +127,10 @@ def test_the_address_may_come_from_the_sdks_variable(provider, rank, monkeypatch
     "words",
     [
         [  # canonical references
-            "tool-",
+            "file name begins with tool-",
             "canonical references of workflows",
             "queries that state a workflow goal",
-            "rank above skill-, task- and use- paths",
+            "rank above pages whose file name begins with skill-, task- or use-",
         ],
         [  # releases
             "releasing or publishing (version bump, changelog, ship, publish to PyPI)",

@@ -1,4 +1,5 @@
 import asyncio
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -241,3 +242,22 @@ def test_closing_lets_go_and_loading_again_works(folder):
     reranker.close()
     again = reranker.rerank("cat", DOCUMENTS)
     assert again.order == first.order
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"device": "nosuch"}, "RuntimeError"),
+        ({"model": "some/other"}, "it is no folder here, and the hub was not asked"),
+    ],
+)
+def test_what_is_wrong_with_a_model_in_the_cache(folder, tmp_path, settings, message):
+    cached = tmp_path / "models--some--model"
+    (cached / "refs").mkdir(parents=True)
+    (cached / "refs" / "main").write_text("c0ffee")
+    shutil.copytree(folder, cached / "snapshots" / "c0ffee")
+    made = {"model": "some/model", "cache_folder": str(tmp_path), "local_files_only": True}
+    assert CrossEncoderScorer(**made).score_pairs("q", ["a"])
+    with pytest.raises(ModelLoadError, match=message) as caught:
+        CrossEncoderScorer(**{**made, **settings}).warm_up()
+    assert ("no folder" in str(caught.value)) == ("no folder" in message)

@@ -12,7 +12,7 @@ import yaml
 from rich.syntax import Syntax
 from rich.table import Table
 
-from secondpass import environment
+from secondpass import yaml_text
 from secondpass.cli.terminal import WRONG_CALL, fail, print_json, results
 from secondpass.config import (
     json_schema,
@@ -50,7 +50,15 @@ Order = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 
-NOT_YAML = (yaml.YAMLError, *environment.NOT_YAML)
+NOT_YAML = (
+    yaml.YAMLError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 """What PyYAML raises for a text that is none."""
 
 _USUAL_DEPTH = 50
@@ -93,9 +101,13 @@ def _laid(setting: str) -> dict[str, Any]:
     steps = key.split(".")
     if not equals or not all(steps) or len(steps) > _DEEPEST:
         raise ConfigurationError(f"--set {setting[:80]}: write KEY=VALUE, such as depth=50")
+    if steps == ["preset"]:
+        raise ConfigurationError("--set preset: use --preset")
     try:
-        laid: Any = yaml.safe_load(value) if value.strip() else ""
-    except NOT_YAML:
+        laid: Any = yaml_text.parse(value) if value.strip() else ""
+    except yaml_text.TooLargeError as error:
+        raise ConfigurationError(f"--set {key}: {error}") from None
+    except yaml_text.NotYAMLError:
         laid = value
     for step in reversed(steps):
         laid = {step: laid}

@@ -14,7 +14,7 @@ from secondpass import registry
 from secondpass.effects import LLM, Completion, Prompt, Turn
 from secondpass.errors import ConfigurationError
 from secondpass.ledger import Prices
-from secondpass.settings import Nested, describe
+from secondpass.settings import Nested, definition, describe
 
 __all__ = ["LLM", "LLM_SETTING", "Completion", "Prices", "Prompt", "Turn", "to_llm"]
 
@@ -45,4 +45,4 @@ def to_llm(value: object) -> LLM:
     )
 
 
-LLM_SETTING = Nested(to_llm, lambda: registry.schema("llms"))
+LLM_SETTING = Nested(to_llm, lambda: definition("llm"))

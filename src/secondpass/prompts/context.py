@@ -146,8 +146,8 @@ def to_context_builder(value: object) -> ContextBuilder | None:
 
 
 def _schema() -> dict[str, Any]:
-    options = registry.schema("contexts")["anyOf"]
-    return {"anyOf": [{"type": "null"}, {"enum": registry.names("contexts")}, *options]}
+    options = registry.schemas("contexts")
+    return {"anyOf": [{"type": "null"}, {"enum": registry.bare_names(options)}, *options]}
 
 
 CONTEXT = Nested(to_context_builder, _schema)

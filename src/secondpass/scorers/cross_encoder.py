@@ -202,7 +202,8 @@ class CrossEncoderScorer:
             )
         except Exception as error:
             why = _first_line(error, token)
-            if offline and not Path(self.model).exists():
+            absent = isinstance(error, OSError) and not Path(self.model).exists()
+            if offline and absent and not self._cached():
                 why = "it is no folder here, and the hub was not asked or did not answer"
             raise ModelLoadError(f"the model {self.model!r} cannot be loaded: {why}") from error
         if self.prompt_name is not None and self.prompt_name not in encoder.prompts:
@@ -216,6 +217,18 @@ class CrossEncoderScorer:
                 "a reranker has one label"
             )
         return encoder
+
+    def _cached(self) -> bool:
+        """Whether the hub's cache has the model, so that something else is wrong."""
+        from huggingface_hub import try_to_load_from_cache
+
+        try:
+            place = try_to_load_from_cache(
+                self.model, "config.json", cache_dir=self.cache_folder, revision=self.revision
+            )
+        except Exception:  # no name that the hub could know
+            return False
+        return isinstance(place, str)
 
     def _hub_answers(self, token: str | None) -> bool:
         """Whether the hub can be asked for the model.

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.effects import LLM, Judgement, Plan, Task
 from secondpass.errors import ConfigurationError, MethodError
-from secondpass.methods import METHOD, beside, beside_as_setting, inner, judged, schema_beside
-from secondpass.settings import Nested, configurable
+from secondpass.methods import METHOD, beside, beside_as_setting, inner, judged
+from secondpass.settings import Nested, configurable, definition
 from secondpass.types import Issue, ScoreKind
 
 if TYPE_CHECKING:
@@ -40,10 +40,7 @@ class CascadeStage:
         return beside_as_setting(self, where)
 
 
-_STAGE = Nested(
-    lambda value: beside(CascadeStage, value),
-    lambda: schema_beside(CascadeStage, without=["cascade"]),
-)
+_STAGE = Nested(lambda value: beside(CascadeStage, value), lambda: definition("cascade_stage"))
 
 
 @configurable
