@@ -165,7 +165,7 @@ class RankingPass:
         texts = rendering.candidates([self.candidates[at] for at in head])
         if missing := rendering.missing([self.candidates[at] for at in head]):
             names = ", ".join(map(repr, missing))
-            message = f"no candidate has the field {names} of render.fields"
+            message = f"no candidate has these of render.fields: {names}"
             self._tell("field_missing", message)
         shown = [at for at, text in zip(head, texts, strict=True) if text is not None]
         if len(shown) < len(head):
