@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ import typer
 from rich.markdown import Markdown
 
 from secondpass.cli.configurations import AsJson, Set, configuration, with_depth
+from secondpass.cli.index import PassageSize, StaleOk, opened, warn_of_skipped
 from secondpass.cli.terminal import (
     FAULT,
     WRONG_CALL,
@@ -27,12 +29,16 @@ from secondpass.cli.terminal import (
 )
 from secondpass.cli.vectors import KeptVectors, cache_folder
 from secondpass.config import load, preset_names
-from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
+from secondpass.errors import ConfigurationError, InputError, MissingExtraError, ModelLoadError
+from secondpass.evaluation.documents import PASSAGE_SIZE, read_source
+from secondpass.evaluation.index_files import is_index
+from secondpass.evaluation.suites import with_title
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
     from secondpass.evaluation.comparison import Comparison
     from secondpass.evaluation.experiment import FirstStage, Retriever
+    from secondpass.evaluation.index import Index
     from secondpass.evaluation.retrieval import Mode
     from secondpass.evaluation.suites import Suite
 
@@ -68,7 +74,15 @@ def evaluate(
     ] = None,
     queries: Annotated[Path | None, typer.Option(help="JSON lines, or `id<TAB>text`.")] = None,
     qrels: Annotated[Path | None, typer.Option(help="Judgements.")] = None,
-    corpus: Annotated[Path | None, typer.Option(help="JSON lines: what is searched.")] = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            help="What is searched: JSON lines, a folder of documents, or an index "
+            "(`secondpass index`)."
+        ),
+    ] = None,
+    passage_size: PassageSize = PASSAGE_SIZE,
+    stale_ok: StaleOk = False,
     run: Annotated[
         Path | None, typer.Option(help="A TREC run; its documents are the candidates.")
     ] = None,
@@ -143,7 +157,9 @@ def evaluate(
     known, skipped = _rerankers(
         _specs(preset, config, compare, rerank_model), settings, rerank_top_n
     )
-    data = load_suite(suite, queries=queries, qrels=qrels, corpus=corpus, run=run).first(limit)
+    index = opened(corpus, depth, stale_ok=stale_ok) if corpus and is_index(corpus) else None
+    passages = index.corpus if index else _passages(corpus, passage_size)
+    data = load_suite(suite, queries=queries, qrels=qrels, corpus=passages, run=run).first(limit)
     stages: list[FirstStage] | None = [one.value for one in stage] if stage else None
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -153,7 +169,9 @@ def evaluate(
         comparison = compared(
             known,
             data,
-            retriever=_retriever(data, wanted, depth, folder, bars),
+            retriever=(
+                _Indexed(index, wanted) if index else _retriever(data, wanted, depth, folder, bars)
+            ),
             first_stages=stages,
             behind=behind.value if behind else None,
             depth=depth,
@@ -278,6 +296,38 @@ def _rerankers(
 
 def _usual(suite: Suite) -> list[FirstStage]:
     return ["given"] if suite.candidates is not None else ["vector", "lexical", "hybrid"]
+
+
+def _passages(corpus: Path | None, passage_size: int) -> Path | list[Candidate] | None:
+    """The passages of a folder of documents; a file of JSON lines is left to be read."""
+    if corpus is None or not corpus.is_dir():
+        return corpus
+    source = read_source(corpus, passage_size=passage_size)
+    warn_of_skipped(source.skipped)
+    return source.corpus
+
+
+class _Indexed:
+    """Searches an index, and finds passages as those of a suite are: title and text as one."""
+
+    def __init__(self, index: Index, stages: set[str]) -> None:
+        self.index = index
+        embedder = index.retriever.embedder
+        if embedder is not None and stages.intersection(index.modes) - {"lexical"}:
+            with suppress(ModelLoadError):  # searching by vectors tells it
+                embedder.embed([""])  # the model is loaded now, not for a query
+
+    def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
+        """The best passages.
+
+        Raises:
+            InputError | MissingExtraError: vectors are wanted, and it cannot be searched by them.
+        """
+        if mode not in self.index.modes:
+            if self.index.manifest["embedder"] is not None:
+                raise MissingExtraError("embedded", "searching by vectors")
+            raise InputError(f"{self.index.folder}: the index holds words only")
+        return [with_title(one) for one in self.index.retrieve(query, k, mode)]
 
 
 class _Words:

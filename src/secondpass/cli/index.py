@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from secondpass.cli.configurations import AsJson
-from secondpass.cli.terminal import one_line, print_json, progress, warn, write
+from secondpass.cli.terminal import fail, one_line, print_json, progress, warn, write
 from secondpass.evaluation.documents import PASSAGE_SIZE, SMALLEST_PASSAGE
+from secondpass.evaluation.errors import StaleIndexError, few
+
+if TYPE_CHECKING:
+    from secondpass.evaluation.index import Index
 
 _NAMED = 10
 
@@ -19,6 +23,10 @@ PassageSize = Annotated[
     typer.Option(
         min=SMALLEST_PASSAGE, metavar="CHARACTERS", help="How long a passage may be, at most."
     ),
+]
+
+StaleOk = Annotated[
+    bool, typer.Option("--stale-ok", help="Search an index though its source has changed.")
 ]
 
 
@@ -89,6 +97,19 @@ def index(
         return
     kept = f", {_many(built.kept, 'vector')} kept" if built.kept else ""
     write(one_line(f"{into}: {size}, {how}{kept}, in {built.seconds:.1f} s") + "\n")
+
+
+def opened(folder: Path, depth: int, *, stale_ok: bool) -> Index:
+    """An index for a search; ends where it is stale, unless that is allowed."""
+    from secondpass.evaluation.index import open_index
+
+    try:
+        found = open_index(folder, stale_ok=stale_ok, depth=depth)
+    except StaleIndexError as error:
+        fail(f"{error}. Or search it as it is, with --stale-ok")
+    if found.changes:
+        warn(f"{folder}: is stale, and searched all the same: {few(found.changes)}")
+    return found
 
 
 def warn_of_skipped(skipped: Mapping[str, str]) -> None:

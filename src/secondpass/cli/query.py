@@ -23,7 +23,7 @@ from secondpass.cli.configurations import (
     ordering,
     with_depth,
 )
-from secondpass.cli.index import PassageSize, warn_of_skipped
+from secondpass.cli.index import PassageSize, StaleOk, opened, warn_of_skipped
 from secondpass.cli.terminal import (
     WRONG_CALL,
     fail,
@@ -38,8 +38,7 @@ from secondpass.config import load, merged
 from secondpass.errors import MissingExtraError
 from secondpass.evaluation.documents import PASSAGE_SIZE, Progress, read_source
 from secondpass.evaluation.embedders import default_embedder
-from secondpass.evaluation.errors import StaleIndexError, few
-from secondpass.evaluation.index import Index, in_memory, open_index
+from secondpass.evaluation.index import Index, in_memory
 from secondpass.evaluation.index_files import is_index, renewal
 from secondpass.evaluation.retrieval import HybridRetriever, Mode
 from secondpass.reranker import Reranker
@@ -87,9 +86,7 @@ def query(
     config: Config = None,
     settings: Set = None,
     passage_size: PassageSize = PASSAGE_SIZE,
-    stale_ok: Annotated[
-        bool, typer.Option("--stale-ok", help="Search an index though its source has changed.")
-    ] = False,
+    stale_ok: StaleOk = False,
     as_json: AsJson = False,
 ) -> None:
     """Search documents, by vectors unless told otherwise, and rerank what is found.
@@ -163,12 +160,7 @@ def _retriever(
 ) -> Searched:
     if not is_index(corpus):
         return _in_memory(corpus, mode, depth, passage_size, told)
-    try:
-        index = open_index(corpus, stale_ok=stale_ok, depth=depth)
-    except StaleIndexError as error:
-        fail(f"{error}. Or search it as it is, with --stale-ok")
-    if index.changes:
-        warn(f"{corpus}: is stale, and searched all the same: {few(index.changes)}")
+    index = opened(corpus, depth, stale_ok=stale_ok)
     if mode not in index.modes:
         _no_vectors(corpus, index)
     return index

@@ -13,7 +13,12 @@ from secondpass.evaluation.comparison import (
     Shown,
     Stability,
 )
-from secondpass.evaluation.errors import FormatError, MeasureError
+from secondpass.evaluation.errors import (
+    FormatError,
+    IndexFaultError,
+    MeasureError,
+    StaleIndexError,
+)
 from secondpass.evaluation.experiment import FirstStage, Retriever, Spec, compare
 from secondpass.evaluation.formats import (
     read_corpus,
@@ -21,6 +26,7 @@ from secondpass.evaluation.formats import (
     read_queries,
     read_run,
 )
+from secondpass.evaluation.index import Index, open_index
 from secondpass.evaluation.measures import (
     DEFAULT_MEASURES,
     Evaluation,
@@ -51,6 +57,8 @@ __all__ = [
     "FirstStage",
     "FormatError",
     "HybridRetriever",
+    "Index",
+    "IndexFaultError",
     "MeasureError",
     "Mode",
     "Progress",
@@ -61,6 +69,7 @@ __all__ = [
     "Shown",
     "Spec",
     "Stability",
+    "StaleIndexError",
     "Suite",
     "Test",
     "compare",
@@ -70,6 +79,7 @@ __all__ = [
     "holm",
     "load_suite",
     "make_suite",
+    "open_index",
     "ranking_to_run",
     "read_corpus",
     "read_qrels",

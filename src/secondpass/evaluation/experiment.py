@@ -19,11 +19,12 @@ from secondpass.errors import (
 )
 from secondpass.evaluation.comparison import Comparison, Cost, Result
 from secondpass.evaluation.errors import check_numbers
+from secondpass.evaluation.index import Index
 from secondpass.evaluation.measures import DEFAULT_MEASURES, evaluate, ranking_to_run
 from secondpass.evaluation.reranked import Progress, Ranker, reranked
 from secondpass.evaluation.retrieval import Mode
 from secondpass.evaluation.significance import Test, difference, holm
-from secondpass.evaluation.suites import Suite
+from secondpass.evaluation.suites import Suite, with_title
 from secondpass.reranker import Reranker
 from secondpass.settings import describe
 from secondpass.types import Candidate
@@ -250,6 +251,8 @@ class _Search:
             began = time.perf_counter()
             candidates[query] = self.retriever.retrieve(text, self.depth, mode)[: self.depth]
             seconds[query] = time.perf_counter() - began
+            if isinstance(self.retriever, Index):  # or rerankers would read less than the search
+                candidates[query] = [with_title(one) for one in candidates[query]]
             self.progress(mode, done, count)
         return _Found(candidates, seconds)
 

@@ -17,13 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError
+from secondpass.evaluation.documents import read_source
 from secondpass.evaluation.errors import FormatError, check_numbers
 from secondpass.evaluation.formats import read_corpus, read_qrels, read_queries, read_run
+from secondpass.evaluation.index_files import is_index
 from secondpass.evaluation.lines import AnyPath, Line, read_json_lines
 from secondpass.evaluation.runs import Qrels, whole_relevance
 from secondpass.settings import describe
@@ -202,7 +205,7 @@ def load_suite(
     *,
     queries: AnyPath | None = None,
     qrels: AnyPath | None = None,
-    corpus: AnyPath | None = None,
+    corpus: AnyPath | Iterable[Candidate] | None = None,
     run: AnyPath | None = None,
 ) -> Suite:
     """The suite in a folder, in files, or of a name.
@@ -212,32 +215,42 @@ def load_suite(
             ``corpus.jsonl`` beside it unless one is named; or an ir_datasets name.
         queries: a file in the place of the folder's.
         qrels: likewise.
-        corpus: likewise.
+        corpus: a file in the place of the folder's, a folder of documents, an index, or passages,
+            such as the ``corpus`` of an :class:`~secondpass.evaluation.index.Index`. Judgements of
+            documents name their passages: ``path#number``.
         run: a TREC run, whose documents are the candidates.
 
     Raises:
         FormatError: a file is malformed.
         InputError: something is missing, or the parts do not belong together.
+        IndexFaultError: the corpus is an index that is stale or not whole.
         OSError: a file cannot be read.
     """
-    named = {"queries": queries, "qrels": qrels, "corpus": corpus}
+    passages: Path | Iterable[Candidate] | None = None
+    if isinstance(corpus, str | PathLike):
+        passages = Path(corpus)
+    elif corpus is not None:
+        passages = corpus
+    named = {"queries": queries, "qrels": qrels}
     given = {part: Path(path) for part, path in named.items() if path is not None}
     if source is None:
-        return _of_files("suite", given, run=run)
+        return _of_files("suite", given, corpus=passages, run=run)
     place = Path(source)
     if place.is_dir():
         found = {**_in_folder(place), **given}
         ready = place / "candidates.jsonl"
-        return _of_files(place.resolve().name or "suite", found, run=run, ready=ready)
+        name = place.resolve().name or "suite"
+        return _of_files(name, found, corpus=passages, run=run, ready=ready)
     if place.exists():
-        if unfit := given.keys() & {"queries", "qrels"}:
+        if unfit := given.keys():
             told = f"is a file of queries with their answers; leave out {', '.join(sorted(unfit))}"
             raise InputError(f"{source}: {told}")
         beside = place.with_name("corpus.jsonl")
-        passages = given.get("corpus", beside if beside.is_file() else None)
+        if passages is None and beside.is_file():
+            passages = beside
         texts, judged = _with_relevant(place)
         return _brought_together(place.stem, texts, judged, corpus=passages, run=run)
-    if given or run is not None or not _may_be_a_name(str(source)):
+    if given or passages is not None or run is not None or not _may_be_a_name(str(source)):
         raise InputError(f"{source}: there is no such file or folder")
     return _of_ir_datasets(str(source))
 
@@ -252,14 +265,19 @@ def _in_folder(place: Path) -> dict[str, Path]:
 
 
 def _of_files(
-    name: str, paths: Mapping[str, Path], *, run: AnyPath | None, ready: Path | None = None
+    name: str,
+    paths: Mapping[str, Path],
+    *,
+    corpus: Path | Iterable[Candidate] | None,
+    run: AnyPath | None,
+    ready: Path | None = None,
 ) -> Suite:
     if missing := [part for part in ("queries", "qrels") if part not in paths]:
         if ready is not None:  # of a folder
             missing = [f"{part} ({', '.join(_PARTS[part])})" for part in missing]
         raise InputError(f"{name}: has no {' and no '.join(missing)}")
     texts, judged = read_queries(paths["queries"]), read_qrels(paths["qrels"])
-    corpus = paths.get("corpus")
+    corpus = paths.get("corpus") if corpus is None else corpus
     return _brought_together(name, texts, judged, corpus=corpus, run=run, ready=ready)
 
 
@@ -268,11 +286,11 @@ def _brought_together(
     queries: Mapping[str, str],
     qrels: Qrels,
     *,
-    corpus: Path | None,
+    corpus: Path | Iterable[Candidate] | None,
     run: AnyPath | None,
     ready: Path | None = None,
 ) -> Suite:
-    passages = None if corpus is None else [_with_title(one) for one in read_corpus(corpus)]
+    passages = None if corpus is None else [with_title(one) for one in _read(corpus)]
     candidates = None
     if run is not None:
         candidates = _of_run(run, passages)
@@ -281,7 +299,18 @@ def _brought_together(
     return make_suite(name, queries, qrels, corpus=passages, candidates=candidates)
 
 
-def _with_title(passage: Candidate) -> Candidate:
+def _read(corpus: Path | Iterable[Candidate]) -> Iterable[Candidate]:
+    """The passages of a file in BEIR's form, a folder of documents, an index; or those given."""
+    if not isinstance(corpus, Path):
+        return corpus
+    if is_index(corpus):
+        from secondpass.evaluation.index import open_index
+
+        return open_index(corpus).corpus
+    return read_source(corpus).corpus if corpus.is_dir() else read_corpus(corpus)
+
+
+def with_title(passage: Candidate) -> Candidate:
     """The passage with its title in the text, and nowhere else, or a search would read it twice."""
     title = passage.metadata.get("title")
     if not isinstance(title, str) or not title:
@@ -358,7 +387,7 @@ def _candidate(line: Line, one: Any, known: Mapping[str | None, Candidate]) -> C
         told = f"the candidate {identifier!r} has no text, and the corpus does not hold it"
         raise line.error(told)
     metadata = {**(full.metadata if full else {}), **({"title": title} if title else {})}
-    return _with_title(Candidate(text, identifier, score, metadata))
+    return with_title(Candidate(text, identifier, score, metadata))
 
 
 def _of_run(path: AnyPath, corpus: Sequence[Candidate] | None) -> dict[str, list[Candidate]]:
