@@ -131,6 +131,8 @@ def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, A
     for key, value in overrides.items():
         below: Any = result.get(key)
         if _settings(value) and _settings(below) and "type" not in value:
+            if key == "blend":  # whoever sets a blend expects scores to blend with
+                below = {name: one for name, one in below.items() if name != "optional"}
             result[key] = merged(below, value)
         else:
             result[key] = value

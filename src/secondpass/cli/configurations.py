@@ -50,16 +50,6 @@ Order = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 
-NOT_YAML = (
-    yaml.YAMLError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""What PyYAML raises for a text that is none."""
 
 _USUAL_DEPTH = 50
 """How many are reranked where neither an option nor the configuration says it."""
@@ -126,8 +116,8 @@ def ordering(reranker: Reranker, given: str | None) -> str | dict[str, Any] | No
     order: Any = given
     if given is not None and given.lstrip().startswith("{"):
         try:
-            order = yaml.safe_load(given)
-        except NOT_YAML:
+            order = yaml_text.parse(given)
+        except yaml_text.NotYAMLError:
             fail("--order: write a name, or a mapping such as {type: tiers, …}", WRONG_CALL)
     try:
         CallSettings(reranker, None, None, order)
@@ -138,8 +128,7 @@ def ordering(reranker: Reranker, given: str | None) -> str | dict[str, Any] | No
 
 def with_depth(config: Mapping[str, Any], top_n: int | None) -> dict[str, Any]:
     """A configuration with ``--rerank-top-n``, else with its own depth, else with 50."""
-    # One that extends a preset has the depth of that.
-    if top_n is None and config.keys() & {"depth", "preset"}:
+    if top_n is None and "depth" in config:
         return dict(config)
     return {**config, "depth": top_n or _USUAL_DEPTH}
 

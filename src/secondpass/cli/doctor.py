@@ -21,6 +21,7 @@ from secondpass.cli.terminal import FAULT, one_line, plain, print_json, results
 from secondpass.config import load, preset, preset_names
 from secondpass.environment import read
 from secondpass.errors import ConfigurationError, SecondPassError
+from secondpass.settings import variable
 from secondpass.types import Candidate
 
 _PATIENCE = 3.0
@@ -139,7 +140,7 @@ def _network(described: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _is_set(name: str) -> bool:
-    return bool(os.environ.get(name, "").strip())
+    return bool(variable(name))
 
 
 def _walk(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

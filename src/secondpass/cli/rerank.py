@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import stat
 import sys
 import time
@@ -15,12 +16,10 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import typer
-import yaml
 
-from secondpass import __version__
+from secondpass import __version__, yaml_text
 from secondpass.cli.call_settings import UnknownKeys, check_settings, ranked
 from secondpass.cli.configurations import (
-    NOT_YAML,
     AsJson,
     Config,
     Order,
@@ -261,12 +260,17 @@ def _context(file: Path | None) -> tuple[Any, str]:
     if file is None:
         return None, ""
     raw = file.read_bytes()
+    digest = hashlib.sha256(raw).hexdigest()
     try:
-        return yaml.safe_load(raw.decode("utf-8")), hashlib.sha256(raw).hexdigest()
-    except NOT_YAML as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark else ""
-        raise ConfigurationError(f"not JSON or YAML{where}", str(file)) from None
+        text = raw.decode("utf-8")
+        try:
+            return json.loads(text), digest
+        except ValueError:
+            return yaml_text.parse(text), digest
+    except yaml_text.NotYAMLError as error:
+        raise ConfigurationError(f"not JSON; as YAML: {error}", str(file)) from None
+    except (ValueError, RecursionError):
+        raise ConfigurationError("not JSON or YAML", str(file)) from None
 
 
 def _indexed(bars: Callable[[str, int, int | None], None], count: int) -> None:

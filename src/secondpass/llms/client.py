@@ -18,7 +18,7 @@ from secondpass.llms.diagnosis import address, bare, private_parts, strings_in
 from secondpass.llms.echoes import Sent
 from secondpass.llms.faults import error_of, refusal_of
 from secondpass.portal import Portal, in_thread, portal
-from secondpass.settings import OptionalVariables, Secret, Variables, first_set, variables
+from secondpass.settings import OptionalVariables, Secret, Variables, first_set, variable, variables
 
 R = TypeVar("R")
 
@@ -186,7 +186,7 @@ class Client(Generic[R]):
         if value != NO_KEY and value in url:
             url = ""
         names = variables(self.api_key_env) or self.key_variables
-        source = next((name for name in names if os.environ.get(name, "").strip() == value), "")
+        source = next((name for name in names if variable(name) == value), "")
         known = "no key" if value == NO_KEY else f"key of {source or 'api_key'}"
         return f"[{', '.join(filter(None, [url, f'model {self.name}', known]))}]"
 
@@ -195,7 +195,7 @@ class Client(Generic[R]):
             return self._fit_for_a_header(self.api_key, "api_key")
         names = variables(self.api_key_env) or self.key_variables
         if key := first_set(names):
-            source = next(name for name in names if os.environ.get(name, "").strip())
+            source = next(name for name in names if variable(name))
             return self._fit_for_a_header(Secret(key), source)
         optional = self.api_key_env is None or isinstance(self.api_key_env, OptionalVariables)
         if self.base_url is not None and optional:
