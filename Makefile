@@ -11,7 +11,7 @@ API := secondpass secondpass.config secondpass.fusion secondpass.blending second
 	secondpass.effects secondpass.evaluation
 ROOTS := src integrations/haystack/src integrations/llama_index/src
 
-.PHONY: demo test test-long lint format bench docs clean
+.PHONY: demo test test-long mutation lint format bench docs clean
 
 demo: $(VENV)/.prepared
 	@$(BIN)/python examples/demo.py
@@ -23,6 +23,11 @@ test: $(VENV)/.test
 
 test-long: $(VENV)/.test-long
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m "not integration" -n auto
+
+# One module: make mutation MODULES=ledger
+mutation: $(VENV)/.test tools/requirements-mutation.txt
+	$(PIP) -r tools/requirements-mutation.txt
+	$(BIN)/python tools/mutation.py --jobs 2 $(MODULES)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

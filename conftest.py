@@ -4,12 +4,20 @@ import os
 import signal
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 # No deadlines: a busy machine must not fail a test. In CI the examples are the same every time.
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=2000)
+settings.register_profile(
+    "mutation",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=20,
+    phases=(Phase.explicit, Phase.generate),
+)
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
 )

@@ -146,7 +146,9 @@ def test_a_context_is_handed_on(secondpass, write, tmp_path):
     assert (told.code, "not JSON; as YAML: not YAML at line 2" in told.flat) == (1, True)
 
 
-@pytest.mark.parametrize("content", ["!!int ''", "!!bool x", "!!timestamp x", b"\xff", "a: \0", "a: 1\na: 2"])
+@pytest.mark.parametrize(
+    "content", ["!!int ''", "!!bool x", "!!timestamp x", b"\xff", "a: \0", "a: 1\na: 2"]
+)
 def test_a_context_that_is_no_yaml_is_told(secondpass, write, content):
     context = write("context.yaml", content)
     told = secondpass(*LEXICAL, "-q", "x", "--context", context, stdin=json_lines(FRUIT))

@@ -1,0 +1,401 @@
+"""Mutation testing: changes the code in one place at a time and sees whether a test fails.
+
+The mutants are those of mutmut. They are run here because mutmut's own runner mutates functions
+without decorators only, and so no constant, no property and no class body. Each mutant runs in a
+forked process, in which the third-party packages are imported already, and against the tests that
+reach its function, the quickest first. See mutation.toml for the modules and their tests.
+
+    python tools/mutation.py blending ledger    # these modules; without names, all
+    python tools/mutation.py --again ledger     # only the mutants that survived the last time
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import gc
+import importlib
+import json
+import os
+import re
+import resource
+import signal
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.machinery import SourceFileLoader
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import libcst as cst
+import pytest
+from libcst.metadata import MetadataWrapper, PositionProvider
+from mutmut.mutation.mutators import mutation_operators, operator_string
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "build" / "mutation"
+CONFIGURATION = Path(__file__).with_suffix(".toml")
+_MEMORY = 8 << 30
+_ZIP = re.compile(r",\s*(strict=\w+)?\)")
+"""Whether lists have one length is an assertion, which no correct input makes fail."""
+_SURVIVED = ("survived", "not covered")
+
+
+# ---------------------------------------------------------------------- mutants
+
+
+@dataclass
+class Mutant:
+    """One change of the code.
+
+    Attributes:
+        lines: the first and the last of the function that it is in; None outside of functions.
+    """
+
+    line: int
+    lines: tuple[int, int] | None
+    before: str
+    after: str
+    outcome: str = ""
+    seconds: float = 0.0
+
+
+class _Finder(cst.CSTVisitor):
+    """Collects what mutmut's operators make of each node."""
+
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[cst.CSTNode, cst.CSTNode, int, tuple[int, int] | None]] = []
+        self._functions: list[tuple[int, int]] = []
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        if _is_left_alone(node):
+            return False
+        if isinstance(node, cst.FunctionDef):
+            place = self.get_metadata(PositionProvider, node)
+            self._functions.append((place.start.line, place.end.line))
+        for kind, operator in mutation_operators:
+            if isinstance(node, kind):
+                mutated = list(operator(node))
+                if operator is operator_string:
+                    mutated = mutated[:1]  # the others change the case only
+                position = self.get_metadata(PositionProvider, node, None)
+                line = position.start.line if position else 0
+                function = self._functions[0] if self._functions else None
+                self.found += [(node, one, line, function) for one in mutated]
+        return True
+
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        if isinstance(original_node, cst.FunctionDef) and not _is_left_alone(original_node):
+            self._functions.pop()
+
+
+def _is_left_alone(node: cst.CSTNode) -> bool:
+    """Whether changes in a node would be of no interest: types, decorators and prose."""
+    if isinstance(node, cst.Annotation | cst.Decorator | cst.Import | cst.ImportFrom):
+        return True
+    if isinstance(node, cst.SimpleString):
+        return " " in node.value  # messages; what they say is tested where it matters
+    if isinstance(node, cst.AnnAssign):
+        return isinstance(node.annotation.annotation, cst.Name) and (
+            node.annotation.annotation.value == "TypeAlias"
+        )
+    if isinstance(node, cst.If):
+        return isinstance(node.test, cst.Name) and node.test.value == "TYPE_CHECKING"
+    if isinstance(node, cst.Assign):
+        value = node.value
+        return (
+            isinstance(value, cst.Call)
+            and isinstance(value.func, cst.Name)
+            and value.func.value == "TypeVar"
+        )
+    return False
+
+
+def mutants_of(path: Path) -> Iterator[tuple[Mutant, str]]:
+    """Each mutant with the code of the whole module."""
+    code = path.read_text(encoding="utf-8")
+    wrapper = MetadataWrapper(cst.parse_module(code))
+    finder = _Finder()
+    wrapper.visit(finder)
+    for node, mutated, line, function in finder.found:
+        changed = cst.ensure_type(wrapper.module.deep_replace(node, mutated), cst.Module).code
+        try:
+            compile(changed, str(path), "exec")
+        except SyntaxError:
+            continue
+        diff = list(difflib.unified_diff(code.splitlines(), changed.splitlines(), n=0))[2:]
+        before, after = (
+            " ".join(one[1:].strip() for one in diff if one.startswith(sign)) for sign in "-+"
+        )
+        if _ZIP.sub(")", before) != _ZIP.sub(")", after):
+            yield Mutant(line, function, before, after), changed
+
+
+# ---------------------------------------------------------------------- running tests
+
+
+class _Mutated(SourceFileLoader):
+    """Loads other code than that of the file."""
+
+    def __init__(self, name: str, path: str, code: str) -> None:
+        super().__init__(name, path)
+        self.code = code
+
+    def get_code(self, _name: str) -> CodeType:
+        return compile(self.code, self.path, "exec", dont_inherit=True)
+
+
+class _Import:
+    """Finds the mutated module before the real one is found."""
+
+    def __init__(self, name: str, path: Path, code: str) -> None:
+        self.name, self.path, self.code = name, str(path), code
+
+    def find_spec(self, name: str, *_more: Any) -> Any:
+        if name != self.name:
+            return None
+        loader = _Mutated(name, self.path, self.code)
+        return spec_from_file_location(name, self.path, loader=loader)
+
+
+class _Selection:
+    """Runs some of the collected tests, in the order given."""
+
+    def __init__(self, chosen: Sequence[str]) -> None:
+        self.order = {one: place for place, one in enumerate(chosen)}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = sorted(
+            (one for one in items if one.nodeid in self.order),
+            key=lambda one: self.order[one.nodeid],
+        )
+
+
+class _Baseline:
+    """Runs the tests without a change; notes how long each takes and which lines it reaches."""
+
+    def __init__(self, path: Path, deselect: Sequence[str]) -> None:
+        from coverage import Coverage
+
+        self.path, self.deselect = path, deselect
+        self.coverage = Coverage(data_file=None, include=[str(path)], config_file=False)
+        self.seconds: dict[str, float] = {}
+        self.failed: list[str] = []
+        self.coverage.start()
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [one for one in items if not any(part in one.nodeid for part in self.deselect)]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.coverage.switch_context(item.nodeid)
+        began = time.perf_counter()
+        result = yield
+        self.seconds[item.nodeid] = time.perf_counter() - began
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def result(self) -> dict[str, Any]:
+        self.coverage.stop()
+        lines = self.coverage.get_data().contexts_by_lineno(str(self.path))
+        return {
+            "seconds": self.seconds,
+            "failed": self.failed,
+            "tests_by_line": {line: [one for one in tests if one] for line, tests in lines.items()},
+            "modules": [one for one in sys.modules if not one.startswith("secondpass")],
+        }
+
+
+def _pytest(files: Sequence[str], plugin: object) -> int:
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no"]
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are imported already
+    return int(pytest.main([*options, *files], plugins=[plugin]))
+
+
+def _forked(act: Callable[[], int]) -> int:
+    """The id of a process of its own that does this, silently, and exits with the result."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 99
+    try:
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nothing, number)
+        code = act()
+    finally:
+        os._exit(code)
+
+
+def _baseline(path: Path, files: Sequence[str], deselect: Sequence[str]) -> dict[str, Any]:
+    target = RESULTS / f"baseline-{os.getpid()}.json"
+
+    def act() -> int:
+        plugin = _Baseline(path, deselect)
+        code = _pytest(files, plugin)
+        target.write_text(json.dumps(plugin.result()))
+        return code
+
+    code = os.waitstatus_to_exitcode(os.waitpid(_forked(act), 0)[1])
+    found: dict[str, Any] = json.loads(target.read_text())
+    target.unlink()
+    if code:
+        sys.exit(f"the tests fail without a change: {found['failed'] or code}")
+    return found
+
+
+def _preload(modules: Sequence[str]) -> None:
+    """Import what the tests will, but for what is under test and the tests themselves."""
+    for name in modules:
+        if name.startswith(("test", "conftest", "fake", "fault", "_")) or name == "__main__":
+            continue
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    gc.freeze()  # or each child would look through all of it
+
+
+# ---------------------------------------------------------------------- one module
+
+
+def run(name: str, settings: dict[str, Any], options: argparse.Namespace) -> list[Mutant]:
+    """All mutants of a module, with their outcomes."""
+    path = ROOT / settings["file"]
+    module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+    found = _baseline(path, settings["tests"], settings["deselect"])
+    _preload(found["modules"])
+    seconds = {test: took for test, took in found["seconds"].items() if took <= settings["slowest"]}
+    by_line = {int(line): set(tests) for line, tests in found["tests_by_line"].items()}
+    known = {(one["before"], one["after"]) for one in settings["equivalent"]}
+    again = _survivors(name) if options.again else None
+    # The same way as the mutants, or everything that breaks here would count as killed.
+    unchanged = path.read_text(encoding="utf-8")
+    control = _forked(lambda: _tested(module, path, unchanged, sorted(seconds)))
+    if os.waitstatus_to_exitcode(os.waitpid(control, 0)[1]):
+        sys.exit("the tests fail without a change when they run as for a mutant")
+
+    waiting = []
+    done: list[Mutant] = []
+    for mutant, code in mutants_of(path):
+        if again is not None and (mutant.before, mutant.after) not in again:
+            continue
+        done.append(mutant)
+        tests = set(seconds)
+        if mutant.lines is not None:
+            first, last = mutant.lines
+            reached = (by_line.get(line, set()) for line in range(first, last + 1))
+            tests &= set().union(*reached)
+        if (mutant.before, mutant.after) in known:
+            mutant.outcome = "equivalent"
+        elif not tests:
+            mutant.outcome = "not covered"
+        else:
+            here = by_line.get(mutant.line, set())
+            waiting.append((mutant, code, sorted(tests, key=lambda t: (t not in here, seconds[t]))))
+
+    under_way: dict[int, tuple[Mutant, float, float]] = {}
+    while waiting or under_way:
+        while waiting and len(under_way) < options.jobs:
+            mutant, code, chosen = waiting.pop(0)
+            # With a factor for what else the machine does.
+            limit = 5 + 10 * sum(seconds[one] for one in chosen)
+            pid = _forked(partial(_tested, module, path, code, chosen))
+            under_way[pid] = mutant, time.perf_counter(), limit
+        time.sleep(0.005)
+        for pid, (mutant, began, limit) in list(under_way.items()):
+            mutant.seconds = time.perf_counter() - began
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                code_ = os.waitstatus_to_exitcode(status)
+                mutant.outcome = {0: "survived", 5: "not covered"}.get(code_, "killed")
+            elif mutant.seconds > limit:
+                os.killpg(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                mutant.outcome = "timeout"
+            else:
+                continue
+            del under_way[pid]
+            if mutant.outcome in _SURVIVED:
+                print(f"  line {mutant.line}: {mutant.outcome}", flush=True)
+                print(f"    - {mutant.before}\n    + {mutant.after}", flush=True)
+    return done
+
+
+def _tested(module: str, path: Path, code: str, chosen: Sequence[str]) -> int:
+    sys.meta_path.insert(0, _Import(module, path, code))
+    files = list(dict.fromkeys(one.partition("::")[0] for one in chosen))
+    return _pytest(files, _Selection(chosen))
+
+
+def _survivors(name: str) -> set[tuple[str, str]]:
+    saved = json.loads((RESULTS / f"{name}.json").read_text())
+    return {(one["before"], one["after"]) for one in saved if one["outcome"] in _SURVIVED}
+
+
+def _summary(name: str, mutants: Sequence[Mutant], began: float) -> str:
+    counts = dict.fromkeys(("killed", "timeout", "survived", "not covered", "equivalent"), 0)
+    for mutant in mutants:
+        counts[mutant.outcome] += 1
+    tried = len(mutants) - counts["equivalent"]
+    caught = counts["killed"] + counts["timeout"]
+    took = time.perf_counter() - began
+    told = ", ".join(f"{count} {one}" for one, count in counts.items() if count)
+    return (
+        f"{name}: {caught / max(tried, 1):.1%} of {tried} ({told}) "
+        f"in {took:.0f} s, {took / max(tried, 1):.2f} s each"
+    )
+
+
+def main() -> None:
+    configuration = tomllib.loads(CONFIGURATION.read_text(encoding="utf-8"))
+    modules = configuration["modules"]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("modules", nargs="*", help=f"of: {', '.join(modules)}")
+    parser.add_argument("--again", action="store_true", help="only what survived the last time")
+    parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="mutants at a time")
+    options = parser.parse_args()
+    unknown = set(options.modules) - set(modules)
+    if unknown:
+        parser.error(f"no such module: {', '.join(sorted(unknown))}")
+    os.chdir(ROOT)
+    os.environ["HYPOTHESIS_PROFILE"] = "mutation"
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    summaries = []
+    for name in options.modules or modules:
+        settings = {
+            "slowest": configuration["slowest"],
+            "deselect": configuration["deselect"],
+            "equivalent": [one for one in configuration["equivalent"] if one["module"] == name],
+            **modules[name],
+        }
+        if options.list:
+            for mutant, _ in mutants_of(ROOT / settings["file"]):
+                print(f"{name}:{mutant.line}\n  - {mutant.before}\n  + {mutant.after}")
+            continue
+        print(name, flush=True)
+        began = time.perf_counter()
+        mutants = run(name, settings, options)
+        if not options.again:
+            saved = json.dumps([asdict(one) for one in mutants], indent=1)
+            (RESULTS / f"{name}.json").write_text(saved)
+        summaries.append(_summary(name, mutants, began))
+        print(summaries[-1], flush=True)
+    print("\n".join(["", *summaries]))
+
+
+if __name__ == "__main__":
+    main()
