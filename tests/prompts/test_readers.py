@@ -115,6 +115,7 @@ KEYED = [
     ("a row in a line", '{"k4t": 3}\n{"b2c": 9}\n{"z9x": 5}', GRADES),
     ("a row in a line, with commas", '{"k4t": 3},\n{"b2c": 9},\n{"z9x": 5}', GRADES),
     ("a row in a line, one twice", '{"k4t": 3}\n{"b2c": 9}\n{"k4t": 3}', SEVERAL),
+    ("a row in a line, one broken", '{"k4t" 3}\n{"b2c": 9}\n{"z9x": 5}', BROKEN),
     ("rows with words between", '{"k4t": 3}\nor {"b2c": 9}', SEVERAL),
     (
         "a row in a line, with ids",
@@ -484,6 +485,13 @@ def test_a_quoted_end_of_thinking_does_not_hide_the_answer():
 
 
 LASTING = [
+    ("escaped quotes before braces", '\\"{x}' * 70_000),
+    ("quotes before braces", '"{x} ' * 70_000),
+    ("comments in brackets", "[//]" * 90_000),
+    ("apostrophes in brackets", "['a]" * 90_000),
+    ("unclosed prose", "[a b " * 70_000),
+    ("spaces in brackets", ("[" + " " * 200 + ",") * 1900),
+    ("almost-JSON", "[1,]" * 90_000),
     ("escaped quotes in broken JSON", '[x "' + '\\"' * 12_000),
     (
         "arrays that all differ",
