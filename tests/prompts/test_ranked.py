@@ -10,7 +10,7 @@ from secondpass.prompts.label_lookup import Labels
 from secondpass.prompts.ranked import read_ranked
 
 OPAQUE = Labels(["k4t", "b2c", "z9x"], None)
-FROM_0 = Labels(["0", "1"], 0)
+FROM_0 = Labels(["0", "1", "2"], 0)
 FROM_1 = Labels(["1", "2", "3"], 1)
 
 NONE = "it holds no JSON value of the form that was asked for"

@@ -262,7 +262,8 @@ def _in_prose(text: str, value: Value) -> bool:
         return False
     if value.start > 50 or not _FRAME.fullmatch(text, 0, value.start):
         return True
-    return _LINE_ENDS.match(text, value.stop) is None
+    # Another bracket behind it may go on with what this one begins.
+    return _LINE_ENDS.match(text, value.stop) is None or text.find("[", value.stop) >= 0
 
 
 def _check_rest(values: Values, labels: Labels) -> None:
