@@ -115,6 +115,7 @@ KEYED = [
     ("a row in a line", '{"k4t": 3}\n{"b2c": 9}\n{"z9x": 5}', GRADES),
     ("a row in a line, with commas", '{"k4t": 3},\n{"b2c": 9},\n{"z9x": 5}', GRADES),
     ("a row in a line, one twice", '{"k4t": 3}\n{"b2c": 9}\n{"k4t": 3}', SEVERAL),
+    ("a row in a line, one broken", '{"k4t" 3}\n{"b2c": 9}\n{"z9x": 5}', BROKEN),
     ("rows with words between", '{"k4t": 3}\nor {"b2c": 9}', SEVERAL),
     (
         "a row in a line, with ids",
@@ -294,6 +295,8 @@ NUMBERED = [
     (FROM_1, "[2] > [3] > [1]", NONE),
     (FROM_1, "[2], [3], [1]", NONE),
     (FROM_1, "2\n3\n1", NONE),
+    (FROM_1, "[2]\n[3]\n[1]", NONE),
+    (FROM_1, "[2]\n[3]", NONE),
     (FROM_1, "[3.0, 2.0, 1.0, 0.0]", (2, 1, 0)),
     (FROM_1, "[2.0, 1.0, 0.0]", BASE_1),
     (FROM_1, '["0", "1", "2"]', BASE_1),
@@ -484,6 +487,13 @@ def test_a_quoted_end_of_thinking_does_not_hide_the_answer():
 
 
 LASTING = [
+    ("escaped quotes before braces", '\\"{x}' * 70_000),
+    ("quotes before braces", '"{x} ' * 70_000),
+    ("comments in brackets", "[//]" * 90_000),
+    ("apostrophes in brackets", "['a]" * 90_000),
+    ("unclosed prose", "[a b " * 70_000),
+    ("spaces in brackets", ("[" + " " * 200 + ",") * 1900),
+    ("almost-JSON", "[1,]" * 90_000),
     ("escaped quotes in broken JSON", '[x "' + '\\"' * 12_000),
     (
         "arrays that all differ",

@@ -21,6 +21,10 @@ _LONGEST = 400_000
 _MOST_UNCLOSED = 8
 """Brackets in prose that do not close and are passed over. Each costs a look at all of the rest."""
 
+_MOST_BROKEN = 1000
+"""Brackets that hold no JSON. Each costs a look at all of the text: an error of ``json`` counts its
+lines."""
+
 _THOUGHT_ENDS = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.I)
 _THOUGHT_BEGINS = re.compile(r"\s*<(?:think|thinking|reasoning|thought)\b", re.I)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -105,7 +109,7 @@ def find_values(text: str) -> Values:
     """The JSON objects and arrays in a text, in order.
 
     Raises:
-        ReplyError: one is nested too deeply.
+        ReplyError: one is nested too deeply, or there are very many brackets around other things.
     """
     values = Values(text)
     at = unclosed = 0
@@ -121,6 +125,8 @@ def find_values(text: str) -> Values:
         end = _closing(text, start)
         if end is not None:
             values.broken.append((start, end))
+            if len(values.broken) > _MOST_BROKEN:
+                raise ReplyError("it has too many brackets that hold no JSON")
             at = end
         elif unclosed < _MOST_UNCLOSED and _is_prose(text, start):
             unclosed += 1

@@ -7,17 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from secondpass.errors import ReplyError
 
-_BRACKETS = {
-    "[": "]",
-    "(": ")",
-    "{": "}",
-    "<": ">",
-    '"': '"',
-    "'": "'",
-    "`": "`",
-    "\u201c": "\u201d",
-    "\u2018": "\u2019",
-}
+# Around a label, in any number: a model may also forget one of two.
+_BRACKETS = " \t\r\n[](){}<>\"'`\u201c\u201d\u2018\u2019"
 # "doc k4t", "id: k4t", "passage_3", "Document 3". Words such as "rank" or "no." are left out: the
 # number behind them may be a rank.
 _PREFIX = re.compile(
@@ -59,7 +50,7 @@ class Labels:
         if not isinstance(value, str) or len(value) > _LONGEST:
             return None
         # Each step only where the one before finds nothing: an id may look decorated itself.
-        bare = _without_brackets(value)
+        bare = value.strip(_BRACKETS)
         for written in (value, bare):
             place = self._places.get(plain(written))
             if place is not None:
@@ -80,7 +71,7 @@ class Labels:
             return int(value) if value.is_integer() and abs(value) <= 1e9 else None
         if not isinstance(value, str) or len(value) > _LONGEST:
             return None
-        bare = _without_brackets(value)
+        bare = value.strip(_BRACKETS)
         inner = _without_prefix(bare) or bare
         return int(float(inner)) if _INTEGER.fullmatch(inner) else None
 
@@ -115,12 +106,4 @@ def plain(label: str) -> str:
 def _without_prefix(text: str) -> str | None:
     """A label without the prefix before it; None where it has none."""
     match = _PREFIX.match(text)
-    return None if match is None else _without_brackets(text[match.end() :])
-
-
-def _without_brackets(text: str) -> str:
-    for _ in range(2):
-        text = text.strip()
-        if len(text) > 2 and _BRACKETS.get(text[0]) == text[-1]:
-            text = text[1:-1].strip()
-    return text
+    return None if match is None else text[match.end() :].strip(_BRACKETS)

@@ -47,7 +47,7 @@ _DEEPEST = 3
 _FRAME = re.compile(r"[\s`*]*(?:json)?[\s`*]*", re.I)
 _LINE_ENDS = re.compile(r"[ \t`*.]*(?:\n|$)")
 _BETWEEN_ROWS = re.compile(r"[\s,;]*(?:[-*\u2022]\s+)?")
-_PUNCTUATION = re.compile(r"[\[\]{},:]")
+_PUNCTUATION = re.compile("[\\[\\]{},:\"'\u201c\u201d]")
 _MOST_PIECES = 5000
 
 
@@ -262,7 +262,8 @@ def _in_prose(text: str, value: Value) -> bool:
         return False
     if value.start > 50 or not _FRAME.fullmatch(text, 0, value.start):
         return True
-    return _LINE_ENDS.match(text, value.stop) is None
+    # Another bracket behind it may go on with what this one begins.
+    return _LINE_ENDS.match(text, value.stop) is None or text.find("[", value.stop) >= 0
 
 
 def _check_rest(values: Values, labels: Labels) -> None:
@@ -273,17 +274,16 @@ def _check_rest(values: Values, labels: Labels) -> None:
     """
     pieces = 0
     for start, stop in values.unread:
-        enough = 1 if start == values.unclosed else min(2, len(labels))
+        # A label in square brackets is often one in prose; in braces it is a row of an answer.
+        prose = values.text[start] == "[" and start != values.unclosed
+        enough = min(2, len(labels)) if prose else 1
         found: set[int] = set()
         at = start
         for match in _PUNCTUATION.finditer(values.text, start, stop):
             pieces += 1
-            place = (
-                labels.place(values.text[at : match.start()]) if match.start() - at < 300 else None
-            )
-            at = match.end()
-            if place is not None:
-                found.add(place)
+            piece, at = values.text[at : min(match.start(), at + 301)], match.end()
+            words = [piece] if prose else [piece, *piece.split()]
+            found.update(place for place in map(labels.place, words) if place is not None)
             if len(found) >= enough or pieces > _MOST_PIECES:
                 raise ReplyError("it holds another answer, which cannot be read")
 

@@ -1,0 +1,273 @@
+"""Generated replies against an oracle that knows what they were generated of."""
+
+import json
+import math
+import re
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reply_oracle import REFUSE, by_grades, by_order, ranking, shifted
+from secondpass import Reranker
+from secondpass.effects import Completion
+from secondpass.errors import ReplyError
+from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.ranked import read_ranked
+from secondpass.prompts.readers import read_grades, read_order
+from secondpass.strategies.graded import Graded
+from secondpass.strategies.listwise import Listwise
+
+BULK = max(500, 2 * settings().max_examples)
+COUNT = 4
+NAMES = {None: ["k4t", "b2c", "z9x", "d7f"], 0: list("0123"), 1: list("1234")}
+
+SPELLINGS = [
+    lambda label: label,
+    lambda label: str(label).upper(),
+    lambda label: f"[{label}]",
+    lambda label: f"doc {label}",
+    lambda label: f"id: {label}",
+    lambda label: f" {label} ",
+]
+# what is written, what it means
+NUMBERS = st.one_of(
+    st.integers(0, 10).map(lambda n: (n, n)),
+    st.integers(0, 10).map(lambda n: (str(n), n)),
+    st.integers(0, 10).map(lambda n: ([n], n)),
+    st.integers(0, 10).map(lambda n: ({"value": n}, n)),
+    st.floats(0, 10).map(lambda n: (n, n)),
+    st.sampled_from(
+        [
+            (None, None),
+            (True, None),
+            ("high", None),
+            ([3, 4], None),
+            (math.nan, None),
+            (math.inf, None),
+            (95, 95),
+            ("95", 95),
+            ([-1], -1),
+            ("95%", 95),
+            ("7/10", "unit"),
+            (10.00005, 10.00005),
+        ]
+    ),
+)
+# A document, by its place; beyond the last and before the first: one that was not shown.
+documents = st.integers(-1, COUNT) | st.integers(0, COUNT - 1)
+
+
+@st.composite
+def written(draw, numbers=NUMBERS):
+    """(labels, first number, label spelled, number written, document and what is meant)."""
+    first = draw(st.sampled_from([None, 0, 1]))
+    spell = draw(st.sampled_from(SPELLINGS))
+    rows = []
+    for document in draw(st.lists(documents, min_size=1, max_size=6)):
+        number, meant = draw(numbers)
+        known = 0 <= document < COUNT
+        if first is None:
+            label = NAMES[None][document] if known else f"q{document + 1}q"
+        else:
+            label = document + first
+        rows.append((spell(label), number, document if known else None, meant))
+        rows[-1] = (*rows[-1], None if first is None else document + first)
+    return Labels(NAMES[first], first), first, rows
+
+
+STRICT = [
+    lambda text: text,
+    lambda text: f"```json\n{text}\n```",
+    lambda text: f"Sure, best first:\n{text}\nDone.",
+    lambda text: f"<think>Hm, {{}}</think>{text}",
+    json.dumps,
+    lambda text: f"\ufeff{text}",
+]
+LENIENT = [
+    lambda text: re.sub(r"([}\]])$", r",\1", text),
+    lambda text: text.replace('"', "'"),
+    lambda text: text.replace(", ", " ", 1),
+    lambda text: text.replace(", ", " "),
+    lambda text: re.sub(r'"(\w+)"', r"\1", text),
+    lambda text: text.replace(", ", ", // so\n"),
+    lambda text: text.replace("null", "None").replace("true", "True"),
+    lambda text: text[:-2],
+    lambda text: text.replace("]", "", 1),
+    lambda text: text.replace("}", "", 1),
+    lambda text: text.replace('"', "", 1),
+    lambda text: text.replace(":", "", 1),
+    lambda text: text.replace(",", ":", 1),
+]
+
+
+def keyed(pairs):
+    """A JSON object that may have keys twice, as models write them."""
+    return "{" + ", ".join(f"{json.dumps(str(x))}: {json.dumps(n)}" for x, n in pairs) + "}"
+
+
+def grades_read(reply, labels):
+    try:
+        values = read_grades(Completion(reply), labels, 0, 10).values
+    except ReplyError:
+        return REFUSE
+    known = [at for at, value in enumerate(values) if value is not None]
+    return ranking(sorted(known, key=lambda at: (-values[at], at)), len(labels))
+
+
+def order_read(reply, labels, read=read_order):
+    try:
+        return ranking(read(Completion(reply), labels).places, len(labels))
+    except ReplyError:
+        return REFUSE
+
+
+def expected_grades(first, rows):
+    if first is not None and shifted([row[4] for row in rows], first, COUNT):
+        return REFUSE
+    return by_grades([(row[2], row[3]) for row in rows], COUNT, 0, 10)
+
+
+def expected_order(first, rows, numbered):
+    if first is not None and shifted([row[4] for row in rows], first, COUNT):
+        return REFUSE
+    # A row that is there twice says nothing new; strangers count once each.
+    seen, unique = set(), []
+    for row in rows:
+        if row[2] is not None or row[0] not in seen:
+            unique.append((row[2], row[3]))
+        seen.add(row[0])
+    if numbered:
+        unique = [(row[2], row[3]) for row in rows]
+    return by_order(unique, COUNT, numbered)
+
+
+def graded_text(form, rows):
+    if form == "keyed":
+        return keyed([(row[0], row[1]) for row in rows])
+    pairs = [{"id": row[0], "score": row[1]} for row in rows]
+    if form == "lines":
+        return "\n".join(map(json.dumps, pairs))
+    return json.dumps({"grades": pairs} if form == "pairs" else pairs)
+
+
+def strangers_once(rows):
+    """Rows without a second one of the same stranger."""
+    seen = set()
+    return [row for row in rows if row[2] is not None or not (row[0] in seen or seen.add(row[0]))]
+
+
+@settings(max_examples=BULK)
+@given(written(), st.sampled_from(["keyed", "pairs", "bare"]), st.sampled_from(STRICT))
+def test_grades_are_read_as_they_are_meant(case, form, wrap):
+    labels, first, rows = case
+    rows = strangers_once(rows)
+    read = grades_read(wrap(graded_text(form, rows)), labels)
+    assert read == expected_grades(first, rows)
+
+
+@settings(max_examples=BULK)
+@given(written(), st.sampled_from(["keyed", "pairs", "bare", "lines"]), st.sampled_from(LENIENT))
+def test_grades_that_are_no_json_are_read_so_or_refused(case, form, spoil):
+    labels, first, rows = case
+    rows = strangers_once(rows)
+    read = grades_read(spoil(graded_text(form, rows)), labels)
+    assert read in {REFUSE, expected_grades(first, rows)}
+
+
+BESIDE = st.integers(0, 20).map(lambda n: (n, n)) | st.sampled_from([(None, None), (True, None)])
+
+
+def order_text(rows, form):
+    if form == "numbered":
+        return json.dumps([{"id": row[0], "score": row[1]} for row in rows])
+    if form == "rows":
+        return json.dumps({"ranking": [{"id": row[0]} for row in rows]})
+    return json.dumps({"ranking": [row[0] for row in rows]})
+
+
+@settings(max_examples=BULK)
+@given(
+    written(BESIDE), st.sampled_from(["numbered", "rows", "labels"]), st.sampled_from(STRICT[:2])
+)
+def test_orders_are_read_as_they_are_meant(case, form, wrap):
+    labels, first, rows = case
+    rows = strangers_once(rows)
+    read = order_read(wrap(order_text(rows, form)), labels)
+    assert read == expected_order(first, rows, form == "numbered")
+
+
+@settings(max_examples=BULK)
+@given(
+    written(BESIDE),
+    st.sampled_from(["numbered", "rows", "labels"]),
+    st.sampled_from([*LENIENT, *STRICT]),
+)
+def test_orders_that_are_no_json_are_read_so_or_refused(case, form, spoil):
+    labels, first, rows = case
+    rows = strangers_once(rows)
+    read = order_read(spoil(order_text(rows, form)), labels)
+    assert read in {REFUSE, expected_order(first, rows, form == "numbered")}
+
+
+@settings(max_examples=BULK)
+@given(written(BESIDE))
+def test_chains_are_read_as_they_are_meant(case):
+    labels, first, rows = case
+    rows = strangers_once(rows)
+    reply = " > ".join(f"[{str(row[0]).strip('[]')}]" for row in rows)
+    expected = expected_order(first, rows, False)
+    read = order_read(reply, labels, read_ranked)
+    if len(rows) > 1:
+        assert read == expected
+    else:
+        assert read in {REFUSE, expected}
+
+
+@given(written(), written(), st.sampled_from(["keyed", "pairs"]), st.sampled_from([None, *LENIENT]))
+def test_two_answers_give_no_order_that_only_one_states(one, other, form, spoil):
+    labels, first, rows = one
+    _, other_first, other_rows = other
+    if first != other_first:
+        return
+    rows, other_rows = strangers_once(rows), strangers_once(other_rows)
+    second = graded_text(form, other_rows)
+    reply = f"{graded_text(form, rows)}\nNo: {spoil(second) if spoil else second}"
+    read = grades_read(reply, labels)
+    wanted = {expected_grades(first, rows), expected_grades(first, other_rows)}
+    if spoil is None:
+        assert read == REFUSE or read in wanted
+        if REFUSE not in wanted and len(wanted) == 2:
+            assert read == REFUSE
+
+
+class Saying:
+    name = "saying"
+
+    def __init__(self, reply):
+        self.reply = reply
+
+    async def complete(self, prompt):
+        return Completion(self.reply)
+
+
+@settings(max_examples=BULK // 4)
+@given(written(), st.booleans(), st.sampled_from([*STRICT, *LENIENT]))
+def test_rerankers_follow_and_lose_none(case, orders, spoil):
+    _, first, rows = case
+    rows = strangers_once(rows)
+    if first is None:
+        return
+    kind = f"index{first}"
+    if orders:
+        reply = spoil(order_text(rows, "labels"))
+        method = Listwise(Saying(reply), labels=kind)
+        expected = expected_order(first, rows, False)
+    else:
+        reply = spoil(graded_text("keyed", rows))
+        method = Graded(Saying(reply), labels=kind)
+        expected = expected_grades(first, rows)
+    reranker = Reranker(method, limits={"repair": 0}, log_level="debug")
+    order = reranker.rerank("q", [f"passage {at}" for at in range(COUNT)]).order
+    assert sorted(order) == list(range(COUNT))
+    unchanged = tuple(range(COUNT))
+    assert order in {unchanged, unchanged if expected == REFUSE else expected}
