@@ -130,8 +130,9 @@ def test_no_node_is_lost_and_the_report_says_what_happened(
                 number: case.meant[number] for number in stated
             }
 
-    # One for the synchronous ranking, one for the other.
-    assert len(caplog.records) == (2 if codes else 0)
+    # One for the synchronous ranking, one for the other; none for errors that were recovered from.
+    recovered = status == "ok" and set(codes) <= {"asked_again", "batch_failed"}
+    assert len(caplog.records) == (2 if codes and not recovered else 0)
     for said in (caplog.text, repr(report)):
         assert MARKER not in said
         assert "sk-secret" not in said
@@ -533,7 +534,9 @@ def test_property_whatever_is_said_no_node_is_lost_doubled_or_misassigned(
     assert told(other) == told(report)
     check_nothing_is_lost(nodes, ranked)
     unscored = {one.metadata["number"] for one in ranked} - set(numbers(ranked, "scored"))
-    if report.status == "unchanged":
+    if count == 1 and form is LISTWISE:  # there is nothing to order, so nothing is asked
+        assert (report.status, numbers(ranked, "tail"), report.usage.calls) == ("ok", [0], 0)
+    elif report.status == "unchanged":
         assert report.issues
         assert numbers(ranked) == list(range(count))
     elif numbers(ranked, "tail"):  # a single node, left alone
