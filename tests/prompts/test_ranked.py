@@ -56,7 +56,12 @@ REPLIES = [
     (FROM_1, "2 > 1 > 0", NONE),
     (FROM_1, "[2.0] > [1.0] > [0.0]", BASE),
     (FROM_0, "[3] > [1] > [2]", "its numbers do not count from 0"),
-    (FROM_1, "[9] > [8] > [2]", "most of its labels are none that was shown"),
+    (
+        FROM_1,
+        "[9] > [8] > [7] > [6] > [2]",
+        "it has more labels that were not shown than were shown",
+    ),
+    (FROM_1, "[9] > [8] > [2]", (1,)),
     (FROM_1, "[9] > [8]", NONE),
     (FROM_1, "2, 1, 3", NONE),
     (FROM_1, "[2], [1], [3]", NONE),

@@ -37,7 +37,7 @@ RANGE = "none of its numbers is one from 0 to 10"
 SCALE = "it has a score outside the range from 0 to 10"
 UNIT = "it has a score with a unit or a scale of its own"
 ROWS = "its rows have numbers that do not fall along the list"
-STRANGE = "most of its labels are none that was shown"
+STRANGE = "it has more labels that were not shown than were shown"
 BROKEN = "it holds another answer, which cannot be read"
 
 G = '{"k4t": 3, "b2c": 9, "z9x": 5}'
@@ -110,8 +110,8 @@ KEYED = [
     ("broken, then whole", f"{{k4t: 1}} {G}", SEVERAL),
     ("whole, then broken", f'{G} {{"k4t": 1, "b2c": "9, "z9x": 5}}', BROKEN),
     ("whole, then broken off", f'{G}\nNo: {{"k4t": 1,', BROKEN),
-    ("more unknown than known", '{"k4t": 3, "q1q": 1, "q2q": 2}', STRANGE),
-    ("as many unknown as known", '{"k4t": 3, "q1q": 1}', (3, None, None)),
+    ("more unknown than shown", '{"k4t": 3, "q1q": 1, "q2q": 2, "q3q": 0, "q4q": 0}', STRANGE),
+    ("as many unknown as shown", '{"k4t": 3, "q1q": 1, "q2q": 2, "q3q": 0}', (3, None, None)),
     ("a row in a line", '{"k4t": 3}\n{"b2c": 9}\n{"z9x": 5}', GRADES),
     ("a row in a line, with commas", '{"k4t": 3},\n{"b2c": 9},\n{"z9x": 5}', GRADES),
     ("a row in a line, one twice", '{"k4t": 3}\n{"b2c": 9}\n{"k4t": 3}', SEVERAL),

@@ -36,7 +36,7 @@ def by_grades(rows: Sequence[Row], count: int, low: float, high: float) -> tuple
     strangers = sum(1 for document, number in rows if document is None and number is not None)
     known = {document for document, _ in rows if document is not None}
     numbers = [number for document, number in rows if document is not None]
-    if "unit" in numbers or strangers > len(known):
+    if "unit" in numbers or strangers > count:
         return REFUSE
     finite = [number for number in numbers if number is not None and math.isfinite(number)]
     if any(not low - SLACK <= number <= high + SLACK for number in finite):
@@ -54,7 +54,7 @@ def by_grades(rows: Sequence[Row], count: int, low: float, high: float) -> tuple
 def by_order(rows: Sequence[Row], count: int, numbered: bool) -> tuple[int, ...] | str:
     """The ranking that an order gives, its rows with numbers beside or without."""
     documents = [document for document, _ in rows if document is not None]
-    if not documents or sum(1 for document, _ in rows if document is None) > len(set(documents)):
+    if not documents or sum(1 for document, _ in rows if document is None) > count:
         return REFUSE
     if numbered:
         numbers = [number for _, number in rows]

@@ -27,7 +27,7 @@ def read_ranked(completion: Completion, labels: Labels) -> Order:
     Raises:
         ReplyError: it has no chain, more than one, one that is interrupted, or labels in brackets
             that are not in its chain; it counts labels from another number, or has more unknown
-            labels than known ones.
+            labels than were shown.
     """
     text = answer_text(completion.text)
     chains = _chains(text)
@@ -90,5 +90,5 @@ def _order(given: list[str], labels: Labels) -> Order | None:
     labels.check_base(given)
     order = order_of(given, labels)
     if order is not None:
-        check_unknown(order.unknown, len(order.places))
+        check_unknown(order.unknown, labels)
     return order

@@ -111,7 +111,7 @@ def read_grades(
     Raises:
         ReplyError: it holds none, or more than one set of numbers; it has a number outside the
             scale (``score_out_of_range``); it counts labels from another number, or has more
-            unknown labels than known ones.
+            unknown labels than were shown.
     """
 
     def fitting(value: Any, _prose: bool) -> Grades | None:
@@ -148,7 +148,7 @@ def read_grades(
             values[place] = None
         if not known:
             return None
-        check_unknown(len(unknown), len(known))
+        check_unknown(len(unknown), labels)
         return Grades(tuple(values), tuple(sorted(refused)), others)
 
     grades, cut = _only(completion, fitting, "grades", labels, word)
@@ -162,8 +162,8 @@ def read_order(completion: Completion, labels: Labels) -> Order:
 
     Raises:
         ReplyError: it holds none, or more than one; its rows have numbers that do not fall along
-            the list; it counts labels from another number, or has more unknown labels than known
-            ones.
+            the list; it counts labels from another number, or has more unknown labels than were
+            shown.
     """
 
     def fitting(value: Any, prose: bool) -> Order | None:
@@ -185,7 +185,7 @@ def read_order(completion: Completion, labels: Labels) -> Order:
         if any(row.members for row in rows) and (order.doubled or not falling(rows)):
             raise ReplyError("its rows have numbers that do not fall along the list")
         labels.check_base([row.label for row in rows])
-        check_unknown(len(unknown), count)
+        check_unknown(len(unknown), labels)
         return order
 
     order, cut = _only(completion, fitting, "ranking", labels, None)
@@ -207,14 +207,14 @@ def order_of(given: Sequence[Any], labels: Labels) -> Order | None:
     return Order(tuple(places), doubled, unknown) if places else None
 
 
-def check_unknown(unknown: int, known: int) -> None:
-    """Refuse a reply that names, for the most part, what was not shown.
+def check_unknown(unknown: int, labels: Labels) -> None:
+    """Refuse a reply that guesses at labels.
 
     Raises:
-        ReplyError: it does.
+        ReplyError: it has more labels that were not shown than were shown.
     """
-    if unknown > known:
-        raise ReplyError("most of its labels are none that was shown")
+    if unknown > len(labels):
+        raise ReplyError("it has more labels that were not shown than were shown")
 
 
 def _only(
