@@ -7,7 +7,7 @@ import pytest
 
 from secondpass import ConfigurationError
 from secondpass.effects import Completion, Estimate
-from secondpass.errors import BudgetError
+from secondpass.errors import BudgetError, NestedCallError
 from secondpass.ledger import Gate, Ledger, Limits, Prices
 
 QUESTION = Estimate(900, 100)
@@ -65,6 +65,29 @@ def test_what_failed_counts_as_a_call_and_costs_nothing():
     ask(ledger, told(900, 100))
     assert ledger.usage().calls == 2
     assert ledger.usage().input_tokens == 900
+
+
+def test_what_was_not_sent_is_no_call():
+    ledger = Ledger(Limits(calls=1))
+    ledger.calls += 2  # of scorers
+    for _ in range(3):
+        ledger.reserve(QUESTION, None)
+        assert (ledger.questions, ledger.calls) == (1, 3)
+        ledger.release(QUESTION, None, sent=False)
+        assert (ledger.questions, ledger.calls) == (0, 2)
+
+
+def test_usage_has_rounds_and_pairs():
+    usage = Ledger(rounds=2, pairs=7).usage()
+    assert (usage.rounds, usage.pairs) == (2, 7)
+
+
+def test_a_question_may_cost_all_that_is_left():
+    prices = Prices(1, 0)
+    ledger = Ledger(Limits(cost=0.5))
+    ledger.reserve(Estimate(500_000, 0), prices)
+    with pytest.raises(BudgetError):
+        ledger.reserve(Estimate(1, 0), prices)
 
 
 def test_sums_are_none_where_a_question_was_given_up_on():
@@ -297,3 +320,63 @@ def test_the_gate_forgets_loops_that_are_closed():
     for _ in range(5):
         asyncio.run(wait_for_a_turn())
     assert len(gate._open) == 1
+
+
+def test_nested_turns_leave_nothing_behind():
+    """Two hold turns and want another each: the first waits, and gets that of the second."""
+    gate = Gate(2)
+    refused, ended = [], []
+
+    async def outer(number, inside):
+        async with gate.here():
+            inside.release()
+            await both.acquire()
+            try:
+                await asyncio.create_task(inner(number))
+            except NestedCallError:
+                refused.append(number)
+        # Its turn was given back: it may take one again, and wait for it.
+        async with gate.here():
+            ended.append(number)
+
+    async def inner(number):
+        async with gate.here():
+            ended.append(number)
+
+    async def main():
+        nonlocal both
+        inside, both = asyncio.Semaphore(0), asyncio.Semaphore(0)
+        tasks = [asyncio.create_task(outer(number, inside)) for number in range(2)]
+        for _ in tasks:
+            await inside.acquire()
+        for _ in tasks:
+            both.release()
+        await asyncio.gather(*tasks)
+        turns = gate.here()
+        return turns._blocked, turns._holders
+
+    both = None
+    assert asyncio.run(main()) == ([], {})
+    assert refused == [1]
+    assert sorted(ended) == [0, 0, 1]
+
+
+def test_a_turn_that_was_given_back_blocks_no_later_one():
+    gate = Gate(1)
+
+    async def hold(go):
+        async with gate.here():
+            await go.wait()
+
+    async def main():
+        async with gate.here():
+            pass
+        go = asyncio.Event()
+        other = asyncio.create_task(hold(go))
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(hold(go))  # knows the turn above, which is over
+        await asyncio.sleep(0)
+        go.set()
+        await asyncio.gather(other, waiting)
+
+    asyncio.run(main())
