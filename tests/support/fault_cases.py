@@ -705,18 +705,18 @@ PAYLOAD = [
     refused("a numbered list", lambda a: "\n".join(f"{n}. {x}" for n, x in enumerate(a.ranking))),
     refused("a bulleted list", lambda a: "\n".join(f"- {x}: 5" for x in a.labels)),
     refused("a table", lambda a: "\n".join(f"| {x} | {g} |" for x, g in a.grades.items())),
-    refused("a trailing comma", lambda a: a.json.replace("}", ",}")),
-    refused("single quotes", lambda a: a.json.replace('"', "'")),
+    read("a trailing comma", lambda a: a.json.replace("}", ",}")),
+    read("single quotes", lambda a: a.json.replace('"', "'")),
     refused("a comment", lambda a: a.json.replace("}", "/* that's all */}")),
-    refused("a line comment", lambda a: a.json.replace("{", "{ // grades\n")),
-    refused("no quotes", lambda a: a.json.replace('"', "")),
+    read("a line comment", lambda a: a.json.replace("{", "{ // grades\n")),
+    read("no quotes", lambda a: a.json.replace('"', "")),
     refused("two answers that differ", lambda a: f"{a.json}\n{a.but(0)}"),
     refused("two fences that differ", lambda a: f"```\n{a.json}\n```\n```\n{a.but(0)}\n```"),
     refused("half of it", lambda a: a.json[: len(a.json) // 2]),
     refused("null", lambda a: "null"),
     refused("true", lambda a: "true"),
     refused("a number", lambda a: "7"),
-    refused("a string", lambda a: json.dumps(a.json)),
+    read("a string", lambda a: json.dumps(a.json)),
     refused("an array of numbers", lambda a: list(a.grades.values())),
     refused("an array of labels", lambda a: a.ranking),
     too_deep("deep nesting", lambda a: "[" * 100_000),
@@ -784,14 +784,17 @@ PAYLOAD = [
     bad_value("true", "true"),
     bad_value("false", "false"),
     bad_value("null", "null"),
-    bad_value("a string", '"7"'),
     bad_value("a word", '"high"'),
     bad_value("empty", '""'),
-    bad_value("in a list", "[7]"),
-    bad_value("in a mapping", '{"score": 7}'),
     bad_value("a fraction in words", '"7/10"'),
     in_part("all grades null", lambda a: dict.fromkeys(a.labels)),
-    in_part("all grades strings", lambda a: {x: str(g) for x, g in a.grades.items()}),
+    read("all grades strings", lambda a: {x: str(g) for x, g in a.grades.items()}),
+    read("a grade in a string", lambda a: {**a.grades, a.labels[0]: str(a.grades[a.labels[0]])}),
+    read("a grade in a list", lambda a: {**a.grades, a.labels[0]: [a.grades[a.labels[0]]]}),
+    read(
+        "a grade in a mapping",
+        lambda a: {**a.grades, a.labels[0]: {"score": a.grades[a.labels[0]]}},
+    ),
     # Whose grade it is.
     in_part("one missing", lambda a: {x: a.grades[x] for x in a.labels[1:]}, unscored=(0,)),
     in_part("all missing", lambda a: {}),
@@ -831,9 +834,14 @@ PAYLOAD = [
     in_part(
         "a row without a grade", lambda a: {"grades": [{"id": a.labels[0]}, *a.pairs()[1:]]}, PAIRS
     ),
-    in_part(
-        "a label that is a list",
-        lambda a: {"grades": [{"id": [a.labels[0]], "score": 1}, *a.pairs()[1:]]},
+    read(
+        "a label in a list",
+        lambda a: {
+            "grades": [
+                {"id": [a.labels[0]], "score": a.grades[a.labels[0]]},
+                *a.pairs()[1:],
+            ]
+        },
         PAIRS,
     ),
     told(
@@ -885,7 +893,7 @@ PAYLOAD = [
     refused("an order of numbers", lambda a: {"ranking": [2, 5, 3]}, LISTWISE),
     refused("two orders", lambda a: f"{json.dumps(a.ranking)} {json.dumps(a.labels)}", LISTWISE),
     refused("an order of nulls", lambda a: {"ranking": [None] * 6}, LISTWISE),
-    refused("an order of lists", lambda a: {"ranking": [[x] for x in a.ranking]}, LISTWISE),
+    read("an order of lists", lambda a: {"ranking": [[x] for x in a.ranking]}, LISTWISE),
     in_part("an order with one missing", lambda a: {"ranking": a.ranking[:-1]}, LISTWISE),
     in_part("an order of one", lambda a: {"ranking": a.ranking[:1]}, LISTWISE),
     in_part("an empty order", lambda a: {"ranking": []}, LISTWISE),
