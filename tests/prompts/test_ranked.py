@@ -44,6 +44,8 @@ REPLIES = [
     (FROM_1, "[2] > [1] > [3]\nNo: [3] > [1] > [2]", SEVERAL),
     (FROM_1, "[2] > [1] [3] > [1]", SEVERAL),
     (FROM_1, "[2] > [1], [3]", OUTSIDE),
+    (FROM_1, "[1][2] > [1]", "its order is interrupted"),
+    (FROM_1, "[2] > [1]\n[2]", "its order is interrupted"),
     (FROM_1, "[2] > [1] = [3]", OUTSIDE),
     (FROM_1, "[2] = [1] > [3]", OUTSIDE),
     (FROM_1, "[2] > [1] > ", CUT),

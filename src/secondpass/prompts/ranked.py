@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -47,6 +48,11 @@ def read_ranked(completion: Completion, labels: Labels) -> Order:
     others = {labels.place(item[1]) for chain in chains for item in chain}
     if others - {None} - set(order.places):
         raise ReplyError("it has documents in brackets that are not in its order")
+    whole = {id(chain) for chain in long}
+    for one, other in itertools.pairwise(chains):
+        beside = not text[one[-1].end() : other[0].start()].strip()
+        if beside and (id(one) in whole) != (id(other) in whole):
+            raise ReplyError("its order is interrupted")
     cut = False
     for chain in long:
         before = text[max(0, chain[0].start() - 9) : chain[0].start()].rstrip()
