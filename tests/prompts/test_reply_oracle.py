@@ -17,7 +17,7 @@ from secondpass.prompts.readers import read_grades, read_order
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 
-BULK = max(500, 2 * settings().max_examples)
+BULK = 5 * settings().max_examples
 COUNT = 4
 NAMES = {None: ["k4t", "b2c", "z9x", "d7f"], 0: list("0123"), 1: list("1234")}
 
