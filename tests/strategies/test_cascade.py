@@ -23,12 +23,20 @@ from fakes import (
     shown_in,
     task_of,
 )
-from secondpass import ConfigurationError, MethodError, Reranker, RerankError
+from secondpass import (
+    ConfigurationError,
+    MethodError,
+    MissingExtraError,
+    Reranker,
+    RerankError,
+    config,
+)
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
+from secondpass.types import Issue
 
 DOWN = LLMError("the server failed", "server_error")
 
@@ -389,3 +397,80 @@ def test_warm_up_and_close_reach_every_stage():
     reranker.warm_up()
     reranker.close()
     assert did == ["scorer warm", "model warm", "scorer closed", "model closed"]
+
+
+# ---------------------------------------------------------------------- what stages are told
+
+
+class Recording:
+    """A method that keeps its tasks and returns a given judgement."""
+
+    name, score_kind, scale = "judging", "unbounded", None
+
+    def __init__(self, judgement):
+        self.judgement = judgement
+        self.tasks = []
+
+    def judge(self, task):
+        self.tasks.append(task)
+        return self.judgement
+        yield
+
+    def check_installed(self):
+        raise MissingExtraError("extra", "the stage")
+
+
+def test_context_reaches_every_stage():
+    stages = [Recording(Judgement([1.0, 2.0])), Recording(Judgement([1.0, 2.0]))]
+    method = Cascade([CascadeStage(stages[0], 2), CascadeStage(stages[1], 2)])
+    Reranker(method, fallback=["lexical"]).rerank("q", ["a", "b"], context="ours")
+    assert [stage.tasks[0].context for stage in stages] == ["ours", "ours"]
+    assert stages[1].tasks[0].texts == ["b", "a"]
+
+
+def test_check_installed_reaches_every_stage():
+    with pytest.raises(MissingExtraError, match="extra"):
+        cascade((ByTable(), None), (Recording(Judgement([1.0])), 1)).check_installed()
+
+
+def test_issues_of_stages_are_handed_on_whole():
+    own = Issue("own", "as it was", (1,), ("b",))
+    named = Issue("named", "likewise", (0,), (), "inner")
+    stages = (Recording(Judgement([1.0, None], issues=[own, named])), 2)
+    method = cascade(stages, (Answering(raising(MethodError("it is shut", "shut"))), 2))
+    judgement, _ = play(method.judge(task_of(["a", "b"])), None)
+    assert judgement.issues == [
+        Issue("own", "as it was", (1,), ("b",), "judging"),
+        Issue("named", "likewise", (0,), (), "inner"),
+        Issue("shut", "this stage judged nothing: it is shut", (0, 1), (), "answering"),
+    ]
+    assert judgement.stage_scores == [(1.0,), ()]
+    assert method.scale is None
+
+
+def test_the_first_error_is_raised_when_every_stage_fails():
+    first = Answering(raising(MethodError("first", "one")))
+    second = Answering(raising(MethodError("second", "two")))
+    with pytest.raises(MethodError, match="first"):
+        play(cascade((first, None), (second, None)).judge(task_of(["a"])), None)
+
+
+def test_left_alone_by_an_earlier_stage_stays_so():
+    alone = Judgement([None], beyond=frozenset({0}))
+    method = cascade(
+        (Recording(alone), None), (Recording(alone), 1), (Recording(Judgement([1.0])), 1)
+    )
+    judgement, _ = play(method.judge(task_of(["a"])), None)
+    assert (list(judgement.scores), judgement.beyond) == ([1.0], frozenset())
+    two = Judgement([None, None], beyond=frozenset({0, 1}))
+    one = Judgement([None], beyond=frozenset({0}))
+    method = cascade((Recording(two), 2), (Recording(one), 1))
+    judgement, _ = play(method.judge(task_of(["a", "b"])), None)
+    assert judgement.beyond == {0, 1}
+
+
+def test_schema_names_the_settings_of_a_stage():
+    schema = config.json_schema()
+    stage = schema["$defs"]["cascade_stage"]
+    assert "depth" in json.dumps(stage)
+    assert "#/$defs/cascade_stage" in json.dumps(schema["$defs"])

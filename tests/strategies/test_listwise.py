@@ -22,7 +22,7 @@ from fakes import (
 )
 from secondpass import ConfigurationError, Reranker, RerankError
 from secondpass.effects import Completion
-from secondpass.errors import LLMError, ReplyError
+from secondpass.errors import LLMError, MethodError, ReplyError
 from secondpass.ledger import Prices
 from secondpass.strategies.listwise import Listwise
 
@@ -546,3 +546,103 @@ def test_ranks_can_only_be_blended_as_ranks_are():
 
 def test_its_name_tells_the_model():
     assert Listwise(Model()).name == "listwise by model"
+
+
+# ---------------------------------------------------------------------- details
+
+
+def test_settings_are_kept_as_given():
+    method = Listwise(Model())
+    assert (method.window, method.stride, method.reply) == (20, None, "permutation")
+    assert (method.labels, method.bare, method.scale) == ("opaque", False, None)
+    assert Listwise(Model(), window=9, stride=4).stride == 4
+
+
+def test_stride_is_half_of_the_window_and_at_least_one():
+    texts = numbered(range(5, 0, -1))
+    _, asks = judge(Listwise(Model(), window=2), texts)
+    assert [5 - numbers_of(ask)[0] for ask in asks] == [3, 2, 1, 0]
+    _, asks = judge(Listwise(Model(), window=3), texts)
+    assert [5 - numbers_of(ask)[0] for ask in asks] == [2, 1, 0]
+
+
+@pytest.mark.parametrize("reply", ["keyed", "pairs"])
+def test_ranks_are_asked_for_as_whole_numbers(reply):
+    _, asks = judge(
+        Listwise(Model(), reply=reply),
+        numbered([3, 9]),
+        lambda shown: json.dumps(
+            {"grades": [{"id": label, "rank": at} for at, label in enumerate(shown, start=1)]}
+        ),
+    )
+    prompt = asks[0].questions[0].request
+    assert '"rank"' in json.dumps(prompt.schema) or reply == "keyed"
+    assert '"integer"' in json.dumps(prompt.schema)
+    assert "its rank" in prompt.turns[0].text or '"rank": <rank>' in prompt.turns[0].text
+    assert "Rank 1 is the best." in prompt.turns[0].text
+
+
+def keyed_ranks(*ranks):
+    def reply(shown):
+        return json.dumps(dict(zip(shown, ranks, strict=False)))
+
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("ranks", "scores", "codes"),
+    [
+        ((2, 1, 3), [2 / 3, 1.0, 1 / 3], []),
+        ((1, 0, 2), [2 / 3, 1.0, 1 / 3], []),  # models count from 0 as well
+        ((0, 1, 0), [1.0, 1 / 3, 2 / 3], []),
+        ((2, 1.5, 3), [1.0, None, 2 / 3], ["rank_refused"]),
+        ((2, None, 3), [1.0, None, 2 / 3], ["rank_refused"]),
+        ((2, 1), [2 / 3, 1.0, None], ["not_in_reply"]),
+        ((1,), [1.0, None, None], ["not_in_reply"]),
+    ],
+)
+def test_ranks(ranks, scores, codes):
+    method = Listwise(Model(), reply="keyed")
+    judgement, _ = judge(method, numbered([3, 9, 5]), keyed_ranks(*ranks))
+    expected = [None if one is None else pytest.approx(one) for one in scores]
+    assert list(judgement.scores) == expected
+    assert [issue.code for issue in judgement.issues] == codes
+    if codes:
+        (issue,) = judgement.issues
+        assert issue.positions == tuple(at for at, one in enumerate(scores) if one is None)
+        assert issue.method == "listwise by model"
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_equal_ranks_are_no_order(count):
+    method = Listwise(Model(), reply="keyed")
+    with pytest.raises(MethodError, match="all documents the same rank"):
+        judge(method, numbered(range(count)), keyed_ranks(*[1] * count))
+
+
+def test_ranks_that_break_off_or_name_strangers():
+    def cut(shown):
+        first, second, *_ = shown
+        return Completion(f'{{"{first}": 2, "{second}": 1, "', cut=True)
+
+    def strange(shown):
+        return json.dumps({"zzz9": 1, **{label: at for at, label in enumerate(shown, 1)}})
+
+    method = Listwise(Model(), reply="keyed")
+    judgement, _ = judge(method, numbered([3, 9, 5]), cut)
+    (issue,) = judgement.issues
+    assert (issue.code, issue.message) == ("not_in_reply", "the reply broke off before them")
+    judgement, _ = judge(method, numbered([3, 9, 5]), leaving_out_rank)
+    assert judgement.issues[0].message == "the reply leaves them out"
+    judgement, _ = judge(method, numbered([3, 9, 5]), strange)
+    assert [issue.code for issue in judgement.issues] == ["unknown_label"]
+
+
+def leaving_out_rank(shown):
+    return json.dumps({label: at for at, label in enumerate([*shown][:-1], start=1)})
+
+
+def test_the_context_window_of_the_model_is_kept_to():
+    model = Model(ranked, context_window=1200)
+    _, asks = judge(Listwise(model), [f"{number} " + "wombat " * 2000 for number in range(3)])
+    assert asks[0].questions[0].estimate.tokens <= 1200

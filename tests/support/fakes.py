@@ -23,9 +23,11 @@ from secondpass.effects import (
     Question,
     RawScores,
     RoundsLeft,
+    Score,
     Task,
 )
 from secondpass.errors import MethodError
+from secondpass.types import Issue
 
 
 class ByTable:
@@ -237,10 +239,30 @@ def play(
             elif isinstance(effect, RoundsLeft):
                 effect = plan.send(rounds(len(asks)))
             else:
-                scores = effect.scorer.score_pairs(effect.query, list(effect.texts))
-                effect = plan.send(RawScores(list(scores)))
+                effect = plan.send(scored(effect))
     except StopIteration as stop:
+        check_issues(stop.value.issues)
         return stop.value, asks
+
+
+def scored(effect: Score) -> RawScores:
+    """What the driver would make of a Score effect."""
+    count = len(effect.texts)
+    try:
+        return RawScores([*effect.scorer.score_pairs(effect.query, list(effect.texts))])
+    except MethodError as error:
+        return RawScores([None] * count, [(0, count, error)])
+
+
+def check_issues(issues: Sequence[Issue]) -> None:
+    """Every issue says something, in plain values."""
+    for issue in issues:
+        assert isinstance(issue.code, str)
+        assert isinstance(issue.message, str)
+        assert len(issue.message) > 5
+        assert type(issue.positions) is tuple
+        assert type(issue.ids) is tuple
+        assert isinstance(issue.method, str)
 
 
 class Model:
