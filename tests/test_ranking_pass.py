@@ -16,6 +16,7 @@ from secondpass.prompts.readers import Grades
 from secondpass.strategies.asking import graded as judgement_of
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
+from secondpass.types import Issue
 
 TIERS = {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}
 LEVELS = [
@@ -273,3 +274,167 @@ def test_method_error_keeps_its_code():
 
     report = Reranker(Answering(no), log_level="debug").rerank("q", ["a"]).report
     assert [(issue.code, issue.message) for issue in report.issues] == [("closed", "not today")]
+
+
+# ---------------------------------------------------------------------- what the report says
+
+
+class Plain:
+    """A method without a text of its own in the report: it gives a judgement with issues."""
+
+    name, score_kind, scale = "plain", "grade", (0.0, 4.0)
+
+    def judge(self, task):
+        own = Issue("own", "as it was", (0,))
+        named = Issue("named", "likewise", (), (), "inner")
+        return Judgement([1.0] * len(task.texts), issues=[own, named])
+        yield
+
+
+SCORED = [Candidate("a", id="a", score=0.4), Candidate("b", id="b", score=0.2)]
+REPORTS = [
+    # settings, candidates, the one issue of this code: (code, message, positions, method)
+    (
+        {"method": Answering(lambda count: None), "floor": 9.0, "fallback": [ByTable()]},
+        SCORED,
+        (
+            "floor_not_applied",
+            "the floor is the method's; this fallback has none of its own",
+            (),
+            "by-table",
+        ),
+    ),
+    (
+        {"method": ByTable(), "render": {"fields": ["text", "title", "tags"]}},
+        SCORED,
+        (
+            "field_missing",
+            "no candidate has these of render.fields: 'title', 'tags'",
+            (),
+            None,
+        ),
+    ),
+    (
+        {"method": ByTable()},
+        [Candidate("a"), Candidate(None)],
+        ("no_text", "there is nothing of these to show to a method", (1,), None),
+    ),
+    ({"method": Plain()}, SCORED, ("own", "as it was", (0,), "plain")),
+    ({"method": Plain()}, SCORED, ("named", "likewise", (), "inner")),
+    (
+        {"method": ByTable(), "blend": {"original": 0.5, "normalize": "minmax"}},
+        [Candidate("a", score=0.4), Candidate("b")],
+        (
+            "original_missing",
+            "no retrieval score to blend; the final score is the method's alone",
+            (1,),
+            None,
+        ),
+    ),
+    (
+        {"method": InOrder([0.5], score_kind="probability"), "blend": {"original": 0.5}},
+        [Candidate("a", score=7)],
+        (
+            "original_out_of_range",
+            "retrieval scores outside 0 to 1 were blended as they are",
+            (0,),
+            None,
+        ),
+    ),
+    (
+        {"method": ByTable(), "order": lambda items: 1 / 0},
+        SCORED,
+        ("order_failed", "the ordering raised ZeroDivisionError", (), None),
+    ),
+    (
+        {"method": ByTable(), "order": lambda items: []},
+        SCORED,
+        ("order_refused", "the ordering lost, doubled or added items", (), None),
+    ),
+    (
+        {"method": Answering(lambda count: None), "order": TIERS},
+        SCORED,
+        (
+            "order_applied_unjudged",
+            "nothing was judged; the ordering was applied to the order that came in",
+            (),
+            None,
+        ),
+    ),
+    (
+        {"method": Judging(Judgement([7.0, 1.0], score_kind="logit")), "floor": 0.5},
+        SCORED,
+        (
+            "score_out_of_range",
+            "the scores are of kind 'logit', but blend or floor are set for 'probability'",
+            (),
+            "judging",
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "expected"), REPORTS, ids=[row[2][0] for row in REPORTS]
+)
+def test_issue_says_what_happened_and_where(settings, given, expected):
+    ranking = Reranker(**settings, log_level="debug").rerank("the query", given)
+    (issue,) = [one for one in ranking.report.issues if one.code == expected[0]]
+    assert (issue.code, issue.message, issue.positions, issue.method) == expected
+    assert issue.ids == tuple(given[at].id for at in issue.positions)
+    assert ranking.query == "the query"
+    assert ranking.report.seconds > 0
+
+
+def test_grades_are_blended_on_their_scale():
+    reranker = Reranker(Plain(), blend={"original": 0.5})
+    ranking = reranker.rerank("q", [Candidate("a", score=0.5)])
+    assert ranking[0].final_score == 0.5 * 0.5 + 0.5 * 0.25
+
+
+def test_items_of_a_plain_method_have_no_stage_scores():
+    ranking = Reranker(ByTable()).rerank("q", ["a", "bb"], depth=1)
+    assert [item.stage_scores for item in ranking] == [(), ()]
+    assert [item.status for item in ranking] == ["scored", "tail"]
+
+
+def test_unjudged_candidates_beyond_a_method_stand_last():
+    judgement = Judgement([None, 0.5, None, None], frozenset({2}), beyond=frozenset({0}))
+    ranking = Reranker(Judging(judgement), log_level="debug").rerank("q", list("abcd"))
+    assert [(item.text, item.status) for item in ranking] == [
+        ("b", "scored"),
+        ("d", "backfilled"),
+        ("c", "unjudged"),
+        ("a", "tail"),
+    ]
+
+
+def test_laying_out_concerns_only_what_is_returned():
+    reranker = Reranker(ByTable(), order="lost_in_the_middle")
+    texts = ["a" * length for length in range(6, 0, -1)]
+    assert reranker.rerank("q", texts, top_k=3).order == (0, 2, 1)
+    assert reranker.rerank("q", texts, top_k=3).report.left_out == {"top_k": (3, 4, 5)}
+
+
+def test_named_ordering_of_a_call():
+    reranker = Reranker(ByTable(), orders={"backwards": lambda items: items[::-1]})
+    assert reranker.rerank("q", ["a", "bb"], order="backwards").order == (0, 1)
+    with pytest.raises(InputError, match="order: no ordering is named 'sideways'"):
+        reranker.rerank("q", ["a"], order="sideways")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"top_k": 0}, "top_k: must be 1 or more, not 0"),
+        ({"depth": -3}, "depth: must be 1 or more, not -3"),
+        ({"top_k": "3"}, "top_k: give a whole number, not '3'"),
+        ({"dedupe": "no"}, "dedupe: give True or False, not 'no'"),
+        ({"floor": "0.5"}, "floor: give a finite number, not '0.5'"),
+        ({"floor": True}, "floor: give a finite number, not True"),
+    ],
+)
+def test_message_shows_the_wrong_argument(arguments, message):
+    with pytest.raises(InputError) as caught:
+        Reranker(ByTable()).rerank("q", ["a"], **arguments)
+    assert str(caught.value) == message
