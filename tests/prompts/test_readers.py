@@ -191,6 +191,10 @@ KEYED = [
         '[{"id": "k4t", "score": 3, "score": 4}, {"id": "b2c", "score": 9}]',
         (None, 9, None),
     ),
+    ("an object of ranks", '{"ranks": {"k4t": 1, "b2c": 2}}', NONE),
+    ("nested ranks", '{"k4t": {"rank": 1}, "b2c": {"rank": 2}}', RANGE),
+    ("scores under a key of orders", '{"ranking": [{"id": "k4t", "score": 3}]}', (3, None, None)),
+    ("two answers, one in the other", '{"k4t": 1, "grades": {"k4t": 9, "b2c": 3}}', NONE),
     ("objects that contradict", '[{"id": "k4t", "score": 3}, {"id": "k4t", "score": 4}]', RANGE),
     (
         "an id that is a list",
@@ -223,6 +227,13 @@ ORDERS = [
     ("numbers that rise", '[{"id": "b2c", "score": 1}, {"id": "k4t", "score": 2}]', ROWS),
     ("numbers that tie", '[{"id": "b2c", "score": 2}, {"id": "k4t", "score": 2}]', ROWS),
     ("ranks that fall", '[{"id": "b2c", "rank": 2}, {"id": "k4t", "rank": 1}]', ROWS),
+    ("ranks of another name", '[{"id": "b2c", "newRank": 2}, {"id": "k4t", "newRank": 1}]', ROWS),
+    ("distances", '[{"id": "b2c", "distance": 2}, {"id": "k4t", "distance": 1}]', ROWS),
+    (
+        "ranks that fall, called scores",
+        '[{"id": "b2c", "score": {"rank": 2}}, {"id": "k4t", "score": {"rank": 1}}]',
+        ROWS,
+    ),
     ("ranks that rise", '[{"id": "b2c", "rank": 1}, {"id": "k4t", "rank": 2}]', ROWS),
     ("some without", '[{"id": "b2c", "score": 9}, {"id": "k4t"}]', ROWS),
     ("some labels alone", '[{"id": "b2c", "score": 9}, "k4t"]', ROWS),
@@ -278,6 +289,9 @@ NUMBERED = [
     (FROM_1, "[2, 3, 1]", (1, 2, 0)),
     (FROM_1, '["2", "3", "1"]', (1, 2, 0)),
     (FROM_1, "[2.0, 3, 1]", (1, 2, 0)),
+    (FROM_1, '{"scores": [2, 3, 1]}', NONE),
+    (FROM_1, '{"ranks": ["2", "3", "1"]}', NONE),
+    (FROM_1, '{"scores": [{"index": 2}, {"index": 3}]}', (1, 2)),
     (FROM_1, "[2.5, 3, 1]", (2, 0)),
     (FROM_1, "[true, 3]", (2,)),
     (FROM_1, "[1, 2, 0]", BASE_1),
@@ -404,6 +418,17 @@ def test_grades_of_numbered_labels(reply, expected):
     check(lambda: grades_of(reply, FROM_1), expected)
 
 
+@pytest.mark.parametrize("reply", ['{"scores": {"k4t": 3, "b2c": 1}}', '{"k4t": {"score": 3}}'])
+def test_scores_are_no_ranks(reply):
+    with pytest.raises(ReplyError):
+        read_grades(Completion(reply), OPAQUE, 0, 3, word="rank", whole=True)
+
+
+def test_a_row_with_two_numbers_for_its_label_is_refused():
+    reply = '[{"id": 1, "index": 3, "score": 9}, {"id": 2, "index": 2, "score": 3}]'
+    assert grades_of(reply, FROM_1) == (None, 3, None)
+
+
 def test_what_a_reading_tells():
     grades = read_grades(Completion('{"k4t": 3, "b2c": "high", "q": 1, "p": 2}'), OPAQUE, 0, 10)
     assert (grades.values, grades.refused, grades.unknown) == ((3.0, None, None), (1,), 2)
@@ -486,6 +511,12 @@ def test_a_quoted_end_of_thinking_does_not_hide_the_answer():
         assert order_of(reply) == ORDER
 
 
+def test_a_deep_reply_that_broke_off_takes_linear_time():
+    started = time.process_time()
+    check(lambda: order_of("[x," + "[1," * 130_000, cut=True), NONE)
+    assert time.process_time() - started < 5
+
+
 LASTING = [
     ("escaped quotes before braces", '\\"{x}' * 70_000),
     ("quotes before braces", '"{x} ' * 70_000),
@@ -494,6 +525,7 @@ LASTING = [
     ("unclosed prose", "[a b " * 70_000),
     ("spaces in brackets", ("[" + " " * 200 + ",") * 1900),
     ("almost-JSON", "[1,]" * 90_000),
+    ("bare words in objects", "[" + "{a:b}" * 3900 + "]"),
     ("escaped quotes in broken JSON", '[x "' + '\\"' * 12_000),
     (
         "arrays that all differ",

@@ -227,6 +227,21 @@ def test_a_grade_off_the_scale_refuses_the_reply(grade, repair):
         assert ranking.report.issues[0].code == "score_out_of_range"
 
 
+def test_another_scale_counts_when_its_repair_fails_otherwise():
+    texts = numbered([4, 8])
+
+    def reply(messages):
+        shown = shown_in(messages)
+        if texts[1] in shown.values():
+            return "neither" if len(messages) > 2 else json.dumps(dict.fromkeys(shown, 80))
+        return json.dumps(dict.fromkeys(shown, 4))
+
+    reranker = Reranker(Graded(reply, batch_size=1), log_level="debug")
+    report = reranker.rerank("q", texts).report
+    assert report.status == "unchanged"
+    assert [issue.code for issue in report.issues] == ["score_out_of_range"]
+
+
 def test_a_reply_that_broke_off_says_so():
     cut = ANSWERS[-1][1]
     judgement, _ = judge(Graded(Model()), numbered([3, 9, 5]), cut)

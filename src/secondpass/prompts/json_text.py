@@ -174,7 +174,7 @@ class _Repairer:
         if lexed.tokens is None:
             return None
         self.to_parse -= lexed.end - start
-        parsed = lenient.parse(self.text, lexed, start)
+        parsed = lenient.parse(lexed)
         return None if parsed is None else Value(parsed, start, lexed.end, repaired=True)
 
 
@@ -227,18 +227,26 @@ def completed(text: str) -> Any:
     if bracket is None:
         return None
     open_: list[str] = []
-    last: tuple[int, str] | None = None
+    last: int | None = None
+    ends: list[str] = []  # what was open at the last comma and has not closed since
+    closed: list[str] = []  # what has
     for step in _STEP.finditer(text, bracket.start()):
         if step[0] in "{[":
             open_.append("}" if step[0] == "{" else "]")
         elif step[0] in "}]":
             if not open_ or open_.pop() != step[0]:
                 return None
+            if len(open_) < len(ends):
+                closed.append(ends.pop())
         elif step[0] == ",":
-            last = step.start(), "".join(reversed(open_))
+            # Only the outer ones are the same as before, and copying all would be quadratic.
+            last = step.start()
+            closed.clear()
+            ends.extend(open_[len(ends) :])
     if last is None:
         return None
+    stop = "".join([*closed, *reversed(ends)])
     try:
-        return _DECODER.decode(text[bracket.start() : last[0]] + last[1])
+        return _DECODER.decode(text[bracket.start() : last] + stop)
     except (ValueError, RecursionError):
         return None

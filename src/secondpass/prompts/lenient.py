@@ -31,6 +31,7 @@ _TOKEN = re.compile(
 _QUOTE = re.compile(r'\\.|"', re.S)
 _REQUOTED = {'"': '\\"', "\\'": "'"}
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,5})?", re.ASCII)
+_WORD = re.compile(r"[0-9]|[^\W\d_]")  # an ellipsis is none
 _CONSTANTS = {"true": True, "True": True, "false": False, "False": False, "null": None,
               "None": None}  # fmt: skip
 # What a comment may hold besides words. A row that is commented out is no remark.
@@ -50,10 +51,12 @@ class Lexed:
     Attributes:
         tokens: without commas; None where it cannot be one whose every value is written out.
         end: where it ends, or how far it was looked at.
+        text: the same with its strings and words as JSON writes them, and without comments.
     """
 
     tokens: tuple[_Token, ...] | None
     end: int
+    text: str = ""
 
 
 @functools.cache
@@ -70,13 +73,14 @@ def available() -> bool:
     return _repair() is not None
 
 
-def parse(text: str, lexed: Lexed, start: int) -> Any:
-    """The value of ``text[start:lexed.end]``; None unless it has exactly the lexed tokens."""
+def parse(lexed: Lexed) -> Any:
+    """The value of what was lexed; None unless it has exactly the lexed tokens."""
     loads = _repair()
     if loads is None:
         return None
     try:
-        value = loads(text[start : lexed.end], skip_json_loads=True)
+        # Not the text as written: json-repair takes quadratic time for many bare words.
+        value = loads(lexed.text, skip_json_loads=True)
         agrees = lexed.tokens is not None and _agrees(value, lexed.tokens)
         return _rebuilt(value) if agrees else None
     except Exception:  # whatever a repair of hostile text may raise
@@ -86,6 +90,7 @@ def parse(text: str, lexed: Lexed, start: int) -> Any:
 def lex(text: str, start: int, longest: int) -> Lexed:
     """Read the object or array at ``start``, of ``longest`` characters at most."""
     tokens: list[_Token] = []
+    pieces: list[str] = []
     open_: list[str] = []
     before = ""  # the punctuation before, "value" for a string or word
     at, stop = start, min(len(text), start + longest)
@@ -101,15 +106,19 @@ def lex(text: str, start: int, longest: int) -> Lexed:
             elif written in "}]":
                 open_.pop()
             before = written
+            if written == ":":
+                pieces[-1] = json.dumps(tokens[-1].text)
+            pieces.append(written)
             if written != ",":
                 tokens.append(_Token(kind, written))
             if not open_:
-                return Lexed(tuple(tokens), at)
+                return Lexed(tuple(tokens), at, " ".join(pieces))
         elif kind in {"string", "word"}:
             scalar = _unquoted(written) if kind == "string" else written
-            if scalar is None:
+            if scalar is None or (kind == "word" and not _WORD.search(written)):
                 return Lexed(None, at)
             tokens.append(_Token(kind, scalar))
+            pieces.append(_as_json(tokens[-1]))
             before = "value"
     return Lexed(None, stop)
 
@@ -135,6 +144,16 @@ def _unquoted(written: str) -> str | None:
     except ValueError:
         return None
     return text if isinstance(text, str) else None
+
+
+def _as_json(token: _Token) -> str:
+    """A scalar as JSON writes it; words that are no constants or numbers become strings."""
+    if token.kind == "word":
+        if token.text in _CONSTANTS:
+            return json.dumps(_CONSTANTS[token.text])
+        if _NUMBER.fullmatch(token.text):
+            return token.text
+    return json.dumps(token.text)
 
 
 def _flat(value: Any) -> Iterator[Any]:

@@ -42,6 +42,14 @@ _WRAPPERS = frozenset(
     ]
 )
 """Keys under which models put what was asked for. Not just any: there are ``irrelevant`` ones."""
+_OF_SCORES = frozenset(["grades", "ratings", "relevance", "scores"])
+_OF_RANKS = frozenset(
+    [
+        *("order", "ordered", "permutation", "ranked", "ranking", "rankings", "ranks", "reranked"),
+        "sorted",
+    ]
+)
+"""Keys that say what numbers in them are: the higher the better, or the lower."""
 _DEEPEST = 3
 """Objects around an answer: the one that was asked for, and two more."""
 _FRAME = re.compile(r"[\s`*]*(?:json)?[\s`*]*", re.I)
@@ -344,31 +352,44 @@ def _lines(text: str, word: str | None) -> Iterator[Value]:
 # ---------------------------------------------------------------------- what an answer holds
 
 
-def _pairs(value: Any, labels: Labels, word: str, depth: int = 0) -> list[tuple[Any, Any]]:
+def _pairs(value: Any, labels: Labels, word: str) -> list[tuple[Any, Any]]:
     """(label, number) as a keyed object, a row or an array of rows holds them."""
-    if isinstance(value, JsonObject):
+    misnamed = _OF_SCORES if word == "rank" else _OF_RANKS
+    named = True  # whether numbers without a name of their own are what was asked for
+    for _ in range(_DEEPEST + 1):
+        if not isinstance(value, JsonObject):
+            break
         wrapped = isinstance(value.get("grades"), list | dict)  # though a label may be that word
-        if not wrapped and any(labels.place(key) is not None for key in value):
-            return value.pairs
+        if any(labels.place(key) is not None for key in value if not wrapped or key != "grades"):
+            # Beside another answer: which of the two counts?
+            return value.pairs if named and not wrapped else []
         row = None if wrapped else row_of(value, labels, word)
         if row is not None:
             return row.pairs
-        return (
-            [] if depth == _DEEPEST else _pairs(_inside(value, "grades"), labels, word, depth + 1)
-        )
+        key, value = _inside(value, "grades")
+        named = named and key not in misnamed
     if not isinstance(value, list):
         return []
-    rows = (row_of(one, labels, word) for one in value)
+    rows = (
+        row_of(one, labels, word)
+        for one in value
+        if named or (isinstance(one, JsonObject) and word in one)
+    )
     return [pair for row in rows if row is not None for pair in row.pairs]
 
 
 def _listed(value: Any, labels: Labels) -> list[Row]:
     """The rows of an array, each with its label."""
+    numbers = False
     for _ in range(_DEEPEST):
         if not isinstance(value, JsonObject):
             break
-        value = _inside(value, "ranking")
-    if not isinstance(value, list):
+        key, value = _inside(value, "ranking")
+        numbers |= key == "ranks" or key in _OF_SCORES
+    # Bare numbers there are those of the documents as they were shown, and no labels.
+    if not isinstance(value, list) or (
+        numbers and any(number_in(one)[0] is not None for one in value)
+    ):
         return []
     # An array of one for each label. Numbers in brackets may be anything.
     if not labels.numeric and all(isinstance(one, list) and len(one) == 1 for one in value):
@@ -379,11 +400,11 @@ def _listed(value: Any, labels: Labels) -> list[Row]:
     ]
 
 
-def _inside(value: JsonObject, name: str) -> Any:
-    """What an object wraps: its member of that name, else its only one of a like name."""
-    if name in value:
-        inner = None if name in value.contested else value[name]
-    else:
-        members = [one for key, one in value.items() if key.casefold() in _WRAPPERS]
-        inner = members[0] if len(members) == 1 and not value.contested else None
-    return parse_whole(inner) if isinstance(inner, str) else inner
+def _inside(value: JsonObject, name: str) -> tuple[str, Any]:
+    """What an object wraps, and under which key: that name, else its only one of a like name."""
+    keys = [name] if name in value else [key for key in value if key.casefold() in _WRAPPERS]
+    if len(keys) != 1 or (value.contested and keys != [name]) or name in value.contested:
+        return name, None
+    (key,) = keys
+    inner = value[key]
+    return key.casefold(), parse_whole(inner) if isinstance(inner, str) else inner

@@ -17,7 +17,7 @@ _NUMBER = re.compile(
 )
 # Behind a number that is not the whole of a string, as in "7/10", "70 %" or "7 points".
 _UNIT = re.compile(r"\s*(?:[%/]|out of\b|of\b|points?\b|pts?\b|percent\b)", re.I)
-_NUMBER_KEYS = frozenset(["value", "score", "grade", "rating", "relevance", "rank"])
+_SCORE_KEYS = frozenset(["score", "grade", "rating", "relevance"])
 _WORD_KEYS = frozenset(
     [
         *("why", "reason", "reasons", "reasoning", "explanation", "justification", "rationale"),
@@ -27,9 +27,13 @@ _WORD_KEYS = frozenset(
 )
 """Keys beside a label or a number that hold words about it."""
 _PLACE_KEYS = frozenset(
-    ["rank", "ranking", "position", "place", "order", "number", "no", "index", "id", "#"]
+    [
+        *("rank", "ranking", "position", "pos", "place", "placement", "order", "number", "no"),
+        *("index", "id", "tier", "distance", "cost", "#"),
+    ]
 )
-"""Keys whose number is small for what is good."""
+"""Keys whose number is small for what is good; so it is if one of these is a part of the key."""
+_KEY_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|#")
 
 
 @dataclass(slots=True)
@@ -58,6 +62,10 @@ def row_of(value: Any, labels: Labels, word: str | None) -> Row | None:
     if not isinstance(value, JsonObject):
         return None
     key = next((one for one in ("id", "index") if one in value), None)
+    # One of two numbers may just count the rows.
+    both = labels.first is not None and "id" in value and "index" in value
+    if both and labels.place(value["id"]) != labels.place(value["index"]):
+        return Row(None, [], [(str(key), None)])
     if key is not None and (word is None or word in value):
         return _named_row(value, key, word)
     if word is not None and len(value.pairs) == 1 and labels.place(value.pairs[0][0]) is not None:
@@ -101,28 +109,32 @@ def falling(rows: Sequence[Row]) -> bool:
         if len(row.members) != 1:
             return False
         ((name, value),) = row.members
-        number, usable = number_in(value, name)
+        if any(part.lower() in _PLACE_KEYS for part in _KEY_PARTS.findall(name)):
+            return False
+        number, usable = number_in(value)
         if number is None or not usable:
             return False
         numbers.append(number)
         keys.add(name.casefold())
-    if len(keys) != 1 or keys & _PLACE_KEYS:
+    if len(keys) != 1:
         return False
     return all(one > other for one, other in itertools.pairwise(numbers))
 
 
-def number_in(value: Any, word: str = "value") -> tuple[float | None, bool]:
+def number_in(value: Any, word: str = "score") -> tuple[float | None, bool]:
     """The finite number that a value states, and whether it states nothing else.
 
     ``7``, ``"7"``, ``[7]`` and ``{"value": 7}`` state 7. ``"70%"`` and ``"7/10"`` state a number
-    that cannot be used, but that shows which scale was meant.
+    that cannot be used, but that shows which scale was meant. A ``{"score": 7}`` states no rank,
+    nor a ``{"rank": 7}`` a score.
     """
+    named = {"value", word} | (_SCORE_KEYS if word in _SCORE_KEYS else set())
     for _ in range(3):
         if isinstance(value, list) and len(value) == 1:
             (value,) = value
         elif isinstance(value, JsonObject):
             numbers = [pair for pair in value.pairs if not _is_words(*pair)]
-            if len(numbers) != 1 or numbers[0][0].casefold() not in {*_NUMBER_KEYS, word}:
+            if len(numbers) != 1 or numbers[0][0].casefold() not in named:
                 return None, False
             value = numbers[0][1]
         else:

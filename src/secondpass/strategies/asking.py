@@ -69,9 +69,12 @@ def graded(
         MethodError: there is no answer, or one has scores on another scale.
     """
     for answer in answers:
-        if answer.error is not None and answer.error.code == "score_out_of_range":
-            # Other batches of the same model may be on that scale too, within the range by chance.
-            raise answer.error
+        if answer.error is None:
+            continue
+        for error in (answer.error, *answer.troubles):
+            if error.code == "score_out_of_range":
+                # Other batches of the model may be on that scale too, within the range by chance.
+                raise error
     notes = notes or Notes(name)
     scores: list[float | None] = [None] * count
     unjudged: set[int] = set()
