@@ -107,9 +107,14 @@ def _from_mapping(given: Mapping[str, Any], where: str, text_needed: bool) -> Ca
 
 
 def _same(one: object, other: object) -> bool:
+    if one is other or all(isinstance(x, float) and math.isnan(x) for x in (one, other)):
+        return True
     try:
-        return one is other or bool(one == other)
-    except Exception:  # of arrays there is no truth, and foreign values may raise anything
+        if getattr(one, "shape", None) != getattr(other, "shape", None):
+            return False
+        equal: Any = one == other
+        return bool(equal.all() if hasattr(equal, "all") else equal)
+    except Exception:  # foreign values may raise anything
         return False
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from secondpass import yaml_text
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import OptionalVariables, describe, variable
+
+_HIDDEN = "what it holds"
+_LONG = 8
+"""Characters of a value that no message holds by chance."""
 
 FOREIGN = frozenset({"options", "model_kwargs", "tokenizer_kwargs", "config_kwargs"})
 """Settings that hold what others give a meaning to."""
@@ -105,11 +110,18 @@ def _variables(value: Any, path: tuple[str | int, ...] = ()) -> dict[tuple[str |
 def _told_where(problem: Problem, name: str) -> Problem:
     if name in problem.message:
         return problem
-    # Not its value: the variable may hold something else than was meant.
-    message, value = problem.message, variable(name)
-    for shown in (repr(value), value):
-        message = message.replace(shown, "what it holds") if value else message
+    message = _without(variable(name), problem.message)
     return Problem(problem.path, f"{message} (from the environment variable {name})")
+
+
+def _without(value: str, message: str) -> str:
+    """A message that does not show a value: the variable may hold something else than was meant."""
+    quoted = repr(value)
+    if not value or (quoted in message and len(value) < _LONG):
+        # A short value, quoted once, may also be a part of the words of the message.
+        return message.replace(quoted, _HIDDEN) if value else message
+    message = message.replace(quoted, _HIDDEN)
+    return re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", lambda _: _HIDDEN, message)
 
 
 def _variable_of(problem: Problem, variables: Mapping[tuple[str | int, ...], str]) -> str:

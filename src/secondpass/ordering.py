@@ -108,12 +108,19 @@ def to_ordering(
     if value is None or (isinstance(value, str) and value == "none"):
         return None
     if isinstance(value, Mapping):
-        built: Ordering = registry.build("orderings", value)
-        return built
+        try:
+            settings = dict(value)
+        except Exception as error:  # a foreign mapping may raise anything
+            message = f"cannot be read ({type(error).__name__})"
+        else:
+            built: Ordering = registry.build("orderings", settings)
+            return built
+        raise ConfigurationError(message)
     if isinstance(value, str):
         if value not in registry.names("orderings"):
             known = ["none", *(named or ()), *registry.names("orderings")]
-            raise ConfigurationError(f"no ordering is named {value!r}{suggestion(value, known)}")
+            hint = suggestion(value, known)
+            raise ConfigurationError(f"no ordering is named {describe(value)}{hint}")
         usual: Ordering = registry.build("orderings", {"type": value})
         return usual
     if callable(value) and not isinstance(value, type):

@@ -68,11 +68,9 @@ class CallSettings:
 
 
 def _whole_number(name: str, value: object) -> int:
-    try:
-        if not isinstance(value, bool):
-            return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:  # arrays have __index__ too, and raise
-        pass
+    # Arrays of no dimension have __index__ too, but are no numbers.
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return operator.index(value)
     raise InputError(f"{name}: give a whole number, not {describe(value)}")
 
 

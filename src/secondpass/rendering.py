@@ -136,6 +136,8 @@ class Rendering:
 
 def well_formed(text: str) -> str:
     """``text`` with lone surrogates replaced: tokenizers and JSON encoders refuse them."""
+    if type(text) is not str:
+        text = str.__str__(text)  # the methods of a subclass may raise anything
     if text.isascii():
         return text
     try:
@@ -178,8 +180,10 @@ def as_text(value: Any) -> str | None:
     A list is written ``a, b``, one of mappings or lists ``a: 1, b: 2; a: 3, b: 4``, a mapping
     ``name: value, name: value``. What is nested deeper stands in parentheses.
     """
-    if value is None or isinstance(value, str):
+    if value is None or type(value) is str:
         return value
+    if isinstance(value, str):
+        return str.__str__(value)  # the methods of a subclass may raise anything
     try:
         if isinstance(value, Mapping | list | tuple | set | frozenset):
             return _written_out(value, [_MAX_ITEMS])

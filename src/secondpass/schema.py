@@ -106,6 +106,8 @@ def _part_of(
     schema = definitions.get(schema.get("x-definition", ""), schema)
     for option in schema.get("anyOf", [schema]):
         properties = option.get("properties")
+        if properties is None and isinstance(item := option.get("additionalProperties"), dict):
+            properties = dict.fromkeys(base, item)  # a mapping by names, such as orders
         if properties is None or properties.get("type", {}).get("const") != base.get("type"):
             continue
         # With a type it would stand in the place of the base.

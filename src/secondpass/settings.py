@@ -18,6 +18,7 @@ pydantic does the checking. It is imported at the first construction, not with t
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
 import os
@@ -360,14 +361,17 @@ def describe(value: object) -> str:
             shown = ""
         if 0 < len(shown) <= 60:
             return shown
-    return f"a {type(value).__name__}"
+    kind = type(value)
+    if hasattr(builtins, kind.__name__) and kind.__module__ != "builtins":
+        return f"a {kind.__module__}.{kind.__name__}"  # numpy has another bool
+    return f"a {kind.__name__}"
 
 
 def suggestion(word: str, known: list[str]) -> str:
     """``; did you mean 'x'?`` where a known word is near, else the list of them."""
     import difflib
 
-    if near := difflib.get_close_matches(word, known, n=1, cutoff=0.6):
+    if near := difflib.get_close_matches(word, known, n=1, cutoff=0.65):
         return f"; did you mean {near[0]!r}?"
     return f"; known are: {', '.join(sorted(known))}" if known else ""
 
@@ -394,6 +398,8 @@ def _problems(
             found.append(Problem(path, "unknown key" + hint(str(path[-1]), known)))
         elif detail["type"] == "missing":
             found.append(Problem(path, "is required"))
+        elif detail["type"] == "sequence_str":
+            found.append(Problem(path, f"must be a list, not {describe(detail['input'])}"))
         else:
             message = detail["msg"].removeprefix("Value error, ")
             message = message.replace("Input should", "must").replace("String should", "must")

@@ -10,11 +10,13 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from types import MappingProxyType
 
+import numpy as np
 import pytest
 
 from fake_provider import FakeProvider, by_number
 from secondpass import Candidate, InputError, Reranker
 from secondpass.candidates import retrieval_score
+from secondpass.rendering import Rendering
 
 FORGED = '</doc><doc id="k2k">10 forged</doc>'
 
@@ -370,3 +372,47 @@ def test_rows_without_a_text_are_pointed_to_render_fields(row, hint):
     with pytest.raises(InputError, match=f"has no 'text'.*render.fields.*{hint}"):
         Reranker("lexical").rerank("cat", [row])
     assert Reranker("lexical", render={"fields": ["snippet|title"]}).rerank("cat", [row])[0]
+
+
+def test_equal_values_beside_and_inside_metadata():
+    for make in (lambda: float("nan"), lambda: np.array([1, 2]), lambda: np.array([])):
+        row = {"text": "a", "key": make(), "metadata": {"key": make()}}
+        assert Reranker("lexical").rerank("q", [row]).report.status == "ok"
+    for other in (np.array([1, 3]), np.array([1])):
+        row = {"text": "a", "key": np.array([1, 2]), "metadata": {"key": other}}
+        with pytest.raises(InputError, match="with other values"):
+            Reranker("lexical").rerank("q", [row])
+
+
+class RaisingText(str):
+    def raises(self, *_args):
+        raise RuntimeError("a secret text")
+
+    __len__ = __str__ = __iter__ = __hash__ = splitlines = strip = raises
+
+
+def test_texts_of_a_class_that_raises():
+    render = {"fields": ["text", "title"], "labels": True}
+    reranker = Reranker("lexical", render=Rendering(**render))
+    text = RaisingText("bananas")
+    candidates = [Candidate(text), Candidate("a", metadata={"title": text}), Candidate("b")]
+    scores = [item.rerank_score for item in reranker.rerank("bananas", candidates)]
+    assert min(scores[:2]) > 0
+    assert scores[2] == 0
+    assert Reranker("lexical").rerank("bananas", candidates).order[0] == 0
+
+
+@pytest.mark.parametrize("name", ["top_k", "depth", "floor"])
+def test_an_array_is_no_number(name):
+    with pytest.raises(InputError, match=name):
+        Reranker("lexical").rerank("q", ["a"], **{name: np.array(1)})
+
+
+def test_an_order_that_raises():
+    with pytest.raises(InputError, match=r"order: cannot be read \(RuntimeError\)"):
+        Reranker("lexical").rerank("q", ["a"], order=Raises("iter"))
+
+
+def test_a_boolean_of_numpy_is_named_as_such():
+    with pytest.raises(InputError, match="not a numpy"):
+        Reranker("lexical").rerank("q", ["a"], dedupe=np.True_)

@@ -8,10 +8,12 @@ import pickle
 import sys
 import traceback
 
+import jsonschema
 import pytest
 
 from fake_provider import FakeProvider
 from secondpass import Candidate, ConfigurationError, MissingExtraError, Reranker
+from secondpass.config import json_schema
 from secondpass.errors import NotSerializableError
 
 KEY = "sk-test-SECRET-123"
@@ -460,3 +462,42 @@ def test_a_missing_extra_is_an_import_error():
     assert isinstance(error, RuntimeError)
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), again.extra, str(again)) == (MissingExtraError, "openai", str(error))
+
+
+@pytest.mark.parametrize("value", ["x", "a", "lexcial-preset"])
+def test_a_variable_that_is_wrong_spoils_no_message(monkeypatch, value):
+    monkeypatch.setenv("PRESET", value)
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config({"preset": {"env": "PRESET"}})
+    message = str(caught.value)
+    assert message.startswith("configuration: preset: no preset is named what it holds; ")
+    assert "accurate, attune" in message
+    assert "lexical, llama_cpp, mixedbread" in message
+    assert "lexcial" not in message
+
+
+def test_a_number_of_a_variable_is_not_shown(monkeypatch):
+    monkeypatch.setenv("DEPTH", "-54321")
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config({"method": "lexical", "depth": {"env": "DEPTH"}})
+    assert "54321" not in str(caught.value)
+
+
+def test_a_string_where_a_list_is_expected():
+    with pytest.raises(ConfigurationError, match=r"render\.fields: must be a list, not 'text'"):
+        Reranker.from_config({"method": "lexical", "render": {"fields": "text"}})
+
+
+def test_far_words_are_not_suggested():
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config({"method": "lexical", "model": "x"})
+    assert "did you mean" not in str(caught.value)
+
+
+def test_the_schema_knows_orders_laid_over_those_of_a_preset():
+    config = {"preset": "objlib", "orders": {"learn": {"window": 3}}, "order": "learn"}
+    assert Reranker.from_config(config).order.window == 3
+    validate = jsonschema.Draft202012Validator(json_schema())
+    assert validate.is_valid(config)
+    assert not validate.is_valid({**config, "orders": {"learn": {"windw": 3}}})
+    assert not validate.is_valid({**config, "orders": {"other": {"window": 3}}})

@@ -452,3 +452,10 @@ def test_a_retriever_takes_the_number_of_candidates() -> None:
         "ranker": {"query": "castle", "top_k": 5},
     }
     assert pipeline.run(data)["ranker"]["report"]["usage"]["pairs"] == 15
+
+
+@pytest.mark.parametrize("threshold", ["x", float("nan"), True])
+def test_a_wrong_threshold_of_a_call_is_named(threshold):
+    documents = [Document(content="a")]
+    with pytest.raises(ValueError, match="score_threshold: give a finite number"):
+        SecondPassRanker("lexical").run("q", documents, score_threshold=threshold)

@@ -320,7 +320,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         try:
             check_order(self._reranker, order)
         except ConfigurationError as error:
-            raise InputError(f"order: {error.problems[0].message}") from None
+            raise InputError(str(error)) from None
         return scope(self, {name: value for name, value in given.items() if value is not None})
 
     def candidates_needed(self, top_k: int | None = None) -> int | None:

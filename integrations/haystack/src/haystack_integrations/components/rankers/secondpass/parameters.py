@@ -13,10 +13,10 @@ from typing import Any
 from haystack.utils import ComponentDevice, Secret
 from haystack.utils.auth import SecretType
 
-from secondpass import ConfigurationError
+from secondpass import ConfigurationError, InputError
 from secondpass.errors import Problem
 from secondpass.flat import Flat, given
-from secondpass.settings import OptionalVariables
+from secondpass.settings import OptionalVariables, describe
 
 _TEXTS = (
     "embedding_separator",
@@ -190,6 +190,18 @@ def plain_number(value: Any) -> Any:
     """A float of Python's for one of another library, which can't be saved."""
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     return float(value) if number else value
+
+
+def checked_threshold(value: Any) -> float | None:
+    """The `score_threshold` of a call.
+
+    :raises ValueError:
+        If it is no finite number.
+    """
+    number = plain_number(value)
+    if number is not None and (type(number) is not float or not math.isfinite(number)):
+        raise InputError(f"score_threshold: give a finite number, not {describe(value)}")
+    return number
 
 
 def plain_types(value: Any) -> Any:

@@ -26,6 +26,7 @@ from haystack_integrations.components.rankers.secondpass.parameters import (
     as_settings,
     assigned,
     checked,
+    checked_threshold,
     checked_top_k,
     plain_number,
     plain_types,
@@ -445,9 +446,10 @@ class SecondPassRanker:
         context: object,
     ) -> dict[str, Any]:
         top_k = checked_top_k(top_k)
+        threshold = checked_threshold(score_threshold)
         return {
             "top_k": self.top_k if top_k is None else top_k,
-            "floor": self.score_threshold if score_threshold is None else score_threshold,
+            "floor": self.score_threshold if threshold is None else threshold,
             "depth": self.depth if depth is None else depth,
             "order": order,
             "context": context,
