@@ -111,10 +111,10 @@ def test_order_is_the_same_in_another_process() -> None:
 
 
 def test_building_is_quick(docs: ModuleType, corpus: list[Passage]) -> None:
-    # The imports are done by now; the wide limit is for a busy machine.
-    start = time.perf_counter()
+    # The imports are done by now. Processor time, for the machine may be busy with something else.
+    start = time.process_time()
     docs.passages()
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 5
 
 
 def test_building_prints_and_warns_nothing() -> None:

@@ -45,6 +45,8 @@ REPLIES = [
     (FROM_1, "[2] > [1] [3] > [1]", SEVERAL),
     (FROM_1, "[2] > [1], [3]", OUTSIDE),
     (FROM_1, "[1][2] > [1]", "its order is interrupted"),
+    (FROM_1, "[1], [2] > [1]", "its order is interrupted"),
+    (FROM_1, "Of [1] and [2], the order is [2] > [1] > [3]", (1, 0, 2)),
     (FROM_1, "[2] > [1]\n[2]", "its order is interrupted"),
     (FROM_1, "[2] > [1] = [3]", OUTSIDE),
     (FROM_1, "[2] = [1] > [3]", OUTSIDE),

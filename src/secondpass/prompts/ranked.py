@@ -15,6 +15,8 @@ from secondpass.prompts.readers import Order, check_unknown, order_of, read_orde
 _ITEM = re.compile(r"\[([^\[\]<>\n]{1,200})\]")
 _ARROW = re.compile(r"\s*>\s*")
 _FRAME = " \t\r\n`*"
+# Between a chain and a label that stands right beside it, rather than in a sentence.
+_BESIDE = re.compile(r"[\s,;=<>\[\]]*")
 _COMPARING = "<>=≥≤≻≺~→"
 _ARROW_CUT = re.compile(r"\s*>\s*(?:\[[^\[\]<>\n]{0,200})?")
 
@@ -50,8 +52,8 @@ def read_ranked(completion: Completion, labels: Labels) -> Order:
         raise ReplyError("it has documents in brackets that are not in its order")
     whole = {id(chain) for chain in long}
     for one, other in itertools.pairwise(chains):
-        beside = not text[one[-1].end() : other[0].start()].strip()
-        if beside and (id(one) in whole) != (id(other) in whole):
+        gap = text[one[-1].end() : other[0].start()]
+        if _BESIDE.fullmatch(gap) and (id(one) in whole) != (id(other) in whole):
             raise ReplyError("its order is interrupted")
     cut = False
     for chain in long:
