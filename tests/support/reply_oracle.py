@@ -44,8 +44,10 @@ def by_grades(rows: Sequence[Row], count: int, low: float, high: float) -> tuple
     grades: dict[int, float] = {}
     for document in known:
         given = [number for other, number in rows if other == document]
-        if all(one is not None and math.isfinite(one) for one in given) and len(set(given)) == 1:
-            grades[document] = min(max(given[0], low), high)
+        if all(one is not None and math.isfinite(one) for one in given):
+            on_scale = {min(max(one, low), high) for one in given}
+            if len(on_scale) == 1:
+                grades[document] = on_scale.pop()
     if not grades:
         return REFUSE
     return ranking(sorted(grades, key=lambda one: (-grades[one], one)), count)
