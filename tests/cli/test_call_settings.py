@@ -104,7 +104,7 @@ def test_a_wrong_order_is_a_wrong_call(secondpass, tmp_path, order, problem):
         ({"order": "larn"}, "order: no ordering is named 'larn'"),
         ({"order": {"type": "tiers"}}, "order: "),
         ({"order": ["a"]}, "order: give a name, a mapping or a function, not a list"),
-        ({"floor": "high"}, "floor: give a number, not 'high'"),
+        ({"floor": "high"}, "floor: give a finite number, not 'high'"),
         ({"dedupe": "no"}, "dedupe: must be true or false, not 'no'"),
     ],
 )
