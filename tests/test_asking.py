@@ -458,6 +458,16 @@ def test_an_answer_may_take_as_long_as_the_model_says(settings, limits, code, ca
     assert ranking.report.issues[0].code == code
 
 
+@pytest.mark.parametrize("origin", ["[http://localhost/v1, model m, no key]", "", None, 5])
+def test_a_timeout_names_where_it_was_asked(origin):
+    model = Model(graded, seconds=30, timeout=0.05)
+    model.origin = origin
+    ranking = Reranker(Graded(model), limits={"retries": 0}, log_level="debug").rerank("q", ["1 a"])
+    (message,) = {issue.message for issue in ranking.report.issues}
+    known = f" {origin}" if isinstance(origin, str) and origin else ""
+    assert message == f"no answer within 0.05 s{known}"
+
+
 def test_a_slow_answer_is_waited_for_again():
     class SlowOnce(Model):
         async def complete(self, prompt):

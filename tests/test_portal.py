@@ -195,6 +195,32 @@ def test_what_a_thread_raises_is_raised(raised, met):
         asyncio.run(use())
 
 
+@pytest.mark.parametrize("way", ["thread", "portal"])
+def test_failures_of_cancelled_callers_are_not_logged(way, caplog):
+    failed = threading.Event()
+
+    def fail():
+        failed.set()
+        raise LookupError("a passage")
+
+    async def fail_there():
+        fail()
+
+    async def use():
+        work = in_thread(fail) if way == "thread" else portal().call(fail_there)
+        task = asyncio.ensure_future(work)
+        await asyncio.sleep(0)
+        failed.wait(5)
+        time.sleep(0.05)  # the outcome stands in the queue of this loop now
+        asyncio.get_running_loop().call_soon(task.cancel)
+        with pytest.raises((asyncio.CancelledError, LookupError)):
+            await task
+
+    asyncio.run(use())
+    gc.collect()
+    assert not caplog.records
+
+
 def test_a_thread_that_is_given_up_on_is_left_behind():
     go, ended = threading.Event(), threading.Event()
 

@@ -166,6 +166,8 @@ class _Asked:
                     told = "the deadline passed before this was answered"
                     raise DeadlineError(told) from None
                 told = f"no answer within {self.timeout:g} s" if self.timeout else "no answer"
+                origin = getattr(self.service, "origin", "")
+                told = f"{told} {origin}" if isinstance(origin, str) and origin else told
                 raise LLMError(told, "timeout", retryable=True) from None
             except asyncio.CancelledError:
                 ledger.give_up(estimate, self.prices)

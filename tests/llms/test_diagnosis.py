@@ -6,6 +6,7 @@ import asyncio
 import html
 import json
 import re
+import unicodedata
 from urllib.parse import quote
 
 import pytest
@@ -73,6 +74,11 @@ ESCAPES = {
     "json, not ascii": lambda text: json.dumps(text, ensure_ascii=False),
     "every character": lambda text: "".join(f"\\u{ord(one):04x}" for one in text),
     "repr": repr,
+    "repr of bytes of UTF-8": lambda text: repr(text.encode()),
+    "octal": lambda text: "".join(
+        chr(one) if one < 128 else f"\\{one:03o}" for one in text.encode()
+    ),
+    "Rust": lambda text: "".join(f"\\u{{{ord(one):x}}}" for one in text),
     "repr of bytes": lambda text: repr(text.encode("latin-1")),
     "html": html.escape,
     "html, twice": lambda text: html.escape(html.escape(text)),
@@ -103,6 +109,33 @@ def test_no_words_that_repeat_what_was_sent(escape, text):
 def test_no_words_with_a_part_of_a_key(part):
     assert words({"error": f"wrong: {part}"}, SENT) == ""
     assert words({"error": f"wrong:{part}."}, SENT) == ""
+
+
+SCRIPTS = {
+    "Chinese": "夜里斑马在稀树草原的哪里睡觉而狮子却醒着四处走动",
+    "Vietnamese": "đêm đến ngựa vằn ngủ ở đâu trên thảo nguyên rộng lớn",
+    "mathematical": "".join(
+        chr(0x1D4D0 + ord(one) - 97) for one in "zebrassleepinthesavannaatnight"
+    ),
+    "Gothic": "𐌰𐌱𐌲𐌳𐌴𐌵𐌶𐌷𐌸𐌹𐌺𐌻𐌼𐌽𐌾𐌿𐍀𐍁𐍂𐍃𐍄𐍅𐍆",
+}
+WRITINGS = {
+    "ASCII": ascii,
+    "bytes": lambda text: repr(text.encode()),
+    "octal": ESCAPES["octal"],
+    "NFC": lambda text: unicodedata.normalize("NFC", text),
+    "NFD": lambda text: unicodedata.normalize("NFD", text),
+    "NFKC": lambda text: unicodedata.normalize("NFKC", text),
+}
+
+
+@pytest.mark.parametrize("writing", WRITINGS)
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("sent_as", ["NFC", "NFD"])
+def test_no_words_that_repeat_other_scripts(writing, script, sent_as):
+    sent = Sent([unicodedata.normalize(sent_as, SCRIPTS[script])], [KEY])
+    for text in (SCRIPTS[script], SCRIPTS[script][3:]):
+        assert words({"error": f"at {WRITINGS[writing](text)}"}, sent) == ""
 
 
 def test_no_words_that_repeat_a_short_query():

@@ -15,6 +15,8 @@ from fake_provider import FakeProvider, http
 from fault_fixtures import _certificates, _closing, _environment, _sdks
 from secondpass import Reranker
 from secondpass.llms import http as module
+from secondpass.llms.http import MOST_SDK_VALUES, _ValueCounter
+from secondpass.scorers import endpoint
 
 __all__ = ["_certificates", "_closing", "_environment", "_sdks"]
 
@@ -162,6 +164,64 @@ def test_bounds_of_gzip(flavour, name, make, provider):
     provider.play(fake.raw(http(200, body, {"Content-Encoding": "gzip"})))
     ranking = make(flavour).rerank("q", GIVEN)
     assert {issue.code for issue in ranking.report.issues} == {code}
+
+
+ROOT = {"openai": "choices", "anthropic": "content", "google": "candidates", "tei": "results"}
+
+
+@pytest.mark.parametrize("flavour", ROOT)
+@pytest.mark.parametrize("packed", [False, True])
+def test_answers_of_too_many_values(flavour, packed, make, provider, monkeypatch):
+    if flavour == "tei":
+        monkeypatch.setattr(endpoint, "MOST_VALUES", MOST_SDK_VALUES)
+    body = b'{"%s": [%s{}]}' % (ROOT[flavour].encode(), b"{}," * MOST_SDK_VALUES)
+    headers = {"Content-Encoding": "gzip"} if packed else None
+    provider.play(fake.raw(http(200, gzip.compress(body) if packed else body, headers)))
+    ranking = make(flavour).rerank("q", GIVEN)
+    assert {issue.code for issue in ranking.report.issues} == {"response_too_long"}
+
+
+JSON_TEXTS = {
+    b'{"a": [1, 2, {"b": "c"}]}': 8,
+    rb'["{[,\\\"{[,", "\\", "x\\\\"]': 6,
+    b'"': 0,
+    b"[[[[": 4,
+    b'["\\u007b,,,", 5]': 3,
+}
+
+
+@pytest.mark.parametrize("text", JSON_TEXTS)
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_values_are_counted_however_a_text_is_cut(text, size):
+    counter = _ValueCounter(MOST_SDK_VALUES)
+    for at in range(0, len(text), size):
+        counter.feed(text[at : at + size])
+    assert counter._count == JSON_TEXTS[text]
+
+
+def test_small_chunks_let_others_have_their_turn():
+    class Chunks(httpx.AsyncByteStream):
+        async def __aiter__(self):
+            for _ in range(1000):
+                yield b" "
+
+    async def turns_of_others():
+        turns = 0
+
+        async def other():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        response = httpx.Response(200, stream=Chunks())
+        await module._bound(response, module.MOST_VALUES)
+        task = asyncio.ensure_future(other())
+        assert await response.aread() == b" " * 1000
+        task.cancel()
+        return turns
+
+    assert asyncio.run(turns_of_others()) >= 5
 
 
 def test_a_mark_cut_into_single_bytes(make, provider):

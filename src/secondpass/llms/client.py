@@ -16,7 +16,7 @@ from secondpass.errors import ConfigurationError, LLMError
 from secondpass.lazy import ForkLock, require
 from secondpass.llms.diagnosis import address, bare, private_parts, strings_in
 from secondpass.llms.echoes import Sent
-from secondpass.llms.faults import error_of, refusal_of
+from secondpass.llms.faults import Refusal, error_of, refusal_of
 from secondpass.portal import Portal, in_thread, portal
 from secondpass.settings import OptionalVariables, Secret, Variables, first_set, variable, variables
 
@@ -88,6 +88,19 @@ class Client(Generic[R]):
         """The model, for reports."""
         return self.model or type(self).__name__
 
+    @property
+    def origin(self) -> str:
+        """The address where it is known, the model and the key's variable, as messages end."""
+        try:
+            return self._where(bare(self._url), self._key())
+        except LLMError:  # there is no key
+            return ""
+
+    @property
+    def _url(self) -> str:
+        """The address that is asked; empty where the SDK has it."""
+        return self.base_url or ""
+
     async def complete(self, request: R, /) -> Completion:
         """Ask once.
 
@@ -152,26 +165,36 @@ class Client(Generic[R]):
         if self._refused is not None and self._refused[0] == key:
             if time.monotonic() - self._refused[1] < _CIRCUIT_SECONDS:
                 told = "the key was refused less than a minute ago, so the server was not asked"
-                where = self._where(bare(self.base_url or ""), key)
+                where = self._where(bare(self._url), key)
                 raise LLMError(f"{told} {where}", "circuit_open", sent=False)
             self._refused = None
         client = self._client
         if client is None or client[0] is not portal() or client[1] != key:
             client = await in_thread(lambda: self._connected(key))
         sent = self._sent_with(key, request)
+        foreign: Exception | None = None
         try:
-            return await self._answer(client[2].client, request, sent)
+            completion = await self._answer(client[2].client, request, sent)
         except LLMError as error:
-            fault, url = error, bare(self.base_url or "")
+            fault, url = error, bare(self._url)
         except Exception as error:
-            refusal = refusal_of(error, sent)
-            fault = error_of(error) if refusal is None else refusal.error()
-            url = address(error, self.base_url)
+            foreign = error
+        else:
+            return completion
+        # Outside the except clause: a foreign exception holds the key and the prompt.
+        if foreign is not None:
+            refusal = await self._refusal_of(foreign, sent)
+            fault = error_of(foreign) if refusal is None else refusal.error()
+            url = address(foreign, self._url)
+            del foreign
             # The status alone: words of a 400 can be those of a passage.
             if refusal is not None and refusal.status in {401, 403}:
                 self._refused = key, time.monotonic()
-        # Outside the except clause: a foreign exception holds the key and the prompt.
         raise fault.with_message(f"{fault.message} {self._where(url, key)}")
+
+    async def _refusal_of(self, error: Exception, sent: Sent) -> Refusal | None:
+        """:func:`refusal_of`, in a thread: to look for echoes of megabytes takes seconds."""
+        return await in_thread(lambda: refusal_of(error, sent))
 
     def _sent_with(self, key: Secret, request: R) -> Sent:
         """What was sent, to be known again in what the server writes."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from urllib.parse import unquote
@@ -27,6 +28,8 @@ _ROUNDS = 3  # of unescaping: JSON within JSON within HTML
 
 _ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # one character of JSON's
+    r"|\\U[0-9a-fA-F]{8}|\\u\{[0-9a-fA-F]{1,6}\}"  # Python's, Rust's
+    r"|(?:\\x[89a-fA-F][0-9a-fA-F]|\\[23][0-7]{2})+"  # bytes of UTF-8, octal in protobuf's text
     r"|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\\."
     r"|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w{1,31});"
     r"|(?:%[0-9a-fA-F]{2})+",
@@ -42,11 +45,19 @@ def _meaning(found: re.Match[str]) -> str:
         return html.unescape(escape)
     if escape[0] == "%":
         return unquote(escape, errors="replace")
-    if len(escape) == 12:
+    if escape[1] in "x23" and len(escape) > 2:
+        codes = (
+            int(code[1:], 16) if code[0] == "x" else int(code, 8) for code in escape[1:].split("\\")
+        )
+        encoded = bytes(codes)
+        # Of UTF-8 the text may hold the beginning only; other bytes are those of Latin-1.
+        return encoded.decode("utf-8", "ignore") or encoded.decode("latin-1")
+    if len(escape) == 12 and escape[6] == "\\":
         high, low = int(escape[2:6], 16), int(escape[8:], 16)
         return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
     if len(escape) > 2:
-        return chr(int(escape[2:], 16))
+        number = int(escape[2:].strip("{}"), 16)
+        return chr(number) if number < 0x110000 else ""
     return _CONTROLS.get(escape[1], escape[1])
 
 
@@ -56,7 +67,9 @@ def _fold(text: str) -> str:
 
 
 def _letters(folded: str) -> str:
-    """Letters and digits alone."""
+    """Letters and digits alone, however a text composes or stylizes them."""
+    if not folded.isascii():
+        folded = unicodedata.normalize("NFKD", folded).casefold()
     return re.sub(r"[\W_]+", "", folded)
 
 
@@ -116,6 +129,19 @@ class Sent:
         lines = {line for piece in pieces for line in piece if len(line) < 200}
         return list({form for line in lines for form in _forms(line)} - {""})
 
+    @cached_property
+    def _short_lines(self) -> dict[int, set[str]]:
+        """The lines that are shorter than a run, by their length."""
+        lines: dict[int, set[str]] = {}
+        for line in self._lines:
+            if len(line) < RUN:
+                lines.setdefault(len(line), set()).add(line)
+        return lines
+
+    @cached_property
+    def _letters(self) -> list[str]:
+        return [_letters(form) for form in self._folded]
+
     def holds_part_of(self, text: str) -> bool:
         """Whether a short text of a server's shares a run with what was sent, or part of a key."""
         return self.holds_secret(text) or self._repeats(text)
@@ -134,12 +160,13 @@ class Sent:
     def _repeats(self, text: str) -> bool:
         if sum(map(len, self._texts)) > _MOST_COMPARED:
             return True
-        letters = [_letters(sent) for sent in self._folded]
-        short = [line for line in self._lines if _SHORT_WHOLE <= len(line) < RUN]
+        short = {
+            line for size in range(_SHORT_WHOLE, RUN) for line in self._short_lines.get(size, ())
+        }
         for form in _forms(text):
             if any(_common(form, self._folded, RUN)):
                 return True
-            if any(_common(_letters(form), letters, _LETTERS)):
+            if any(_common(_letters(form), self._letters, _LETTERS)):
                 return True
             for line in short:
                 if line in form and re.search(rf"(?<!\w){re.escape(line)}(?!\w)", form):
@@ -153,9 +180,10 @@ class Sent:
             repeated: dict[int, set[str]] = {}
             if runs := set(_common(folded, self._folded, RUN)):
                 repeated[RUN] = runs
-            for line in self._lines:
-                if _REMOVED_WHOLE <= len(line) < RUN and line in folded:
-                    repeated.setdefault(len(line), set()).add(line)
+            for size in range(_REMOVED_WHOLE, RUN):
+                lines = self._short_lines.get(size)
+                if lines and (found := lines & _grams(folded, size)):
+                    repeated[size] = found
             if repeated:
                 text = _cut(text, repeated)
             # An escape may have hidden a repetition.

@@ -46,7 +46,7 @@ _NO_CREDIT = re.compile(
 _NO_KEY = re.compile(r"api[ _-]?key|authentication_error|unauthorized", re.I)
 _TOO_LONG = re.compile(
     r"context[ _-]?(length|window|size)|maximum context|prompt (is )?too long|too many tokens"
-    r"|exceed\w* (the )?(available |maximum |max )?(context|(number of )?(input )?tokens)"
+    r"|exceed\w{0,9} (the )?(available |maximum |max )?(context|(number of )?(input )?tokens)"
     r"|input (is )?too long|input token count|request_too_large|too large for|max_model_len"
     r"|string_above_max_length|reduce the length|max allowed tokens|lower the number of tokens",
     re.I,

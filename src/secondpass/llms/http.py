@@ -6,7 +6,9 @@ certificates from the environment work as they do for that SDK.
 
 from __future__ import annotations
 
+import asyncio
 import codecs
+import re
 import sys
 import zlib
 from collections.abc import AsyncIterator, Iterator
@@ -18,6 +20,14 @@ _MOST_ERROR_BYTES = 2**20
 """Of an error's body; the rest is not read."""
 _MOST_MEMBERS = 1000
 """Of one gzip stream; each costs a new decompressor."""
+_MOST_AT_ONCE = 2**18
+"""Bytes that are unpacked in one step."""
+_CHUNKS_IN_A_ROW = 100
+"""After so many of a response, other requests get their turn."""
+MOST_VALUES = 1_200_000
+"""Of the JSON of one response: strings, numbers, lists, mappings."""
+MOST_SDK_VALUES = 20_000
+"""The same where an SDK makes an object of each, at up to 0.1 ms. Replies have some hundred."""
 
 _BOMS = (
     # The byte order mark of UTF-32-LE begins with that of UTF-16-LE.
@@ -30,7 +40,7 @@ _BOMS = (
 
 
 class ResponseTooLongError(Exception):
-    """A response has more than :data:`MOST_BYTES`, or is packed in a way not asked for."""
+    """A response has more bytes or values than allowed, or is packed in a way not asked for."""
 
 
 class UnreadableResponseError(Exception):
@@ -41,18 +51,25 @@ class RedirectedError(Exception):
     """A response is a redirect; neither keys nor passages are sent elsewhere."""
 
 
-def bounded(client_class: type, timeout: float, **options: Any) -> Any:
+def bounded(
+    client_class: type, timeout: float, *, most_values: int = MOST_SDK_VALUES, **options: Any
+) -> Any:
     """An asynchronous client which follows no redirect and stops reading at the limit.
 
     Args:
         client_class: httpx.AsyncClient, httpx2.AsyncClient or a subclass.
         timeout: seconds for each read; the driver's clock covers the whole.
+        most_values: of the JSON of an answer.
         options: further arguments of the class.
     """
+
+    async def bound(response: Any) -> None:
+        await _bound(response, most_values)
+
     return client_class(
         timeout=timeout,
         follow_redirects=False,
-        event_hooks={"request": [_ask_for_gzip], "response": [_bound]},
+        event_hooks={"request": [_ask_for_gzip], "response": [bound]},
         **options,
     )
 
@@ -61,7 +78,7 @@ async def _ask_for_gzip(request: Any) -> None:
     request.headers["accept-encoding"] = "gzip"  # what can be unpacked piece by piece below
 
 
-async def _bound(response: Any) -> None:
+async def _bound(response: Any, most_values: int) -> None:
     """Have the body counted, unpacked and made UTF-8 here: httpx unpacks without a limit.
 
     No charset that a server declares is looked up: some of Python's codecs take quadratic time.
@@ -81,8 +98,12 @@ async def _bound(response: Any) -> None:
         async def __aiter__(self) -> AsyncIterator[bytes]:
             unpacked = _Unpacker(encoding)
             decoded = _Utf8("replace" if failed else "strict")
-            received = count = 0
+            values = _ValueCounter(most_values)
+            received = count = chunks = 0
             async for chunk in raw:
+                chunks += 1
+                if chunks % _CHUNKS_IN_A_ROW == 0:
+                    await asyncio.sleep(0)  # many small ones come without a wait between them
                 received += len(chunk)
                 if received > MOST_BYTES:
                     raise ResponseTooLongError("longer than any reply")
@@ -91,6 +112,8 @@ async def _bound(response: Any) -> None:
                     if count > MOST_BYTES:
                         raise ResponseTooLongError("longer than any reply")
                     if text := decoded.feed(piece):
+                        if not failed:  # an error's body is short, and parsed by json alone
+                            values.feed(text)
                         yield text
                 if failed and count > _MOST_ERROR_BYTES:
                     return  # a connection that is not read to its end is closed
@@ -161,13 +184,50 @@ class _Unpacker:
                     raise ResponseTooLongError("packed in too many pieces")
                 self._unpack = zlib.decompressobj(self._bits)
             try:
-                piece = self._unpack.decompress(chunk, MOST_BYTES + 1)
+                piece = self._unpack.decompress(chunk, _MOST_AT_ONCE)
             except zlib.error:
                 raise UnreadableResponseError("not packed as its headers say") from None
             yield piece
-            if not self._unpack.eof:
+            if self._unpack.eof:
+                chunk = self._unpack.unused_data
+                continue
+            chunk = self._unpack.unconsumed_tail
+            # A full piece may not be all that the decompressor can give for what it has read.
+            if not chunk and len(piece) < _MOST_AT_ONCE:
                 return
-            chunk = self._unpack.unused_data
+
+
+class _ValueCounter:
+    """Counts the values of a JSON text, before anything makes objects of them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._count = 0
+        self._in_string = False
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> None:
+        """The next bytes.
+
+        Raises:
+            ResponseTooLongError: there are too many values.
+        """
+        text = _JSON_ESCAPE.sub(b"", self._rest + piece)
+        self._rest = b""
+        if text.endswith(b"\\"):
+            text, self._rest = text[:-1], b"\\"
+        if self._in_string:
+            text = b'"' + text
+        outside, strings = _JSON_STRING.subn(b"", text)
+        outside, quote, _ = outside.partition(b'"')  # a string that the next piece goes on with
+        self._in_string = bool(quote)
+        self._count += strings + sum(map(outside.count, (b",", b"{", b"[")))
+        if self._count > self._most:
+            raise ResponseTooLongError("more values than any reply")
+
+
+_JSON_ESCAPE = re.compile(rb"\\.", re.S)
+_JSON_STRING = re.compile(rb'"[^"]*"')
 
 
 class _Utf8:

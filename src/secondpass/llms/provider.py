@@ -12,7 +12,7 @@ from secondpass.errors import ConfigurationError, LLMError
 from secondpass.ledger import Prices
 from secondpass.llms.client import REMEMBERED_SECONDS, Client
 from secondpass.llms.echoes import Sent
-from secondpass.llms.faults import Refusal, refusal_of
+from secondpass.llms.faults import Refusal
 from secondpass.settings import SECRET, Secret, Variables, nested
 
 if TYPE_CHECKING:
@@ -107,11 +107,13 @@ class Provider(Client[Prompt]):
         except LLMError:
             raise
         except Exception as error:
-            refusal = refusal_of(error, sent)
-            adapted = None if refusal is None else self._adapted(refusal, form, step, parameters)
-            if adapted is None:
-                raise
-        raise adapted
+            foreign = error
+        refusal = await self._refusal_of(foreign, sent)
+        adapted = None if refusal is None else self._adapted(refusal, form, step, parameters)
+        try:
+            raise foreign if adapted is None else adapted
+        finally:
+            del foreign  # a cycle with its traceback would keep the key and the prompt for a while
 
     def _adapted(
         self, refusal: Refusal, form: Form, step: int, sent: Mapping[str, Any]

@@ -22,8 +22,8 @@ from secondpass.errors import ConfigurationError, LLMError, MethodError, ReplyEr
 from secondpass.ledger import Prices
 from secondpass.llms.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection, whole
 from secondpass.llms.echoes import Sent
-from secondpass.llms.faults import Refusal, refusal_of
-from secondpass.llms.http import bounded
+from secondpass.llms.faults import Refusal
+from secondpass.llms.http import MOST_VALUES, bounded
 from secondpass.prompts.questions import cut_evenly, tokens_of
 from secondpass.prompts.readers import Grades
 from secondpass.scoring import in_range, range_of, to_float
@@ -353,7 +353,7 @@ class Endpoint(Client[Pairs]):
     def _connect(self, key: str) -> Connection:
         import httpx
 
-        client = bounded(httpx.AsyncClient, self.timeout)
+        client = bounded(httpx.AsyncClient, self.timeout, most_values=MOST_VALUES)
         if key != NO_KEY:
             client.headers["authorization"] = f"Bearer {key}"
         return Connection(client, client.aclose)
@@ -373,10 +373,10 @@ class Endpoint(Client[Pairs]):
             body["model"] = self.model
         if api.raw:
             body["raw_scores"] = self.raw_scores
-        response = await client.post(self._address, json=body)
+        response = await client.post(self._url, json=body)
         if response.status_code != 200:
             error = StatusError(response)
-            if refusal := refusal_of(error, sent):
+            if refusal := await self._refusal_of(error, sent):
                 self._learn(refusal, len(request.documents))
             raise error
         text = response.content.decode("utf-8")
@@ -399,7 +399,7 @@ class Endpoint(Client[Pairs]):
             raise LLMError(told, _TOO_MANY)
 
     @property
-    def _address(self) -> str:
+    def _url(self) -> str:
         base = (self.base_url or self._api.url or "").rstrip("/")
         path = "/" + (self.path or self._api.path).lstrip("/")
         # A base URL may be given as SDKs of language models want it, with the version in it.
