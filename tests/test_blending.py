@@ -81,3 +81,39 @@ def test_zscore_is_what_it_says(scores):
 def test_sigmoid_never_overflows(logit):
     assert 0 <= sigmoid(logit) <= 1
     assert sigmoid(logit) + sigmoid(-logit) == pytest.approx(1)
+
+
+def test_reciprocal_ranks_follow_the_scores():
+    blended = Blend(0.0, "rrf", 60).mix([None] * 4, [0.3, 0.9, 0.1, 0.9])
+    assert blended.final == [1 / 63, 1 / 61, 1 / 64, 1 / 62]  # ties as they came in
+    assert (blended.absent, blended.outside) == ([], [])
+    assert Blend(0.5, "rrf").rrf_k == 60
+
+
+@pytest.mark.parametrize(
+    ("normalize", "originals", "absent", "outside"),
+    [
+        ("none", [0.0, 1.0, 0.5], [], []),
+        ("none", [-0.01, 1.01, None], [2], [0, 1]),
+        ("sigmoid", [0.0, 1.5, 1.0], [], [1]),
+        ("minmax", [-7.0, None, 9.0], [1], []),
+        ("zscore", [7.0, 8.0, None], [2], []),
+    ],
+)
+def test_originals_that_cannot_take_part_are_listed(normalize, originals, absent, outside):
+    blended = Blend(0.5, normalize).mix(originals, [0.1, 0.2, 0.3])
+    assert (blended.absent, blended.outside) == (absent, outside)
+
+
+def test_refused_normalization_is_named_with_its_place():
+    with pytest.raises(ConfigurationError) as caught:
+        Blend(0.5, "none").check("logit")
+    (problem,) = caught.value.problems
+    assert problem.path == ("normalize",)
+    assert "'none' cannot make scores of kind 'logit' comparable" in problem.message
+
+
+def test_sigmoid_of_small_logits():
+    assert sigmoid(0.0) == 0.5
+    assert sigmoid(0.5) == pytest.approx(1 / (1 + math.exp(-0.5)), abs=1e-16)
+    assert sigmoid(-0.5) == pytest.approx(1 - sigmoid(0.5), abs=1e-16)
