@@ -534,6 +534,13 @@ LASTING = [
 ]
 
 
+def test_broken_row_beyond_the_labels_shows_another_base():
+    labels = Labels(["0", "1", "2"], 0)
+    for broken in ('{"id" -1, "score": 4}', '{"id" 3, "score": 4}'):
+        with pytest.raises(ReplyError, match="another answer"):
+            read_grades(Completion(f'{broken}\n{{"id": 0, "score": 1}}'), labels, 0, 10)
+
+
 @pytest.mark.parametrize("reply", [row[1] for row in LASTING], ids=[row[0] for row in LASTING])
 def test_reading_a_long_reply_takes_linear_time(reply):
     async def function(messages):

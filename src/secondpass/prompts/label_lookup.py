@@ -75,6 +75,11 @@ class Labels:
         inner = _without_prefix(bare) or bare
         return int(float(inner)) if _INTEGER.fullmatch(inner) else None
 
+    def is_beyond(self, value: object) -> bool:
+        """Whether a number is just beyond one end, as where labels are counted from another one."""
+        number = None if self.first is None else self.number(value)
+        return number in {self._range.start - 1, self._range.stop}
+
     @property
     def _range(self) -> range:
         first = self.first or 0

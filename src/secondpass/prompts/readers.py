@@ -292,6 +292,8 @@ def _check_rest(values: Values, labels: Labels) -> None:
             piece, at = values.text[at : min(match.start(), at + 301)], match.end()
             words = [piece] if prose else [piece, *piece.split()]
             found.update(place for place in map(labels.place, words) if place is not None)
+            if not prose and any(map(labels.is_beyond, words)):
+                found.add(-1)  # the row would show that labels are counted from another number
             if len(found) >= enough or pieces > _MOST_PIECES:
                 raise ReplyError("it holds another answer, which cannot be read")
 
