@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
-from secondpass.portal import _harmless, in_thread, portal, within
+from secondpass.portal import in_thread, portal, within
 
 
 async def loop_here():
@@ -195,16 +195,30 @@ def test_what_a_thread_raises_is_raised(raised, met):
         asyncio.run(use())
 
 
-def test_work_of_a_closed_loop_can_be_dropped():
+@pytest.mark.parametrize("way", ["thread", "portal"])
+def test_failures_of_cancelled_callers_are_not_logged(way, caplog):
+    failed = threading.Event()
+
+    def fail():
+        failed.set()
+        raise LookupError("a passage")
+
+    async def fail_there():
+        fail()
+
     async def use():
-        await asyncio.get_running_loop().create_future()
+        work = in_thread(fail) if way == "thread" else portal().call(fail_there)
+        task = asyncio.ensure_future(work)
+        await asyncio.sleep(0)
+        failed.wait(5)
+        time.sleep(0.05)  # the outcome stands in the queue of this loop now
+        asyncio.get_running_loop().call_soon(task.cancel)
+        with pytest.raises((asyncio.CancelledError, LookupError)):
+            await task
 
-    async def begin():
-        work = _harmless(use())
-        work.send(None)
-        return work
-
-    asyncio.run(begin()).close()  # as the garbage collector does
+    asyncio.run(use())
+    gc.collect()
+    assert not caplog.records
 
 
 def test_a_thread_that_is_given_up_on_is_left_behind():

@@ -53,7 +53,10 @@ class Portal:
         """Do ``work`` there and wait for it here. Cancellation passes."""
         if asyncio.get_running_loop() is self.loop:
             return await work()
-        return await asyncio.wrap_future(self.submit(work()))
+        done = asyncio.wrap_future(self.submit(work()))
+        # The caller may be cancelled at the moment at which the work fails.
+        done.add_done_callback(retrieve_exception)
+        return await done
 
 
 class HomeLoop:
@@ -111,6 +114,7 @@ async def in_thread(call: Callable[[], T]) -> T:
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
+    future.add_done_callback(retrieve_exception)  # as in Portal.call
     context = contextvars.copy_context()
 
     def settle(value: Any, error: BaseException | None) -> None:
@@ -199,7 +203,7 @@ async def _harmless(work: Awaitable[T]) -> T:
     """``work``, but that an exit which it raises ends no loop that others use."""
     try:
         return await work
-    except (Exception, asyncio.CancelledError, GeneratorExit):
+    except (Exception, asyncio.CancelledError):
         raise
     except BaseException as raised:
         raise RuntimeError(type(raised).__name__) from None
