@@ -92,17 +92,19 @@ class _Job:
         times = [ledger.left for ledger in self.ledgers]
         return None if None in times else max(time for time in times if time is not None)
 
-    def run(self) -> Outcome:
-        """Its result, or the fault that it met as a value."""
+    def run(self, passing: tuple[type[BaseException], ...] = _EXITS) -> Outcome:
+        """Its result, or what it raised as a MethodError, unless that is one of ``passing``."""
         if self.left == 0:  # it may have waited for a free thread
             return _over()
         try:
             return self.call()
+        except passing:
+            raise
         except MethodError as error:
             return error
         except MissingExtraError as error:
             return MethodError(str(error), error.code)
-        except Exception as error:
+        except BaseException as error:  # a CancelledError, too, of an event loop of its own
             for ledger in self.ledgers:
                 ledger.record_exception(error, "the scorer")
             # Its message may quote a passage or a key, so the report names only its class.
@@ -123,7 +125,7 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
                 return results
             if isinstance(command, _Job):
                 left = command.left
-                outcome = _run(command) if left is None else _within(command, left)
+                outcome = command.run() if left is None else _within(command, left)
             elif isinstance(command, _Start):
                 from secondpass.asking import ask
                 from secondpass.portal import portal
@@ -215,23 +217,13 @@ def _collected(started: dict[Any, _Start], done: Collection[Any]) -> list[tuple[
     return outcome
 
 
-def _run(job: _Job, passing: tuple[type[BaseException], ...] = _EXITS) -> Outcome:
-    """The outcome of a job. What a scorer raises is a failed score, unless it is an exit."""
-    try:
-        return job.run()
-    except passing:
-        raise
-    except BaseException as error:  # such as the CancelledError of an event loop of its own
-        return MethodError(f"the scorer raised {type(error).__name__}", "scorer_raised")
-
-
 async def _scored(job: _Job) -> Outcome:
     """The outcome of a job in a thread, which is left behind if this is cancelled."""
     from secondpass.portal import in_thread
 
     async with _THREADS.here():
         # Raised in a task, an exit would end the loop for everybody.
-        return await in_thread(lambda: _run(job, passing=()))
+        return await in_thread(lambda: job.run(passing=()))
 
 
 def _within(job: _Job, seconds: float) -> Outcome:
@@ -241,7 +233,7 @@ def _within(job: _Job, seconds: float) -> Outcome:
 
     def work() -> None:
         try:
-            outcome.append(_run(job))
+            outcome.append(job.run())
         except BaseException as error:
             raised.append(error)
 
