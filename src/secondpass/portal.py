@@ -53,10 +53,7 @@ class Portal:
         """Do ``work`` there and wait for it here. Cancellation passes."""
         if asyncio.get_running_loop() is self.loop:
             return await work()
-        done = asyncio.wrap_future(self.submit(work()))
-        # The caller may be cancelled at the moment at which the work fails.
-        done.add_done_callback(retrieve_exception)
-        return await done
+        return await asyncio.wrap_future(self.submit(work()))
 
 
 class HomeLoop:
@@ -114,7 +111,6 @@ async def in_thread(call: Callable[[], T]) -> T:
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
-    future.add_done_callback(retrieve_exception)  # as in Portal.call
     context = contextvars.copy_context()
 
     def settle(value: Any, error: BaseException | None) -> None:
