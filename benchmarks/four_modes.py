@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from secondpass import Reranker, SecondPassError
 from secondpass.config import resolve
 from secondpass.evaluation import HybridRetriever, compare, load_suite
-from secondpass.minilm import MODEL_NAME, MiniLM
+from secondpass.scorers.minilm import MODEL_NAME, MiniLM
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"

@@ -39,7 +39,7 @@ from secondpass.evaluation import (
     read_qrels,
     read_queries,
 )
-from secondpass.minilm import MODEL_NAME, MiniLM
+from secondpass.scorers.minilm import MODEL_NAME, MiniLM
 
 HERE = Path(__file__).parent
 BUILD = HERE.parent / "build"

@@ -13,7 +13,7 @@ from secondpass.effects import Answer, Judgement
 from secondpass.errors import ConfigurationError, LLMError, ReplyError
 from secondpass.ordering import LostInTheMiddle, Tiers
 from secondpass.prompts.readers import Grades
-from secondpass.strategies.asking import graded as judgement_of
+from secondpass.strategies.base import graded as judgement_of
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.types import Issue

@@ -10,7 +10,7 @@ from secondpass.errors import (
     RerankError,
     SecondPassError,
 )
-from secondpass.ledger import Limits
+from secondpass.limits import Limits
 from secondpass.reranker import Reranker
 from secondpass.types import (
     Candidate,

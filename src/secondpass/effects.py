@@ -1,9 +1,9 @@
 """What a ranking pass asks of the world outside.
 
 A pass is a generator. It yields effects and is sent their results; it opens no connection, starts
-no thread and reads no clock. A driver (:mod:`secondpass.drivers`) carries the effects out. So the
-synchronous and the asynchronous interface share every line of logic, passes nest by ``yield from``,
-and all of it is tested by sending answers in.
+no thread and reads no clock. A driver (:mod:`secondpass.runtime.drivers`) carries the effects out.
+So the synchronous and the asynchronous interface share every line of logic, passes nest by
+``yield from``, and all of it is tested by sending answers in.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from secondpass import registry
 from secondpass.blending import Blend
 from secondpass.effects import Judgement, Method, Plan, Raised, Task
 from secondpass.errors import ConfigurationError, MethodError, MissingExtraError
@@ -21,6 +20,7 @@ from secondpass.settings import (
     from_mapping,
     model_of,
     nested,
+    registry,
 )
 
 

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
-from secondpass import registry
 from secondpass.candidates import field_value
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.settings import Nested, configurable, describe, suggestion
+from secondpass.settings import Nested, configurable, describe, registry, suggestion
 from secondpass.types import Candidate, Ranked
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from secondpass.candidates import keep_best_of_each_id, retrieval_score
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import ConfigurationError, InputError, MethodError, RerankError
-from secondpass.ledger import Ledger
 from secondpass.methods import Stage, judged
 from secondpass.ordering import Ordering, to_ordering
+from secondpass.runtime.ledger import Ledger
 from secondpass.settings import describe
 from secondpass.types import (
     Candidate,

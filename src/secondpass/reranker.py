@@ -15,16 +15,18 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from secondpass import drivers
 from secondpass.blending import Blend
 from secondpass.candidates import kind_of, to_candidates
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, InputError, Problem, SecondPassError
-from secondpass.ledger import Gate, Ledger, Limits
+from secondpass.limits import Limits
 from secondpass.methods import FALLBACK, METHOD, STAGE, Stage, check_installed, inner, place_of
 from secondpass.ordering import CHOSEN_ORDERING, ORDERING, Ordering, to_ordering
 from secondpass.ranking_pass import CallSettings, RankingPass
 from secondpass.rendering import Rendering
+from secondpass.runtime import drivers
+from secondpass.runtime.gate import Gate
+from secondpass.runtime.ledger import Ledger
 from secondpass.settings import configurable, nested
 from secondpass.types import CandidateLike, Ranking, Request
 
@@ -326,7 +328,7 @@ class Reranker:
 
     async def awarm_up(self) -> None:
         """:meth:`warm_up` in a thread, which is left behind if this is cancelled."""
-        from secondpass.portal import in_thread
+        from secondpass.concurrency.portal import in_thread
 
         await in_thread(self.warm_up)
 
@@ -339,7 +341,7 @@ class Reranker:
 
     async def aclose(self) -> None:
         """:meth:`close` in a thread, which is left behind if this is cancelled."""
-        from secondpass.portal import in_thread
+        from secondpass.concurrency.portal import in_thread
 
         await in_thread(self.close)
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, get_args
 
-from secondpass import registry
 from secondpass.effects import Judgement, Plan, RawScores, Score, Scorer, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
-from secondpass.settings import describe, suggestion
+from secondpass.settings import describe, registry, suggestion
 from secondpass.types import Issue, ScoreKind
 
 # float32 arithmetic may leave a closed range by this much; such scores are put back onto its edge.

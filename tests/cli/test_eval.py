@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from secondpass import Reranker
-from secondpass.evaluation.embedders import EmbeddedEmbedder
+from secondpass.search.embedders import EmbeddedEmbedder
 
 DOCUMENTS = {
     "moon": "The moon moves around the earth.",

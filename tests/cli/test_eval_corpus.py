@@ -13,8 +13,8 @@ from secondpass.evaluation import (
     load_suite,
     open_index,
 )
-from secondpass.evaluation.embedders import default_embedder
-from secondpass.evaluation.index import build
+from secondpass.search.embedders import default_embedder
+from secondpass.search.index import build
 
 FILES = {
     "owl.md": "# Owls\n\nThe owl hunts mice at night.",

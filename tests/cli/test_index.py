@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from secondpass.cli.app import app
-from secondpass.evaluation.index import open_index
-from secondpass.evaluation.index_files import MANIFEST
+from secondpass.search.index import open_index
+from secondpass.search.index_files import MANIFEST
 from terminals import SECONDPASS, on_a_terminal
 
 

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from secondpass import Candidate
 from secondpass.cli.app import app
 from secondpass.evaluation import HybridRetriever, write_corpus
-from secondpass.evaluation.embedders import EmbeddedEmbedder, default_embedder
-from secondpass.evaluation.index import build
 from secondpass.fusion import reciprocal_rank_fusion
+from secondpass.search.embedders import EmbeddedEmbedder, default_embedder
+from secondpass.search.index import build
 from terminals import SECONDPASS, on_a_terminal
 from tiny_models import write_classifier
 

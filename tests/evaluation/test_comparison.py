@@ -28,7 +28,7 @@ from secondpass.evaluation import (
     write_qrels,
     write_queries,
 )
-from secondpass.evaluation.tables import per_query_csv
+from secondpass.evaluation.report.tables import per_query_csv
 
 MEASURES = ("nDCG@10", "AP(rel=2)", "RR@3", "P@1")
 TEXTS = ("an owl", "an owl and a cat", "owl owl cat", "the sea, the owl, the cat", "nothing")

@@ -42,7 +42,7 @@ from secondpass.evaluation import (
     write_queries,
 )
 from secondpass.fusion import reciprocal_rank_fusion
-from secondpass.ledger import Limits, Prices
+from secondpass.limits import Limits, Prices
 from secondpass.strategies.graded import Graded
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "four_modes.py"

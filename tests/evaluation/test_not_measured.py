@@ -9,8 +9,8 @@ import pytest
 from fakes import ByTable
 from secondpass import Candidate, Reranker
 from secondpass.evaluation import Suite, compare, make_suite
+from secondpass.evaluation.report.verdict import verdict
 from secondpass.evaluation.reranked import _not_measured
-from secondpass.evaluation.verdict import verdict
 from secondpass.types import Ranking, Report
 
 TOPICS = ("owls", "seas", "cats", "figs", "bees", "elms")

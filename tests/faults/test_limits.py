@@ -205,7 +205,7 @@ def test_the_deadline_keeps_what_was_answered(provider, graded):
 
 
 def test_the_deadline_covers_pauses(provider, graded, monkeypatch):
-    monkeypatch.setattr("secondpass.asking._FIRST_PAUSE", 0.4)
+    monkeypatch.setattr("secondpass.runtime.dispatch._FIRST_PAUSE", 0.4)
     provider.play(fake.status(500))
     one = graded(limits={"deadline": 0.5, "retries": 10}, method={"batch_size": None})
     began = time.perf_counter()

@@ -3,7 +3,7 @@
 One table, run through all nine APIs, synchronously and asynchronously. Three dialects (a mapping
 under ``results``, the same with usage, a bare list) are usual; each case takes one of the other
 six in turn, and the rest of the product is ``long``. What must hold of all cases is in
-`promises`; what each API sends and reads is in ``tests/scorers/test_endpoint.py``.
+`promises`; what each API sends and reads is in ``tests/strategies/test_endpoint.py``.
 """
 
 from __future__ import annotations

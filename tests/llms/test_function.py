@@ -11,7 +11,7 @@ from fakes import graded, shown_in
 from secondpass import ConfigurationError, NotSerializableError, Reranker
 from secondpass.effects import Completion, Prompt, Turn
 from secondpass.errors import LLMError
-from secondpass.ledger import Prices
+from secondpass.limits import Prices
 from secondpass.llms import to_llm
 from secondpass.llms.function import CallableLLM
 from secondpass.strategies.graded import Graded

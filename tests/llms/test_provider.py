@@ -10,13 +10,13 @@ import threading
 import pytest
 
 from secondpass import ConfigurationError, NotSerializableError
+from secondpass.concurrency.portal import portal
 from secondpass.effects import Completion, Prompt, Turn
 from secondpass.errors import LLMError, MissingExtraError
-from secondpass.llms import client as module
-from secondpass.llms.client import Connection, whole
 from secondpass.llms.openai import OpenAIChat
 from secondpass.llms.provider import Provider, joined
-from secondpass.portal import portal
+from secondpass.services import client as module
+from secondpass.services.client import Connection, whole
 from secondpass.settings import configurable
 
 BOUND = Prompt("", (Turn("user", "ask"),), {"type": "object"})

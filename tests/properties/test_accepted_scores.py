@@ -10,7 +10,7 @@ from fakes import InOrder, play, task_of
 from secondpass import Reranker
 from secondpass.effects import Answer, Completion
 from secondpass.errors import MethodError
-from secondpass.scorers.endpoint import Endpoint
+from secondpass.strategies.endpoint import Endpoint
 
 SLACK = 1e-4
 REFUSED = "refused"

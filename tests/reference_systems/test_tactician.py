@@ -33,7 +33,9 @@ def provider(server, monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the system's takes a while
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr(importlib.import_module("secondpass.asking"), "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(
+        importlib.import_module("secondpass.runtime.dispatch"), "_FIRST_PAUSE", 0.01
+    )
     server.schemaless = []
     server.play()
     return server

@@ -9,14 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secondpass import (
-    ConfigurationError,
-    MissingExtraError,
-    ModelLoadError,
-    Reranker,
-    minilm,
-)
-from secondpass.lazy import Lazy
+from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
+from secondpass.concurrency.lazy import Lazy
+from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedScorer
 
 PASSAGES = [

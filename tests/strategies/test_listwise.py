@@ -23,7 +23,7 @@ from fakes import (
 from secondpass import ConfigurationError, Reranker, RerankError
 from secondpass.effects import Completion
 from secondpass.errors import LLMError, MethodError, ReplyError
-from secondpass.ledger import Prices
+from secondpass.limits import Prices
 from secondpass.strategies.listwise import Listwise
 
 DOWN = LLMError("the server failed", "server_error")

@@ -27,7 +27,7 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 import fake_provider as fake
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from secondpass import Reranker
-from secondpass.scorers import endpoint
+from secondpass.strategies import endpoint
 from tiny_models import WORDS, write_classifier
 
 ROOT = Path(__file__).parents[3]
@@ -171,7 +171,9 @@ def provider(
     monkeypatch.setitem(endpoint.APIS, "cohere", moved)  # type: ignore[arg-type]
     # The hub's own variable is read once a process; this one, of the same layout, at each load.
     monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(hub))
-    monkeypatch.setattr(importlib.import_module("secondpass.asking"), "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(
+        importlib.import_module("secondpass.runtime.dispatch"), "_FIRST_PAUSE", 0.01
+    )
     monkeypatch.setitem(fake._APIS, "/embeddings", "embeddings")
     serve(server, good)
     return server

@@ -8,7 +8,7 @@ from typing import Any
 
 from secondpass.cli.requests import KNOWN_KEYS
 from secondpass.cli.terminal import warn
-from secondpass.evaluation.lines import Line
+from secondpass.formats.lines import Line
 from secondpass.ranking_pass import CallSettings
 from secondpass.reranker import Reranker
 from secondpass.settings import suggestion

@@ -12,7 +12,6 @@ import yaml
 from rich.syntax import Syntax
 from rich.table import Table
 
-from secondpass import yaml_text
 from secondpass.cli.terminal import WRONG_CALL, fail, print_json, results
 from secondpass.config import (
     json_schema,
@@ -26,6 +25,7 @@ from secondpass.config import (
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking_pass import CallSettings
 from secondpass.reranker import Reranker
+from secondpass.settings import yaml_text
 
 Preset = Annotated[str | None, typer.Option("--preset", "-p", help="A preset's name.")]
 Config = Annotated[

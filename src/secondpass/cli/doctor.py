@@ -19,9 +19,9 @@ from secondpass import __version__
 from secondpass.cli.configurations import AsJson, Config, Preset, Set, configuration
 from secondpass.cli.terminal import FAULT, one_line, plain, print_json, results
 from secondpass.config import load, preset, preset_names
-from secondpass.environment import read
 from secondpass.errors import ConfigurationError, SecondPassError
 from secondpass.settings import variable
+from secondpass.settings.environment import read
 from secondpass.types import Candidate
 
 _PATIENCE = 3.0
@@ -117,7 +117,7 @@ def _network(described: Mapping[str, Any] | None) -> dict[str, Any]:
     from secondpass.llms.anthropic import AnthropicMessages
     from secondpass.llms.google import GoogleGenAI
     from secondpass.llms.openai import OpenAIChat
-    from secondpass.scorers.endpoint import APIS
+    from secondpass.strategies.endpoint import APIS
 
     if described is not None:
         names = {*_variables(described), *_usual_keys(described)}
@@ -170,8 +170,8 @@ def _variables(config: Mapping[str, Any]) -> Iterator[str]:
 
 def _usual_keys(config: Mapping[str, Any]) -> Iterator[str]:
     """The variables in which its providers look for a key where it names none."""
-    from secondpass import registry
-    from secondpass.scorers.endpoint import APIS
+    from secondpass.settings import registry
+    from secondpass.strategies.endpoint import APIS
 
     for part in _walk(config):
         if "api_key_env" in part or "base_url" in part:
@@ -185,7 +185,7 @@ def _usual_keys(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _addresses(config: Mapping[str, Any]) -> Iterator[str]:
-    from secondpass.scorers.endpoint import APIS
+    from secondpass.strategies.endpoint import APIS
 
     for part in _walk(config):
         address, api = read(part.get("base_url")), read(part.get("api"))

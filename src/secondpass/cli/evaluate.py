@@ -30,17 +30,17 @@ from secondpass.cli.terminal import (
 from secondpass.cli.vectors import KeptVectors, cache_folder
 from secondpass.config import load, preset_names
 from secondpass.errors import ConfigurationError, InputError, MissingExtraError, ModelLoadError
-from secondpass.evaluation.documents import PASSAGE_SIZE, read_source
-from secondpass.evaluation.index_files import is_index
 from secondpass.evaluation.suites import with_title
+from secondpass.search.documents import PASSAGE_SIZE, read_source
+from secondpass.search.index_files import is_index
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
     from secondpass.evaluation.comparison import Comparison
     from secondpass.evaluation.experiment import FirstStage, Retriever
-    from secondpass.evaluation.index import Index
-    from secondpass.evaluation.retrieval import Mode
     from secondpass.evaluation.suites import Suite
+    from secondpass.search.index import Index
+    from secondpass.search.retrieval import Mode
 
 _ALONE = "rerank"
 """The name of a reranker that has none, where it is the only one: `hybrid+rerank`."""
@@ -358,9 +358,9 @@ def _retriever(
     """What searches the corpus; None where nothing is searched."""
     if suite.corpus is None or stages == {"given"}:
         return None
-    from secondpass.evaluation.embedders import EmbeddedEmbedder
-    from secondpass.evaluation.retrieval import HybridRetriever
-    from secondpass.minilm import check_installed
+    from secondpass.scorers.minilm import check_installed
+    from secondpass.search.embedders import EmbeddedEmbedder
+    from secondpass.search.retrieval import HybridRetriever
 
     if not stages & {"vector", "hybrid"}:
         return HybridRetriever(suite.corpus, depth=depth)

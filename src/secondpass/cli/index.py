@@ -10,11 +10,11 @@ import typer
 
 from secondpass.cli.configurations import AsJson
 from secondpass.cli.terminal import fail, one_line, print_json, progress, warn, write
-from secondpass.evaluation.documents import PASSAGE_SIZE, SMALLEST_PASSAGE
-from secondpass.evaluation.errors import StaleIndexError, few
+from secondpass.formats.errors import StaleIndexError, few
+from secondpass.search.documents import PASSAGE_SIZE, SMALLEST_PASSAGE
 
 if TYPE_CHECKING:
-    from secondpass.evaluation.index import Index
+    from secondpass.search.index import Index
 
 _NAMED = 10
 
@@ -60,8 +60,8 @@ def index(
     An index that is there is replaced when the new one is whole. Vectors of unchanged passages are
     kept. Where nothing has changed, nothing is done.
     """
-    from secondpass.evaluation.embedders import default_embedder
-    from secondpass.evaluation.index import build
+    from secondpass.search.embedders import default_embedder
+    from secondpass.search.index import build
 
     embedder = None if words_only else default_embedder()
     if embedder is None and not words_only:
@@ -101,7 +101,7 @@ def index(
 
 def opened(folder: Path, depth: int, *, stale_ok: bool) -> Index:
     """An index for a search; ends where it is stale, unless that is allowed."""
-    from secondpass.evaluation.index import open_index
+    from secondpass.search.index import open_index
 
     try:
         found = open_index(folder, stale_ok=stale_ok, depth=depth)

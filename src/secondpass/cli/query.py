@@ -36,12 +36,12 @@ from secondpass.cli.terminal import (
 )
 from secondpass.config import load, merged
 from secondpass.errors import MissingExtraError
-from secondpass.evaluation.documents import PASSAGE_SIZE, Progress, read_source
-from secondpass.evaluation.embedders import default_embedder
-from secondpass.evaluation.index import Index, in_memory
-from secondpass.evaluation.index_files import is_index, renewal
-from secondpass.evaluation.retrieval import HybridRetriever, Mode
 from secondpass.reranker import Reranker
+from secondpass.search.documents import PASSAGE_SIZE, Progress, read_source
+from secondpass.search.embedders import default_embedder
+from secondpass.search.index import Index, in_memory
+from secondpass.search.index_files import is_index, renewal
+from secondpass.search.retrieval import HybridRetriever, Mode
 from secondpass.types import Candidate, Ranking, Report
 
 Searched: TypeAlias = HybridRetriever | Index

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from secondpass.cli.requests import Ask
 from secondpass.cli.terminal import as_json, for_a_file, one_line, results, write
-from secondpass.evaluation.errors import FormatError
-from secondpass.evaluation.lines import check_field
+from secondpass.formats.errors import FormatError
+from secondpass.formats.lines import check_field
 from secondpass.types import Ranked, Ranking
 
 _SHOWN = 10

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError
-from secondpass.evaluation.formats import document, run_line
-from secondpass.evaluation.lines import AnyPath, Line, json_of, line_of, object_of
-from secondpass.evaluation.runs import in_trec_order
+from secondpass.formats.lines import AnyPath, Line, json_of, line_of, object_of
+from secondpass.formats.reading import document, run_line
+from secondpass.formats.runs import in_trec_order
 from secondpass.settings import describe
 from secondpass.types import Candidate
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from secondpass import __version__, yaml_text
+from secondpass import __version__
 from secondpass.cli.call_settings import UnknownKeys, check_settings, ranked
 from secondpass.cli.configurations import (
     AsJson,
@@ -48,10 +48,11 @@ from secondpass.cli.terminal import (
     typed,
 )
 from secondpass.config import load
-from secondpass.environment import filled
 from secondpass.errors import ConfigurationError, RerankError
-from secondpass.evaluation.formats import read_queries
+from secondpass.formats.reading import read_queries
 from secondpass.reranker import Reranker
+from secondpass.settings import yaml_text
+from secondpass.settings.environment import filled
 from secondpass.types import Ranking, Request
 
 _STATUSES = ("ok", "partial", "degraded", "unchanged")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from secondpass.errors import InputError
-from secondpass.evaluation.replacing import flush_file, replacing
+from secondpass.formats.files import flush_file, replacing
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _NOTHING = hashlib.sha256().hexdigest()

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secondpass.cli.terminal import tell, warn
-from secondpass.evaluation.embedders import NamedEmbedder, in_blocks
-from secondpass.evaluation.replacing import replacing
+from secondpass.formats.files import replacing
+from secondpass.search.embedders import NamedEmbedder, in_blocks
 
 if TYPE_CHECKING:
     import numpy as np

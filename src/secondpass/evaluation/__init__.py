@@ -13,20 +13,7 @@ from secondpass.evaluation.comparison import (
     Shown,
     Stability,
 )
-from secondpass.evaluation.errors import (
-    FormatError,
-    IndexFaultError,
-    MeasureError,
-    StaleIndexError,
-)
 from secondpass.evaluation.experiment import FirstStage, Retriever, Spec, compare
-from secondpass.evaluation.formats import (
-    read_corpus,
-    read_qrels,
-    read_queries,
-    read_run,
-)
-from secondpass.evaluation.index import Index, open_index
 from secondpass.evaluation.measures import (
     DEFAULT_MEASURES,
     Evaluation,
@@ -34,8 +21,6 @@ from secondpass.evaluation.measures import (
     ranking_to_run,
 )
 from secondpass.evaluation.reranked import Progress
-from secondpass.evaluation.retrieval import Embedder, HybridRetriever, Mode
-from secondpass.evaluation.runs import Qrels, Run
 from secondpass.evaluation.significance import (
     Difference,
     Test,
@@ -44,7 +29,22 @@ from secondpass.evaluation.significance import (
     holm,
 )
 from secondpass.evaluation.suites import Suite, load_suite, make_suite
-from secondpass.evaluation.writing import write_corpus, write_qrels, write_queries, write_run
+from secondpass.formats.errors import (
+    FormatError,
+    IndexFaultError,
+    MeasureError,
+    StaleIndexError,
+)
+from secondpass.formats.reading import (
+    read_corpus,
+    read_qrels,
+    read_queries,
+    read_run,
+)
+from secondpass.formats.runs import Qrels, Run
+from secondpass.formats.writing import write_corpus, write_qrels, write_queries, write_run
+from secondpass.search.index import Index, open_index
+from secondpass.search.retrieval import Embedder, HybridRetriever, Mode
 
 __all__ = [
     "DEFAULT_MEASURES",

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from secondpass.evaluation.measures import Evaluation
-from secondpass.evaluation.runs import Qrels, Run
 from secondpass.evaluation.significance import Difference
+from secondpass.formats.runs import Qrels, Run
 
 _BEGINNING = 200
 """Characters of a document that are shown."""
@@ -224,19 +224,19 @@ class Comparison:
 
     def to_markdown(self) -> str:
         """Tables of quality, differences, cost, and skipped systems."""
-        from secondpass.evaluation.tables import markdown
+        from secondpass.evaluation.report.tables import markdown
 
         return markdown(self)
 
     def to_html(self) -> str:
         """One page that needs nothing else, with plots."""
-        from secondpass.evaluation.page import html
+        from secondpass.evaluation.report.page import html
 
         return html(self)
 
     def _repr_html_(self) -> str:
         """The tables, in notebooks."""
-        from secondpass.evaluation.page import fragment
+        from secondpass.evaluation.report.page import fragment
 
         return fragment(self)
 
@@ -254,7 +254,7 @@ class Comparison:
             OSError: the folder cannot be written.
             FormatError: an id does not fit into TREC's files; those before are written.
         """
-        from secondpass.evaluation.tables import write
+        from secondpass.evaluation.report.tables import write
 
         return write(self, folder)
 

@@ -18,14 +18,14 @@ from secondpass.errors import (
     SecondPassError,
 )
 from secondpass.evaluation.comparison import Comparison, Cost, Result
-from secondpass.evaluation.errors import check_numbers
-from secondpass.evaluation.index import Index
 from secondpass.evaluation.measures import DEFAULT_MEASURES, evaluate, ranking_to_run
 from secondpass.evaluation.reranked import Progress, Ranker, reranked
-from secondpass.evaluation.retrieval import Mode
 from secondpass.evaluation.significance import Test, difference, holm
 from secondpass.evaluation.suites import Suite, with_title
+from secondpass.formats.errors import check_numbers
 from secondpass.reranker import Reranker
+from secondpass.search.index import Index
+from secondpass.search.retrieval import Mode
 from secondpass.settings import describe
 from secondpass.types import Candidate
 
@@ -40,7 +40,7 @@ _BEST_FIRST: tuple[FirstStage, ...] = ("given", "hybrid", "lexical", "vector")
 
 
 class Retriever(Protocol):
-    """A first stage, such as :class:`~secondpass.evaluation.retrieval.HybridRetriever`."""
+    """A first stage, such as :class:`~secondpass.search.retrieval.HybridRetriever`."""
 
     def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
         """The best ``k`` candidates, best first.
@@ -242,7 +242,7 @@ class _Search:
         if self.retriever is None:
             if self.suite.corpus is None:
                 return _Found(reason="the suite has no corpus to search")
-            from secondpass.evaluation.retrieval import HybridRetriever
+            from secondpass.search.retrieval import HybridRetriever
 
             self.retriever = HybridRetriever(self.suite.corpus, depth=self.depth)
         candidates, seconds = {}, {}

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from secondpass.errors import InputError, MissingExtraError
-from secondpass.evaluation.errors import MeasureError
-from secondpass.evaluation.runs import Run, strictly_falling, whole_relevance
+from secondpass.formats.errors import MeasureError
+from secondpass.formats.runs import Run, strictly_falling, whole_relevance
 from secondpass.settings import describe, suggestion
 
 DEFAULT_MEASURES = ("nDCG@10", "RR", "R@100")
@@ -59,7 +59,7 @@ def evaluate(
     Args:
         run: query id -> document id -> score. Documents with equal scores rank in the order of the
             mapping, so the values are those of the file that
-            :func:`~secondpass.evaluation.formats.write_run` makes of it.
+            :func:`~secondpass.formats.reading.write_run` makes of it.
         qrels: query id -> document id -> relevance, a whole number; below 1 nothing is gained.
         measures: names, as ir_measures writes them.
 
@@ -71,7 +71,7 @@ def evaluate(
         MeasureError: a measure is unknown, or cannot be computed.
         InputError: there is no query to measure, an id is no string, a score is not a finite
             number, or a relevance is not a whole number within
-            :data:`~secondpass.evaluation.runs.RELEVANCE`.
+            :data:`~secondpass.formats.runs.RELEVANCE`.
         MissingExtraError: ir_measures is not installed.
     """
     try:

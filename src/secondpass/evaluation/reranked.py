@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 from secondpass.errors import NotSerializableError, RerankError, SecondPassError
 from secondpass.evaluation.comparison import Change, Cost, Result, Stability, make_change
 from secondpass.evaluation.measures import Evaluation, evaluate, ranking_to_run
-from secondpass.evaluation.runs import Run
 from secondpass.evaluation.significance import TIE
 from secondpass.evaluation.suites import Suite
+from secondpass.formats.runs import Run
 from secondpass.reranker import Reranker
 from secondpass.types import Candidate, Ranking, Report
 

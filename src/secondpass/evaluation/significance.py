@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from secondpass.errors import InputError, MissingExtraError
-from secondpass.evaluation.errors import check_numbers
+from secondpass.formats.errors import check_numbers
 from secondpass.settings import describe
 
 Test: TypeAlias = Literal["randomization", "t"]

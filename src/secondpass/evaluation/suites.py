@@ -23,12 +23,12 @@ from typing import Any
 
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError
-from secondpass.evaluation.documents import read_source
-from secondpass.evaluation.errors import FormatError, check_numbers
-from secondpass.evaluation.formats import read_corpus, read_qrels, read_queries, read_run
-from secondpass.evaluation.index_files import is_index
-from secondpass.evaluation.lines import AnyPath, Line, read_json_lines
-from secondpass.evaluation.runs import Qrels, whole_relevance
+from secondpass.formats.errors import FormatError, check_numbers
+from secondpass.formats.lines import AnyPath, Line, read_json_lines
+from secondpass.formats.reading import read_corpus, read_qrels, read_queries, read_run
+from secondpass.formats.runs import Qrels, whole_relevance
+from secondpass.search.documents import read_source
+from secondpass.search.index_files import is_index
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
 
@@ -216,7 +216,7 @@ def load_suite(
         queries: a file in the place of the folder's.
         qrels: likewise.
         corpus: a file in the place of the folder's, a folder of documents, an index, or passages,
-            such as the ``corpus`` of an :class:`~secondpass.evaluation.index.Index`. Judgements of
+            such as the ``corpus`` of an :class:`~secondpass.search.index.Index`. Judgements of
             documents name their passages: ``path#number``.
         run: a TREC run, whose documents are the candidates.
 
@@ -304,7 +304,7 @@ def _read(corpus: Path | Iterable[Candidate]) -> Iterable[Candidate]:
     if not isinstance(corpus, Path):
         return corpus
     if is_index(corpus):
-        from secondpass.evaluation.index import open_index
+        from secondpass.search.index import open_index
 
         return open_index(corpus).corpus
     return read_source(corpus).corpus if corpus.is_dir() else read_corpus(corpus)

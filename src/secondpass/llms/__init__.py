@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from secondpass import registry
 from secondpass.effects import LLM, Completion, Prompt, Turn
 from secondpass.errors import ConfigurationError
-from secondpass.ledger import Prices
-from secondpass.settings import Nested, definition, describe
+from secondpass.limits import Prices
+from secondpass.settings import Nested, definition, describe, registry
 
 __all__ = ["LLM", "LLM_SETTING", "Completion", "Prices", "Prompt", "Turn", "to_llm"]
 

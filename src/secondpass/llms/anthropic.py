@@ -7,9 +7,9 @@ from typing import Any
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
-from secondpass.llms.client import Connection, whole
-from secondpass.llms.http import bounded
 from secondpass.llms.provider import Form, Provider, joined
+from secondpass.services.client import Connection, whole
+from secondpass.services.http import bounded
 from secondpass.settings import configurable
 
 _MAX_TOKENS = 4096

@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
+from secondpass.concurrency.portal import in_thread
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
-from secondpass.ledger import Prices
-from secondpass.portal import in_thread
+from secondpass.limits import Prices
 from secondpass.settings import configurable, nested
 
 if TYPE_CHECKING:

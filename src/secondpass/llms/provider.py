@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import ConfigurationError, LLMError
-from secondpass.ledger import Prices
-from secondpass.llms.client import REMEMBERED_SECONDS, Client
-from secondpass.llms.echoes import Sent
-from secondpass.llms.faults import Refusal
+from secondpass.limits import Prices
+from secondpass.services.client import REMEMBERED_SECONDS, Client
+from secondpass.services.echoes import Sent
+from secondpass.services.provider_errors import Refusal
 from secondpass.settings import SECRET, Secret, Variables, nested
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Provider(Client[Prompt]):
         options: further parameters of the request, as the provider's API writes them.
 
     What a server turned out to refuse (a form of reply, a parameter) is not sent again for ten
-    minutes. The rest is as in :class:`~secondpass.llms.client.Client`.
+    minutes. The rest is as in :class:`~secondpass.services.client.Client`.
     """
 
     forms: ClassVar[tuple[Form, ...]]

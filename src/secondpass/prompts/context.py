@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from secondpass import registry
 from secondpass.candidates import kind_of
 from secondpass.errors import ConfigurationError, MethodError
-from secondpass.settings import Nested, configurable, describe
+from secondpass.settings import Nested, configurable, describe, registry
 
 if TYPE_CHECKING:
     from annotated_types import Ge

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, MinLen
 
+from secondpass.concurrency.lazy import ForkLock, Lazy, require
 from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
-from secondpass.lazy import ForkLock, Lazy, require
 from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
 from secondpass.types import ScoreKind
 

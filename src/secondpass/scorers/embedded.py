@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from annotated_types import Ge, Le
 
-from secondpass import minilm
-from secondpass.lazy import ForkLock, Lazy
+from secondpass.concurrency.lazy import ForkLock, Lazy
+from secondpass.scorers import minilm
 from secondpass.settings import configurable
 from secondpass.types import ScoreKind
 

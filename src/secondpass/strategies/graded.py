@@ -22,7 +22,7 @@ from secondpass.prompts.questions import Form, Questions
 from secondpass.prompts.readers import Grades, Labels, read_grades
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
-from secondpass.strategies.asking import Asking, batches, graded
+from secondpass.strategies.base import Asking, batches, graded
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from secondpass.prompts.ranked import read_ranked
 from secondpass.prompts.readers import Labels, Order, read_grades, read_order
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
-from secondpass.strategies.asking import Asking, Notes
+from secondpass.strategies.base import Asking, Notes
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:

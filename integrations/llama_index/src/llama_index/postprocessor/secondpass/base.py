@@ -40,10 +40,10 @@ from llama_index.postprocessor.secondpass.parameters import (
 from llama_index.postprocessor.secondpass.prompts import prompts_of, with_prompts
 from llama_index.postprocessor.secondpass.query_settings import scope, settings_of
 from secondpass import ConfigurationError, Ranking, Report, Reranker
+from secondpass.concurrency.lazy import ForkLock
 from secondpass.config import preset_names
+from secondpass.config.overrides import without
 from secondpass.errors import InputError, NotSerializableError, Problem
-from secondpass.flat import without
-from secondpass.lazy import ForkLock
 from secondpass.ordering import Ordering
 from secondpass.settings import describe
 

@@ -13,11 +13,11 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.tools import FunctionTool
 from llama_index.core.tools.types import ToolMetadata
 
+from secondpass.adapters.home_loop import ForeignLLM, count, part
+from secondpass.concurrency.portal import in_thread
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
-from secondpass.llms.faults import refusal_of
-from secondpass.llms.foreign import ForeignLLM, count, part
-from secondpass.portal import in_thread
+from secondpass.services.provider_errors import refusal_of
 
 _TOOL = "answer"
 _ROLES = {"user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from llama_index.core.schema import BaseNode, ImageNode, MetadataMode, NodeWithScore, TextNode
 
 from secondpass import Candidate, Ranking
+from secondpass.adapters.scores import falling_scores, provenance
 from secondpass.candidates import kind_of
 from secondpass.errors import InputError
-from secondpass.provenance import falling_scores, provenance
 
 _EXCLUDED_SET = frozenset({"excluded_llm_metadata_keys", "excluded_embed_metadata_keys"})
 

@@ -13,11 +13,11 @@ from llama_index.core.llms import LLM
 from llama_index.postprocessor.secondpass.llm import LlamaIndexLLM
 from secondpass import ConfigurationError, Reranker
 from secondpass.config import resolve
+from secondpass.config.overrides import Flat, beside_ready, given
 from secondpass.errors import InputError, Problem
-from secondpass.flat import Flat, beside_ready, given
 from secondpass.ordering import to_ordering
-from secondpass.registry import dump_part
 from secondpass.settings import describe
+from secondpass.settings.registry import dump_part
 
 CALL_SETTINGS = {
     "top_n": "top_k",

@@ -6,10 +6,10 @@ from haystack.components.generators.chat.types import ChatGenerator
 from haystack.dataclasses import ChatMessage
 from haystack.tracing.tracer import tracer
 
+from secondpass.adapters.home_loop import ForeignLLM, count
+from secondpass.concurrency.portal import in_thread
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
-from secondpass.llms.foreign import ForeignLLM, count
-from secondpass.portal import in_thread
 
 
 class ChatGeneratorLLM(ForeignLLM):

@@ -6,9 +6,9 @@ from dataclasses import replace
 from haystack import Document
 
 from secondpass import Candidate, Ranking
+from secondpass.adapters.scores import falling_scores, provenance
 from secondpass.candidates import kind_of
 from secondpass.errors import InputError
-from secondpass.provenance import falling_scores, provenance
 
 
 def checked_documents(documents: object) -> list[Document]:

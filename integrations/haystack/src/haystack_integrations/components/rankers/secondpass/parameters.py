@@ -14,8 +14,8 @@ from haystack.utils import ComponentDevice, Secret
 from haystack.utils.auth import SecretType
 
 from secondpass import ConfigurationError, InputError
+from secondpass.config.overrides import Flat, given
 from secondpass.errors import Problem
-from secondpass.flat import Flat, given
 from secondpass.settings import OptionalVariables, describe
 
 _TEXTS = (

@@ -33,10 +33,10 @@ from haystack_integrations.components.rankers.secondpass.parameters import (
     saved_path,
 )
 from secondpass import ConfigurationError, Ranking, Reranker
+from secondpass.concurrency.lazy import ForkLock
 from secondpass.config import resolve
+from secondpass.config.overrides import without
 from secondpass.errors import Problem
-from secondpass.flat import without
-from secondpass.lazy import ForkLock
 from secondpass.reranker import speaking_as
 
 logger = logging.getLogger(__name__)

@@ -1,0 +1,179 @@
+"""Where configurations come from: YAML files and presets, and how one is laid over another."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from secondpass.errors import ConfigurationError, Problem
+from secondpass.settings import (
+    SECRET,
+    describe,
+    environment,
+    model_of,
+    registry,
+    suggestion,
+    yaml_text,
+)
+
+_USUAL_SECRETS = frozenset({"api_key", "token"})
+"""Settings that hold a key, where nothing says which kind they belong to."""
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The configuration in a YAML file; if it names a preset, laid over that.
+
+    Raises:
+        ConfigurationError: the file cannot be read, is not YAML, holds no mapping, or holds a key
+            in place of the name of its variable; or there is no such preset.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(yaml_text.MAX_CHARACTERS + 1)
+    except FileNotFoundError:
+        message = f"there is no such file{_file_hint(str(path))}"
+        raise ConfigurationError(message, str(path)) from None
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"cannot be read ({type(error).__name__})", str(path)) from None
+    config = _parsed(text, str(path))
+    try:
+        config = extended(config)
+    except ConfigurationError as error:
+        raise ConfigurationError(error.problems, str(path)) from None
+    if problems := [*_literal_secrets(config)]:
+        raise ConfigurationError(problems, str(path))
+    return config
+
+
+def _parsed(text: str, about: str) -> dict[str, Any]:
+    try:
+        value = yaml_text.parse(text)
+    except yaml_text.NotYAMLError as error:
+        raise ConfigurationError(str(error), about) from None
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"must hold a mapping, not {describe(value)}", about)
+    return value
+
+
+def _file_hint(name: str) -> str:
+    if name in registry.preset_names():
+        return f"; {name!r} is a preset: use Reranker.from_preset({name!r})"
+    if name in registry.names("methods"):
+        return f"; {name!r} is a method: use Reranker({name!r}), or {{'method': {name!r}}}"
+    return ""
+
+
+# ---------------------------------------------------------------------- presets
+
+
+def preset_purpose(name: str) -> str:
+    """What a preset is for, in the words at the head of its file.
+
+    Raises:
+        ConfigurationError: no such preset.
+    """
+    words = itertools.takewhile(lambda line: line.startswith("#"), _text(name).splitlines())
+    return " ".join(line.removeprefix("#").strip() for line in words)
+
+
+def preset(name: str, **overrides: Any) -> dict[str, Any]:
+    """The configuration of a preset, with ``overrides`` merged in.
+
+    A mapping in ``overrides`` is merged into the preset's mapping at that key, unless it has a
+    ``type`` of its own: then it stands in its place, as every other value does.
+
+    Raises:
+        ConfigurationError: no such preset.
+    """
+    if "preset" in overrides:
+        raise ConfigurationError([Problem(("preset",), "a preset cannot extend another one")])
+    return merged(_parsed(_text(name), name), overrides)
+
+
+def _text(name: str) -> str:
+    """The text of a preset's file.
+
+    Raises:
+        ConfigurationError: no such preset.
+    """
+    if isinstance(name, str) and name in registry.preset_names():
+        return (files("secondpass") / "config" / "presets" / f"{name}.yaml").read_text(
+            encoding="utf-8"
+        )
+    hint = ""
+    if isinstance(name, str) and name in registry.names("methods"):
+        hint = f"; it is a method: use Reranker({name!r}), or {{'method': {name!r}}}"
+    elif isinstance(name, str):
+        hint = suggestion(name, registry.preset_names())
+    raise ConfigurationError(f"no preset is named {describe(name)}{hint}")
+
+
+def extended(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration, laid over the preset that it names under ``preset``, if any.
+
+    Raises:
+        ConfigurationError: there is no such preset.
+    """
+    rest = dict(config)
+    if "preset" not in rest:
+        return rest
+    name = environment.filled(rest.pop("preset"), ("preset",))
+    try:
+        return merged(preset(name), rest)
+    except ConfigurationError as error:
+        inside = [problem.under(("preset",)) for problem in error.problems]
+        raise ConfigurationError(environment.told(inside, config)) from None
+
+
+def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with ``overrides`` laid over it, mapping by mapping."""
+    result = dict(base)
+    for key, value in overrides.items():
+        below: Any = result.get(key)
+        if _settings(value) and _settings(below) and "type" not in value:
+            if key == "blend":  # whoever sets a blend expects scores to blend with
+                below = {name: one for name, one in below.items() if name != "optional"}
+            result[key] = merged(below, value)
+        else:
+            result[key] = value
+    return result
+
+
+def _settings(value: Any) -> bool:
+    """Whether a value holds settings that can be merged: a variable is a plain value."""
+    return isinstance(value, Mapping) and not environment.names_variable(value)
+
+
+# ---------------------------------------------------------------------- keys
+
+
+def _literal_secrets(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Problem]:
+    """A problem for each key that a configuration holds itself, rather than name its variable."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _literal_secrets(item, (*path, index))
+    if not isinstance(value, Mapping):
+        return
+    secrets = _secrets_of(value.get("type"))
+    for key, item in value.items():
+        if key in secrets:
+            literal = item.get("default") if environment.names_variable(item) else item
+            if literal is not None:
+                message = f"a file cannot hold a key; name its variable in {key + '_env'!r}"
+                yield Problem((*path, key), message)
+        elif key not in environment.FOREIGN:
+            yield from _literal_secrets(item, (*path, str(key)))
+
+
+def _secrets_of(kind: Any) -> frozenset[str]:
+    """The settings of a method or a language model that hold a key."""
+    kind = environment.read(kind)
+    families: Sequence[registry.Family] = ("methods", "llms")
+    for family in families:
+        if isinstance(kind, str) and kind in registry.names(family):
+            fields = model_of(registry.kind(family, kind)).model_fields.items()
+            return frozenset(name for name, field in fields if SECRET in field.metadata)
+    return _USUAL_SECRETS

@@ -1,0 +1,155 @@
+"""What an error message may say of a server: its address, and its own words where they are safe.
+
+The one place that decides this, for the clients of all SDKs and of rerank APIs. Nothing that was
+sent and no part of a key may come back through it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from secondpass.services.echoes import RUN, Sent
+
+_LONGEST = 200
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-\[\]]{0,63}")
+_LONGEST_ADDRESS = 300
+
+
+def words(body: Any, sent: Sent) -> str:
+    """The server's code, type and parameter, then its message; empty where nothing may be told.
+
+    Args:
+        body: of the response; text, or parsed JSON.
+        sent: what must not come back.
+    """
+    named = [
+        f"{name} {value}"
+        for name, value in _structured(body)
+        if _IDENTIFIER.fullmatch(value) and not sent.holds_part_of(value)
+    ]
+    message = _clean(_message(body))
+    if not message or message.startswith("<") or sent.holds_part_of(message[: _LONGEST + RUN]):
+        message = ""
+    elif len(message) > _LONGEST:
+        message = message[: _LONGEST - 1] + "…"
+    return ": ".join(filter(None, [", ".join(dict.fromkeys(named)), message]))
+
+
+def codes(body: Any) -> str:
+    """The identifiers by which a server classifies its error, to be looked at and never shown."""
+    return "\n".join(
+        value
+        for name, value in _structured(body)
+        if name in {"code", "type"} and _IDENTIFIER.fullmatch(value)
+    )
+
+
+def address(error: BaseException, base_url: str | None) -> str:
+    """The address that was asked, without user, password, query and fragment.
+
+    Args:
+        error: of an HTTP library or an SDK; it may hold the request.
+        base_url: the address where it holds none.
+    """
+    link: BaseException | None = error
+    url = ""
+    for _ in range(10):
+        if link is None or url:
+            break
+        url = _requested(link)
+        link = link.__cause__ or link.__context__
+    return bare(url or base_url or "")
+
+
+def bare(url: str) -> str:
+    """An address without user, password, query and fragment; empty for what is none."""
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return ""
+    path = "".join(one for one in parts.path if one.isprintable())
+    return f"{parts.scheme}://{host}{path}"[:_LONGEST_ADDRESS] if host else ""
+
+
+def private_parts(url: str | None) -> list[str]:
+    """The parts of an address that may hold a key."""
+    try:
+        parts = urlsplit(url or "")
+    except ValueError:
+        return []
+    return [parts.netloc.rpartition("@")[0], *re.split(r"[&=;]", parts.query), parts.fragment]
+
+
+def _requested(error: BaseException) -> str:
+    for holder in (getattr(error, "response", None), error):
+        try:
+            url = getattr(getattr(holder, "request", None), "url", None)
+        except RuntimeError:  # httpx's, where the request was not set
+            continue
+        if url is not None:
+            return str(url)
+    return ""
+
+
+def _holders(body: Any) -> Iterator[Mapping[Any, Any]]:
+    """The mappings of a body that may describe its error."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, Mapping):
+        inner = body.get("error")
+        if isinstance(inner, Mapping):
+            yield inner
+        detail = body.get("detail")
+        if isinstance(detail, list) and detail and isinstance(detail[0], Mapping):
+            yield detail[0]
+        elif isinstance(detail, Mapping):
+            yield detail
+        yield body
+
+
+_NAMES = {"code": ("code",), "type": ("type", "error_type", "status"), "param": ("param", "loc")}
+
+
+def _structured(body: Any) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for name, keys in _NAMES.items():
+        values = [_identifier(holder.get(key)) for holder in _holders(body) for key in keys]
+        found += [(name, value) for value in values if value and value != "error"][:1]
+    return found
+
+
+def _identifier(value: Any) -> str:
+    if isinstance(value, list) and all(type(one) in {str, int} for one in value[:9]):
+        return ".".join(map(str, value[:9]))
+    if type(value) is int and 600 <= value < 10**9:  # smaller ones repeat the status
+        return str(value)
+    return value if isinstance(value, str) else ""
+
+
+def _message(body: Any) -> str:
+    if isinstance(body, str):
+        return body[:2000]
+    for holder in _holders(body):
+        for key in ("message", "msg", "error", "detail"):
+            if isinstance(value := holder.get(key), str) and value:
+                return value[:2000]
+    return ""
+
+
+def _clean(text: str) -> str:
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+
+
+def strings_in(values: Sequence[Any]) -> Iterator[str]:
+    """The strings in parameters of a request, however deep."""
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from strings_in(list(value.values()))
+        elif isinstance(value, list | tuple):
+            yield from strings_in(value)

@@ -1,0 +1,235 @@
+"""Finds in what a server writes the texts and keys that it was sent, however it escapes them.
+
+Servers repeat requests in their errors. What a passage says must neither decide what an error
+means nor appear in a report.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from urllib.parse import unquote
+
+RUN = 16
+"""Characters in a row that are no coincidence."""
+_LETTERS = 12
+"""The same, of letters and digits only."""
+_KEY_PART = 4
+_SHORT_WHOLE = 2
+"""A query or line shorter than a run counts where it is repeated whole."""
+_REMOVED_WHOLE = 10
+"""The same, where the repetition is removed: shorter ones are the server's own words as well."""
+_MOST_COMPARED = 1_000_000
+"""Characters of a request. Behind a larger one no words of the server's are passed on."""
+_ROUNDS = 3  # of unescaping: JSON within JSON within HTML
+
+_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # one character of JSON's
+    r"|\\U[0-9a-fA-F]{8}|\\u\{[0-9a-fA-F]{1,6}\}"  # Python's, Rust's
+    r"|(?:\\x[89a-fA-F][0-9a-fA-F]|\\[23][0-7]{2})+"  # bytes of UTF-8, octal in protobuf's text
+    r"|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\\."
+    r"|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w{1,31});"
+    r"|(?:%[0-9a-fA-F]{2})+",
+    re.S,
+)
+_CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+
+
+def _meaning(found: re.Match[str]) -> str:
+    """The characters that an escape stands for."""
+    escape = found[0]
+    if escape[0] == "&":
+        return html.unescape(escape)
+    if escape[0] == "%":
+        return unquote(escape, errors="replace")
+    if escape[1] in "x23" and len(escape) > 2:
+        codes = (
+            int(code[1:], 16) if code[0] == "x" else int(code, 8) for code in escape[1:].split("\\")
+        )
+        encoded = bytes(codes)
+        # Of UTF-8 the text may hold the beginning only; other bytes are those of Latin-1.
+        return encoded.decode("utf-8", "ignore") or encoded.decode("latin-1")
+    if len(escape) == 12 and escape[6] == "\\":
+        high, low = int(escape[2:6], 16), int(escape[8:], 16)
+        return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+    if len(escape) > 2:
+        number = int(escape[2:].strip("{}"), 16)
+        return chr(number) if number < 0x110000 else ""
+    return _CONTROLS.get(escape[1], escape[1])
+
+
+def _fold(text: str) -> str:
+    """Lower case, with white space (and the plus sign of web forms) collapsed."""
+    return " ".join(text.replace("+", " ").lower().split())
+
+
+def _letters(folded: str) -> str:
+    """Letters and digits alone, however a text composes or stylizes them."""
+    if not folded.isascii():
+        folded = unicodedata.normalize("NFKD", folded).casefold()
+    return re.sub(r"[\W_]+", "", folded)
+
+
+def _forms(text: str) -> list[str]:
+    """A text folded: as it is, and unescaped once and more often."""
+    forms = [_fold(text)]
+    for _ in range(_ROUNDS):
+        if not any(mark in text for mark in "\\&%"):
+            break
+        unescaped = _ESCAPE.sub(_meaning, text)
+        if unescaped == text:
+            break
+        text = unescaped
+        forms.append(_fold(text))
+    return forms
+
+
+def _grams(text: str, size: int) -> set[str]:
+    return {text[at : at + size] for at in range(len(text) - size + 1)}
+
+
+def _common(text: str, others: Sequence[str], size: int) -> Iterator[str]:
+    """The runs of ``size`` characters that a text has in common with others; in linear time."""
+    part = size // 2
+    parts, runs = _grams(text, part), None
+    # Each run holds one of the parts that begin at a multiple of ``step``.
+    step = size - part + 1
+    for other in others:
+        for at in range(0, len(other) - part + 1, step):
+            if other[at : at + part] in parts:
+                runs = _grams(text, size) if runs is None else runs
+                for start in range(max(0, at - step + 1), at + 1):
+                    if (run := other[start : start + size]) in runs:
+                        yield run
+
+
+class Sent:
+    """What a request holds that must not come back: texts, and keys.
+
+    Args:
+        texts: system prompt, query, passages, prompts that hold these.
+        secrets: keys, and parts of an address that may hold one.
+    """
+
+    def __init__(self, texts: Sequence[str], secrets: Sequence[str] = ()) -> None:
+        self._texts = texts
+        self._secrets = [secret for secret in secrets if secret]
+
+    @cached_property
+    def _folded(self) -> list[str]:
+        return list(dict.fromkeys(form for text in self._texts for form in _forms(text)))
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        """The lines of the texts; passages stand between tags."""
+        pieces = (re.split(r"<[^<>]*>|\n", text) for text in self._texts)
+        lines = {line for piece in pieces for line in piece if len(line) < 200}
+        return list({form for line in lines for form in _forms(line)} - {""})
+
+    @cached_property
+    def _short_lines(self) -> dict[int, set[str]]:
+        """The lines that are shorter than a run, by their length."""
+        lines: dict[int, set[str]] = {}
+        for line in self._lines:
+            if len(line) < RUN:
+                lines.setdefault(len(line), set()).add(line)
+        return lines
+
+    @cached_property
+    def _letters(self) -> list[str]:
+        return [_letters(form) for form in self._folded]
+
+    def holds_part_of(self, text: str) -> bool:
+        """Whether a short text of a server's shares a run with what was sent, or part of a key."""
+        return self.holds_secret(text) or self._repeats(text)
+
+    def holds_secret(self, text: str) -> bool:
+        """Whether a text has some characters of a key in a row."""
+        forms = [form.casefold() for form in _forms(text)]
+        forms += [_letters(form) for form in forms]
+        for secret in self._secrets:
+            for key in (secret.casefold(), _letters(secret.casefold())):
+                size = min(_KEY_PART, len(key))
+                if size and any(part in form for part in _grams(key, size) for form in forms):
+                    return True
+        return False
+
+    def _repeats(self, text: str) -> bool:
+        if sum(map(len, self._texts)) > _MOST_COMPARED:
+            return True
+        short = {
+            line for size in range(_SHORT_WHOLE, RUN) for line in self._short_lines.get(size, ())
+        }
+        for form in _forms(text):
+            if any(_common(form, self._folded, RUN)):
+                return True
+            if any(_common(_letters(form), self._letters, _LETTERS)):
+                return True
+            for line in short:
+                if line in form and re.search(rf"(?<!\w){re.escape(line)}(?!\w)", form):
+                    return True
+        return False
+
+    def removed_from(self, text: str) -> str:
+        """A text without the runs that stand in what was sent too."""
+        for _ in range(_ROUNDS):
+            folded = _fold(text)
+            repeated: dict[int, set[str]] = {}
+            if runs := set(_common(folded, self._folded, RUN)):
+                repeated[RUN] = runs
+            for size in range(_REMOVED_WHOLE, RUN):
+                lines = self._short_lines.get(size)
+                if lines and (found := lines & _grams(folded, size)):
+                    repeated[size] = found
+            if repeated:
+                text = _cut(text, repeated)
+            # An escape may have hidden a repetition.
+            unescaped = _ESCAPE.sub(_meaning, text)
+            if unescaped == text:
+                break
+            text = unescaped
+        return text
+
+
+def _cut(text: str, repeated: Mapping[int, set[str]]) -> str:
+    """A text without these runs of its folded form, which are given by their length."""
+    folded, spans = _folded_with_spans(text)
+    cuts = [
+        (spans[at][0], spans[at + size - 1][1])
+        for size, runs in repeated.items()
+        for at in range(len(folded) - size + 1)
+        if folded[at : at + size] in runs
+    ]
+    return _without(text, cuts)
+
+
+def _folded_with_spans(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """A text folded, and from where to where each of its characters stands in the text."""
+    characters: list[str] = []
+    spans: list[tuple[int, int]] = []
+    for at, character in enumerate(text):
+        if character.isspace() or character == "+":
+            if characters and characters[-1] == " ":
+                spans[-1] = (spans[-1][0], at + 1)
+            elif characters:
+                characters.append(" ")
+                spans.append((at, at + 1))
+            continue
+        for lower in character.lower():
+            characters.append(lower)
+            spans.append((at, at + 1))
+    return "".join(characters), spans
+
+
+def _without(text: str, cuts: list[tuple[int, int]]) -> str:
+    kept: list[str] = []
+    end = 0
+    for start, stop in sorted(cuts):
+        if start > end or (start == end and not kept):
+            kept.append(text[end:start])
+        end = max(end, stop)
+    kept.append(text[end:])
+    return " ".join(kept)

@@ -1,0 +1,138 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fakes import InOrder
+from secondpass import Candidate, Ranking, Reranker
+from secondpass.adapters.scores import falling_scores, provenance
+
+
+def ranked(scores, **settings):
+    given = [Candidate(str(at), score=0.5) for at in range(len(scores))]
+    return Reranker(InOrder(scores), **settings).rerank("q", given)
+
+
+@pytest.mark.parametrize(
+    ("scores", "settings", "falling"),
+    [
+        ([0.1, 0.9], {}, [0.9, 0.1]),
+        ([0.1, 0.1], {}, [0.1, 0.1]),
+        ([0.1, 0.9], {"depth": 1}, [1.0, 0.5]),
+        ([0.1, None], {}, [1.0, 0.5]),
+        ([3.0, 2.0, 1.0], {"order": "lost_in_the_middle"}, [1.0, 2 / 3, 1 / 3]),
+        ([None, None], {}, [0.5, 0.5]),
+        ([], {}, []),
+    ],
+)
+def test_scores_never_rise_along_the_list(scores, settings, falling):
+    assert falling_scores(ranked(scores, **settings)) == falling
+
+
+@pytest.mark.parametrize(
+    ("retrieved", "order", "expected"),
+    [
+        ([0.9, 0.5, 0.4], [0, 1, 2], [0.9, 0.5, 0.4]),
+        # An ordering by metadata that is applied although nothing was judged.
+        ([0.9, 0.5, 0.4], [1, 0, 2], [1.0, 2 / 3, 1 / 3]),
+        ([0.9, 0.5, 0.4], [0, 2, 1], [1.0, 2 / 3, 1 / 3]),
+        ([0.5, 0.5, 0.4], [1, 0, 2], [0.5, 0.5, 0.4]),
+        ([0.9, None, 0.4], [0, 1, 2], [1.0, 2 / 3, 1 / 3]),
+        # A retriever that does not sort by score.
+        ([0.4, 0.9], [0, 1], [1.0, 0.5]),
+        ([0.4, 0.9], [1, 0], [0.9, 0.4]),
+    ],
+)
+def test_scores_where_nothing_was_judged(retrieved, order, expected):
+    given = [Candidate(str(at), score=score) for at, score in enumerate(retrieved)]
+    unjudged = Reranker(InOrder([None] * len(given))).rerank("q", given)
+    assert unjudged.report.status == "unchanged"
+    items = [replace(unjudged[at], rank=rank) for rank, at in enumerate(order, 1)]
+    reordered = Ranking("q", tuple(items), unjudged.report)
+    assert falling_scores(reordered) == expected
+    finals = [provenance(item, {})["rerank_final_score"] for item in reordered]
+    assert finals == [retrieved[at] for at in order]
+
+
+@pytest.mark.parametrize(
+    ("scores", "settings", "finals"),
+    [
+        ([0.2, 0.8], {"blend": {"original": 0.5, "normalize": "none"}}, [0.65, 0.35]),
+        ([0.2, 0.8], {"depth": 1}, [0.2, None]),
+        ([0.2, None], {}, [0.2, None]),
+        ([None, None], {}, [0.5, 0.5]),
+    ],
+)
+def test_the_final_score_stands_in_the_metadata(scores, settings, finals):
+    method = InOrder(scores, score_kind="probability")
+    given = [Candidate(str(at), score=0.5) for at in range(len(scores))]
+    ranking = Reranker(method, **settings).rerank("q", given)
+    told = [provenance(item, {})["rerank_final_score"] for item in ranking]
+    assert told == pytest.approx(finals)
+
+
+OURS = {
+    "rerank_score": 0.9,
+    "rerank_final_score": 0.9,
+    "retrieval_score": 0.5,
+    "rerank_rank": 1,
+    "rerank_status": "scored",
+}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "added"),
+    [
+        ({}, OURS),
+        ({"title": 0}, OURS),
+        # Keys that something else wrote are left alone.
+        ({"rerank_score": "theirs"}, {k: v for k, v in OURS.items() if k != "rerank_score"}),
+        # A status that something else wrote: then no later pass could tell whose the others are.
+        ({"rerank_status": np.zeros(2)}, {}),
+        ({"rerank_status": "draft"}, {}),
+        # Those of an earlier pass are written anew, but for what the first retriever said.
+        (
+            {
+                "rerank_score": None,
+                "retrieval_score": 3,
+                "rerank_rank": 4,
+                "rerank_status": "tail",
+            },
+            {k: v for k, v in OURS.items() if k != "retrieval_score"},
+        ),
+        ({"rerank_status": "scored", "rerank_score": 7.0}, OURS),
+        # An earlier pass in which nothing was scored.
+        ({"rerank_status": "unjudged", "rerank_score": None, "rerank_final_score": 3.0}, OURS),
+        ({"rerank_status": "unjudged", "rerank_score": None, "rerank_final_score": None}, OURS),
+        # What an earlier pass cannot have written is not its.
+        (
+            {"rerank_status": "scored", "rerank_final_score": None},
+            {k: v for k, v in OURS.items() if k != "rerank_final_score"},
+        ),
+        (
+            {"rerank_status": "tail", "rerank_final_score": "theirs"},
+            {k: v for k, v in OURS.items() if k != "rerank_final_score"},
+        ),
+        (
+            {"rerank_status": "scored", "rerank_score": "theirs", "rerank_rank": "theirs"},
+            {k: v for k, v in OURS.items() if k not in {"rerank_score", "rerank_rank"}},
+        ),
+    ],
+)
+def test_what_is_added(metadata, added):
+    assert provenance(ranked([0.9])[0], metadata) == added
+
+
+def test_a_prefix():
+    assert provenance(ranked([0.9])[0], {"rerank_score": 1}, "second_") == {
+        "second_" + key: value for key, value in OURS.items()
+    }
+
+
+@pytest.mark.parametrize("theirs", [{"rerank_score": "user"}, {"rerank_status": "draft"}])
+def test_what_something_else_wrote_outlives_two_passes(theirs):
+    metadata = dict(theirs)
+    for _ in range(2):
+        metadata |= provenance(ranked([0.9])[0], metadata)
+    assert {key: metadata[key] for key in theirs} == theirs
+    assert "rerank_rank" not in metadata or metadata["rerank_rank"] == 1

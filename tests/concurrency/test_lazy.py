@@ -1,0 +1,188 @@
+"""Locks and values in forked children."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from secondpass.concurrency.lazy import ForkLock, Lazy
+from secondpass.concurrency.portal import in_thread, portal
+from secondpass.errors import ModelLoadError
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+]
+
+MANY_FORKS = """
+import os, signal, sys, threading
+from secondpass.concurrency.lazy import ForkLock
+
+lock = ForkLock()
+sys.setswitchinterval(1e-6)  # threads change places as often as they can
+stop = threading.Event()
+
+def hold():
+    while not stop.is_set():
+        with lock:
+            pass
+
+def child():
+    signal.alarm(5)  # ends it if it hangs
+    barrier, errors = threading.Barrier(8), []
+    def use():
+        barrier.wait()
+        try:
+            with lock:
+                pass
+        except BaseException as error:
+            errors.append(error)
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    os._exit(len(errors))
+
+parent = threading.Thread(target=hold)
+parent.start()
+for number in range(300):
+    pid = os.fork()
+    if pid == 0:
+        child()
+    status = os.waitpid(pid, 0)[1]
+    if status:
+        break
+stop.set()
+parent.join()
+print(number, status)
+"""
+
+
+def in_child(act):
+    """Whether ``act`` returns true in a forked child, within ten seconds."""
+    pid = os.fork()
+    if pid == 0:  # pragma: no cover - runs in the child
+        timer = threading.Timer(10, os._exit, [2])
+        timer.daemon = True
+        timer.start()
+        try:
+            os._exit(0 if act() else 1)
+        finally:
+            os._exit(3)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def in_threads(act, count=8):
+    """What ``act`` returns in each of some threads that start together."""
+    barrier, results = threading.Barrier(count), []
+
+    def run():
+        barrier.wait(5)
+        results.append(act())
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    return results
+
+
+def test_first_use_by_many_threads_of_a_child():
+    done = subprocess.run(
+        [sys.executable, "-c", MANY_FORKS], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.split() == ["299", "0"]
+
+
+def test_a_lock_held_by_another_thread_is_free_in_a_child():
+    lock, held, go_on = ForkLock(), threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            go_on.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(5)
+
+    def use():
+        with lock:
+            return True
+
+    try:
+        assert in_child(lambda: in_threads(use) == [True] * 8)
+    finally:
+        go_on.set()
+        thread.join()
+
+
+def test_a_lock_held_by_the_forking_thread_stays_held():
+    lock = ForkLock()
+
+    def use():
+        with lock:
+            return "free"
+
+    def act():
+        waiting = threading.Thread(target=lambda: results.append(use()), daemon=True)
+        waiting.start()
+        waiting.join(0.05)
+        before = list(results)
+        lock.__exit__()
+        waiting.join(5)
+        return (before, results, use()) == ([], ["free"], "free")
+
+    results = []
+    with lock:
+        assert in_child(act)
+    assert use() == "free"
+
+
+def test_a_lock_dropped_before_a_fork_is_forgotten():
+    locks = [ForkLock() for _ in range(100)]
+    del locks[1:]
+    assert in_child(lambda: locks[0].__enter__() is None)
+
+
+def test_a_value_is_made_once_in_a_child():
+    made = []
+    lazy = Lazy(lambda: made.append(True) or len(made))
+    assert in_child(lambda: in_threads(lazy.get) == [1] * 8)
+    assert made == []
+
+
+def test_a_failure_is_forgotten_by_retry():
+    outcomes = iter([ModelLoadError("not yet"), "value"])
+
+    def make():
+        outcome = next(outcomes)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    lazy = Lazy(make)
+    for _ in range(2):
+        with pytest.raises(ModelLoadError):
+            lazy.get()
+    assert lazy.retry() == "value"
+
+
+def test_portal_and_idle_threads_are_new_in_a_child():
+    async def thread_id():
+        return await in_thread(threading.get_ident)
+
+    parents = portal()
+    parents.submit(thread_id()).result(5)  # leaves an idle thread behind
+
+    def act():
+        portals = set(in_threads(portal))
+        (own,) = portals
+        return own is not parents and own.submit(thread_id()).result(5) is not None
+
+    assert in_child(act)
+    assert portal() is parents

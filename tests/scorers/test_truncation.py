@@ -1,0 +1,120 @@
+"""Long texts are shortened before they are tokenized, and no token changes."""
+
+import unicodedata
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from secondpass.scorers.embedded import EmbeddedScorer
+from secondpass.scorers.minilm import MiniLM
+from secondpass.scorers.truncation import Shortener
+
+TOKENS = 8
+"""Small, so that small texts are longer than what is used of them."""
+
+ODD = [
+    *"aZ9é.,-_|=<[]#$ \t\n\r",
+    *"\x00\x0b\x0c\x1c\x7f\x85\xa0\xad",  # controls, and spaces that are none here
+    *"\u0300\u0301\u034f\u0344\u20dd\ufe0f",  # combining marks
+    *"\u302e\u302f\U0001d165\U00016ff0\u08d4\u1ac0",  # marks that stay, and are reordered
+    *"\u200b\u200d\u202e\u2060\ufeff\ufffd\ue000\U000e0041\U0010fffd",  # invisible or private
+    *"\u1680\u2003\u2028\u202f\u3000",  # spaces
+    *"中日\u3400\U00020000\uf900\u3042",  # ideographs are words by themselves, kana are not
+    *"가각\u1100",  # Hangul is decomposed
+    *"İ\u0131ẞßΣςK\u212bΩ",  # case changes
+    *"≠≮\u037e\u0387\u1fef",  # decomposed into punctuation
+    *"\U0001f600\u0378",  # an emoji; not assigned
+    "[SEP]",
+    "[UNK]",
+    "##ing",
+    "word",
+    " the",
+]
+
+pieces = st.tuples(
+    st.one_of(st.sampled_from(ODD), st.characters(exclude_categories=["Cs"])),
+    st.sampled_from([1, 1, 1, 2, 3, 99, 100, 101, 102, 300]),
+)
+hostile = st.lists(pieces, max_size=30).map(
+    lambda some: "".join(text * count for text, count in some)
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return MiniLM(max_tokens=TOKENS + 2)._tokenizer
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=hostile)
+@example("a" * 99 + "\u0301" * 300 + "b" + " c" * 9)
+@example("a" * 101 + "." + "a" * 100 + " b" * 300)
+@example("\u302e\u034f\u08d4" * 200 + " b")
+@example("\n" * 500 + "word " * 500)
+def test_the_tokens_stay_the_same(tokenizer, text):
+    shortened = Shortener(tokenizer, TOKENS)(text)
+    assert len(shortened) <= len(text)
+    assert tokenizer.encode(shortened).ids == tokenizer.encode(text).ids
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=hostile, block=st.integers(1, 40))
+def test_the_tokens_stay_the_same_in_small_blocks(tokenizer, text, block):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("secondpass.scorers.truncation._CHARACTERS_A_TOKEN", 1)
+        patch.setattr("secondpass.scorers.truncation._BLOCK", block)
+        shortened = Shortener(tokenizer, TOKENS)(text)
+    assert tokenizer.encode(shortened).ids == tokenizer.encode(text).ids
+
+
+def test_marks_whose_order_may_change_are_in_no_vocabulary(tokenizer):
+    marks = {
+        chr(code)
+        for code in range(0x110000)
+        if unicodedata.combining(chr(code)) and tokenizer.normalizer.normalize_str(chr(code))
+    }
+    assert marks
+    assert marks.isdisjoint("".join(tokenizer.get_vocab()))
+
+
+MANY = 2_000_000
+LONG = {
+    "prose": "The quick brown fox jumps. " * (MANY // 27),
+    "one word": "x" * MANY + " end",
+    "spaces": "word" + " " * MANY + "next",
+    "zeros": "\x00" * MANY + "word",
+    "zero width": "a" + "\u200b" * MANY + "b",
+    "accents": "e" + "\u0301" * MANY + " end",
+    "ideographs": "中" * MANY,
+    "punctuation": "." * MANY,
+    "long words": ("y" * 3000 + " ") * (MANY // 3001),
+    "mixed": "\u0301 \u200b\n" * (MANY // 4) + "end",
+}
+
+
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
+def test_little_of_a_long_text_is_tokenized(text):
+    tokenizer = MiniLM(max_tokens=34)._tokenizer
+    shortened = Shortener(tokenizer, 32)(text)
+    assert len(shortened) <= 32 * 102
+    assert tokenizer.encode(shortened).ids == tokenizer.encode(text[:110_000] + text[-9:]).ids
+
+
+def test_short_texts_are_left_alone(tokenizer):
+    text = "\x00 two  spaces"
+    assert Shortener(tokenizer, TOKENS)(text) is text
+
+
+def test_surrogates_are_left_to_the_tokenizer(tokenizer):
+    assert "\ud800" in Shortener(tokenizer, TOKENS)("\ud800" + " " * 500)
+
+
+def test_scores_of_long_passages_and_queries():
+    scorer = EmbeddedScorer(max_length=16, remember=2)
+    long = "the capital of France is Paris " * 20
+    longer = long.replace(" ", "  \u200b") * 2000
+    (expected,) = scorer.score_pairs("capital", [long])
+    assert scorer.score_pairs("capital", [longer]) == [expected]
+    assert scorer.score_pairs(longer, ["capital"]) == scorer.score_pairs(long, ["capital"])
+    assert max(map(len, scorer._remembered)) < 1000

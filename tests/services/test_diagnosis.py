@@ -1,0 +1,295 @@
+"""What an error says of a server: address, model, status, variable, and safe words."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import re
+import unicodedata
+from urllib.parse import quote
+
+import pytest
+
+import fake_provider as fake
+from fake_provider import FakeProvider, http
+from fault_fixtures import _certificates, _closing, _environment, _sdks
+from secondpass import Reranker, RerankError
+from secondpass.errors import LLMError
+from secondpass.services.diagnosis import bare, words
+from secondpass.services.echoes import RUN, Sent
+
+__all__ = ["_certificates", "_closing", "_environment", "_sdks"]
+
+KEY = "sk-proj-Ab9xQ7LmZ2wK4tR8"
+QUERY = "where do the zebras sleep at night"
+PASSAGE = 'The wombats of 1899 dug "deep" burrows & tunnels\nin Ärger, 100% dark'
+SENT = Sent([QUERY, f'<doc id="k7">{html.escape(PASSAGE, quote=False)}</doc>', PASSAGE], [KEY])
+FLAVOURS = ("openai", "anthropic", "google", "cohere", "tei", "mixedbread")
+
+# ---------------------------------------------------------------------- which words are told
+
+BODIES = [
+    (
+        {"error": {"code": "invalid_api_key", "type": "auth_error", "message": "No"}},
+        "code invalid_api_key, type auth_error: No",
+    ),
+    ({"code": "model_not_found", "param": "model", "message": "No such model"},
+     "code model_not_found, param model: No such model"),
+    ({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+     "type overloaded_error: Overloaded"),
+    ({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "Bad"}},
+     "type INVALID_ARGUMENT: Bad"),
+    ({"error": "too many", "error_type": "Overloaded"}, "type Overloaded: too many"),
+    ({"detail": [{"type": "missing", "loc": ["body", "model"], "msg": "Field required"}]},
+     "type missing, param body.model: Field required"),
+    ({"detail": "Not Found"}, "Not Found"),
+    ([{"error": {"message": "in a list"}}], "in a list"),
+    ("upstream connect error\n\x1b[31mreset\x00", "upstream connect error [31mreset"),
+    ("<html><title>502</title>", ""),
+    ({"error": {"code": "no identifier!", "type": "x" * 65, "message": ""}}, ""),
+    ({"error": {"code": KEY, "type": KEY[-6:], "message": "m"}}, "m"),
+    ({"error": {"message": 5, "code": None, "type": ["a", {}]}}, ""),
+    (None, ""),
+    (b"bytes", ""),
+    ({}, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "told"), BODIES)
+def test_words(body, told):
+    assert words(body, SENT) == told
+
+
+def test_long_words_are_cut():
+    told = words({"message": "ab, cd. " * 100}, SENT)
+    assert len(told) == 200
+    assert told.endswith("…")
+
+
+ESCAPES = {
+    "plain": str,
+    "json": json.dumps,
+    "json in json": lambda text: json.dumps(json.dumps(text)),
+    "json, not ascii": lambda text: json.dumps(text, ensure_ascii=False),
+    "every character": lambda text: "".join(f"\\u{ord(one):04x}" for one in text),
+    "repr": repr,
+    "repr of bytes of UTF-8": lambda text: repr(text.encode()),
+    "octal": lambda text: "".join(
+        chr(one) if one < 128 else f"\\{one:03o}" for one in text.encode()
+    ),
+    "Rust": lambda text: "".join(f"\\u{{{ord(one):x}}}" for one in text),
+    "repr of bytes": lambda text: repr(text.encode("latin-1")),
+    "html": html.escape,
+    "html, twice": lambda text: html.escape(html.escape(text)),
+    "html, by numbers": lambda text: "".join(f"&#{ord(one)};" for one in text),
+    "html, by hexadecimal numbers": lambda text: "".join(f"&#x{ord(one):x};" for one in text),
+    "url": quote,
+    "url, with plus": lambda text: quote(text).replace("%20", "+"),
+    "url of html": lambda text: quote(html.escape(text)),
+    "upper case": str.upper,
+    "white space": lambda text: "\n\t ".join(text.split()),
+    "no white space": lambda text: "".join(text.split()),
+    "hyphens": lambda text: "-".join(text.split()),
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+@pytest.mark.parametrize("text", [QUERY, PASSAGE])
+def test_no_words_that_repeat_what_was_sent(escape, text):
+    for start in (0, 5, len(text) - RUN - 4):
+        for size in (RUN + 4, 25, len(text)):
+            piece = ESCAPES[escape](text[start : start + size])
+            assert words({"error": f"cannot read {piece} here"}, SENT) == ""
+
+
+@pytest.mark.parametrize(
+    "part", [KEY, KEY[:8], KEY[-4:], KEY[7:12], KEY.upper(), f"{KEY[:6]}***{KEY[-4:]}", quote(KEY)]
+)
+def test_no_words_with_a_part_of_a_key(part):
+    assert words({"error": f"wrong: {part}"}, SENT) == ""
+    assert words({"error": f"wrong:{part}."}, SENT) == ""
+
+
+SCRIPTS = {
+    "Chinese": "夜里斑马在稀树草原的哪里睡觉而狮子却醒着四处走动",
+    "Vietnamese": "đêm đến ngựa vằn ngủ ở đâu trên thảo nguyên rộng lớn",
+    "mathematical": "".join(
+        chr(0x1D4D0 + ord(one) - 97) for one in "zebrassleepinthesavannaatnight"
+    ),
+    "Gothic": "𐌰𐌱𐌲𐌳𐌴𐌵𐌶𐌷𐌸𐌹𐌺𐌻𐌼𐌽𐌾𐌿𐍀𐍁𐍂𐍃𐍄𐍅𐍆",
+}
+WRITINGS = {
+    "ASCII": ascii,
+    "bytes": lambda text: repr(text.encode()),
+    "octal": ESCAPES["octal"],
+    "NFC": lambda text: unicodedata.normalize("NFC", text),
+    "NFD": lambda text: unicodedata.normalize("NFD", text),
+    "NFKC": lambda text: unicodedata.normalize("NFKC", text),
+}
+
+
+@pytest.mark.parametrize("writing", WRITINGS)
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("sent_as", ["NFC", "NFD"])
+def test_no_words_that_repeat_other_scripts(writing, script, sent_as):
+    sent = Sent([unicodedata.normalize(sent_as, SCRIPTS[script])], [KEY])
+    for text in (SCRIPTS[script], SCRIPTS[script][3:]):
+        assert words({"error": f"at {WRITINGS[writing](text)}"}, sent) == ""
+
+
+def test_no_words_that_repeat_a_short_query():
+    assert words("nothing found for zebra", Sent(["zebra"])) == ""
+    assert words("nothing found for zebras", Sent(["zebra"])) == "nothing found for zebras"
+
+
+def test_words_behind_very_long_prompts():
+    assert words("no such model", Sent(["x y " * 500_000])) == ""
+
+
+# ---------------------------------------------------------------------- echoes are removed
+
+
+@pytest.mark.parametrize("escape", [name for name in ESCAPES if name != "no white space"])
+def test_echoes_are_removed(escape):
+    text = f"context_length_exceeded: {ESCAPES[escape](PASSAGE)} | the end"
+    left = SENT.removed_from(text)
+    assert "context_length_exceeded" in left
+    assert "the end" in left
+    for word in ("wombats", "burrows", "1899"):
+        if escape != "hyphens":
+            assert word not in left.lower()
+
+
+def test_what_was_not_sent_stays():
+    text = "This model's maximum context length is 8192 tokens"
+    assert SENT.removed_from(text) == text
+
+
+# ---------------------------------------------------------------------- addresses
+
+ADDRESSES = {
+    "https://api.example.com/v1": "https://api.example.com/v1",
+    "https://user:pass@host:8080/v1/x?key=secret#part": "https://host:8080/v1/x",
+    "http://[::1]:80/x": "http://[::1]:80/x",
+    "http://[::1": "",
+    "no address": "",
+    "": "",
+}
+
+
+@pytest.mark.parametrize(("url", "told"), ADDRESSES.items())
+def test_addresses(url, told):
+    assert bare(url) == told
+
+
+# ---------------------------------------------------------------------- through every client
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with FakeProvider() as one:
+        yield one
+
+
+@pytest.fixture
+def make(provider, closing, monkeypatch):
+    monkeypatch.setenv("MY_KEY", KEY)
+
+    def reranker(flavour, base_url=None, **whole):
+        base_url = base_url or provider.base_url(flavour)
+        given = {"model": "my-model", "base_url": base_url, "api_key_env": "MY_KEY"}
+        if flavour in fake.RERANK_APIS:
+            method = {"type": "endpoint", "api": flavour, **given}
+        else:
+            method = {"type": "graded", "llm": {"type": flavour, **given}}
+        limits = {"retries": 0}
+        return closing(Reranker.from_config({"method": method, "limits": limits, **whole}))
+
+    return reranker
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("code", [401, 404, 429, 503])
+def test_what_is_told(flavour, code, make, provider):
+    body = {"error": {"code": "some_code", "type": "some_type", "message": "Some words of its own"}}
+    provider.play(fake.raw(http(code, body)))
+    message = make(flavour).rerank(QUERY, [PASSAGE, "b"]).report.issues[0].message
+    assert f"status {code}" in message
+    assert provider.base_url(flavour).removesuffix("/v1") in message
+    for part in ("model my-model", "key of MY_KEY", "some_code", "Some words of its own"):
+        assert part in message
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("escape", ["plain", "json in json", "html", "url", "upper case"])
+def test_what_is_not_told(flavour, escape, make, provider, caplog):
+    caplog.set_level("DEBUG", "secondpass")
+    repeated = ESCAPES[escape](f"{QUERY}: {PASSAGE}, {KEY}")
+    provider.play(fake.raw(http(400, {"error": {"code": KEY, "message": f"bad: {repeated}"}})))
+    one = make(flavour, strict=True)
+    with pytest.raises(RerankError) as caught:
+        one.rerank(QUERY, [PASSAGE, "b"])
+    logged = [record.getMessage() for record in caplog.records]
+    error = caught.value
+    assert error.__cause__ is None
+    for text in (str(error), repr(error), *logged, json.dumps(error.ranking.report.to_dict())):
+        for secret in ("zebras", "wombats", KEY, KEY[-4:], "bad:"):
+            assert secret.lower() not in text.lower()
+    assert "model my-model" in str(error)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_connection_that_fails(flavour, make):
+    port = fake.unused_port()
+    one = make(flavour, f"http://127.0.0.1:{port}/v1?token={KEY}")
+    issue = one.rerank(QUERY, [PASSAGE, "b"]).report.issues[0]
+    assert issue.code == "connection"
+    assert f"http://127.0.0.1:{port}/v1" in issue.message
+    assert not re.search(r"token|\?|Ab9x", issue.message)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_errors_hold_no_exception_of_an_sdk(flavour, make, provider):
+    provider.play(fake.status(404))
+    one = make(flavour)
+    service = one.method if flavour in fake.RERANK_APIS else one.method.llm
+    if flavour in fake.RERANK_APIS:
+        from secondpass.strategies.endpoint import Pairs
+
+        request = Pairs(QUERY, [PASSAGE])
+    else:
+        from secondpass.effects import Prompt, Turn
+
+        request = Prompt("", (Turn("user", PASSAGE),))
+    with pytest.raises(LLMError) as caught:
+        asyncio.run(service.complete(request))
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+def test_a_key_in_the_address(make, provider):
+    provider.play(fake.status(404))
+    one = make("tei", f"{provider.base_url('tei')}/{KEY}")
+    message = one.rerank(QUERY, [PASSAGE, "b"]).report.issues[0].message
+    assert KEY not in message
+    assert "model my-model" in message
+
+
+def test_a_key_given_in_python_and_none(provider, closing):
+    provider.play(fake.status(404, "no such path", leak=False))
+    for given, told in (({"api_key": KEY}, "key of api_key"), ({}, "no key")):
+        method = {"type": "endpoint", "api": "tei", "base_url": provider.base_url("tei"), **given}
+        one = closing(Reranker.from_config({"method": method}))
+        message = one.rerank(QUERY, [PASSAGE, "b"]).report.issues[0].message
+        assert told in message
+        assert "no such path" in message
+
+
+def test_a_circuit_says_where(make, provider):
+    provider.play(fake.status(403))
+    one = make("tei")
+    one.rerank(QUERY, [PASSAGE, "b"])
+    message = one.rerank(QUERY, [PASSAGE, "b"]).report.issues[0].message
+    assert "key of MY_KEY" in message
+    assert "http://127.0.0.1" in message

@@ -1,0 +1,296 @@
+"""What exceptions of SDKs and functions mean."""
+
+import email.utils
+import json
+import ssl
+import time
+
+import pytest
+
+from secondpass.services.http import ResponseTooLongError
+from secondpass.services.provider_errors import error_of, refusal_of, retry_after, translated
+
+
+class Response:
+    def __init__(self, headers):
+        self.headers = headers
+
+
+class StatusError(Exception):
+    """An error of an SDK of OpenAI's kind."""
+
+    def __init__(self, status, body=None, message="", **headers):
+        super().__init__("sk-secret-key and a passage")
+        self.status_code = status
+        self.body = body
+        self.message = message
+        self.response = Response({name.replace("_", "-"): one for name, one in headers.items()})
+
+
+def body(**fields):
+    return {"error": fields}
+
+
+TOO_LONG = [
+    "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens",
+    "prompt is too long: 210000 tokens > 200000 maximum",
+    "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+    "the request exceeds the available context size. try increasing the context size",
+    "Please reduce the length of the messages",
+    "string_above_max_length",
+]
+
+STATUS = [
+    # status, what the body says -> code, retryable
+    (400, "no such thing", "bad_request", False),
+    (401, "", "authentication", False),
+    (402, "", "payment", False),
+    (403, "", "authentication", False),
+    (404, "the model does not exist", "not_found", False),
+    (405, "", "bad_request", False),
+    (408, "", "timeout", True),
+    (409, "", "conflict", True),
+    (413, "", "too_long", False),
+    (418, "", "bad_request", False),
+    (422, "no such thing", "bad_request", False),
+    (429, "slow down", "rate_limited", True),
+    (429, "insufficient_quota", "quota", False),
+    (429, "You exceeded your current quota, please check your plan and billing", "quota", False),
+    (400, "Your credit balance is too low to access the API", "quota", False),
+    (400, "API key not valid. Please pass a valid API key.", "authentication", False),
+    (400, "The response was filtered by the content management policy", "content_filter", False),
+    (500, "", "server_error", True),
+    (502, "<html>", "server_error", True),
+    (503, "", "server_error", True),
+    (504, "", "server_error", True),
+    (529, "overloaded_error", "server_error", True),
+    (599, "", "server_error", True),
+    (301, "", "redirected", False),
+    (307, "", "redirected", False),
+    *((400, told, "too_long", False) for told in TOO_LONG),
+    *((422, told, "too_long", False) for told in TOO_LONG[:2]),
+]
+
+
+@pytest.mark.parametrize(("status", "told", "code", "retryable"), STATUS)
+def test_statuses(status, told, code, retryable):
+    for error in (
+        StatusError(status, body(message=told)),
+        StatusError(status, json.dumps(body(message=told))),
+        StatusError(status, None, told),
+    ):
+        refusal = refusal_of(error)
+        assert refusal is not None
+        fault = refusal.error()
+        assert (fault.code, fault.retryable) == (code, retryable)
+        assert fault.too_long == (code == "too_long")
+        assert str(status) in str(fault)
+        assert "secret" not in str(fault)
+        assert not told or told not in str(fault)
+
+
+@pytest.mark.parametrize("status", [None, "400", 200, 299, 600, 1000, True, 400.0])
+def test_what_has_no_status_of_a_refusal_is_none(status):
+    assert refusal_of(StatusError(status)) is None
+
+
+def test_other_sdks_name_status_and_body_differently():
+    error = Exception("secret")
+    error.code = 429
+    error.details = {"error": {"details": [{"retryDelay": "7.5s"}]}}
+    refusal = refusal_of(error)
+    assert refusal is not None
+    assert (refusal.status, refusal.retry_after) == (429, 7.5)
+    assert refusal.error().retry_after == 7.5
+
+
+def test_googles_passing_limits_are_not_its_quota():
+    told = "You exceeded your current quota, please check your plan and billing details"
+    error = StatusError(429, {"error": {"message": told, "details": [{"retryDelay": "3s"}]}})
+    fault = refusal_of(error).error()
+    assert (fault.code, fault.retryable, fault.retry_after) == ("rate_limited", True, 3.0)
+
+
+BLAMED = [
+    (400, {"param": "temperature"}, "temperature", True),
+    (400, {"param": "generation.temperature"}, "temperature", True),
+    (400, {"param": "top_p", "message": "temperature"}, "temperature", False),
+    (400, {"message": "Unsupported parameter: 'temperature'"}, "temperature", True),
+    (422, {"message": "temperature: not here"}, "temperature", True),
+    (400, {"message": "temperatures"}, "temperature", False),
+    (400, {"message": "max_completion_tokens"}, "max_tokens", False),
+    (400, {"param": None, "message": "max_tokens is too large"}, "max_tokens", True),
+    (429, {"message": "temperature"}, "temperature", False),
+    (500, {"param": "temperature"}, "temperature", False),
+    (400, {"message": "api key for temperature"}, "temperature", False),
+]
+
+
+@pytest.mark.parametrize(("status", "told", "name", "blamed"), BLAMED)
+def test_which_parameter_is_blamed(status, told, name, blamed):
+    refusal = refusal_of(StatusError(status, told))
+    assert refusal is not None
+    assert refusal.blames(name) == blamed
+
+
+FORMATS = [
+    (400, {"param": "response_format"}, True),
+    (400, {"message": "'response_format' of type 'json_schema' is not supported"}, True),
+    (422, {"message": "output_config: no"}, True),
+    (400, {"message": "Invalid JSON Schema"}, True),
+    (400, {"message": "grammar too complex"}, True),
+    (400, {"message": "something else"}, False),
+    (401, {"message": "response_format"}, False),
+    (500, {"message": "response_format"}, False),
+    (400, {"message": "insufficient_quota response_format"}, False),
+]
+
+
+@pytest.mark.parametrize(("status", "told", "of_the_format"), FORMATS)
+def test_whether_the_format_is_blamed(status, told, of_the_format):
+    refusal = refusal_of(StatusError(status, told))
+    assert refusal is not None
+    assert refusal.of_the_format == of_the_format
+
+
+def date(seconds):
+    return email.utils.formatdate(time.time() + seconds, usegmt=True)
+
+
+AFTER = [
+    ({}, None),
+    ({"retry-after": "7"}, 7),
+    ({"retry-after": " 7.5 "}, 7.5),
+    ({"retry-after": "0"}, 0),
+    ({"retry-after-ms": "1500"}, 1.5),
+    ({"retry-after-ms": "1500", "retry-after": "7"}, 1.5),
+    ({"retry-after-ms": "soon", "retry-after": "7"}, 7),
+    ({"retry-after": "86400"}, 86_400),
+    ({"retry-after": "1" + "0" * 300}, 1e300),
+    ({"retry-after": "1" + "0" * 400}, None),
+    ({"retry-after": "-5"}, None),
+    ({"retry-after": "nan"}, None),
+    ({"retry-after": "inf"}, None),
+    ({"retry-after": "soon"}, None),
+    ({"retry-after": ""}, None),
+    ({"retry-after": "Wed, 99 Foo 2099 00:00:00 GMT"}, None),
+    ({"retry-after": date(-100)}, 0),
+]
+
+
+@pytest.mark.parametrize(("headers", "seconds"), AFTER)
+def test_how_long_to_wait(headers, seconds):
+    assert retry_after(headers) == seconds
+
+
+def test_a_date_is_so_many_seconds_from_now():
+    assert retry_after({"retry-after": date(30)}) == pytest.approx(30, abs=5)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ('"retryDelay": "34s"', 34),
+        ('{"retryDelay":"0.5s"}', 0.5),
+        ('"retryDelay": "soon"', None),
+        ('"retryDelay": "12345678901s"', None),
+        ("try again in 3 seconds", None),
+    ],
+)
+def test_how_long_to_wait_by_the_body(text, seconds):
+    assert retry_after({}, text) == seconds
+
+
+class TimeoutException(Exception):  # noqa: N818 - as httpx names it
+    pass
+
+
+class TransportError(Exception):
+    pass
+
+
+class DecodingError(TransportError):
+    pass
+
+
+class APITimeoutError(Exception):
+    pass
+
+
+def caused(error, cause):
+    error.__cause__ = cause
+    return error
+
+
+def circular():
+    one, other = Exception("one"), Exception("other")
+    one.__cause__, other.__cause__ = other, one
+    return one
+
+
+ERRORS = [
+    (TimeoutException("secret"), "timeout", True),
+    (APITimeoutError("secret"), "timeout", True),
+    (TimeoutError("secret"), "timeout", True),
+    (TransportError("secret"), "connection", True),
+    (ConnectionResetError("secret"), "connection", True),
+    (ConnectionRefusedError("secret"), "connection", True),
+    (caused(Exception("secret"), TransportError("secret")), "connection", True),
+    (caused(Exception("secret"), TimeoutException("secret")), "timeout", True),
+    (DecodingError("secret"), "bad_response", False),
+    (ssl.SSLCertVerificationError("secret"), "connection", False),
+    (caused(TransportError("secret"), ssl.SSLError("secret")), "connection", False),
+    (ResponseTooLongError("secret"), "response_too_long", False),
+    (caused(TransportError("x"), ResponseTooLongError("secret")), "response_too_long", False),
+    (json.JSONDecodeError("secret", "doc", 0), "bad_response", False),
+    (UnicodeDecodeError("utf-8", b"secret", 0, 1, "secret"), "bad_response", False),
+    (AttributeError("secret"), "bad_response", False),
+    (RecursionError("secret"), "bad_response", False),
+    (circular(), "bad_response", False),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "retryable"), ERRORS, ids=lambda one: repr(one)[:30])
+def test_errors_without_a_response(error, code, retryable):
+    fault = error_of(error)
+    assert (fault.code, fault.retryable) == (code, retryable)
+    assert "secret" not in str(fault)
+    assert fault.__cause__ is None
+    assert fault.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (ValueError("secret"), "llm_raised", "the model raised ValueError"),
+        (KeyError("secret"), "llm_raised", "the model raised KeyError"),
+        (StatusError(429), "rate_limited", "too many requests (status 429)"),
+        (StatusError(401), "authentication", "the key was refused (status 401)"),
+        (ConnectionResetError("secret"), "connection", "the connection failed"),
+        (TimeoutError("secret"), "timeout", "the server took too long"),
+    ],
+)
+def test_what_a_function_raises_is_translated(error, code, told):
+    fault = translated(error)
+    assert (fault.code, str(fault)) == (code, told)
+
+
+@pytest.mark.parametrize(
+    "error", [FileNotFoundError(2, "secret"), PermissionError(13, "secret"), IsADirectoryError()]
+)
+def test_a_file_that_is_not_there_is_no_connection(error):
+    assert not translated(error).retryable
+
+
+def test_bodies_of_any_kind_are_looked_at_without_harm():
+    nested = []
+    for _ in range(100_000):
+        nested = [nested]
+    for odd in (nested, object(), b"bytes", 7, [], {1: 2}, "x" * 10**6, {"param": 7}):
+        refusal = refusal_of(StatusError(400, odd))
+        assert refusal is not None
+        assert refusal.error().code == "bad_request"
+        assert len(refusal.text) <= 20_000
+    # Taking such a list apart goes as deep as it is, so it is done by hand.
+    while nested:
+        nested = nested.pop()

@@ -1,0 +1,104 @@
+"""The layout of the package: few rooms, one order of imports, no circles, old paths that warn."""
+
+import importlib
+import warnings
+from pathlib import Path
+
+import pytest
+
+import rooms
+
+SHIMS = [path for path in sorted(rooms.PACKAGE.rglob("*.py")) if rooms.is_shim(path)]
+
+
+def test_few_entries_at_the_top():
+    entries = [
+        path
+        for path in rooms.PACKAGE.iterdir()
+        if not path.name.startswith("_") and path.name not in {"data", "py.typed"}
+    ]
+    modules = {path.stem for path in entries if path.suffix == ".py" and path not in SHIMS}
+    folders = {path.name for path in entries if path.is_dir()}
+    assert len(modules) <= 16
+    assert len(folders) <= 14
+    assert modules | folders | {"_moved"} == {room for row in rooms.ROOMS for room in row}
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("from package import b", True),
+        ("import package.b", True),
+        ("from package.b import x", True),
+        ("def f():\n    from package import b", True),
+        ("if TYPE_CHECKING:\n    from package.b import x", True),
+        ("kind = 'package.b'", False),
+    ],
+)
+def test_circles_are_found(tmp_path, body, found):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "a.py").write_text(body)
+    (package / "b.py").write_text("from package.c import y")
+    (package / "c.py").write_text("from package.a import z")
+    circle = ["package.a", "package.b", "package.c"]
+    assert rooms.circles(rooms.import_graph(package)) == ([circle] if found else [])
+
+
+def test_upward_imports_are_found():
+    graph = {"secondpass.types": frozenset({"secondpass.cli.app"})}
+    assert rooms.upward_imports(graph) == [("secondpass.types", "secondpass.cli.app")]
+
+
+@pytest.mark.parametrize("path", SHIMS, ids=lambda path: path.stem)
+def test_old_paths_warn(path: Path):
+    old = ".".join(path.relative_to(rooms.PACKAGE.parent).with_suffix("").parts)
+    module = importlib.import_module(old)
+    new = importlib.import_module(module.__doc__.split("``")[1])
+    defined = [
+        name for name, value in vars(new).items() if getattr(value, "__module__", 0) == new.__name__
+    ]
+    for name in defined:
+        with pytest.warns(DeprecationWarning, match=f"{new.__name__}.{name}"):
+            assert getattr(module, name) is getattr(new, name)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = module.no_such_name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "secondpass.evaluation.runs.RELEVANCE",
+        "secondpass.evaluation.runs.strictly_falling",
+        "secondpass.evaluation.retrieval.HybridRetriever",
+        "secondpass.evaluation.index.Index",
+        "secondpass.evaluation.formats.read_run",
+        "secondpass.evaluation.formats.write_run",
+        "secondpass.evaluation.documents.read_source",
+        "secondpass.llms.client.Client",
+        "secondpass.llms.echoes.Sent",
+        "secondpass.minilm.MiniLM",
+        "secondpass.llms.Prices",
+        "secondpass.llms.function.CallableLLM",
+        "secondpass.llms.provider.Provider",
+        "secondpass.settings.configurable",
+        "secondpass.strategies.listwise.Listwise",
+        "secondpass.scorers.lexical.LexicalScorer",
+        "secondpass.fusion.reciprocal_rank_fusion",
+        "secondpass.types.ScoreKind",
+        "secondpass.effects.Scorer",
+        "secondpass.effects.Completion",
+        "secondpass.errors.LLMError",
+        "secondpass.errors.ReplyError",
+        "secondpass.config.load",
+        "secondpass.config.dump",
+        "secondpass.config.preset",
+        "secondpass.config.json_schema",
+    ],
+)
+def test_documented_names_can_be_imported(name):
+    module, _, attribute = name.rpartition(".")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        assert hasattr(importlib.import_module(module), attribute)

@@ -1,0 +1,145 @@
+"""The import graph of a package: circles, and which room may import which.
+
+    python tools/rooms.py            # prints circles and imports against the order of the rooms
+    python tools/rooms.py --picture  # writes docs/rooms.svg
+
+Every import counts: those in functions and under TYPE_CHECKING, too. Import paths in strings, as in
+the registry, do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "secondpass"
+
+ROOMS: tuple[tuple[str, ...], ...] = (
+    ("_moved", "types", "errors", "effects", "candidates", "diagnostics"),
+    ("settings",),
+    ("limits", "rendering", "scoring", "blending", "fusion", "ordering"),
+    ("concurrency",),
+    ("prompts",),
+    ("services",),
+    ("runtime",),
+    ("llms",),
+    ("scorers",),
+    ("methods",),
+    ("strategies",),
+    ("ranking_pass",),
+    ("reranker",),
+    ("config",),
+    ("adapters",),
+    ("formats",),
+    ("search",),
+    ("evaluation",),
+    ("cli",),
+)
+"""The rooms, lowest first. A module imports only from its own row and from those before it."""
+
+EXEMPT = frozenset({("secondpass.reranker", "secondpass.config")})
+"""``Reranker.from_config``, ``from_preset`` and ``to_config`` call the loader."""
+
+Graph = Mapping[str, frozenset[str]]
+
+
+def import_graph(package: Path = PACKAGE) -> dict[str, frozenset[str]]:
+    """The modules of a package, each with those of the package that it imports."""
+    paths = [path for path in sorted(package.rglob("*.py")) if not is_shim(path)]
+    sources = {_name(path, package): path for path in paths if path.name != "__main__.py"}
+    return {
+        module: frozenset(_imports(module, path, sources)) - {module}
+        for module, path in sources.items()
+    }
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Groups of modules that import each other, directly or by way of others."""
+    graph = {a: {b for b in bs if (a, b) not in EXEMPT} for a, bs in graph.items()}
+    reachable: dict[str, set[str]] = {}
+    for start in graph:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for module in graph.get(waiting.pop(), ()):
+                if module not in seen:
+                    seen.add(module)
+                    waiting.append(module)
+        reachable[start] = seen
+    groups = {
+        tuple(sorted(b for b in reachable[a] if a in reachable.get(b, ())))
+        for a in graph
+        if a in reachable[a]
+    }
+    return [list(group) for group in sorted(groups)]
+
+
+def room_of(module: str) -> str | None:
+    """The top-level module or folder that a module belongs to; None for the package itself."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else None
+
+
+def upward_imports(graph: Graph) -> list[tuple[str, str]]:
+    """Imports of a higher room by a lower one."""
+    level: dict[str | None, int] = {
+        room: number for number, row in enumerate(ROOMS) for room in row
+    }
+    level[None] = level["reranker"]  # the package re-exports what callers need
+    return sorted(
+        (a, b)
+        for a, imported in graph.items()
+        for b in imported
+        if (a, b) not in EXEMPT and level[room_of(a)] < level[room_of(b)]
+    )
+
+
+def is_shim(path: Path) -> bool:
+    """Whether a module only forwards from an old import path."""
+    return "from secondpass._moved import moved" in path.read_text(encoding="utf-8")
+
+
+def _name(path: Path, package: Path) -> str:
+    parts = path.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imports(module: str, path: Path, sources: Mapping[str, Path]) -> Iterator[str]:
+    package = module.split(".", maxsplit=1)[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                raise ValueError(f"{path}:{node.lineno}: relative imports are not followed")
+            base = node.module or ""
+            inside = [f"{base}.{alias.name}" for alias in node.names]
+            names = [name if name in sources else base for name in inside]
+        else:
+            continue
+        yield from (name for name in names if name.split(".")[0] == package)
+
+
+def main() -> int:
+    """Print what is wrong, or write the picture."""
+    parser = argparse.ArgumentParser(description="The import graph of secondpass.")
+    parser.add_argument("--picture", action="store_true", help="write docs/rooms.svg")
+    arguments = parser.parse_args()
+    graph = import_graph()
+    if arguments.picture:
+        from rooms_picture import picture
+
+        (ROOT / "docs" / "rooms.svg").write_text(picture(graph, ROOMS), encoding="utf-8")
+        return 0
+    wrong = [f"circle: {', '.join(group)}" for group in circles(graph)]
+    wrong += [f"upward: {a} imports {b}" for a, b in upward_imports(graph)]
+    print("\n".join(wrong) or "no circles, no upward imports")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
