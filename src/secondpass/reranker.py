@@ -7,16 +7,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.blending import Blend
 from secondpass.candidates import kind_of, to_candidates
+from secondpass.diagnostics import log, log_issues
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, InputError, Problem, SecondPassError
 from secondpass.limits import Limits
@@ -32,27 +30,6 @@ from secondpass.types import CandidateLike, Ranking, Request
 
 if TYPE_CHECKING:
     from annotated_types import Ge
-
-logger = logging.getLogger("secondpass")
-
-_speaker: ContextVar[logging.Logger] = ContextVar("secondpass_logger", default=logger)
-
-
-@contextmanager
-def speaking_as(name: str) -> Iterator[None]:
-    """Log under another name within, for frameworks whose handlers hear names of their own only."""
-    token = _speaker.set(logging.getLogger(name))
-    try:
-        yield
-    finally:
-        _speaker.reset(token)
-
-
-_OF_THE_INPUT = {"no_text", "field_missing", "original_missing", "original_out_of_range"}
-"""Issues that tell of the candidates, and would come again with every query for them."""
-
-_RECOVERED = {"asked_again", "batch_failed"}
-"""Issues that cost nothing but time where the report is ok."""
 
 _SIDE_BY_SIDE = 64
 """Passes of ``rerank_many`` that are under way at a time: bounds memory, still fills batches."""
@@ -209,7 +186,7 @@ class Reranker:
         """
         request = Request(query, candidates, context)  # type: ignore[arg-type]
         call = CallSettings(self, top_k, depth, order, dedupe=dedupe, floor=floor)
-        return self._tell(drivers.run([self._pass(request, call)]))[0]
+        return self._run([self._pass(request, call)])[0]
 
     async def arerank(
         self,
@@ -226,7 +203,7 @@ class Reranker:
         """:meth:`rerank` for event loops: whatever blocks does so in a worker thread."""
         request = Request(query, candidates, context)  # type: ignore[arg-type]
         call = CallSettings(self, top_k, depth, order, dedupe=dedupe, floor=floor)
-        return self._tell(await drivers.arun([self._pass(request, call)]))[0]
+        return (await self._arun([self._pass(request, call)]))[0]
 
     def rerank_many(
         self,
@@ -260,7 +237,7 @@ class Reranker:
         call = CallSettings(self, top_k, depth, order, dedupe=dedupe, floor=floor)
         rankings: list[Ranking] = []
         for wave in self._waves(requests, call):
-            rankings.extend(self._tell(drivers.run(wave)))
+            rankings += self._run(wave)
         return rankings
 
     async def arerank_many(
@@ -277,7 +254,7 @@ class Reranker:
         call = CallSettings(self, top_k, depth, order, dedupe=dedupe, floor=floor)
         rankings: list[Ranking] = []
         for wave in self._waves(requests, call):
-            rankings.extend(self._tell(await drivers.arun(wave)))
+            rankings += await self._arun(wave)
         return rankings
 
     def candidates_needed(
@@ -321,7 +298,7 @@ class Reranker:
                 return
             except Exception as error:
                 told = error if isinstance(error, SecondPassError) else type(error).__name__
-                self._log("warming up %s failed: %s", method.name, told)
+                log(self.log_level, "warming up %s failed: %s", method.name, told)
                 first = first or error
         if first is not None:
             raise first
@@ -395,21 +372,15 @@ class Reranker:
         if wave:
             yield wave
 
-    def _tell(self, rankings: list[Ranking]) -> list[Ranking]:
-        """Log the faults that rankings met."""
-        for ranking in rankings:
-            faults = [issue for issue in ranking.report.issues if issue.code not in _OF_THE_INPUT]
-            if faults:
-                told = "; ".join(f"{issue.code}: {issue.message}" for issue in faults)
-                status = ranking.report.status
-                harmless = status == "ok" and all(issue.code in _RECOVERED for issue in faults)
-                level = "debug" if harmless else self.log_level
-                self._log("reranking is %s: %s", status, told, level=level)
+    def _run(self, passes: Sequence[drivers.Pass[Ranking]]) -> list[Ranking]:
+        rankings = drivers.run(passes)
+        log_issues(rankings, self.log_level)
         return rankings
 
-    def _log(self, message: str, *values: object, level: str | None = None) -> None:
-        number = logging.getLevelNamesMapping()[(level or self.log_level).upper()]
-        _speaker.get().log(number, message, *values)
+    async def _arun(self, passes: Sequence[drivers.Pass[Ranking]]) -> list[Ranking]:
+        rankings = await drivers.arun(passes)
+        log_issues(rankings, self.log_level)
+        return rankings
 
 
 def _chosen(
