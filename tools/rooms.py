@@ -30,6 +30,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("scorers",),
     ("methods",),
     ("strategies",),
+    ("call_options",),
     ("ranking_pass",),
     ("reranker",),
     ("config",),
