@@ -31,6 +31,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("scorers",),
     ("methods",),
     ("strategies",),
+    ("call_options",),
     ("ranking_pass",),
     ("reranker",),
     ("config",),
