@@ -316,7 +316,7 @@ def test_other_packages_add_kinds_by_entry_point(monkeypatch):
 
     point = EntryPoint("added", f"{Added.__module__}:{Added.__qualname__}", "secondpass.methods")
     monkeypatch.setattr(EntryPoint, "load", lambda self: Added)
-    monkeypatch.setattr(registry, "_added", lambda family: {"added": point})
+    monkeypatch.setattr(registry, "_entry_points", lambda family: {"added": point})
     reranker = Reranker.from_config({"method": {"type": "added", "size": 4}})
     assert reranker.rerank("q", ["a"])[0].rerank_score == 4.0
     assert reranker.to_config() == {"method": {"type": "added", "size": 4}}
@@ -330,7 +330,7 @@ def test_a_name_may_stand_for_a_class_that_is_defined_elsewhere(monkeypatch):
 
     point = EntryPoint("added", "elsewhere:Added", "secondpass.methods")
     monkeypatch.setattr(EntryPoint, "load", lambda self: Added)
-    monkeypatch.setattr(registry, "_added", lambda family: {"added": point})
+    monkeypatch.setattr(registry, "_entry_points", lambda family: {"added": point})
     assert Reranker("added").to_config() == {"method": {"type": "added"}}
 
 
@@ -338,7 +338,7 @@ def test_a_broken_package_is_told_and_does_not_spoil_the_schema(monkeypatch):
     from importlib.metadata import EntryPoint
 
     point = EntryPoint("broken", "no_such_package:Any", "secondpass.methods")
-    monkeypatch.setattr(registry, "_added", lambda family: {"broken": point})
+    monkeypatch.setattr(registry, "_entry_points", lambda family: {"broken": point})
     with pytest.raises(ConfigurationError, match=r"'broken' cannot be loaded \(ModuleNotFound"):
         Reranker("broken")
     assert "broken" in str(config.json_schema())
