@@ -328,7 +328,7 @@ class Reranker:
 
     async def awarm_up(self) -> None:
         """:meth:`warm_up` in a thread, which is left behind if this is cancelled."""
-        from secondpass.concurrency.portal import in_thread
+        from secondpass.concurrency.threads import in_thread
 
         await in_thread(self.warm_up)
 
@@ -341,7 +341,7 @@ class Reranker:
 
     async def aclose(self) -> None:
         """:meth:`close` in a thread, which is left behind if this is cancelled."""
-        from secondpass.concurrency.portal import in_thread
+        from secondpass.concurrency.threads import in_thread
 
         await in_thread(self.close)
 

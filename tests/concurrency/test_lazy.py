@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from secondpass.concurrency.lazy import ForkLock, Lazy
-from secondpass.concurrency.portal import in_thread, portal
+from secondpass.concurrency.portal import portal
+from secondpass.concurrency.threads import in_thread
 from secondpass.errors import ModelLoadError
 
 pytestmark = [

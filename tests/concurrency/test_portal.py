@@ -12,7 +12,8 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
-from secondpass.concurrency.portal import in_thread, portal, within
+from secondpass.concurrency.portal import portal
+from secondpass.concurrency.threads import in_thread, with_timeout
 
 
 async def loop_here():
@@ -230,7 +231,7 @@ def test_a_thread_that_is_given_up_on_is_left_behind():
 
     async def use():
         with pytest.raises(TimeoutError):
-            await within(in_thread(slow), 0.05)
+            await with_timeout(in_thread(slow), 0.05)
 
     started = time.perf_counter()
     asyncio.run(use())  # neither waits for the thread nor is told of its end
@@ -256,10 +257,10 @@ def test_within_gives_the_result_or_what_was_raised():
         raise LookupError
 
     async def use():
-        assert await within(asyncio.sleep(0, "done"), 5) == "done"
-        assert await within(asyncio.sleep(0, "done"), None) == "done"
+        assert await with_timeout(asyncio.sleep(0, "done"), 5) == "done"
+        assert await with_timeout(asyncio.sleep(0, "done"), None) == "done"
         with pytest.raises(LookupError):
-            await within(fail(), 5)
+            await with_timeout(fail(), 5)
 
     asyncio.run(use())
 
@@ -278,7 +279,7 @@ def test_within_does_not_wait_for_what_it_cancels():
     async def use():
         started = time.perf_counter()
         with pytest.raises(TimeoutError):
-            await within(stubborn(), 0.05)
+            await with_timeout(stubborn(), 0.05)
         assert time.perf_counter() - started < 0.2
         await asyncio.sleep(0.3)
 
@@ -296,7 +297,7 @@ def test_cancelling_within_cancels_the_work():
             ended.append(True)
 
     async def use():
-        task = asyncio.ensure_future(within(endless(), 30))
+        task = asyncio.ensure_future(with_timeout(endless(), 30))
         await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -318,10 +319,10 @@ def test_an_error_at_the_moment_of_cancellation_is_not_logged():
             await go.wait()
             raise LookupError("text of a passage")
 
-        task = asyncio.ensure_future(within(fail(), 30))
+        task = asyncio.ensure_future(with_timeout(fail(), 30))
         await asyncio.sleep(0.01)
         go.set()
-        await asyncio.sleep(0)  # it has failed by now, and `within` has not been told
+        await asyncio.sleep(0)  # it has failed by now, and `with_timeout` has not been told
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -18,7 +18,7 @@ import time
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from secondpass.concurrency.portal import retrieve_exception, within
+from secondpass.concurrency.threads import retrieve_exception, with_timeout
 from secondpass.effects import Answer, Ask, Completion, Prompt, Question, Turn
 from secondpass.errors import (
     DeadlineError,
@@ -157,7 +157,7 @@ class _Asked:
             self.requests += 1
             times = [time for time in (left, self.timeout) if time is not None]
             try:
-                completion = await within(self._reply(request), min(times, default=None))
+                completion = await with_timeout(self._reply(request), min(times, default=None))
                 if isinstance(completion, Completion):
                     completion = _checked(completion)
                 else:

@@ -151,7 +151,7 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
     """Run passes side by side, each job in a thread. Cancellation passes at once."""
     import asyncio  # costs more to import than the rest of secondpass together
 
-    from secondpass.concurrency.portal import retrieve_exception, within
+    from secondpass.concurrency.threads import retrieve_exception, with_timeout
 
     work = _work(passes)
     started: dict[Any, _Start] = {}
@@ -167,7 +167,7 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
                 left = command.left
                 call = _scored(command)
                 try:
-                    outcome = await (call if left is None else within(call, left))
+                    outcome = await (call if left is None else with_timeout(call, left))
                 except TimeoutError:
                     outcome = _over()
             elif isinstance(command, _Start):
@@ -220,7 +220,7 @@ def _collected(started: dict[Any, _Start], done: Collection[Any]) -> list[tuple[
 
 async def _scored(job: _Job) -> Outcome:
     """The outcome of a job in a thread, which is left behind if this is cancelled."""
-    from secondpass.concurrency.portal import in_thread
+    from secondpass.concurrency.threads import in_thread
 
     async with _THREADS.here():
         # Raised in a task, an exit would end the loop for everybody.
