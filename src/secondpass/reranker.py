@@ -27,6 +27,7 @@ from secondpass.rendering import Rendering
 from secondpass.runtime import drivers
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.scheduler import Pass
 from secondpass.settings import configurable, nested
 from secondpass.types import CandidateLike, Ranking, Request
 
@@ -360,7 +361,7 @@ class Reranker:
 
     # ------------------------------------------------------------------ one pass
 
-    def _pass(self, request: Request, call: CallSettings) -> drivers.Pass[Ranking]:
+    def _pass(self, request: Request, call: CallSettings) -> Pass[Ranking]:
         ledger = Ledger(self.limits)
         query, given, context = request
         if not isinstance(query, str):
@@ -370,17 +371,17 @@ class Reranker:
         if call.floor is not None:
             stages = (replace(stages[0], floor=call.floor), *stages[1:])
         plan = RankingPass(self, stages, call, query, candidates, context, ledger).plan()
-        return drivers.Pass(plan, ledger, self._gate)
+        return Pass(plan, ledger, self._gate)
 
     def _waves(
         self,
         requests: Iterable[Request | tuple[str, Sequence[CandidateLike]]],
         call: CallSettings,
-    ) -> Iterator[list[drivers.Pass[Ranking]]]:
+    ) -> Iterator[list[Pass[Ranking]]]:
         """Passes of the requests, as many at a time as are run side by side."""
         if isinstance(requests, str | Mapping) or not isinstance(requests, Iterable):
             raise InputError(f"requests: give (query, candidates) pairs, not {kind_of(requests)}")
-        wave: list[drivers.Pass[Ranking]] = []
+        wave: list[Pass[Ranking]] = []
         for number, one in enumerate(requests):
             if not isinstance(one, Sequence) or isinstance(one, str) or len(one) not in {2, 3}:
                 told = f"give (query, candidates), not {kind_of(one)}"

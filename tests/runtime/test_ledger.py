@@ -96,7 +96,7 @@ def test_sums_are_none_where_a_question_was_given_up_on():
     ledger = Ledger()
     ask(ledger, told(900, 100), PRICES)
     ledger.reserve(QUESTION, PRICES)
-    ledger.give_up(QUESTION, PRICES)
+    ledger.charge_estimate(QUESTION, PRICES)
     usage = ledger.usage()
     assert (usage.input_tokens, usage.output_tokens, usage.cost) == (None, None, None)
 
@@ -138,7 +138,7 @@ def test_what_failed_makes_room_and_what_was_given_up_on_does_not(limits, prices
         ledger.release(QUESTION, prices)
     for _ in range(2):
         ledger.reserve(QUESTION, prices)
-        ledger.give_up(QUESTION, prices)
+        ledger.charge_estimate(QUESTION, prices)
     with pytest.raises(BudgetError):
         ledger.reserve(QUESTION, prices)
 
@@ -189,7 +189,7 @@ def test_enormous_limits_leave_many_rounds(limits):
     ledger = Ledger(Limits(**limits))
     prices = Prices(1e-300, 1e-300)
     ask(ledger, told(900, 100), prices)
-    ledger.round_of_questions(1e-9)
+    ledger.add_question_round(1e-9)
     left = ledger.rounds_left()
     assert left is not None
     assert left > 10**12
@@ -198,9 +198,9 @@ def test_enormous_limits_leave_many_rounds(limits):
 def test_rounds_left_by_the_clock():
     ledger = Ledger(Limits(deadline=100))
     assert ledger.rounds_left() is None
-    ledger.round_of_questions(10)
+    ledger.add_question_round(10)
     assert ledger.rounds_left() == 8  # of 12 seconds each: some take longer than the mean
-    ledger.round_of_questions(30)
+    ledger.add_question_round(30)
     assert ledger.rounds_left() == 4
     ledger.started -= 60
     assert ledger.rounds_left() == 1
@@ -210,7 +210,7 @@ def test_rounds_left_by_the_clock():
 
 def test_rounds_that_took_no_time_leave_some():
     ledger = Ledger(Limits(deadline=100))
-    ledger.round_of_questions(0.0)
+    ledger.add_question_round(0.0)
     left = ledger.rounds_left()
     assert left is not None
     assert left > 50
@@ -221,18 +221,18 @@ def test_rounds_that_took_no_time_leave_some():
 
 def test_the_clock_of_what_waits_starts_with_its_first_call():
     ledger = Ledger(Limits(deadline=5), time.perf_counter() - 60, waiting=True)
-    assert ledger.left == 0
-    ledger.begin()
-    assert ledger.left is not None
-    assert ledger.left > 4
+    assert ledger.seconds_left == 0
+    ledger.start_clock()
+    assert ledger.seconds_left is not None
+    assert ledger.seconds_left > 4
     started = ledger.started
-    ledger.begin()
+    ledger.start_clock()
     assert ledger.started == started
 
 
 def test_left_is_none_without_a_deadline_and_never_below_nothing():
-    assert Ledger().left is None
-    assert Ledger(Limits(deadline=1), time.perf_counter() - 60).left == 0.0
+    assert Ledger().seconds_left is None
+    assert Ledger(Limits(deadline=1), time.perf_counter() - 60).seconds_left == 0.0
 
 
 # ---------------------------------------------------------------------- settings
@@ -282,7 +282,7 @@ def test_a_gate_is_one_for_each_loop():
     gate = Gate(1)
 
     async def same():
-        return gate.here(), gate.here()
+        return gate.in_this_loop(), gate.in_this_loop()
 
     first, again = asyncio.run(same())
     assert first is again
@@ -295,7 +295,7 @@ def test_a_gate_lets_through_as_many_as_it_is_wide():
 
     async def one():
         nonlocal under_way, most
-        async with gate.here():
+        async with gate.in_this_loop():
             under_way += 1
             most = max(most, under_way)
             await asyncio.sleep(0)
@@ -314,14 +314,14 @@ def test_the_gate_forgets_loops_that_are_closed():
 
     async def wait_for_a_turn():
         async def turn():
-            async with gate.here():
+            async with gate.in_this_loop():
                 await asyncio.sleep(0)
 
         await asyncio.gather(turn(), turn())
 
     for _ in range(5):
         asyncio.run(wait_for_a_turn())
-    assert len(gate._open) == 1
+    assert len(gate._slots) == 1
 
 
 def test_nested_turns_leave_nothing_behind():
@@ -330,7 +330,7 @@ def test_nested_turns_leave_nothing_behind():
     refused, ended = [], []
 
     async def outer(number, inside):
-        async with gate.here():
+        async with gate.in_this_loop():
             inside.release()
             await both.acquire()
             try:
@@ -338,11 +338,11 @@ def test_nested_turns_leave_nothing_behind():
             except NestedCallError:
                 refused.append(number)
         # Its turn was given back: it may take one again, and wait for it.
-        async with gate.here():
+        async with gate.in_this_loop():
             ended.append(number)
 
     async def inner(number):
-        async with gate.here():
+        async with gate.in_this_loop():
             ended.append(number)
 
     async def main():
@@ -354,8 +354,8 @@ def test_nested_turns_leave_nothing_behind():
         for _ in tasks:
             both.release()
         await asyncio.gather(*tasks)
-        turns = gate.here()
-        return turns._blocked, turns._holders
+        slots = gate.in_this_loop()
+        return slots._blocked, slots._holders
 
     both = None
     assert asyncio.run(main()) == ([], {})
@@ -367,11 +367,11 @@ def test_a_turn_that_was_given_back_blocks_no_later_one():
     gate = Gate(1)
 
     async def hold(go):
-        async with gate.here():
+        async with gate.in_this_loop():
             await go.wait()
 
     async def main():
-        async with gate.here():
+        async with gate.in_this_loop():
             pass
         go = asyncio.Event()
         other = asyncio.create_task(hold(go))
