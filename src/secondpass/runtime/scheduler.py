@@ -6,6 +6,7 @@ drivers in :mod:`secondpass.runtime.drivers` carry the commands out.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -180,11 +181,11 @@ class _Slice:
 
 def _groups(scorings: dict[int, _Scoring]) -> list[list[int]]:
     """Numbers of the passes whose texts go to one scorer together."""
-    groups: dict[object, list[int]] = {}
+    groups: dict[int, list[int]] = {}
     for number, scoring in scorings.items():
         scorer = scoring.effect.scorer
         merges = callable(getattr(scorer, "score_many", None))
-        groups.setdefault(("scorer", id(scorer)) if merges else ("pass", number), []).append(number)
+        groups.setdefault(id(scorer if merges else scoring), []).append(number)
     return list(groups.values())
 
 
@@ -222,19 +223,17 @@ def _score(group: list[_Scoring]) -> Generator[CallScorer, Any, None]:
 def _calls(group: list[_Scoring]) -> list[list[_Slice]]:
     """Split texts into calls: one for all; with a deadline, ``at_most`` texts per call."""
     timed = any(scoring.ledger.limits.deadline is not None for scoring in group)
-    limit = group[0].effect.at_most if timed else None
+    limit = (group[0].effect.at_most if timed else None) or sys.maxsize
     calls: list[list[_Slice]] = []
     room = 0
     for scoring in group:
         count = len(scoring.effect.texts)
-        step = limit or max(count, 1)
-        for start in range(0, count, step):
-            part = _Slice(scoring, start, min(start + step, count))
-            if len(group) > 1 and calls and (limit is None or len(part) <= room):
-                calls[-1].append(part)
-            else:
-                calls.append([part])
-                room = limit or 0
+        for start in range(0, count, limit):
+            part = _Slice(scoring, start, min(start + limit, count))
+            if len(part) > room:
+                calls.append([])
+                room = limit
+            calls[-1].append(part)
             room -= len(part)
     return calls
 
