@@ -21,6 +21,7 @@ from secondpass.rendering import Rendering
 from secondpass.runtime import drivers
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.scheduler import Pass
 from secondpass.settings import configurable, nested
 from secondpass.types import CandidateLike, Ranking, RequestLike
 
@@ -272,7 +273,7 @@ class Reranker:
 
     async def awarm_up(self) -> None:
         """:meth:`warm_up` in a thread, which is abandoned if this is cancelled."""
-        from secondpass.concurrency.portal import in_thread
+        from secondpass.concurrency.threads import in_thread
 
         await in_thread(self.warm_up)
 
@@ -282,7 +283,7 @@ class Reranker:
 
     async def aclose(self) -> None:
         """:meth:`close` in a thread, which is abandoned if this is cancelled."""
-        from secondpass.concurrency.portal import in_thread
+        from secondpass.concurrency.threads import in_thread
 
         await in_thread(self.close)
 
