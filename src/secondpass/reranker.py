@@ -21,7 +21,6 @@ from secondpass.rendering import Rendering
 from secondpass.runtime import drivers
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
-from secondpass.runtime.scheduler import Pass
 from secondpass.settings import configurable, nested
 from secondpass.types import CandidateLike, Ranking, RequestLike
 
