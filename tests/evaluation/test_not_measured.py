@@ -10,7 +10,7 @@ from fakes import ByTable
 from secondpass import Candidate, Reranker
 from secondpass.evaluation import Suite, compare, make_suite
 from secondpass.evaluation.report.verdict import verdict
-from secondpass.evaluation.reranked import _not_measured
+from secondpass.evaluation.reranking import _not_measured
 from secondpass.types import Ranking, Report
 
 TOPICS = ("owls", "seas", "cats", "figs", "bees", "elms")
