@@ -229,23 +229,23 @@ def test_an_empty_result_counts_nothing_for_any_provider(measure: str) -> None:
     ("measure", "problem"),
     [
         ("nDGC@10", "is unknown; did you mean 'nDCG'"),
-        ("", "cannot be read"),
-        ("nDCG@", "cannot be read"),
-        ("nDCG@-1", "cannot be read"),
-        ("nDCG@1.5", "cannot be read"),
+        ("", "cannot be parsed"),
+        ("nDCG@", "cannot be parsed"),
+        ("nDCG@-1", "cannot be parsed"),
+        ("nDCG@1.5", "cannot be parsed"),
         ("nDCG@0", "the cutoff must be 1 to"),
         ("nDCG(cutoff=0)", "the cutoff must be 1 to"),
         ("nDCG(cutoff=True)", "the cutoff must be 1 to"),
         ("R@100000000000000000000", "the cutoff must be 1 to"),
         ("P", "'cutoff' is required"),
-        ("nDCG(foo=1)@3", "cannot be read"),
+        ("nDCG(foo=1)@3", "cannot be parsed"),
         ("foo(rel=1)", "measure not found: foo"),
-        ("__import__('os')", "cannot be read"),
+        ("__import__('os')", "cannot be parsed"),
         ("AP(rel=0)", "cannot be computed"),
         ("nDCG(gains={1:99999999999})@10", "a gain must be -2147483648 to 10000000, not 999"),
         ("nDCG(gains={1:1.5})@10", "a gain must be a whole number, not 1.5"),
         ("RBP", "cannot be computed: Unsupported measures"),
-        (7, "give the name as a string"),
+        (7, "the name must be a string"),
     ],
 )
 def test_a_wrong_measure_is_named(measure, problem: str) -> None:
@@ -257,7 +257,7 @@ def test_a_wrong_measure_is_named(measure, problem: str) -> None:
 
 
 def test_arguments_are_checked() -> None:
-    with pytest.raises(InputError, match="qrels: hold no query"):
+    with pytest.raises(InputError, match="qrels: must hold at least one query"):
         evaluate({}, {})
     with pytest.raises(InputError, match="give a sequence of names"):
         evaluate({}, QRELS, "RR")

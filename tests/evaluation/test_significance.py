@@ -185,7 +185,7 @@ def test_of_one_query_nothing_can_be_said() -> None:
     ("own", "base", "settings", "problem"),
     [
         ({"a": 1.0}, {"b": 1.0}, {}, "must be of the same queries"),
-        ({}, {}, {}, "hold no query"),
+        ({}, {}, {}, "must hold at least one query"),
         ({"a": 1.0}, {"a": 1.0}, {"confidence": 1.0}, "confidence: must lie between 0 and 1"),
         ({"a": 1.0}, {"a": 1.0}, {"test": "wilcoxon"}, "test: must be randomization or t"),
         ({"a": 1.0}, {"a": 1.0}, {"resamples": 0}, "resamples: must be a whole number of 1 or"),
