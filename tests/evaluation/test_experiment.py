@@ -10,13 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes import Model
-from secondpass import (
-    Candidate,
-    ConfigurationError,
-    InputError,
-    MissingExtraError,
-    Reranker,
-)
+from secondpass import Candidate, ConfigurationError, InputError, MissingExtraError, Reranker
 from secondpass.evaluation import (
     HybridRetriever,
     MeasureError,
@@ -28,14 +22,7 @@ from secondpass.evaluation import (
 )
 from secondpass.fusion import reciprocal_rank_fusion
 from secondpass.strategies.graded import Graded
-from topic_suites import (
-    SUITE,
-    ByGrade,
-    ByTopic,
-    figures,
-    passages,
-    suite_of,
-)
+from topic_suites import SUITE, ByGrade, ByTopic, figures, passages, suite_of
 
 
 def test_four_modes() -> None:

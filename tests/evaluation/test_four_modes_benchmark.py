@@ -3,11 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from secondpass.evaluation import (
-    write_corpus,
-    write_qrels,
-    write_queries,
-)
+from secondpass.evaluation import write_corpus, write_qrels, write_queries
 from topic_suites import SUITE
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "four_modes.py"

@@ -3,14 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from secondpass import (
-    Candidate,
-    Reranker,
-)
-from secondpass.evaluation import (
-    compare,
-    make_suite,
-)
+from secondpass import Candidate, Reranker
+from secondpass.evaluation import compare, make_suite
 from topic_suites import SUITE, ByGrade
 
 

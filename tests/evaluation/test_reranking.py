@@ -1,16 +1,10 @@
 import pytest
 
 from fakes import ByTable, Model, graded
-from secondpass import (
-    Candidate,
-    Reranker,
-)
+from secondpass import Candidate, Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ModelLoadError
-from secondpass.evaluation import (
-    compare,
-    evaluate,
-)
+from secondpass.evaluation import compare, evaluate
 from secondpass.limits import Limits, Prices
 from secondpass.strategies.graded import Graded
 from topic_suites import CANDIDATES, SUITE, TOPICS, ByGrade, FirstIsBest, failing, figures, suite_of

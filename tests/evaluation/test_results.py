@@ -2,10 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.evaluation import (
-    Cost,
-    Result,
-)
+from secondpass.evaluation import Cost, Result
 
 
 @given(st.lists(st.floats(0, 100), max_size=30), st.floats(0, 1))

@@ -5,13 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from fakes import number_of
-from secondpass import (
-    Candidate,
-)
-from secondpass.evaluation import (
-    Suite,
-    make_suite,
-)
+from secondpass import Candidate
+from secondpass.evaluation import Suite, make_suite
 
 TOPICS = ("owls", "seas", "cats", "figs", "bees", "elms")
 
