@@ -20,8 +20,9 @@ from mutated_replies import (
 from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts import lenient
-from secondpass.prompts.readers import Labels, read_grades, read_order
+from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.replies import lenient
+from secondpass.prompts.replies.scores import read_grades, read_order
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 

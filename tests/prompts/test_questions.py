@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from fakes import Model, numbered, shown_in, task_of
 from secondpass.effects import Completion
 from secondpass.prompts.labels import replace_secret
-from secondpass.prompts.questions import Form, Questions, cut_evenly, cut_to_tokens, tokens_of
-from secondpass.prompts.readers import read_grades
+from secondpass.prompts.questions import Form, Questions
+from secondpass.prompts.replies.scores import read_grades
 from secondpass.prompts.template import Prompting
+from secondpass.prompts.truncation import cut_evenly, cut_to_tokens, estimate_tokens
 
 
 def questions(texts, form=None, llm=None, **prompting):
@@ -249,6 +250,6 @@ def test_cutting_is_even(texts, characters):
 @given(st.text(), st.integers(1, 20))
 def test_cutting_to_tokens_keeps_a_beginning(text, tokens):
     cut = cut_to_tokens(text, tokens)
-    assert tokens_of(cut) <= tokens
+    assert estimate_tokens(cut) <= tokens
     assert text.startswith(cut)
-    assert tokens_of(text) <= tokens or len(text) > len(cut)
+    assert estimate_tokens(text) <= tokens or len(text) > len(cut)

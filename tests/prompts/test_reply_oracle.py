@@ -12,8 +12,8 @@ from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.ranked import read_ranked
-from secondpass.prompts.readers import read_grades, read_order
+from secondpass.prompts.replies.chain import read_ranked
+from secondpass.prompts.replies.scores import read_grades, read_order
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 

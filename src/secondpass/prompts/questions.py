@@ -18,6 +18,7 @@ from secondpass.prompts.fencing import fenced
 from secondpass.prompts.label_lookup import Labels
 from secondpass.prompts.labels import LabelKind, label_all
 from secondpass.prompts.template import Prompting, fill, listed
+from secondpass.prompts.truncation import cut_evenly, cut_to_tokens, estimate_tokens
 
 T = TypeVar("T")
 
@@ -25,8 +26,6 @@ Reply: TypeAlias = Literal["keyed", "pairs", "permutation", "ranked"]
 
 _FEW = 20
 """Whole numbers that a schema lists."""
-_SHORTEST = 80
-"""Characters. Passages are not cut further than that: nothing could be judged by less."""
 _REPLY_TOKENS = {"keyed": 8, "pairs": 16, "permutation": 5, "ranked": 6}  # a document
 
 
@@ -182,7 +181,7 @@ class Questions(Generic[T]):
         window = getattr(self.llm, "context_window", None)
         while window is not None and question.estimate.tokens > window:
             over = question.estimate.tokens - window
-            size = sum(map(tokens_of, texts))
+            size = sum(map(estimate_tokens, texts))
             keep = max(0.0, 1 - over / size) if size else 0.0
             shorter = cut_evenly(texts, int(sum(map(len, texts)) * keep * 0.95))
             if shorter is None:
@@ -199,7 +198,9 @@ class Questions(Generic[T]):
         names = label_all(self.form.labels, self.task.query, texts, candidates)
         labels = Labels(names, self.form.first)
         prompt = self._prompt(names, texts)
-        sent = tokens_of(prompt.system) + sum(tokens_of(turn.text) for turn in prompt.turns)
+        sent = estimate_tokens(prompt.system) + sum(
+            estimate_tokens(turn.text) for turn in prompt.turns
+        )
         return Question(
             prompt,
             functools.partial(self._read, labels),
@@ -238,40 +239,6 @@ class Questions(Generic[T]):
         shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
         # Once only: each time costs a request, and half of everything is a lot.
         return None if shorter is None else self._question(indices, shorter, shrinks=False)
-
-
-def tokens_of(text: str) -> float:
-    """About how many tokens a text has: one for four bytes."""
-    return len(text) / 4 if text.isascii() else len(text.encode("utf-8", "replace")) / 4
-
-
-def cut_to_tokens(text: str, tokens: int) -> str:
-    """The beginning of a text that has about so many tokens."""
-    if tokens_of(text) <= tokens:
-        return text
-    return text.encode("utf-8", "replace")[: 4 * tokens].decode("utf-8", "ignore")
-
-
-def cut_evenly(texts: Sequence[str], characters: int) -> list[str] | None:
-    """Texts cut to so many characters in all, the longest ones first.
-
-    None where they would get too short to be judged, or are that short already.
-    """
-    room, left = characters, len(texts)
-    longest = 0
-    for length in sorted(map(len, texts)):
-        longest = room // left
-        if length > longest:
-            break
-        room -= length
-        left -= 1
-    else:
-        return None
-    if longest < _SHORTEST:
-        longest = _SHORTEST
-        if all(len(text) <= longest for text in texts):
-            return None
-    return [text[:longest] for text in texts]
 
 
 def _context(prompting: Prompting, context: Any) -> str:

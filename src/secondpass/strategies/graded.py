@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from secondpass.effects import LLM, Answer, Ask, Completion, Judgement, Plan, Task
 from secondpass.errors import ConfigurationError
 from secondpass.llms import LLM_SETTING
+from secondpass.prompts.label_lookup import Labels
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.questions import Form, Questions
-from secondpass.prompts.readers import Grades, Labels, read_grades
+from secondpass.prompts.replies.scores import read_grades
+from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
-from secondpass.strategies.base import Asking, batches, graded
+from secondpass.strategies.base import LLMStrategy, merge_batches, split_batches
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @configurable
-class Graded(Asking):
+class Graded(LLMStrategy):
     """Has a language model grade candidates, a batch a question.
 
     Args:
@@ -103,16 +105,16 @@ class Graded(Asking):
         questions = Questions(
             task,
             self.llm,
-            self.wording,
+            self.prompting,
             Form(self.reply, self.labels, self.bare, whole=self.whole, bounds=self.scale),
             read=self._read,
             scale=self.scale,
         )
-        stretches = list(batches(count, self.batch_size))
-        answers: list[Answer[Grades]] = yield Ask(
+        stretches = list(split_batches(count, self.batch_size))
+        answers: list[Answer[BatchScores]] = yield Ask(
             self.llm, [questions.about(stretch) for stretch in stretches]
         )
-        return graded(self.name, count, stretches, answers, word="grade")
+        return merge_batches(self.name, count, stretches, answers, word="grade")
 
-    def _read(self, completion: Completion, labels: Labels) -> Grades:
+    def _read(self, completion: Completion, labels: Labels) -> BatchScores:
         return read_grades(completion, labels, *self.scale, whole=self.whole)

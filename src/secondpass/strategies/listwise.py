@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from secondpass.effects import LLM, Answer, Ask, Completion, Judgement, Plan, RoundsLeft, Task
 from secondpass.errors import ConfigurationError, ReplyError
 from secondpass.llms import LLM_SETTING
+from secondpass.prompts.label_lookup import Labels
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.questions import Form, Questions, Reply
-from secondpass.prompts.ranked import read_ranked
-from secondpass.prompts.readers import Labels, Order, read_grades, read_order
+from secondpass.prompts.replies.chain import read_ranked
+from secondpass.prompts.replies.scores import read_grades, read_order
+from secondpass.prompts.replies.values import Order
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
-from secondpass.strategies.base import Asking, Notes
+from secondpass.strategies.base import IssueCollector, LLMStrategy
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @configurable
-class Listwise(Asking):
+class Listwise(LLMStrategy):
     """Has a language model order candidates, a window at a time.
 
     Args:
@@ -107,12 +109,12 @@ class Listwise(Asking):
         questions = Questions(
             task,
             self.llm,
-            self.wording,
+            self.prompting,
             Form(self.reply, self.labels, self.bare, word="rank", whole=True),
             read=self._read,
         )
         window = min(self.window or count, count)
-        slid = _Slid(list(range(count)), Notes(self.name), window - self._step)
+        slid = _Slid(list(range(count)), IssueCollector(self.name), window - self._step)
         start = count - window
         while True:
             rounds: int | None = yield RoundsLeft()
@@ -163,13 +165,13 @@ class _Slid:
     """
 
     order: list[int]
-    notes: Notes
+    notes: IssueCollector
     overlap: int
     windows: list[_Window] = field(default_factory=list)
 
     def enter(self, answer: Answer[Order], start: int, shown: list[int]) -> None:
         """Move the window as the answer says; what it leaves out follows as it was."""
-        self.notes.of_answer(answer, shown)
+        self.notes.add_answer(answer, shown)
         given = answer.value
         if given is None:
             return

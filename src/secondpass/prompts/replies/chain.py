@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.json_text import answer_text
 from secondpass.prompts.label_lookup import Labels, plain
-from secondpass.prompts.readers import Order, check_unknown, order_of, read_order
+from secondpass.prompts.replies.json_text import answer_text
+from secondpass.prompts.replies.scores import check_unknown, order_of, read_order
+from secondpass.prompts.replies.values import Order
 
 _ITEM = re.compile(r"\[([^\[\]<>\n]{1,200})\]")
 _ARROW = re.compile(r"\s*>\s*")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from secondpass.prompts.json_object import JsonObject
+from secondpass.prompts.replies.json_object import JsonObject
 
 LONGEST = 20_000
 """Characters of one reply that are given to json-repair, which takes about 5 µs for each."""

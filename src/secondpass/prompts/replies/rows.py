@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from secondpass.prompts.json_object import JsonObject
 from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.replies.json_object import JsonObject
 
 _NUMBER = re.compile(
     r"[+-]?(?:\d{1,300}(?:\.\d{0,300})?|\.\d{1,300})(?:e[+-]?\d{1,5})?", re.A | re.I

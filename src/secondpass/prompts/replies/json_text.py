@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secondpass.errors import ReplyError
-from secondpass.prompts import lenient
-from secondpass.prompts.json_object import JsonObject
+from secondpass.prompts.replies import lenient
+from secondpass.prompts.replies.json_object import JsonObject
 
 _LONGEST = 400_000
 """Characters. A longer reply is no answer to a question about some hundred passages."""

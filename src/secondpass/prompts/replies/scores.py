@@ -1,8 +1,7 @@
-"""Readers of models' replies.
+"""Readers of scores and orders in JSON.
 
-A reader takes one answer of the form that was asked for, bare or in well-known wrappings
-(:mod:`secondpass.prompts.json_text`), and refuses what is ambiguous. It never looks for labels or
-digits in prose.
+A reader takes one answer in the format that was asked for, bare or in well-known wrappings, and
+refuses what is ambiguous. It never looks for labels or digits in prose.
 """
 
 from __future__ import annotations
@@ -10,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.json_object import JsonObject
-from secondpass.prompts.json_text import (
+from secondpass.prompts.label_lookup import Labels, plain
+from secondpass.prompts.replies.json_object import JsonObject
+from secondpass.prompts.replies.json_text import (
     Value,
     Values,
     answer_text,
@@ -24,11 +24,9 @@ from secondpass.prompts.json_text import (
     find_values,
     parse_whole,
 )
-from secondpass.prompts.label_lookup import Labels, plain
-from secondpass.prompts.rows import Row, falling, number_in, row_of
+from secondpass.prompts.replies.rows import Row, falling, number_in, row_of
+from secondpass.prompts.replies.values import BatchScores, Order
 from secondpass.scoring import in_range
-
-__all__ = ["Grades", "Labels", "Order", "read_grades", "read_order"]
 
 T = TypeVar("T")
 
@@ -59,44 +57,6 @@ _PUNCTUATION = re.compile("[\\[\\]{},:\"'\u201c\u201d]")
 _MOST_PIECES = 5000
 
 
-@dataclass(frozen=True, slots=True)
-class Grades:
-    """What an answer says of each document of its question.
-
-    Attributes:
-        values: a finite number for each document, or None.
-        refused: places of the documents whose value was there and cannot be used.
-        unknown: how many things the answer grades that were not asked about.
-        cut: whether the answer broke off.
-        declined: places of the documents that the model declined to grade.
-    """
-
-    values: tuple[float | None, ...]
-    refused: tuple[int, ...]
-    unknown: int = 0
-    cut: bool = False
-    declined: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The order that a reply gave.
-
-    Attributes:
-        places: places of labels, best first, each at most once.
-        doubled: how many labels it gave again; the first time counts.
-        unknown: how many labels it gave that are none.
-        cut: whether the reply broke off.
-        refused: places of labels whose rank was there and cannot be used.
-    """
-
-    places: tuple[int, ...]
-    doubled: int
-    unknown: int
-    cut: bool = False
-    refused: tuple[int, ...] = ()
-
-
 def read_grades(
     completion: Completion,
     labels: Labels,
@@ -105,7 +65,7 @@ def read_grades(
     *,
     word: str = "score",
     whole: bool = False,
-) -> Grades:
+) -> BatchScores:
     """The number that the reply gives each label.
 
     Args:
@@ -122,7 +82,7 @@ def read_grades(
             unknown labels than were shown.
     """
 
-    def fitting(value: Any, _prose: bool) -> Grades | None:
+    def fitting(value: Any, _prose: bool) -> BatchScores | None:
         pairs = _pairs(value, labels, word)
         labels.check_base([label for label, _ in pairs])
         values: list[float | None] = [None] * len(labels)
@@ -157,7 +117,7 @@ def read_grades(
         if not known:
             return None
         check_unknown(len(unknown), labels)
-        return Grades(tuple(values), tuple(sorted(refused)), others)
+        return BatchScores(tuple(values), tuple(sorted(refused)), others)
 
     grades, cut = _only(completion, fitting, "grades", labels, word)
     if all(value is None for value in grades.values):
