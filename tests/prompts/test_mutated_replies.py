@@ -22,7 +22,8 @@ from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.label_lookup import Labels
 from secondpass.prompts.replies import lenient
-from secondpass.prompts.replies.scores import read_grades, read_order
+from secondpass.prompts.replies.numbers import read_scores
+from secondpass.prompts.replies.permutation import read_order
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 
@@ -64,7 +65,7 @@ def order_read(form, reply, labels):
     """The ranking that a reply gives; the order that was shown where it is refused."""
     try:
         if form in GRADED_FORMS:
-            values = read_grades(Completion(reply), labels, 0, 10).values
+            values = read_scores(Completion(reply), labels, 0, 10).values
             known = [at for at, value in enumerate(values) if value is not None]
             places = sorted(known, key=lambda at: -values[at])
         else:

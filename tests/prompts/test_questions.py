@@ -9,10 +9,15 @@ from hypothesis import strategies as st
 from fakes import Model, numbered, shown_in, task_of
 from secondpass.effects import Completion
 from secondpass.prompts.labels import replace_secret
-from secondpass.prompts.questions import Form, Questions
-from secondpass.prompts.replies.scores import read_grades
+from secondpass.prompts.questions import Questions
+from secondpass.prompts.replies.numbers import Keyed, Pairs, Ranks, Scores
+from secondpass.prompts.replies.permutation import Permutation
+from secondpass.prompts.replies.ranked import Ranked
 from secondpass.prompts.template import Prompting
 from secondpass.prompts.truncation import cut_evenly, cut_to_tokens, estimate_tokens
+
+SCORES = Scores(0, 100)
+WHOLE_SCORES = Scores(0, 100, whole=True)
 
 
 def questions(texts, form=None, llm=None, **prompting):
@@ -20,45 +25,44 @@ def questions(texts, form=None, llm=None, **prompting):
         task_of(texts, query="how deep"),
         llm or Model(),
         Prompting(**prompting).completed("You judge.", "Judge all {count}, {lowest} to {highest}."),
-        form or Form("keyed", "opaque", False),
-        read=lambda completion, labels: read_grades(completion, labels, 0, 10),
+        form or Keyed(SCORES),
         scale=(0, 10),
     )
 
 
 ASKED = [
     (
-        Form("keyed", "opaque", False),
+        Keyed(SCORES, "opaque"),
         'Reply with ONLY one JSON object that maps each id to its score, {"<id>": <score>, ...}. '
         "Every id has to be there exactly once.",
     ),
     (
-        Form("keyed", "index0", False, word="rank"),
+        Keyed(Ranks(), "index0"),
         'Reply with ONLY one JSON object that maps each index to its rank, {"<index>": <rank>, '
         "...}. Every index has to be there exactly once. Rank 1 is the best. Indices count from 0.",
     ),
     (
-        Form("pairs", "id", False),
+        Pairs(SCORES, "id"),
         'Reply with ONLY one JSON object of this form: {"grades": [{"id": "<id>", "score": '
         "<score>}, ...]}. Every id has to be there exactly once.",
     ),
     (
-        Form("pairs", "index1", True),
+        Pairs(SCORES, "index1", bare=True),
         'Reply with ONLY a JSON array of this form: [{"index": <index>, "score": <score>}, ...]. '
         "Every index has to be there exactly once. Indices count from 1.",
     ),
     (
-        Form("permutation", "opaque", False),
+        Permutation("opaque"),
         'Reply with ONLY one JSON object of this form, best first: {"ranking": ["<id>", "<id>", '
         "...]}. Every id has to be there exactly once.",
     ),
     (
-        Form("ranked", "index1", False, word="rank"),
+        Ranked("index1"),
         "Reply with ONLY one line of this form, best first: [<index>] > ... > [<index>]. Every "
         "index has to be there exactly once. Indices count from 1.",
     ),
     (
-        Form("permutation", "index1", True),
+        Permutation("index1", bare=True),
         "Reply with ONLY a JSON array of this form, best first: [<index>, <index>, ...]. Every "
         "index has to be there exactly once. Indices count from 1.",
     ),
@@ -67,7 +71,7 @@ ASKED = [
 
 @pytest.mark.parametrize(("form", "words"), ASKED)
 def test_the_words_that_ask_for_a_reply(form, words):
-    assert form.asked() == words
+    assert form.request() == words
 
 
 def closed(properties):
@@ -87,16 +91,16 @@ NUMBER, WHOLE = {"type": "number"}, {"type": "integer"}
 NAMES, PLACES = {"type": "string", "enum": ["a", "b"]}, {"type": "integer", "enum": [0, 1]}
 
 SCHEMAS = [
-    (Form("keyed", "opaque", False), closed({"a": NUMBER, "b": NUMBER})),
-    (Form("keyed", "opaque", False, whole=True), closed({"a": WHOLE, "b": WHOLE})),
+    (Keyed(SCORES, "opaque"), closed({"a": NUMBER, "b": NUMBER})),
+    (Keyed(WHOLE_SCORES, "opaque"), closed({"a": WHOLE, "b": WHOLE})),
     (
-        Form("pairs", "id", False),
+        Pairs(SCORES, "id"),
         closed({"grades": array(closed({"id": NAMES, "score": NUMBER}))}),
     ),
-    (Form("permutation", "id", False), closed({"ranking": array(NAMES)})),
-    (Form("pairs", "id", True), None),
-    (Form("permutation", "index0", True), None),
-    (Form("ranked", "index0", False), None),
+    (Permutation("id"), closed({"ranking": array(NAMES)})),
+    (Pairs(SCORES, "id", bare=True), None),
+    (Permutation("index0", bare=True), None),
+    (Ranked("index0"), None),
 ]
 
 
@@ -106,9 +110,9 @@ def test_schemas_admit_these_labels_only(form, schema):
 
 
 def test_schemas_of_places_hold_numbers():
-    form = Form("permutation", "index0", False)
+    form = Permutation("index0")
     assert form.schema(["0", "1"]) == closed({"ranking": array(PLACES)})
-    pairs = Form("pairs", "index0", False).schema(["0", "1"])
+    pairs = Pairs(SCORES, "index0").schema(["0", "1"])
     assert pairs["properties"]["grades"]["items"] == closed({"index": PLACES, "score": NUMBER})
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.replies.chain import read_ranked
+from secondpass.prompts.replies.ranked import read_ranked
 
 OPAQUE = Labels(["k4t", "b2c", "z9x"], None)
 FROM_0 = Labels(["0", "1", "2"], 0)

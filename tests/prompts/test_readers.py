@@ -16,7 +16,8 @@ from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.replies.scores import read_grades, read_order
+from secondpass.prompts.replies.numbers import read_scores
+from secondpass.prompts.replies.permutation import read_order
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 
@@ -361,7 +362,7 @@ CUT = [
 
 
 def grades_of(reply, labels=OPAQUE, cut=False):
-    return read_grades(Completion(reply, cut), labels, 0, 10).values
+    return read_scores(Completion(reply, cut), labels, 0, 10).values
 
 
 def order_of(reply, labels=OPAQUE, cut=False):
@@ -422,7 +423,7 @@ def test_grades_of_numbered_labels(reply, expected):
 @pytest.mark.parametrize("reply", ['{"scores": {"k4t": 3, "b2c": 1}}', '{"k4t": {"score": 3}}'])
 def test_scores_are_no_ranks(reply):
     with pytest.raises(ReplyError):
-        read_grades(Completion(reply), OPAQUE, 0, 3, word="rank", whole=True)
+        read_scores(Completion(reply), OPAQUE, 0, 3, word="rank", whole=True)
 
 
 def test_a_row_with_two_numbers_for_its_label_is_refused():
@@ -431,10 +432,10 @@ def test_a_row_with_two_numbers_for_its_label_is_refused():
 
 
 def test_what_a_reading_tells():
-    grades = read_grades(Completion('{"k4t": 3, "b2c": "high", "q": 1, "p": 2}'), OPAQUE, 0, 10)
+    grades = read_scores(Completion('{"k4t": 3, "b2c": "high", "q": 1, "p": 2}'), OPAQUE, 0, 10)
     assert (grades.values, grades.refused, grades.unknown) == ((3.0, None, None), (1,), 2)
     assert not grades.cut
-    assert read_grades(Completion('{"k4t": 3, "b2', cut=True), OPAQUE, 0, 10).cut
+    assert read_scores(Completion('{"k4t": 3, "b2', cut=True), OPAQUE, 0, 10).cut
     order = read_order(Completion('["b2c", "q", "b2c", "k4t", "b2c"]'), OPAQUE)
     assert (order.places, order.doubled, order.unknown, order.cut) == ((1, 0), 2, 1, False)
     assert read_order(Completion('["b2c", "k4', cut=True), OPAQUE).cut
@@ -539,7 +540,7 @@ def test_broken_row_beyond_the_labels_shows_another_base():
     labels = Labels(["0", "1", "2"], 0)
     for broken in ('{"id" -1, "score": 4}', '{"id" 3, "score": 4}'):
         with pytest.raises(ReplyError, match="another answer"):
-            read_grades(Completion(f'{broken}\n{{"id": 0, "score": 1}}'), labels, 0, 10)
+            read_scores(Completion(f'{broken}\n{{"id": 0, "score": 1}}'), labels, 0, 10)
 
 
 @pytest.mark.parametrize("reply", [row[1] for row in LASTING], ids=[row[0] for row in LASTING])
@@ -702,7 +703,7 @@ replies = st.one_of(whole_replies, whole_replies.flatmap(broken))
 def test_any_reply_is_read_or_refused(labels, reply, cut):
     completion = Completion(reply, cut)
     try:
-        grades = read_grades(completion, labels, 0, 10)
+        grades = read_scores(completion, labels, 0, 10)
     except ReplyError as error:
         assert not any(name in str(error) for name in NAMES)
     else:

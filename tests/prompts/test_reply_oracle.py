@@ -12,8 +12,9 @@ from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.replies.chain import read_ranked
-from secondpass.prompts.replies.scores import read_grades, read_order
+from secondpass.prompts.replies.numbers import read_scores
+from secondpass.prompts.replies.permutation import read_order
+from secondpass.prompts.replies.ranked import read_ranked
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 
@@ -107,7 +108,7 @@ def keyed(pairs):
 
 def grades_read(reply, labels):
     try:
-        values = read_grades(Completion(reply), labels, 0, 10).values
+        values = read_scores(Completion(reply), labels, 0, 10).values
     except ReplyError:
         return REFUSE
     known = [at for at, value in enumerate(values) if value is not None]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.label_lookup import Labels, plain
 from secondpass.prompts.replies.json_object import JsonObject
+from secondpass.prompts.replies.json_text import Value, Values
 
 _NUMBER = re.compile(
     r"[+-]?(?:\d{1,300}(?:\.\d{0,300})?|\.\d{1,300})(?:e[+-]?\d{1,5})?", re.A | re.I
@@ -33,6 +35,7 @@ _PLACE_KEYS = frozenset(
     ]
 )
 """Keys whose number is small for what is good; so it is if one of these is a part of the key."""
+_BETWEEN_ROWS = re.compile(r"[\s,;]*(?:[-*\u2022]\s+)?")
 _KEY_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|#")
 
 
@@ -155,3 +158,53 @@ def _spelled(text: str) -> tuple[float | None, bool]:
         return None, False
     number = float(match[0])
     return (number, whole) if math.isfinite(number) else (None, False)
+
+
+class JoinedRows(Value):
+    """Rows that stand one after the other, read as one array."""
+
+
+def join_rows(values: Values, labels: Labels, word: str | None) -> Iterator[Value]:
+    """The values of a reply, successive rows of different labels joined."""
+    run: list[Value] = []
+    seen: dict[str, None] = {}
+    runs: list[tuple[list[Value], dict[str, None]]] = []
+    for value in values.found:
+        row = row_of(value.value, labels, word) or _single_label(value.value, labels, word)
+        follows = bool(run) and _BETWEEN_ROWS.fullmatch(values.text, run[-1].stop, value.start)
+        if run and (row is None or not follows):
+            runs.append((run, seen))
+            run, seen = [], {}
+        run.append(value)
+        if row is None:
+            runs.append((run, {}))
+            run = []
+        else:
+            seen[plain(str(row.label))] = None
+    if run:
+        runs.append((run, seen))
+    for run, seen in runs:
+        if len(run) > 1 and len(seen) == len(run):
+            yield JoinedRows([value.value for value in run], run[0].start, run[-1].stop)
+        else:
+            yield from run
+
+
+def _single_label(value: Any, labels: Labels, word: str | None) -> Row | None:
+    """The row of an array of one label, where an order is read."""
+    if word is not None or labels.numeric or not isinstance(value, list) or len(value) != 1:
+        return None
+    return Row(value[0]) if isinstance(value[0], str) else None
+
+
+def string_lines(text: str, word: str | None) -> Iterator[Value]:
+    """The array of a reply of nothing but JSON strings, one in a line, where an order is read."""
+    lines = [line.strip().removesuffix(",") for line in text.strip(" \n`").splitlines()]
+    if word is not None or len(lines) < 2 or not all(line[:1] == '"' for line in lines):
+        return
+    try:
+        labels = [json.loads(line) for line in lines]
+    except ValueError:
+        return
+    if all(isinstance(label, str) for label in labels) and len(set(labels)) == len(labels):
+        yield Value(labels, 0, len(text))
