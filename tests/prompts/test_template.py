@@ -47,7 +47,7 @@ WRONG = [
     ({"instruction": "{count:{lowest}}"}, "takes no format"),
     ({"instruction": "{"}, "is no template"),
     ({"instruction": "}"}, "is no template"),
-    ({"instruction": '{"k": 1}'}, "instruction: .*write a brace of its own"),
+    ({"instruction": '{"k": 1}'}, "instruction: .*write a literal brace"),
     ({"system": "{role}"}, "no placeholder 'role'"),
     ({"user": "no query {documents}"}, r"user: has to hold \{query\}"),
     ({"user": "{query} alone"}, r"user: has to hold \{documents\}"),

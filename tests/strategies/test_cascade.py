@@ -442,7 +442,7 @@ def test_issues_of_stages_are_handed_on_whole():
     assert judgement.issues == [
         Issue("own", "as it was", (1,), ("b",), "judging"),
         Issue("named", "likewise", (0,), (), "inner"),
-        Issue("shut", "this stage judged nothing: it is shut", (0, 1), (), "answering"),
+        Issue("shut", "this stage scored nothing: it is shut", (0, 1), (), "answering"),
     ]
     assert judgement.stage_scores == [(1.0,), ()]
     assert method.scale is None

@@ -1,4 +1,4 @@
-"""Rows of an answer: a label with a number, or with words, in the ways that models write them."""
+"""Rows of an answer: a label with a number or with words, in the notations of models."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from secondpass.prompts.replies.json_text import Value, Values
 _NUMBER = re.compile(
     r"[+-]?(?:\d{1,300}(?:\.\d{0,300})?|\.\d{1,300})(?:e[+-]?\d{1,5})?", re.A | re.I
 )
-# Behind a number that is not the whole of a string, as in "7/10", "70 %" or "7 points".
+# Behind the number of a string such as "7/10", "70 %" or "7 points".
 _UNIT = re.compile(r"\s*(?:[%/]|out of\b|of\b|points?\b|pts?\b|percent\b)", re.I)
 _SCORE_KEYS = frozenset(["score", "grade", "rating", "relevance"])
-_WORD_KEYS = frozenset(
+_REMARK_KEYS = frozenset(
     [
         *("why", "reason", "reasons", "reasoning", "explanation", "justification", "rationale"),
         *("comment", "note", "notes", "title", "text", "passage", "document", "content"),
         *("summary", "snippet", "name", "description"),
     ]
 )
-"""Keys beside a label or a number that hold words about it."""
-_PLACE_KEYS = frozenset(
+"""Keys of remarks beside a label or a number."""
+_LOW_IS_GOOD = frozenset(
     [
         *("rank", "ranking", "position", "pos", "place", "placement", "order", "number", "no"),
         *("index", "id", "tier", "distance", "cost", "#"),
     ]
 )
-"""Keys whose number is small for what is good; so it is if one of these is a part of the key."""
+"""Words of a key whose numbers are the lower the better."""
 _BETWEEN_ROWS = re.compile(r"[\s,;]*(?:[-*\u2022]\s+)?")
 _KEY_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|#")
 
@@ -44,9 +44,9 @@ class Row:
     """One label of an answer.
 
     Attributes:
-        label: as written; None where there is none.
+        label: as written; None where it has none.
         pairs: (label, number) of this row, as written.
-        members: what stands beside the label and is no words: (key, value).
+        members: (key, value) of whatever else is beside the label, except for remarks.
     """
 
     label: Any
@@ -55,17 +55,17 @@ class Row:
 
 
 def row_of(value: Any, labels: Labels, word: str | None) -> Row | None:
-    """What an element says of one label; None where it is no row.
+    """Read an element as a row; None where it is none.
 
     Args:
         value: ``{"id": label, …}``, or ``{label: number}`` where numbers are read.
         labels: of the question.
-        word: the key of the number; None where an order is read.
+        word: key of the number; None where an order is read.
     """
     if not isinstance(value, JsonObject):
         return None
-    key = next((one for one in ("id", "index") if one in value), None)
-    # One of two numbers may just count the rows.
+    key = next((name for name in ("id", "index") if name in value), None)
+    # One of the two may just count the rows.
     both = labels.first is not None and "id" in value and "index" in value
     if both and labels.place(value["id"]) != labels.place(value["index"]):
         return Row(None, [], [(str(key), None)])
@@ -79,16 +79,16 @@ def row_of(value: Any, labels: Labels, word: str | None) -> Row | None:
 def _named_row(value: JsonObject, key: str, word: str | None) -> Row:
     label = _label(value[key])
     if key in value.contested:
-        named = [(_label(one), None) for name, one in value.pairs if name == key]
-        return Row(None, named, [(key, None)])
+        pairs = [(_label(label), None) for name, label in value.pairs if name == key]
+        return Row(None, pairs, [(key, None)])
     if word is not None:
         return Row(label, [(label, None if word in value.contested else value[word])])
     rest = [pair for pair in value.pairs if pair[0] != key]
-    return Row(label, [], [pair for pair in rest if not _is_words(*pair)])
+    return Row(label, [], [pair for pair in rest if not _is_remark(*pair)])
 
 
 def _label(value: Any) -> Any:
-    """A label out of the array of one, or the ``{"id": …}``, that it may stand in."""
+    """Take a label out of an array of one, or out of ``{"id": …}``."""
     for _ in range(2):
         if isinstance(value, list) and len(value) == 1:
             (value,) = value
@@ -100,19 +100,21 @@ def _label(value: Any) -> Any:
     return None if isinstance(value, list | dict) else value
 
 
-def _is_words(name: str, value: Any) -> bool:
-    return name.casefold() in _WORD_KEYS and isinstance(value, str) and number_in(value)[0] is None
+def _is_remark(name: str, value: Any) -> bool:
+    return (
+        name.casefold() in _REMARK_KEYS and isinstance(value, str) and number_in(value)[0] is None
+    )
 
 
 def falling(rows: Sequence[Row]) -> bool:
-    """Whether each row has one number beside its label, and these fall along the list."""
+    """Whether each row has one number of one meaning, and these fall along the list."""
     numbers: list[float] = []
     keys: set[str] = set()
     for row in rows:
         if len(row.members) != 1:
             return False
         ((name, value),) = row.members
-        if any(part.lower() in _PLACE_KEYS for part in _KEY_PARTS.findall(name)):
+        if any(part.lower() in _LOW_IS_GOOD for part in _KEY_PARTS.findall(name)):
             return False
         number, usable = number_in(value)
         if number is None or not usable:
@@ -121,23 +123,23 @@ def falling(rows: Sequence[Row]) -> bool:
         keys.add(name.casefold())
     if len(keys) != 1:
         return False
-    return all(one > other for one, other in itertools.pairwise(numbers))
+    return all(number > following for number, following in itertools.pairwise(numbers))
 
 
 def number_in(value: Any, word: str = "score") -> tuple[float | None, bool]:
-    """The finite number that a value states, and whether it states nothing else.
+    """The finite number that a value states, and whether it can be used.
 
     ``7``, ``"7"``, ``[7]`` and ``{"value": 7}`` state 7. ``"70%"`` and ``"7/10"`` state a number
-    that cannot be used, but that shows which scale was meant. A ``{"score": 7}`` states no rank,
-    nor a ``{"rank": 7}`` a score.
+    that cannot be used, but shows which scale was meant. ``{"score": 7}`` states no rank, and
+    ``{"rank": 7}`` no score.
     """
-    named = {"value", word} | (_SCORE_KEYS if word in _SCORE_KEYS else set())
+    keys = {"value", word} | (_SCORE_KEYS if word in _SCORE_KEYS else set())
     for _ in range(3):
         if isinstance(value, list) and len(value) == 1:
             (value,) = value
         elif isinstance(value, JsonObject):
-            numbers = [pair for pair in value.pairs if not _is_words(*pair)]
-            if len(numbers) != 1 or numbers[0][0].casefold() not in named:
+            numbers = [pair for pair in value.pairs if not _is_remark(*pair)]
+            if len(numbers) != 1 or numbers[0][0].casefold() not in keys:
                 return None, False
             value = numbers[0][1]
         else:
