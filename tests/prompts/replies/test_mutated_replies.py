@@ -43,16 +43,29 @@ NOT_BY_INDEX = {
     "a missing quote",
     "JSON in a string in a string",
 }
-CASES = [
-    (mutation, form, kind)
-    for mutation in MUTATIONS
-    for form in (*GRADED_FORMS, *LISTED_FORMS)
-    for kind in KINDS
-    if concerns(mutation, form)
-    and not (kind == "id" and mutation.name in NOT_BY_ID)
-    and not (kind.startswith("index") and mutation.name in NOT_BY_INDEX)
-]
-NAMES = [f"{mutation.name}, {form}, {kind}" for mutation, form, kind in CASES]
+
+
+def cases():
+    """Each mutation in each format; all kinds of labels in turn, the rest in long runs."""
+    for number, (mutation, form) in enumerate(
+        (mutation, form)
+        for mutation in MUTATIONS
+        for form in (*GRADED_FORMS, *LISTED_FORMS)
+        if concerns(mutation, form)
+    ):
+        kinds = [
+            kind
+            for kind in KINDS
+            if not (kind == "id" and mutation.name in NOT_BY_ID)
+            and not (kind.startswith("index") and mutation.name in NOT_BY_INDEX)
+        ]
+        for kind in kinds:
+            marks = [] if kind == kinds[number % len(kinds)] else [pytest.mark.long]
+            name = f"{mutation.name}, {form}, {kind}"
+            yield pytest.param(mutation, form, kind, id=name, marks=marks)
+
+
+CASES = list(cases())
 
 
 def answer_of(form, names, first=None):
@@ -75,7 +88,7 @@ def order_read(form, reply, labels):
     return (*places, *(at for at in range(len(labels)) if at not in places))
 
 
-@pytest.mark.parametrize(("mutation", "form", "kind"), CASES, ids=NAMES)
+@pytest.mark.parametrize(("mutation", "form", "kind"), CASES)
 def test_no_wrong_order(mutation, form, kind):
     labels = KINDS[kind]
     reply = mutation.write(answer_of(form, labels.names, labels.first))
@@ -83,7 +96,7 @@ def test_no_wrong_order(mutation, form, kind):
     assert order_read(form, reply, labels) == (REFUSE if expected == REFUSE else order_of(expected))
 
 
-@pytest.mark.parametrize(("mutation", "form", "kind"), CASES, ids=NAMES)
+@pytest.mark.parametrize(("mutation", "form", "kind"), CASES)
 def test_no_wrong_order_without_the_extra(mutation, form, kind, monkeypatch):
     monkeypatch.setattr(lenient, "_repair", lambda: None)
     labels = KINDS[kind]
