@@ -67,13 +67,13 @@ class Values:
 
     Attributes:
         text: the text.
-        found: the outermost objects and arrays.
+        items: the outermost objects and arrays.
         broken: (start, stop) of brackets that hold no JSON.
         unclosed: start of a bracket that never closes and does not stand in prose; else None.
     """
 
     text: str
-    found: list[Value] = field(default_factory=list)
+    items: list[Value] = field(default_factory=list)
     broken: list[tuple[int, int]] = field(default_factory=list)
     unclosed: int | None = None
 
@@ -116,7 +116,7 @@ def find_values(text: str) -> Values:
         start = bracket.start()
         value = _strict(text, start) or _in_string(text, start) or repairer.value(start)
         if value is not None:
-            values.found.append(value)
+            values.items.append(value)
             position = value.stop
             continue
         # Prose in brackets, or broken JSON, whose inner values are not trusted.

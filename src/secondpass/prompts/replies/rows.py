@@ -171,7 +171,7 @@ def join_rows(values: Values, labels: Labels, word: str | None) -> Iterator[Valu
     run: list[Value] = []
     seen: dict[str, None] = {}
     runs: list[tuple[list[Value], dict[str, None]]] = []
-    for value in values.found:
+    for value in values.items:
         row = row_of(value.value, labels, word) or _single_label(value.value, labels, word)
         follows = bool(run) and _BETWEEN_ROWS.fullmatch(values.text, run[-1].stop, value.start)
         if run and (row is None or not follows):

@@ -44,7 +44,7 @@ def only_answer(
     values = find_values(text)
     answer: T | None = None
     joined = False
-    for value in join_rows(values, labels, word) if values.found else string_lines(text, word):
+    for value in join_rows(values, labels, word) if values.items else string_lines(text, word):
         in_prose = (labels.numeric or value.repaired) and _in_prose(text, value)
         other = parse(value.value, in_prose)
         if other is None or other == answer:
