@@ -8,10 +8,24 @@ from secondpass.prompts.truncation import cut_evenly, cut_to_tokens, estimate_to
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens"), [("", 0), ("abcd", 1), ("abcdef", 1.5), ("\u00e9", 0.5)]
+    ("text", "tokens"), [("", 0), ("abcd", 1), ("abcdef", 1.5), ("\u00e9", 0.5), ("\ud800", 0.25)]
 )
 def test_estimate(text, tokens):
     assert estimate_tokens(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "expected"),
+    [
+        ("abcd", 1, "abcd"),
+        ("abcde", 1, "abcd"),
+        ("a\u00e9\u00e9", 1, "a\u00e9"),
+        ("\ud800bcdef", 1, "?bcd"),
+        ("abcdefghi", 2, "abcdefgh"),
+    ],
+)
+def test_tokens(text, tokens, expected):
+    assert cut_to_tokens(text, tokens) == expected
 
 
 EVENLY = {

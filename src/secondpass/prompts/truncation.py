@@ -9,24 +9,23 @@ _MIN_LENGTH = 80
 
 
 def estimate_tokens(text: str) -> float:
-    """About how many tokens a text has: one for four bytes."""
+    """About how many tokens a text has: one per four bytes."""
     return len(text) / 4 if text.isascii() else len(text.encode("utf-8", "replace")) / 4
 
 
 def cut_to_tokens(text: str, tokens: int) -> str:
-    """The beginning of a text that has about so many tokens."""
+    """Cut a text to about so many tokens."""
     if estimate_tokens(text) <= tokens:
         return text
     return text.encode("utf-8", "replace")[: 4 * tokens].decode("utf-8", "ignore")
 
 
 def cut_evenly(texts: Sequence[str], characters: int) -> list[str] | None:
-    """Texts cut to so many characters in all, the longest ones first.
+    """Cut texts to so many characters in all, the longest ones first, to 80 characters at least.
 
-    None where they would get too short to be judged, or are that short already.
+    None where there is nothing to cut.
     """
     room, left = characters, len(texts)
-    longest = 0
     for length in sorted(map(len, texts)):
         longest = room // left
         if length > longest:
