@@ -5,7 +5,8 @@ import json
 import pytest
 
 from fakes import Model, numbered, shown_in, task_of
-from secondpass.effects import Completion
+from secondpass import Candidate, MethodError
+from secondpass.effects import Completion, Task
 from secondpass.prompts.labels import replace_secret
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.numbers import Keyed, Scores
@@ -143,3 +144,18 @@ def test_shrinks_to_half():
 
 def test_short_texts_do_not_shrink():
     assert questions(["a" * 80, "b"]).about([0, 1]).shrink() is None
+
+
+def test_too_long_for_the_context_window():
+    with pytest.raises(MethodError) as caught:
+        questions(["a" * 200], llm=Model(context_window=50)).about([0])
+    assert caught.value.code == "too_long"
+
+
+def test_ids_are_those_of_the_indices():
+    candidates = [Candidate(text="a", id="x"), Candidate(text="b", id="y")]
+    task = Task("q", ["a", "b"], candidates)
+    prompting = Prompting().completed("You judge.", "Judge.")
+    question = Questions(task, Model(), prompting, Keyed(SCORES, "id")).about([1])
+    assert shown_in(question.request) == {"y": "b"}
+    assert question.read(Completion('{"y": 3}')).values == (3,)
