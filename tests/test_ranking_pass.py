@@ -12,8 +12,8 @@ from secondpass import Candidate, InputError, MethodError, Ranked, Reranker, Rer
 from secondpass.effects import Answer, Judgement
 from secondpass.errors import ConfigurationError, LLMError, ReplyError
 from secondpass.ordering import LostInTheMiddle, Tiers
-from secondpass.prompts.readers import Grades
-from secondpass.strategies.base import graded as judgement_of
+from secondpass.prompts.replies.values import BatchScores
+from secondpass.strategies.base import merge_batches
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.types import Issue
@@ -180,9 +180,9 @@ def test_unknown_score_kind_of_a_judgement_is_refused():
 
 def test_one_batch_on_another_scale_refuses_all():
     refused = ReplyError("95 lies outside 0 to 10", "score_out_of_range")
-    answers = [Answer(Grades((9.0, 8.0), ())), Answer(error=refused)]
+    answers = [Answer(BatchScores((9.0, 8.0), ())), Answer(error=refused)]
     with pytest.raises(ReplyError, match="95"):
-        judgement_of("graded", 4, [range(2), range(2, 4)], answers, word="grade")
+        merge_batches("graded", 4, [range(2), range(2, 4)], answers, word="grade")
 
 
 @pytest.mark.parametrize("scale", [(-1.7e308, 1.7e308), (0, math.inf), (1, 1), (0, 10**400)])

@@ -73,7 +73,7 @@ Pending goals (id / output / type):
 - n7 / - / -"""
 
 
-def test_a_project_is_told_by_its_nodes():
+def test_project_nodes():
     build = ProjectContext()
     assert build(NODES) == TEXT
     assert build({"nodes": NODES}) == TEXT
@@ -107,17 +107,17 @@ def test_nodes_in_a_list_and_by_id(context):
     assert lines[4:] == [f"- n{at} / goal {at} / task" for at in range(3)]
 
 
-def test_a_node_may_have_the_id_nodes():
+def test_node_with_the_id_nodes():
     lines = ProjectContext()({"nodes": {"type": "task", "output": "all of them"}}).splitlines()
     assert lines[-1] == "- nodes / all of them / task"
 
 
 @pytest.mark.parametrize("context", ["", "a goal", "two\nlines"])
-def test_a_project_told_in_words(context):
+def test_project_as_a_string(context):
     assert ProjectContext()(context) == context
 
 
-def test_the_first_pending_nodes_are_shown():
+def test_pending_limit():
     nodes = [{"id": f"n{at}"} for at in range(30)]
     assert ProjectContext()(nodes).count("\n- ") == 10
     assert ProjectContext(pending=2)(nodes).endswith("- n0 / - / -\n- n1 / - / -")
@@ -141,18 +141,18 @@ def test_the_first_pending_nodes_are_shown():
         {frozenset({"a"})},
     ],
 )
-def test_a_project_without_nodes_is_refused(context):
+def test_project_without_nodes(context):
     with pytest.raises(MethodError, match="give a string, a list of nodes") as caught:
         ProjectContext()(context)
     assert caught.value.code == "context_failed"
 
 
 @pytest.mark.parametrize("value", [ProjectContext(), plain_context, str.upper, lambda c: "x"])
-def test_any_function_builds_contexts(value):
+def test_function_as_builder(value):
     assert to_context_builder(value) is value
 
 
-def test_registered_ones_are_known_by_name():
+def test_registered_builder():
     assert isinstance(to_context_builder("project"), ProjectContext)
     built = to_context_builder({"type": "project", "pending": 3})
     assert isinstance(built, ProjectContext)
@@ -161,7 +161,7 @@ def test_registered_ones_are_known_by_name():
 
 
 @pytest.mark.parametrize("value", ["nothing", 7, [], {"type": "nothing"}, {}, ProjectContext])
-def test_what_builds_no_context_is_refused(value):
+def test_no_context_builder(value):
     with pytest.raises(ConfigurationError):
         to_context_builder(value)
 
@@ -188,7 +188,7 @@ def asked(context, builder=None):
         ([{"id": "n"}], "project", "<context>Completed: 0\nPending: 1\n"),
     ],
 )
-def test_contexts_stand_first_or_not_at_all(context, builder, start):
+def test_context_stands_first(context, builder, start):
     assert asked(context, builder).startswith(start)
 
 
@@ -202,7 +202,7 @@ class Unshowable:
 
 
 @pytest.mark.parametrize(
-    ("context", "builder", "told"),
+    ("context", "builder", "message"),
     [
         ("c", raising, "the context builder raised KeyError"),
         ("c", lambda context: None, "the context builder returned a NoneType, not a string"),
@@ -211,19 +211,19 @@ class Unshowable:
         (Unshowable(), None, "the context builder raised ValueError"),
     ],
 )
-def test_a_context_that_cannot_be_shown_is_a_fault_that_is_told(context, builder, told):
+def test_failing_builder_is_reported(context, builder, message):
     model = Model()
     reranker = Reranker(Graded(model, prompt=Prompting(context=builder)), log_level="debug")
     ranking = reranker.rerank("q", ["1 a", "2 b"], context=context)
     assert (ranking.report.status, ranking.order) == ("unchanged", (0, 1))
     (issue,) = ranking.report.issues
     assert issue.code == "context_failed"
-    assert issue.message.startswith(told)
+    assert issue.message.startswith(message)
     assert "sk-secret" not in repr(ranking.report)
     assert model.prompts == []
 
 
-def test_each_of_many_rankings_has_its_own_context():
+def test_context_per_ranking():
     model = Model()
     Reranker(Graded(model)).rerank_many([("q", ["1 a"], "first"), ("q", ["2 b"], {"k": "second"})])
     texts = sorted(prompt.turns[0].text for prompt in model.prompts)

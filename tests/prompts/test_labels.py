@@ -39,7 +39,7 @@ def labels_of(kind, texts, ids=None, query="q"):
 @pytest.mark.parametrize(
     ("kind", "labels"), [("index0", ["0", "1", "2"]), ("index1", ["1", "2", "3"])]
 )
-def test_places_count_from_where_they_say(kind, labels):
+def test_indices(kind, labels):
     assert labels_of(kind, ["a", "b", "c"]) == labels
 
 
@@ -64,17 +64,17 @@ IDS = [
 
 
 @pytest.mark.parametrize(("ids", "labels"), IDS)
-def test_ids_are_shown_as_they_are_unless_they_could_be_confused(ids, labels):
+def test_ids(ids, labels):
     assert labels_of("id", ["t"] * len(ids), ids) == labels
 
 
-def test_ids_that_are_no_strings_are_written_out():
+def test_ids_of_other_types():
     candidates = [Candidate("a", id=7), Candidate("b", id=("x", 1))]  # type: ignore[arg-type]
     assert label_all("id", "q", ["a", "b"], candidates) == ["7", "('x', 1)"]
 
 
 @given(ids_of)
-def test_labels_by_id_are_all_different_to_readers_too(ids):
+def test_ids_are_unique_to_readers(ids):
     labels = labels_of("id", ["t"] * len(ids), ids)
     assert len(labels) == len(ids)
     reader = Labels(labels, None)
@@ -86,7 +86,7 @@ def test_labels_by_id_are_all_different_to_readers_too(ids):
 
 
 @given(st.text(max_size=5), texts_of)
-def test_opaque_labels_are_all_different_and_follow_from_what_is_shown(query, texts):
+def test_opaque_labels_are_unique(query, texts):
     labels = labels_of("opaque", texts, query=query)
     assert len(set(labels)) == len(texts)
     assert all(re.fullmatch(r"[b-df-hj-kmnp-tv-z][2-9][b-df-hj-kmnp-tv-z]", one) for one in labels)
@@ -94,20 +94,20 @@ def test_opaque_labels_are_all_different_and_follow_from_what_is_shown(query, te
 
 
 @pytest.mark.parametrize("count", [1, 100, 800, 801, 5000])
-def test_opaque_labels_grow_longer_when_there_are_many(count):
+def test_many_opaque_labels_are_longer(count):
     labels = labels_of("opaque", ["t"] * count)
     assert len(set(labels)) == count
     assert len({len(label) for label in labels}) == 1
     assert len(labels[0]) == (3 if count <= 800 else 4 if count <= 6400 else 5)
 
 
-def test_opaque_labels_change_with_the_query_and_every_text():
+def test_opaque_labels_depend_on_texts():
     plain = labels_of("opaque", ["a", "b", "c"])
     for texts, query in ((["a", "b", "c"], "p"), (["a", "b", "d"], "q"), (["b", "a", "c"], "q")):
         assert labels_of("opaque", texts, query=query) != plain
 
 
-def test_opaque_labels_stay_as_they_are_between_releases():
+def test_opaque_labels_are_stable():
     # Caches of replies, and seeds of experiments, depend on them.
     before = replace_secret(b"golden")
     try:
@@ -139,13 +139,13 @@ print(json.dumps([own, json.loads(os.read(read, 99))]))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_forked_children_share_the_secret_and_other_processes_do_not():
+def test_forks_share_the_secret():
     command = [sys.executable, "-c", ONE_PROCESS]
     pairs = [json.loads(subprocess.check_output(command)) for _ in range(2)]
     assert all(own == child for own, child in pairs)
     assert pairs[0] != pairs[1]
 
 
-def test_opaque_labels_say_nothing_of_the_place():
+def test_opaque_labels_hide_the_place():
     firsts = {labels_of("opaque", ["a", "b"], query=f"q{at}")[0] for at in range(200)}
     assert len(firsts) > 150

@@ -3,15 +3,16 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fakes import Model, numbered, shown_in, task_of
-from secondpass.effects import Completion
+from secondpass import Candidate, MethodError
+from secondpass.effects import Completion, Task
 from secondpass.prompts.labels import replace_secret
-from secondpass.prompts.questions import Form, Questions, cut_evenly, cut_to_tokens, tokens_of
-from secondpass.prompts.readers import read_grades
+from secondpass.prompts.questions import Questions
+from secondpass.prompts.replies.numbers import Keyed, Scores
 from secondpass.prompts.template import Prompting
+
+SCORES = Scores(0, 100)
 
 
 def questions(texts, form=None, llm=None, **prompting):
@@ -19,99 +20,12 @@ def questions(texts, form=None, llm=None, **prompting):
         task_of(texts, query="how deep"),
         llm or Model(),
         Prompting(**prompting).completed("You judge.", "Judge all {count}, {lowest} to {highest}."),
-        form or Form("keyed", "opaque", False),
-        read=lambda completion, labels: read_grades(completion, labels, 0, 10),
+        form or Keyed(SCORES),
         scale=(0, 10),
     )
 
 
-ASKED = [
-    (
-        Form("keyed", "opaque", False),
-        'Reply with ONLY one JSON object that maps each id to its score, {"<id>": <score>, ...}. '
-        "Every id has to be there exactly once.",
-    ),
-    (
-        Form("keyed", "index0", False, word="rank"),
-        'Reply with ONLY one JSON object that maps each index to its rank, {"<index>": <rank>, '
-        "...}. Every index has to be there exactly once. Rank 1 is the best. Indices count from 0.",
-    ),
-    (
-        Form("pairs", "id", False),
-        'Reply with ONLY one JSON object of this form: {"grades": [{"id": "<id>", "score": '
-        "<score>}, ...]}. Every id has to be there exactly once.",
-    ),
-    (
-        Form("pairs", "index1", True),
-        'Reply with ONLY a JSON array of this form: [{"index": <index>, "score": <score>}, ...]. '
-        "Every index has to be there exactly once. Indices count from 1.",
-    ),
-    (
-        Form("permutation", "opaque", False),
-        'Reply with ONLY one JSON object of this form, best first: {"ranking": ["<id>", "<id>", '
-        "...]}. Every id has to be there exactly once.",
-    ),
-    (
-        Form("ranked", "index1", False, word="rank"),
-        "Reply with ONLY one line of this form, best first: [<index>] > ... > [<index>]. Every "
-        "index has to be there exactly once. Indices count from 1.",
-    ),
-    (
-        Form("permutation", "index1", True),
-        "Reply with ONLY a JSON array of this form, best first: [<index>, <index>, ...]. Every "
-        "index has to be there exactly once. Indices count from 1.",
-    ),
-]
-
-
-@pytest.mark.parametrize(("form", "words"), ASKED)
-def test_the_words_that_ask_for_a_reply(form, words):
-    assert form.asked() == words
-
-
-def closed(properties):
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def array(items, count=2):
-    return {"type": "array", "items": items, "minItems": count, "maxItems": count}
-
-
-NUMBER, WHOLE = {"type": "number"}, {"type": "integer"}
-NAMES, PLACES = {"type": "string", "enum": ["a", "b"]}, {"type": "integer", "enum": [0, 1]}
-
-SCHEMAS = [
-    (Form("keyed", "opaque", False), closed({"a": NUMBER, "b": NUMBER})),
-    (Form("keyed", "opaque", False, whole=True), closed({"a": WHOLE, "b": WHOLE})),
-    (
-        Form("pairs", "id", False),
-        closed({"grades": array(closed({"id": NAMES, "score": NUMBER}))}),
-    ),
-    (Form("permutation", "id", False), closed({"ranking": array(NAMES)})),
-    (Form("pairs", "id", True), None),
-    (Form("permutation", "index0", True), None),
-    (Form("ranked", "index0", False), None),
-]
-
-
-@pytest.mark.parametrize(("form", "schema"), SCHEMAS)
-def test_schemas_admit_these_labels_only(form, schema):
-    assert form.schema(["a", "b"]) == schema
-
-
-def test_schemas_of_places_hold_numbers():
-    form = Form("permutation", "index0", False)
-    assert form.schema(["0", "1"]) == closed({"ranking": array(PLACES)})
-    pairs = Form("pairs", "index0", False).schema(["0", "1"])
-    assert pairs["properties"]["grades"]["items"] == closed({"index": PLACES, "score": NUMBER})
-
-
-def test_a_whole_prompt():
+def test_prompt():
     question = questions(["a text", "b"]).about([0, 1])
     first, second = shown_in(question.request)
     assert question.request.turns[0].text == (
@@ -125,7 +39,7 @@ def test_a_whole_prompt():
     assert question.documents == 2
 
 
-def test_criteria_guidelines_and_an_instruction_of_ones_own():
+def test_criteria_guidelines_and_instruction():
     question = questions(
         ["a"], criteria=["depth {x}"], guidelines=["be fair"], instruction="Take {count} of them."
     ).about([0])
@@ -135,7 +49,7 @@ def test_criteria_guidelines_and_an_instruction_of_ones_own():
     assert "\n\nTake 1 of them.\n\n" in question.request.turns[0].text
 
 
-def test_templates_of_ones_own():
+def test_templates():
     prompting = {
         "system": "Only {reply}",
         "user": "Q {query}\n\nC {context}\n\nD {documents} of {count}\n\n{{}}",
@@ -148,7 +62,7 @@ def test_templates_of_ones_own():
     )
 
 
-def test_another_process_asks_the_same_up_to_labels():
+def test_processes_differ_in_labels_only():
     def asked():
         question = questions(["a", "b"]).about([0, 1])
         labels = list(shown_in(question.request))
@@ -167,12 +81,12 @@ def test_another_process_asks_the_same_up_to_labels():
     assert sent_again == sent
 
 
-def test_a_question_shows_its_texts_in_its_order():
+def test_texts_stand_in_order():
     asked = questions(["a", "b", "c"]).about([2, 0])
     assert list(shown_in(asked.request).values()) == ["c", "a"]
 
 
-def test_a_reply_is_read_by_the_labels_of_its_question():
+def test_read_uses_the_labels():
     question = questions(numbered([3, 9])).about([0, 1])
     labels = list(shown_in(question.request))
     grades = question.read(Completion(json.dumps(dict.fromkeys(labels, 4))))
@@ -182,7 +96,7 @@ def test_a_reply_is_read_by_the_labels_of_its_question():
 # ---------------------------------------------------------------------- size
 
 
-def test_the_estimate_is_about_four_bytes_a_token_and_room_for_the_reply():
+def test_estimate():
     question = questions(["x" * 4000]).about([0])
     assert 1000 < question.estimate.input_tokens < 1300
     assert question.estimate.output_tokens == 24
@@ -200,12 +114,12 @@ def test_the_estimate_is_about_four_bytes_a_token_and_room_for_the_reply():
         ({"passage_characters": 5, "passage_tokens": 1}, "wombat", "womb"),
     ],
 )
-def test_passages_are_cut_by_characters_or_tokens(prompting, text, left):
+def test_passages_are_cut(prompting, text, left):
     assert list(shown_in(questions([text], **prompting).about([0]).request).values()) == [left]
 
 
 @pytest.mark.parametrize("window", [300, 600, 1200, 5000])
-def test_passages_are_cut_to_the_models_context(window):
+def test_fits_the_context_window(window):
     texts = ["a" * 8000, "b" * 200, "c" * 3000]
     question = questions(texts, llm=Model(context_window=window)).about([0, 1, 2])
     shown = list(shown_in(question.request).values())
@@ -217,7 +131,7 @@ def test_passages_are_cut_to_the_models_context(window):
         assert shown[1] == texts[1]  # the longest are cut first
 
 
-def test_a_question_shrinks_to_half_and_not_for_ever():
+def test_shrinks_to_half():
     question = questions(["a" * 4000, "b" * 100]).about([0, 1])
     sizes = []
     while question is not None:
@@ -228,27 +142,20 @@ def test_a_question_shrinks_to_half_and_not_for_ever():
     assert len(sizes) < 10
 
 
-def test_what_is_short_already_does_not_shrink():
+def test_short_texts_do_not_shrink():
     assert questions(["a" * 80, "b"]).about([0, 1]).shrink() is None
 
 
-@given(st.lists(st.integers(0, 500).map("x".__mul__), max_size=8), st.integers(0, 3000))
-def test_cutting_is_even(texts, characters):
-    cut = cut_evenly(texts, characters)
-    if cut is None:
-        assert sum(map(len, texts)) <= characters or all(len(text) <= 80 for text in texts)
-        return
-    assert [len(one) <= len(text) for one, text in zip(cut, texts, strict=True)]
-    assert cut != texts
-    longest = max(map(len, cut))
-    for one, text in zip(cut, texts, strict=True):
-        assert len(one) == min(len(text), longest)
-    assert sum(map(len, cut)) <= characters or longest == 80
+def test_too_long_for_the_context_window():
+    with pytest.raises(MethodError) as caught:
+        questions(["a" * 200], llm=Model(context_window=50)).about([0])
+    assert caught.value.code == "too_long"
 
 
-@given(st.text(), st.integers(1, 20))
-def test_cutting_to_tokens_keeps_a_beginning(text, tokens):
-    cut = cut_to_tokens(text, tokens)
-    assert tokens_of(cut) <= tokens
-    assert text.startswith(cut)
-    assert tokens_of(text) <= tokens or len(text) > len(cut)
+def test_ids_are_those_of_the_indices():
+    candidates = [Candidate(text="a", id="x"), Candidate(text="b", id="y")]
+    task = Task("q", ["a", "b"], candidates)
+    prompting = Prompting().completed("You judge.", "Judge.")
+    question = Questions(task, Model(), prompting, Keyed(SCORES, "id")).about([1])
+    assert shown_in(question.request) == {"y": "b"}
+    assert question.read(Completion('{"y": 3}')).values == (3,)

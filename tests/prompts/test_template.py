@@ -24,12 +24,12 @@ FILLED = [
 
 
 @pytest.mark.parametrize(("template", "values", "filled"), FILLED)
-def test_placeholders_are_filled_and_empty_paragraphs_left_out(template, values, filled):
+def test_fill(template, values, filled):
     assert fill(template, values).rstrip() == filled
 
 
 @given(st.text(), st.text())
-def test_no_value_is_taken_for_a_placeholder(query, documents):
+def test_values_are_no_placeholders(query, documents):
     filled = fill("Q: {query}\n\nD: {documents}", {"query": query, "documents": documents})
     for name, value in (("Q: ", query), ("D: ", documents)):
         if value:
@@ -47,7 +47,7 @@ WRONG = [
     ({"instruction": "{count:{lowest}}"}, "takes no format"),
     ({"instruction": "{"}, "is no template"),
     ({"instruction": "}"}, "is no template"),
-    ({"instruction": '{"k": 1}'}, "instruction: .*write a brace of its own"),
+    ({"instruction": '{"k": 1}'}, "instruction: .*write a literal brace"),
     ({"system": "{role}"}, "no placeholder 'role'"),
     ({"user": "no query {documents}"}, r"user: has to hold \{query\}"),
     ({"user": "{query} alone"}, r"user: has to hold \{documents\}"),
@@ -61,18 +61,18 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("given_settings", "told"), WRONG, ids=[str(row[0]) for row in WRONG])
-def test_what_cannot_work_is_refused_at_construction(given_settings, told):
+def test_wrong_templates(given_settings, told):
     with pytest.raises(ConfigurationError, match=told):
         Prompting(**given_settings)
 
 
 @pytest.mark.parametrize("user", ["{{query}} {documents}", "{query} {{documents}}"])
-def test_braces_of_its_own_are_no_placeholder(user):
+def test_literal_braces(user):
     with pytest.raises(ConfigurationError, match="has to hold"):
         Prompting(user=user)
 
 
-def test_the_mistakes_of_all_templates_are_told_at_once():
+def test_all_mistakes_at_once():
     with pytest.raises(ConfigurationError) as caught:
         Prompting(instruction="{a}", system="{b}", user="{c}")
     assert [problem.path for problem in caught.value.problems] == [
@@ -82,10 +82,10 @@ def test_the_mistakes_of_all_templates_are_told_at_once():
     ]
 
 
-def test_the_usual_templates_are_ones_themselves():
+def test_default_templates_are_valid():
     Prompting(user=USER, system=SYSTEM.replace("{role}", "a role"))
 
 
-def test_lists_have_a_heading_or_are_nothing():
+def test_listed():
     assert listed("What counts:", ["a ", " b"]) == "What counts:\n- a\n- b"
     assert listed("What counts:", []) == ""

@@ -75,7 +75,7 @@ class Judging:
 # ---------------------------------------------------------------------- order and scores
 
 
-def test_those_that_reached_a_later_stage_stand_first_and_keep_all_scores():
+def test_later_stages_stand_first():
     texts = numbered([3, 9, 5, 7, 1])
     model = Model()
     method = cascade((against_number(texts), 4), (Graded(model), 2))
@@ -92,7 +92,7 @@ def test_those_that_reached_a_later_stage_stand_first_and_keep_all_scores():
     assert (report.usage.calls, report.usage.rounds, report.usage.pairs) == (2, 2, 6)
 
 
-def test_a_first_stage_with_a_depth_leaves_the_rest_to_the_tail():
+def test_first_depth_leaves_a_tail():
     texts = numbered([3, 9, 5, 7])
     ranking = Reranker(cascade((by_number(texts), 3), (Graded(Model()), 2)), strict=True).rerank(
         "q", texts
@@ -102,7 +102,7 @@ def test_a_first_stage_with_a_depth_leaves_the_rest_to_the_tail():
     assert ranking.report.status == "ok"
 
 
-def test_sent_in_by_hand_it_is_the_effects_of_its_stages():
+def test_effects_are_those_of_stages():
     texts = numbered([3, 9, 5, 7, 1, 8])
     method = cascade((by_number(texts), None), (Listwise(Model(), window=2, stride=1), 3))
     judgement, asks = play(method.judge(task_of(texts)), in_answer(ranked))
@@ -125,7 +125,7 @@ def test_three_stages():
     assert ranking.report.usage.calls == 3
 
 
-def test_a_later_stage_wins_over_higher_scores_of_an_earlier_one():
+def test_later_stage_wins():
     texts = numbered([1, 9])
     method = cascade((by_number(texts), None), (InOrder([0.0001]), 1))
     ranking = Reranker(method).rerank("q", texts)
@@ -133,7 +133,7 @@ def test_a_later_stage_wins_over_higher_scores_of_an_earlier_one():
     assert [item.stage_scores for item in ranking] == [(9.0, 0.0001), (1.0,)]
 
 
-def test_a_cascade_may_be_a_stage():
+def test_cascade_as_a_stage():
     texts = numbered([3, 9, 5, 7])
     inner = cascade((by_number(texts), None), (Graded(Model()), 3))
     ranking = Reranker(cascade((inner, None), (against_number(texts), 2))).rerank("q", texts)
@@ -141,7 +141,7 @@ def test_a_cascade_may_be_a_stage():
     assert ranking.report.status == "ok"
 
 
-def test_a_single_candidate_passes_through_every_stage():
+def test_single_candidate():
     model = Model(ranked)
     ranking = Reranker(cascade((ByTable(), None), (Listwise(model), 20)), strict=True).rerank(
         "q", ["5 wombats"]
@@ -151,7 +151,7 @@ def test_a_single_candidate_passes_through_every_stage():
     assert (ranking.report.status, ranking.report.issues) == ("ok", ())
 
 
-def test_single_candidate_that_no_stage_judges():
+def test_single_candidate_left_alone():
     alone = Graded(Model(), judge_single=False)
     method = cascade((alone, None), (Listwise(Model(ranked)), 20))
     ranking = Reranker(method, strict=True).rerank("q", ["5 wombats"])
@@ -163,13 +163,13 @@ def test_single_candidate_that_no_stage_judges():
     assert (ranking.report.status, ranking[0].status) == ("unchanged", "unjudged")
 
 
-def test_a_stage_that_is_not_meant_to_judge_a_single_candidate_is_no_fault():
+def test_stage_may_leave_one_alone():
     method = cascade((ByTable(), None), (Graded(Model(), judge_single=False), 1))
     ranking = Reranker(method, strict=True).rerank("q", ["5 wombats", "6 rats"])
     assert ranking.report.status == "ok"
 
 
-# ---------------------------------------------------------------------- faults
+# ---------------------------------------------------------------------- errors
 
 FAILING = {
     "raises": Answering(raising(RuntimeError("sk-secret"))),
@@ -184,7 +184,7 @@ FAILING = {
 
 @pytest.mark.parametrize("failing", FAILING)
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_stage_that_judges_nothing_is_passed_over(failing, place):
+def test_failed_stage_is_skipped(failing, place):
     texts = numbered([3, 9, 5, 7])
     stages = [(by_number(texts), 4), (by_number(texts), 3)]
     stages.insert(place, (FAILING[failing], [4, 4, 2][place]))
@@ -199,7 +199,7 @@ def test_a_stage_that_judges_nothing_is_passed_over(failing, place):
         Reranker(cascade(*stages), strict=True, log_level="debug").rerank("q", texts)
 
 
-def test_the_next_stage_takes_the_order_as_it_stands():
+def test_next_stage_takes_the_order():
     texts = numbered([3, 9, 5, 7])
     model = Model()
     method = cascade((Answering(lambda n: None), 4), (Graded(model), 2))
@@ -210,7 +210,7 @@ def test_the_next_stage_takes_the_order_as_it_stands():
     assert ranking.report.issues[0].positions == (0, 1, 2, 3)
 
 
-def test_when_every_stage_fails_the_fallback_is_asked():
+def test_fallback_when_all_stages_fail():
     texts = numbered([3, 9])
     method = cascade((Answering(lambda n: None), None), (Graded(Model(always(DOWN))), 2))
     plain = Reranker(method, log_level="debug").rerank("q", texts)
@@ -220,7 +220,7 @@ def test_when_every_stage_fails_the_fallback_is_asked():
     assert (helped.report.status, helped.order) == ("degraded", (1, 0))
 
 
-def test_what_a_later_stage_leaves_out_has_the_place_of_the_earlier_one():
+def test_missed_later_keeps_its_place():
     texts = numbered([3, 9, 5, 7])
 
     def reply(shown):
@@ -235,7 +235,7 @@ def test_what_a_later_stage_leaves_out_has_the_place_of_the_earlier_one():
     assert [(one.code, one.positions) for one in ranking.report.issues] == [("not_in_reply", (1,))]
 
 
-def test_positions_of_issues_are_those_of_the_input():
+def test_issue_positions():
     # The second stage sees 9, 7, 5 and leaves out 7, the fourth of the input; 0 has no text.
     texts = ["3 a", "9 b", "5 c", "7 d"]
 
@@ -245,12 +245,12 @@ def test_positions_of_issues_are_those_of_the_input():
     method = cascade((by_number(texts), None), (Graded(Model(reply)), 3))
     candidates = [{"text": None}, *texts]
     ranking = Reranker(method, log_level="debug").rerank("q", candidates)
-    told = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert told == {"no_text": (0,), "not_in_reply": (4,)}
+    positions = {issue.code: issue.positions for issue in ranking.report.issues}
+    assert positions == {"no_text": (0,), "not_in_reply": (4,)}
 
 
 @pytest.mark.parametrize("error", [RuntimeError("sk-secret"), KeyError("x"), RecursionError()])
-def test_a_stage_of_a_user_that_raises_anything_is_passed_over(error):
+def test_raising_user_stage_is_skipped(error):
     texts = numbered([3, 9])
     method = cascade((by_number(texts), None), (Judging(error), 2))
     ranking = Reranker(method, log_level="debug").rerank("q", texts)
@@ -268,7 +268,7 @@ def test_a_stage_of_a_user_that_raises_anything_is_passed_over(error):
     ],
     ids=["nan", "infinite", "too few", "too many", "none"],
 )
-def test_a_judgement_of_a_user_that_cannot_be_used_is_told(judgement):
+def test_unusable_user_judgement(judgement):
     texts = numbered([3, 9])
     method = cascade((by_number(texts), None), (Judging(judgement), 2))
     ranking = Reranker(method, log_level="debug").rerank("q", texts)
@@ -286,14 +286,14 @@ DEPTHS = [
 ]
 
 
-@pytest.mark.parametrize(("depths", "told"), DEPTHS)
-def test_a_stage_cannot_be_deeper_than_the_one_before(depths, told):
-    with pytest.raises(ConfigurationError, match=told):
+@pytest.mark.parametrize(("depths", "message"), DEPTHS)
+def test_depths_must_not_rise(depths, message):
+    with pytest.raises(ConfigurationError, match=message):
         cascade(*((ByTable(), depth) for depth in depths))
 
 
 @pytest.mark.parametrize("depths", [[20, 10], [10, 10], [None, 10], [None, None], [3, 2, 1]])
-def test_depths_that_fall_or_stay_are_taken(depths):
+def test_depths_may_fall_or_stay(depths):
     cascade(*((ByTable(), depth) for depth in depths))
 
 
@@ -309,18 +309,18 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("stages", "told"), WRONG)
-def test_wrong_stages_are_refused_at_construction(stages, told):
-    with pytest.raises(ConfigurationError, match=told):
+@pytest.mark.parametrize(("stages", "message"), WRONG)
+def test_wrong_stages(stages, message):
+    with pytest.raises(ConfigurationError, match=message):
         Reranker({"type": "cascade", "stages": stages})
 
 
-def test_a_limit_of_cost_needs_the_prices_of_every_stage():
+def test_cost_limit_needs_all_prices():
     with pytest.raises(ConfigurationError, match="without the prices of 'model'"):
         Reranker(cascade((ByTable(), None), (Graded(Model()), 2)), limits={"cost": 1.0})
 
 
-def test_from_a_configuration_depths_stand_beside_the_settings_of_methods():
+def test_configuration():
     texts = numbered([3, 9, 5])
     stages = ["lexical", {"type": "graded", "depth": 2, "llm": lambda m: graded(shown_in(m))}]
     reranker = Reranker.from_config({"method": {"type": "cascade", "stages": stages}})
@@ -332,7 +332,7 @@ def test_from_a_configuration_depths_stand_beside_the_settings_of_methods():
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_scores_of_many_queries_are_merged_and_each_ranking_is_as_it_would_be_alone(asynchronous):
+def test_many_queries_are_merged(asynchronous):
     queries = [numbered([at, 9 - at, 5, 2 + at]) for at in range(6)]
     table = {text: float(number_of(text)) for texts in queries for text in texts}
     scorer = Batching(table)
@@ -350,7 +350,7 @@ def test_scores_of_many_queries_are_merged_and_each_ranking_is_as_it_would_be_al
     assert [one.report.usage for one in rankings] == [one.report.usage for one in alone]
 
 
-def test_the_last_stage_of_many_queries_may_score_too():
+def test_many_queries_last_stage_scores():
     queries = [numbered([at, 9 - at, 5]) for at in range(4)]
     table = {text: float(number_of(text)) for texts in queries for text in texts}
     scorer = Batching(table)
@@ -360,7 +360,7 @@ def test_the_last_stage_of_many_queries_may_score_too():
     assert len(scorer.calls) + sum(scorer.batches) >= 4
 
 
-def test_one_query_that_fails_leaves_the_others_whole():
+def test_one_failed_query():
     queries = [numbered([1, 2]), numbered([30, 40]), numbered([5, 6])]
     scorer = Batching({text: float(number_of(text)) for texts in queries for text in texts})
 
@@ -376,7 +376,7 @@ def test_one_query_that_fails_leaves_the_others_whole():
 # ---------------------------------------------------------------------- life
 
 
-def test_warm_up_and_close_reach_every_stage():
+def test_warm_up_and_close():
     did = []
 
     class Living(ByTable):
@@ -399,7 +399,7 @@ def test_warm_up_and_close_reach_every_stage():
     assert did == ["scorer warm", "model warm", "scorer closed", "model closed"]
 
 
-# ---------------------------------------------------------------------- what stages are told
+# ---------------------------------------------------------------------- calls on stages
 
 
 class Recording:
@@ -420,7 +420,7 @@ class Recording:
         raise MissingExtraError("extra", "the stage")
 
 
-def test_context_reaches_every_stage():
+def test_context():
     stages = [Recording(Judgement([1.0, 2.0])), Recording(Judgement([1.0, 2.0]))]
     method = Cascade([CascadeStage(stages[0], 2), CascadeStage(stages[1], 2)])
     Reranker(method, fallback=["lexical"]).rerank("q", ["a", "b"], context="ours")
@@ -428,12 +428,12 @@ def test_context_reaches_every_stage():
     assert stages[1].tasks[0].texts == ["b", "a"]
 
 
-def test_check_installed_reaches_every_stage():
+def test_check_installed():
     with pytest.raises(MissingExtraError, match="extra"):
         cascade((ByTable(), None), (Recording(Judgement([1.0])), 1)).check_installed()
 
 
-def test_issues_of_stages_are_handed_on_whole():
+def test_issues_of_stages():
     own = Issue("own", "as it was", (1,), ("b",))
     named = Issue("named", "likewise", (0,), (), "inner")
     stages = (Recording(Judgement([1.0, None], issues=[own, named])), 2)
@@ -442,20 +442,20 @@ def test_issues_of_stages_are_handed_on_whole():
     assert judgement.issues == [
         Issue("own", "as it was", (1,), ("b",), "judging"),
         Issue("named", "likewise", (0,), (), "inner"),
-        Issue("shut", "this stage judged nothing: it is shut", (0, 1), (), "answering"),
+        Issue("shut", "this stage scored nothing: it is shut", (0, 1), (), "answering"),
     ]
     assert judgement.stage_scores == [(1.0,), ()]
     assert method.scale is None
 
 
-def test_the_first_error_is_raised_when_every_stage_fails():
+def test_first_error_is_raised():
     first = Answering(raising(MethodError("first", "one")))
     second = Answering(raising(MethodError("second", "two")))
     with pytest.raises(MethodError, match="first"):
         play(cascade((first, None), (second, None)).judge(task_of(["a"])), None)
 
 
-def test_left_alone_by_an_earlier_stage_stays_so():
+def test_left_alone_stays_so():
     alone = Judgement([None], beyond=frozenset({0}))
     method = cascade(
         (Recording(alone), None), (Recording(alone), 1), (Recording(Judgement([1.0])), 1)
@@ -469,7 +469,7 @@ def test_left_alone_by_an_earlier_stage_stays_so():
     assert judgement.beyond == {0, 1}
 
 
-def test_schema_names_the_settings_of_a_stage():
+def test_schema():
     schema = config.json_schema()
     stage = schema["$defs"]["cascade_stage"]
     assert "depth" in json.dumps(stage)

@@ -63,7 +63,7 @@ def grades(**changes):
 
 
 @pytest.mark.parametrize(("count", "batch_size", "sizes"), SIZES)
-def test_batches_are_even_and_asked_in_one_round(count, batch_size, sizes):
+def test_batches_in_one_round(count, batch_size, sizes):
     texts = texts_of(count)
     judgement, asks = judge(Graded(Model(), batch_size=batch_size), texts)
     assert len(asks) == 1
@@ -76,7 +76,7 @@ def test_batches_are_even_and_asked_in_one_round(count, batch_size, sizes):
 
 @pytest.mark.parametrize(("count", "batch_size", "sizes"), SIZES)
 @pytest.mark.parametrize("mode", ["sync", "async", "async function"])
-def test_calls_rounds_and_pairs_are_told(mode, count, batch_size, sizes):
+def test_usage(mode, count, batch_size, sizes):
     def function(messages):
         return graded(shown_in(messages))
 
@@ -100,7 +100,7 @@ def test_calls_rounds_and_pairs_are_told(mode, count, batch_size, sizes):
     assert all(type(item.rerank_score) is float for item in ranking)
 
 
-def test_the_prompt_tells_scale_count_and_form_and_the_schema_admits_these_labels_only():
+def test_prompt_and_schema():
     _, asks = judge(Graded(Model(), scale=(1, 5)), numbered([3, 4]))
     prompt = asks[0].questions[0].request
     labels = list(shown_in(prompt))
@@ -114,7 +114,7 @@ def test_the_prompt_tells_scale_count_and_form_and_the_schema_admits_these_label
     }
 
 
-def test_the_same_task_makes_the_same_prompts_and_the_same_answers_the_same_judgement():
+def test_deterministic():
     texts = texts_of(45)
     first, again = (judge(Graded(Model()), texts) for _ in range(2))
     assert first[0] == again[0]
@@ -138,7 +138,7 @@ def test_the_same_task_makes_the_same_prompts_and_the_same_answers_the_same_judg
         ),
     ],
 )
-def test_every_form_of_reply_is_read_with_every_kind_of_label(labels, settings, reply):
+def test_reply_formats_and_labels(labels, settings, reply):
     def says(shown):
         key = "index" if labels.startswith("index") else "id"
         return json.dumps(reply(key, {one: number_of(shown[one]) for one in shown}))
@@ -150,7 +150,7 @@ def test_every_form_of_reply_is_read_with_every_kind_of_label(labels, settings, 
     assert (prompt.schema is None) == bool(settings.get("bare"))
 
 
-def test_a_single_candidate_is_asked_about_unless_that_is_not_wanted():
+def test_single_candidate():
     model = Model()
     method = Graded(model, judge_single=False)
     ranking = Reranker(method, strict=True).rerank("wombats", ["1 wombat"])
@@ -202,7 +202,7 @@ ANSWERS = [
     [row[1:] for row in ANSWERS],
     ids=[a[0] for a in ANSWERS],
 )
-def test_what_a_reply_leaves_out_is_backfilled_and_told(reply, scores, status, issues):
+def test_incomplete_replies(reply, scores, status, issues):
     texts = numbered([3, 9, 5])
     judgement, _ = judge(Graded(Model()), texts, reply)
     assert judgement.scores == scores
@@ -216,7 +216,7 @@ def test_what_a_reply_leaves_out_is_backfilled_and_told(reply, scores, status, i
 
 @pytest.mark.parametrize("grade", [11, -1, 95, "95", [95], "95%", 10**400])
 @pytest.mark.parametrize("repair", [0, 1])
-def test_a_grade_off_the_scale_refuses_the_reply(grade, repair):
+def test_grade_out_of_range(grade, repair):
     model = Model([grades(_9=grade), graded])
     reranker = Reranker(Graded(model), limits={"repair": repair}, log_level="debug")
     ranking = reranker.rerank("wombats", numbered([3, 9, 5]))
@@ -227,7 +227,7 @@ def test_a_grade_off_the_scale_refuses_the_reply(grade, repair):
         assert ranking.report.issues[0].code == "score_out_of_range"
 
 
-def test_another_scale_counts_when_its_repair_fails_otherwise():
+def test_other_scale_and_failed_repair():
     texts = numbered([4, 8])
 
     def reply(messages):
@@ -242,7 +242,7 @@ def test_another_scale_counts_when_its_repair_fails_otherwise():
     assert [issue.code for issue in report.issues] == ["score_out_of_range"]
 
 
-def test_a_reply_that_broke_off_says_so():
+def test_cut_reply():
     cut = ANSWERS[-1][1]
     judgement, _ = judge(Graded(Model()), numbered([3, 9, 5]), cut)
     assert [issue.message for issue in judgement.issues] == ["the reply broke off before them"]
@@ -253,7 +253,7 @@ def failing(texts, error):
     return lambda shown: error if set(texts) & set(shown.values()) else graded(shown)
 
 
-def test_answered_batches_are_used_when_one_fails():
+def test_answered_batches_are_used():
     texts = numbered([4, 8, 2, 9, 1, 7])
     error = LLMError("the server failed", "server_error")
     reply = failing([texts[2]], error)
@@ -269,14 +269,14 @@ def test_answered_batches_are_used_when_one_fails():
     ]
 
 
-def test_batches_that_fail_alike_are_told_as_one():
+def test_equal_errors_become_one_issue():
     texts = numbered(range(6))
     reply = failing(texts[2:], LLMError("the server failed", "server_error"))
     judgement, _ = judge(Graded(Model(), batch_size=2), texts, reply)
     assert [issue.positions for issue in judgement.issues] == [(2, 3, 4, 5)]
 
 
-def test_nothing_answered_is_an_error_for_the_fallback():
+def test_nothing_answered():
     with pytest.raises(LLMError, match="the server failed"):
         judge(Graded(Model()), ["1 a", "2 b"], always(LLMError("the server failed")))
     model = Model(always(LLMError("the server failed", "server_error")))
@@ -290,14 +290,14 @@ def test_nothing_answered_is_an_error_for_the_fallback():
     assert helped.report.issues[0].code == "server_error"
 
 
-def test_strict_raises_for_a_missing_grade_and_loses_nothing():
+def test_strict_raises_for_a_missing_grade():
     reranker = Reranker(Graded(Model(grades(_9="absent"))), strict=True, log_level="debug")
     with pytest.raises(RerankError, match="not_in_reply") as caught:
         reranker.rerank("q", numbered([3, 9, 5]))
     assert caught.value.ranking.order == (2, 0, 1)
 
 
-def test_a_fault_that_was_got_over_is_told():
+def test_recovered_error_is_reported():
     def answer(question):
         trouble = ReplyError("it holds no JSON value")
         return Answer(
@@ -311,18 +311,18 @@ def test_a_fault_that_was_got_over_is_told():
     assert judgement.scores == [1, 2]
 
 
-def test_grades_are_blended_on_their_scale():
+def test_blend_on_the_scale():
     candidates = [{"text": "2 a", "score": 1.0}, {"text": "8 b", "score": 0.0}]
     reranker = Reranker(Graded(Model()), blend={"original": 0.5, "normalize": "none"})
     assert [item.final_score for item in reranker.rerank("q", candidates)] == [0.6, 0.4]
 
 
-def test_tiny_grades_of_the_model_are_told_apart_and_ties_keep_their_order():
+def test_tiny_grades_and_ties():
     ranking = Reranker(Graded(Model())).rerank("q", numbered([5, 7, 5, 7]))
     assert ranking.order == (1, 3, 0, 2)
 
 
-def test_passages_are_cut_for_the_model_only():
+def test_passages_are_cut_in_prompts_only():
     model = Model()
     method = Graded(model, prompt=Prompting(passage_characters=9))
     text = "5 wombats, and much more about them"
@@ -351,18 +351,18 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "told"), WRONG, ids=[str(row[0]) for row in WRONG])
-def test_wrong_settings_are_refused_at_construction(settings, told):
-    with pytest.raises(ConfigurationError, match=told):
+@pytest.mark.parametrize(("settings", "message"), WRONG, ids=[str(row[0]) for row in WRONG])
+def test_wrong_settings(settings, message):
+    with pytest.raises(ConfigurationError, match=message):
         Reranker({"type": "graded", "llm": Model(), **settings})
 
 
 @pytest.mark.parametrize("llm", [None, 7, "gpt", Model, {}, {"type": "nobody"}, object()])
-def test_what_is_no_language_model_is_refused_at_construction(llm):
+def test_no_language_model(llm):
     with pytest.raises(ConfigurationError, match="llm"):
         Reranker({"type": "graded", "llm": llm})
 
 
-def test_its_name_tells_the_model():
+def test_name():
     assert Graded(Model()).name == "graded by model"
     assert Graded(graded).name == "graded by graded"

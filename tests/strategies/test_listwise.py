@@ -61,7 +61,7 @@ def ascending(count):
 
 
 @pytest.mark.parametrize(("count", "window", "stride", "starts"), WINDOWS)
-def test_windows_slide_from_the_back_to_the_front(count, window, stride, starts):
+def test_windows_slide_to_the_top(count, window, stride, starts):
     # An order that is right already is not changed, so windows show where they start.
     texts = numbered(range(count, 0, -1))
     judgement, asks = judge(Listwise(Model(), window=window, stride=stride), texts)
@@ -75,7 +75,7 @@ def test_windows_slide_from_the_back_to_the_front(count, window, stride, starts)
 
 @pytest.mark.parametrize(("count", "window", "stride", "starts"), WINDOWS)
 @pytest.mark.parametrize("mode", ["sync", "async", "async function"])
-def test_calls_rounds_and_pairs_are_told(mode, count, window, stride, starts):
+def test_usage(mode, count, window, stride, starts):
     def function(messages):
         return ranked(shown_in(messages))
 
@@ -98,20 +98,20 @@ def test_calls_rounds_and_pairs_are_told(mode, count, window, stride, starts):
     assert [item.rerank_score for item in ranking] == [(count - at) / count for at in range(count)]
 
 
-def test_what_belongs_on_top_is_carried_there():
+def test_best_is_carried_to_the_top():
     ranking = Reranker(Listwise(Model(ranked))).rerank("q", ascending(100))
     # A window carries as many as it has more than its stride.
     assert ranking.order[:10] == tuple(range(99, 89, -1))
     assert sorted(ranking.order) == list(range(100))
 
 
-def test_one_window_is_put_in_order():
+def test_one_window():
     numbers = random.Random(7).sample(range(1000), 20)
     ranking = Reranker(Listwise(Model(ranked))).rerank("q", numbered(numbers))
     assert [numbers[at] for at in ranking.order] == sorted(numbers, reverse=True)
 
 
-def test_single_candidate_is_left_alone():
+def test_single_candidate():
     model = Model(ranked)
     ranking = Reranker(Listwise(model), strict=True).rerank("q", [{"text": "1 wombat", "score": 3}])
     assert model.prompts == []
@@ -121,7 +121,7 @@ def test_single_candidate_is_left_alone():
     assert report.usage.calls == 0
 
 
-def test_the_same_task_makes_the_same_prompts_and_the_same_answers_the_same_judgement():
+def test_deterministic():
     first, again = (judge(Listwise(Model()), ascending(45)) for _ in range(2))
     assert first[0] == again[0]
     prompts = [[ask.questions[0].request for ask in asks] for _, asks in (first, again)]
@@ -132,7 +132,7 @@ def test_the_same_task_makes_the_same_prompts_and_the_same_answers_the_same_judg
 @pytest.mark.parametrize(
     "wrapping", ["permutation", "bare permutation", "keyed", "pairs", "ranked"]
 )
-def test_every_form_of_reply_is_read_with_every_kind_of_label(labels, wrapping):
+def test_reply_formats_and_labels(labels, wrapping):
     key = "index" if labels.startswith("index") else "id"
 
     def says(shown):
@@ -159,7 +159,7 @@ def test_every_form_of_reply_is_read_with_every_kind_of_label(labels, wrapping):
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_ranked_replies_through_the_reranker(asynchronous):
+def test_ranked_through_the_reranker(asynchronous):
     def says(messages):
         shown = shown_in(messages)
         best_first = sorted(shown, key=lambda label: -number_of(shown[label]))
@@ -222,7 +222,7 @@ ANSWERS = [
     [row[1:] for row in ANSWERS],
     ids=[a[0] for a in ANSWERS],
 )
-def test_what_a_reply_leaves_out_is_backfilled_and_told(reply, order, scored, issues):
+def test_incomplete_replies(reply, order, scored, issues):
     ranking = Reranker(Listwise(Model(reply)), log_level="debug").rerank(
         "q", numbered([3, 9, 5, 7])
     )
@@ -234,7 +234,7 @@ def test_what_a_reply_leaves_out_is_backfilled_and_told(reply, order, scored, is
     assert ranking.report.status == ("ok" if scored == 4 else "partial")
 
 
-def test_ties_of_ranks_stand_as_they_were_shown():
+def test_tied_ranks_keep_their_order():
     def tied(shown):
         return json.dumps({label: 1 + number_of(text) % 2 for label, text in shown.items()})
 
@@ -242,7 +242,7 @@ def test_ties_of_ranks_stand_as_they_were_shown():
     assert judgement.scores == [0.5, 1.0, 0.25, 0.75]
 
 
-def test_a_rank_out_of_range_refuses_the_reply():
+def test_rank_out_of_range():
     def beyond(shown):
         return json.dumps(dict(zip(shown, [1, 99, 2], strict=True)))
 
@@ -251,7 +251,7 @@ def test_a_rank_out_of_range_refuses_the_reply():
     assert caught.value.code == "score_out_of_range"
 
 
-def test_a_rank_that_cannot_be_used_is_told_as_such():
+def test_unusable_rank():
     def strange(shown):
         return json.dumps(dict(zip(shown, [1, "high", 2], strict=True)))
 
@@ -260,7 +260,7 @@ def test_a_rank_that_cannot_be_used_is_told_as_such():
     assert "doubled_label" not in [issue.code for issue in judgement.issues]
 
 
-def test_what_one_window_leaves_out_another_may_judge():
+def test_another_window_may_score_it():
     # 30 candidates: windows at 10 and 0. The first leaves 25 out, which stays in its place.
     judgement, asks = judge(Listwise(Model()), ascending(30), leaving_out(25))
     assert len(asks) == 2
@@ -273,11 +273,11 @@ def test_what_one_window_leaves_out_another_may_judge():
     assert judgement.scores[25] is not None
 
 
-def test_answered_windows_are_used_when_another_fails():
+def test_answered_windows_are_used():
     replies = iter([ranked, always(DOWN), ranked])
     judgement, asks = judge(Listwise(Model()), ascending(40), one_after_the_other(replies))
     assert [len(numbers_of(ask)) for ask in asks] == [20, 20, 20]
-    # Nothing joins the hindmost to the top any more.
+    # Nothing joins the last window to the top any more.
     behind = (*range(20, 40),)
     assert [(issue.code, issue.positions) for issue in judgement.issues] == [
         ("server_error", (*range(10, 20), *range(30, 40))),
@@ -288,7 +288,7 @@ def test_answered_windows_are_used_when_another_fails():
     assert best_first[:20] == list(range(19, -1, -1))
 
 
-def test_a_window_that_fails_leaves_its_own_unjudged():
+def test_failed_window_is_unjudged():
     replies = iter([always(DOWN), ranked])
     judgement, _ = judge(Listwise(Model()), ascending(30), one_after_the_other(replies))
     assert judgement.unjudged == set(range(20, 30))
@@ -313,7 +313,7 @@ def test_failed_middle_window_ends_the_run():
         Reranker(method, strict=True, log_level="debug").rerank("q", texts)
 
 
-def test_what_only_an_uncounted_window_placed_is_not_scored():
+def test_uncounted_window_scores_nothing():
     # 9 comes up from the window at 4, which does not count, and the topmost reply leaves it out.
     replies = iter([ranked, always(DOWN), leaving_out(9)])
     method = Listwise(Model(), window=5)
@@ -334,7 +334,7 @@ def starts_of(count, window, stride, rounds):
 
 
 @given(st.data())
-def test_scored_is_the_unbroken_run_from_the_top(data):
+def test_unbroken_run_is_scored(data):
     window = data.draw(st.integers(2, 6), "window")
     stride = data.draw(st.integers(1, window - 1), "stride")
     count = data.draw(st.integers(window, 25), "count")
@@ -384,7 +384,7 @@ def test_scored_is_the_unbroken_run_from_the_top(data):
         assert "windows_not_joined" not in [issue.code for issue in judgement.issues]
 
 
-def test_when_the_topmost_window_fails_nothing_is_judged():
+def test_topmost_window_fails():
     replies = iter([ranked, always(DOWN)])
     with pytest.raises(LLMError, match="the server failed"):
         judge(Listwise(Model()), ascending(30), one_after_the_other(replies))
@@ -421,13 +421,13 @@ LEFT = [
 
 
 @pytest.mark.parametrize(("rounds", "starts", "passed"), LEFT)
-def test_the_hindmost_are_passed_over_when_not_all_rounds_are_left(rounds, starts, passed):
+def test_last_are_skipped_without_rounds(rounds, starts, passed):
     texts = numbered(range(100, 0, -1))
     judgement, asks = judge(Listwise(Model()), texts, rounds=rounds)
     assert [100 - numbers_of(ask)[0] for ask in asks] == starts
     assert judgement.unjudged == set(passed)
-    told = [issue.code for issue in judgement.issues]
-    assert told == (["windows_not_joined"] if passed else [])
+    codes = [issue.code for issue in judgement.issues]
+    assert codes == (["windows_not_joined"] if passed else [])
     # Those that were judged have the highest ranks, in order.
     judged = [at for at in range(100) if at not in passed]
     assert [judgement.scores[at] for at in judged] == [
@@ -435,7 +435,7 @@ def test_the_hindmost_are_passed_over_when_not_all_rounds_are_left(rounds, start
     ]
 
 
-def test_what_was_judged_behind_a_gap_does_not_overtake_the_gap():
+def test_nothing_overtakes_a_gap():
     # The first window is asked before anything is known of its speed; then only one more fits in.
     # Those of the first were never compared with any but themselves.
     model = Model(ranked, seconds=0.25)
@@ -445,7 +445,7 @@ def test_what_was_judged_behind_a_gap_does_not_overtake_the_gap():
     assert ranking.order == tuple(range(100))
 
 
-def test_only_candidates_that_were_not_judged_are_told_as_skipped():
+def test_only_unjudged_are_reported_skipped():
     texts = numbered(range(100, 0, -1))
     judgement, _ = judge(Listwise(Model()), texts, rounds=lambda asked: 1 if asked else None)
     (issue,) = judgement.issues
@@ -460,7 +460,7 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("limits", "calls", "status"), LIMITS)
-def test_calls_that_will_not_do_reach_the_top_all_the_same(limits, calls, status):
+def test_few_calls_reach_the_top(limits, calls, status):
     model = Model(ranked)
     reranker = Reranker(Listwise(model), limits=limits, log_level="debug")
     ranking = reranker.rerank("q", numbered(range(100, 0, -1)))
@@ -471,7 +471,7 @@ def test_calls_that_will_not_do_reach_the_top_all_the_same(limits, calls, status
     assert [item.status for item in ranking] == ["scored"] * scored + ["unjudged"] * (100 - scored)
 
 
-def test_what_is_asked_again_leaves_less_for_the_windows():
+def test_retries_leave_fewer_windows():
     down = LLMError("busy", "server_error", retryable=True)
     model = Model([always("no idea"), ranked, always(down), ranked])
     reranker = Reranker(Listwise(model), limits={"calls": 3, "repair": 1}, log_level="debug")
@@ -482,7 +482,7 @@ def test_what_is_asked_again_leaves_less_for_the_windows():
 
 
 @pytest.mark.parametrize("limit", ["tokens", "cost"])
-def test_tokens_and_cost_that_will_not_do_reach_the_top_all_the_same(limit):
+def test_few_tokens_reach_the_top(limit):
     class Counting(Model):
         async def complete(self, prompt):
             completion = await super().complete(prompt)
@@ -501,7 +501,7 @@ def test_tokens_and_cost_that_will_not_do_reach_the_top_all_the_same(limit):
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_deadline_that_will_not_do_reaches_the_top_all_the_same(asynchronous):
+def test_short_deadline_reaches_the_top(asynchronous):
     model = Model(ranked, seconds=0.1)
     reranker = Reranker(Listwise(model), limits={"deadline": 0.6}, log_level="debug")
     texts = numbered(range(100, 0, -1))
@@ -532,33 +532,33 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "told"), WRONG, ids=[str(row[0]) for row in WRONG])
-def test_wrong_settings_are_refused_at_construction(settings, told):
-    with pytest.raises(ConfigurationError, match=told):
+@pytest.mark.parametrize(("settings", "message"), WRONG, ids=[str(row[0]) for row in WRONG])
+def test_wrong_settings(settings, message):
+    with pytest.raises(ConfigurationError, match=message):
         Reranker({"type": "listwise", "llm": Model(), **settings})
 
 
-def test_ranks_can_only_be_blended_as_ranks_are():
+def test_blends_of_ranks():
     with pytest.raises(ConfigurationError):
         Reranker(Listwise(Model()), blend={"original": 0.5, "normalize": "none"})
     Reranker(Listwise(Model()), blend={"original": 0.5, "normalize": "rrf"})
 
 
-def test_its_name_tells_the_model():
+def test_name():
     assert Listwise(Model()).name == "listwise by model"
 
 
 # ---------------------------------------------------------------------- details
 
 
-def test_settings_are_kept_as_given():
+def test_settings_are_kept():
     method = Listwise(Model())
     assert (method.window, method.stride, method.reply) == (20, None, "permutation")
     assert (method.labels, method.bare, method.scale) == ("opaque", False, None)
     assert Listwise(Model(), window=9, stride=4).stride == 4
 
 
-def test_stride_is_half_of_the_window_and_at_least_one():
+def test_default_stride():
     texts = numbered(range(5, 0, -1))
     _, asks = judge(Listwise(Model(), window=2), texts)
     assert [5 - numbers_of(ask)[0] for ask in asks] == [3, 2, 1, 0]
@@ -567,7 +567,7 @@ def test_stride_is_half_of_the_window_and_at_least_one():
 
 
 @pytest.mark.parametrize("reply", ["keyed", "pairs"])
-def test_ranks_are_asked_for_as_whole_numbers(reply):
+def test_ranks_are_whole_numbers(reply):
     _, asks = judge(
         Listwise(Model(), reply=reply),
         numbered([3, 9]),
@@ -620,7 +620,7 @@ def test_equal_ranks_are_no_order(count):
         judge(method, numbered(range(count)), keyed_ranks(*[1] * count))
 
 
-def test_ranks_that_break_off_or_name_strangers():
+def test_cut_or_unknown_ranks():
     def cut(shown):
         first, second, *_ = shown
         return Completion(f'{{"{first}": 2, "{second}": 1, "', cut=True)
@@ -642,7 +642,7 @@ def leaving_out_rank(shown):
     return json.dumps({label: at for at, label in enumerate([*shown][:-1], start=1)})
 
 
-def test_the_context_window_of_the_model_is_kept_to():
+def test_context_window():
     model = Model(ranked, context_window=1200)
     _, asks = judge(Listwise(model), [f"{number} " + "wombat " * 2000 for number in range(3)])
     assert asks[0].questions[0].estimate.tokens <= 1200

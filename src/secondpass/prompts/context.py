@@ -1,8 +1,8 @@
-"""What a caller tells of the situation a query comes from, as a model reads it.
+"""Context builders: make a text of the ``context`` of a ranking, for the prompt.
 
 ``rerank(..., context=...)`` takes anything. Strings are shown as they are, mappings and lists line
-by line. Where an application has data of its own shape, a context builder makes a text of it: a
-class registered in the group ``secondpass.contexts``, or in Python any function.
+by line. Data of another shape needs a context builder: a class registered in the group
+``secondpass.contexts``, or in Python any function.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ContextBuilder: TypeAlias = Callable[[Any], str]
 
 
 def plain_context(context: Any) -> str:
-    """A string as it is; of a mapping ``key: value`` lines, of a list one line each."""
+    """A string as it is, a mapping as ``key: value`` lines, an iterable as one line per item."""
     if context is None:
         return ""
     if isinstance(context, str):
@@ -35,43 +35,43 @@ def plain_context(context: Any) -> str:
 
 @configurable
 class ProjectContext:
-    """Where a project stands, from its nodes: what is done, what came of it, what is open.
+    """The state of a project, from its nodes: what is completed, with outputs, and what is pending.
 
-    The context of a ranking is then a list of nodes, a mapping of nodes by id, or a mapping or an
-    object that holds either under ``nodes``. A node is a mapping or an object with ``id``,
-    ``type``, ``output`` and ``status``, which is ``completed`` or anything else (or instead of it a
-    boolean ``completed``). The text has the number of completed and of pending nodes, the outputs
-    of all completed ones, and the first pending ones, each as id / output / type. A context that is
-    a string is shown as it is.
+    The context of a ranking is a list of nodes, a mapping of nodes by id, or a mapping or an object
+    that holds either under ``nodes``. A node is a mapping or an object with ``id``, ``type``,
+    ``output`` and ``status``, which is ``completed`` or anything else; a boolean ``completed``
+    replaces it. The text has the number of completed and of pending nodes, the outputs of all
+    completed ones, and the first pending ones, each as id / output / type. A context that is a
+    string is shown as it is.
 
     Args:
-        pending: how many pending nodes are shown at most.
+        pending: number of pending nodes shown at most.
     """
 
     def __init__(self, *, pending: Annotated[int, Ge(0)] = 10) -> None:
         self.pending = pending
 
     def __call__(self, context: Any) -> str:
-        """The text.
+        """The text of a context.
 
         Raises:
-            MethodError: the context is neither a string nor nodes.
+            MethodError: the context is neither a string nor nodes (``context_failed``).
         """
         if context is None:
             return ""
         if isinstance(context, str):
             return context
         nodes = _nodes(context)
-        done = [node for _, node in nodes if _completed(node)]
-        pending = [(key, node) for key, node in nodes if not _completed(node)]
-        outputs = [_line(_get(node, "output")) for node in done]
-        lines = [f"Completed: {len(done)}", f"Pending: {len(pending)}"]
+        completed = [node for _, node in nodes if _is_completed(node)]
+        pending = [(key, node) for key, node in nodes if not _is_completed(node)]
+        outputs = [_line(_get(node, "output")) for node in completed]
+        lines = [f"Completed: {len(completed)}", f"Pending: {len(pending)}"]
         lines += ["Outputs of completed nodes:", *(f"- {output}" for output in outputs if output)]
         lines.append("Pending goals (id / output / type):")
         for key, node in pending[: self.pending]:
             name = _line(_get(node, "id")) or key
-            shown = [name, _line(_get(node, "output")), _line(_get(node, "type"))]
-            lines.append(f"- {' / '.join(value or '-' for value in shown)}")
+            parts = [name, _line(_get(node, "output")), _line(_get(node, "type"))]
+            lines.append(f"- {' / '.join(part or '-' for part in parts)}")
         return "\n".join(lines)
 
 
@@ -79,13 +79,13 @@ _NODE_FIELDS = ("id", "type", "output", "status", "completed")
 
 
 def _nodes(context: Any) -> list[tuple[str, Any]]:
-    """The nodes of a project, each with its key in a mapping by id, or an empty one.
+    """(key, node) for each node of a project; the key is empty where nodes are a list.
 
     Raises:
-        MethodError: there are none.
+        MethodError: the context holds no nodes.
     """
-    held = _get(context, "nodes")
-    for value in (context,) if held is None else (held, context):
+    member = _get(context, "nodes")
+    for value in (context,) if member is None else (member, context):
         if isinstance(value, Mapping):
             keyed = [(_line(key), node) for key, node in value.items()]
         elif isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | Set):
@@ -94,8 +94,8 @@ def _nodes(context: Any) -> list[tuple[str, Any]]:
             continue
         if all(_is_node(node) for _, node in keyed):
             return keyed
-    told = "context: give a string, a list of nodes or a mapping of nodes by id, not "
-    raise MethodError(told + kind_of(context), "context_failed")
+    message = "context: give a string, a list of nodes or a mapping of nodes by id, not "
+    raise MethodError(message + kind_of(context), "context_failed")
 
 
 def _is_node(value: Any) -> bool:
@@ -106,7 +106,7 @@ def _get(node: Any, name: str) -> Any:
     return node.get(name) if isinstance(node, Mapping) else getattr(node, name, None)
 
 
-def _completed(node: Any) -> bool:
+def _is_completed(node: Any) -> bool:
     flag = _get(node, "completed")
     if isinstance(flag, bool):
         return flag
@@ -119,17 +119,17 @@ def _line(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, set | frozenset):
-        value = sorted(map(str, value))  # the same prompt each time
+        value = sorted(map(str, value))  # for the same prompt each time
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     return " ".join(str(value).split())
 
 
 def to_context_builder(value: object) -> ContextBuilder | None:
-    """A context builder from a function, a registered name or a mapping with a ``type``.
+    """Make a context builder of a function, a registered name or a mapping with a ``type``.
 
     Raises:
-        ConfigurationError: it is none of these.
+        ConfigurationError: the value is none of these.
     """
     if value is None:
         return None

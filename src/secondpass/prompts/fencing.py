@@ -1,10 +1,10 @@
-"""Keeps text that others wrote from being anything but text.
+"""Fences untrusted text in prompts, so that it is read as text only.
 
 Passages, queries and contexts stand between tags. No ``<`` of theirs reaches a prompt, so none can
 close its fence, open another, or spell a special token such as ``<|im_start|>`` that a server's
-chat template would act on. Bracketed tokens (``[INST]``) are broken up. Characters that are
-invisible to people but not to models, among them the tag characters that spell hidden ASCII, are
-left out.
+chat template would interpret. Bracketed tokens (``[INST]``) are broken up. Characters that are
+invisible to people but not to models are removed, among them tag characters, which spell hidden
+ASCII.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ import re
 
 # Unicode tags and variation selectors, either of which can spell hidden text; zero-width space,
 # word joiner, invisible operators and byte order mark; marks, overrides and isolates of direction.
-# Zero-width (non-)joiners stay: several scripts are written with them.
+# Zero-width (non-)joiners stay: several scripts need them.
 _INVISIBLE = re.compile(
     "[\U000e0000-\U000e01ef\ufe00-\ufe0f\u200b\u2060-\u206f\ufeff"
     "\u200e\u200f\u061c\u202a-\u202e\u00ad\u180b-\u180f\ufff9-\ufffb]"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _ANGLE = re.compile("[<\uff1c\ufe64]")
-# Bounded, for a passage may be one long bracket, and no special token is.
+# Bounded: a passage may be one long bracket, a special token is short.
 _BRACKETED = re.compile(
     r"[\[\uff3b](?=\s{0,3}/?\s{0,3}[A-Za-z_]{0,20}[A-Z]{2}[A-Za-z_]{0,20}\s{0,3}[\]\uff3d])"
 )
 
 
 def as_text(text: str) -> str:
-    """``text`` with nothing in it that could end, open or imitate a part of the prompt."""
+    """Escape whatever could end, open or imitate a part of the prompt."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _CONTROL.sub(" ", _INVISIBLE.sub("", text))
     return _BRACKETED.sub("[ ", _ANGLE.sub("&lt;", text))
 
 
 def as_attribute(text: str) -> str:
-    """The same for a place between quotation marks, on one line."""
+    """Escape a text for an attribute: also quotation marks, and on one line."""
     return re.sub(r"\s+", " ", as_text(text)).strip().replace('"', "&quot;")
 
 
 def fenced(tag: str, text: str, label: str | None = None) -> str:
-    """``text`` between tags; ``label`` becomes the attribute ``id``."""
+    """Put a text between tags; ``label`` becomes the attribute ``id``."""
     opening = tag if label is None else f'{tag} id="{as_attribute(label)}"'
     return f"<{opening}>{as_text(text)}</{tag}>"

@@ -1,8 +1,8 @@
-"""Names under which candidates are shown to a model.
+"""Labels: the names of candidates in prompts.
 
-Opaque labels say nothing of a candidate's place. They follow from the query, all passages of the
-question and a secret of the process: who writes a passage cannot know them, even if they know the
-query and every other passage, so no passage can name itself or a rival.
+Opaque labels do not depend on a candidate's place. They are derived from the query, all passages of
+the question and a secret of the process. The author of a passage cannot predict them, even with
+the query and every other passage known, so no passage can name itself or another one.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ LabelKind: TypeAlias = Literal["opaque", "id", "index0", "index1"]
 
 _LETTERS = "bcdfghjkmnpqrstvwxyz"  # no vowels, so no words; no l, which looks like 1
 _DIGITS = "23456789"
-_LONGEST_ID = 200  # characters
+_MAX_ID_LENGTH = 200
 
-# Drawn at import, so that forked children share it. Questions differ between processes in their
-# labels only.
+# Drawn at import, so that forked children share it.
 _secret = os.urandom(32)
 
 
 def replace_secret(secret: bytes) -> bytes:
-    """Set the secret that opaque labels depend on, and return the one before.
+    """Set the secret of opaque labels, and return the previous one.
 
     For tests and experiments that need the same labels in every process.
 
@@ -37,8 +36,8 @@ def replace_secret(secret: bytes) -> bytes:
         secret: 64 bytes at most.
     """
     global _secret
-    before, _secret = _secret, secret
-    return before
+    previous, _secret = _secret, secret
+    return previous
 
 
 def label_all(
@@ -47,35 +46,34 @@ def label_all(
     """A label for each text, all different.
 
     Args:
-        kind: ``opaque``; ``id`` for the candidates' own (a number is added to one that is absent or
-            there twice, and long ones are cut); ``index0`` and ``index1`` for their places.
-        query: as shown.
-        texts: as shown.
+        kind: ``opaque``; ``id`` for the candidates' ids (made unique by a number, and cut if long);
+            ``index0`` and ``index1`` for their places.
+        query: as it is in the prompt.
+        texts: as they are in the prompt.
         candidates: aligned with ``texts``.
     """
     if kind == "index0":
-        return [str(at) for at in range(len(texts))]
+        return [str(place) for place in range(len(texts))]
     if kind == "index1":
-        return [str(at) for at in range(1, len(texts) + 1)]
+        return [str(place) for place in range(1, len(texts) + 1)]
     if kind == "id":
         return _ids(candidates)
     return _opaque(query, texts)
 
 
 def _opaque(query: str, texts: Sequence[str]) -> list[str]:
-    alphabets, room = [_LETTERS, _DIGITS, _LETTERS], len(_LETTERS) ** 2 * len(_DIGITS)
-    while room < 4 * len(texts):
+    alphabets, size = [_LETTERS, _DIGITS, _LETTERS], len(_LETTERS) ** 2 * len(_DIGITS)
+    while size < 4 * len(texts):
         alphabets.append(_DIGITS)
-        room *= len(_DIGITS)
-    shown = "\0".join([query, *texts]).encode("utf-8", "replace")
-    seed = hashlib.blake2b(shown, key=_secret).digest()
-    chosen = random.Random(seed).sample(range(room), len(texts))
+        size *= len(_DIGITS)
+    content = "\0".join([query, *texts]).encode("utf-8", "replace")
+    seed = hashlib.blake2b(content, key=_secret).digest()
     labels = []
-    for number in chosen:
-        label, rest = "", number
+    for number in random.Random(seed).sample(range(size), len(texts)):
+        label = ""
         for alphabet in alphabets:
-            rest, at = divmod(rest, len(alphabet))
-            label += alphabet[at]
+            number, letter = divmod(number, len(alphabet))  # noqa: PLW2901
+            label += alphabet[letter]
         labels.append(label)
     return labels
 
@@ -84,18 +82,18 @@ def _ids(candidates: Sequence[Candidate]) -> list[str]:
     labels: list[str] = []
     taken: set[str] = set()
     for number, candidate in enumerate(candidates, start=1):
-        own = _shown(candidate.id)
-        label = own or f"#{number}"
+        id_ = _id_text(candidate.id)
+        label = id_ or f"#{number}"
         while label.casefold() in taken:
-            label = f"{own}#{number}"
-            number += 1  # noqa: PLW2901 - until it is free
+            label = f"{id_}#{number}"
+            number += 1  # noqa: PLW2901
         taken.add(label.casefold())
         labels.append(label)
     return labels
 
 
-def _shown(id_: object) -> str:
+def _id_text(id_: object) -> str:
     try:
-        return "" if id_ is None else as_attribute(well_formed(str(id_)[:_LONGEST_ID]))
-    except Exception:  # a foreign __str__ may raise anything
+        return "" if id_ is None else as_attribute(well_formed(str(id_)[:_MAX_ID_LENGTH]))
+    except Exception:  # __str__ of user code may raise anything
         return ""

@@ -1,8 +1,8 @@
-"""The words of a prompt, as data.
+"""Prompt templates, and the settings of a prompt.
 
-A template has paragraphs, parted by empty lines, with placeholders in braces. A paragraph whose
-placeholders are all empty is left out with its words. Values are put in after the template is
-parted, so nothing that they hold can be taken for a placeholder.
+A template has paragraphs, separated by empty lines, with placeholders in braces. A paragraph whose
+placeholders are all empty is left out. Values are filled in after the template is parsed, so
+nothing in them can be taken for a placeholder.
 """
 
 from __future__ import annotations
@@ -64,18 +64,19 @@ Template: TypeAlias = str | Callable[[Mapping[str, str]], str]
 
 
 def to_template(value: object) -> Template | None:
-    """A template from a string, a prompt object of a framework, or a function of the values.
+    """Make a template of a string, a prompt object of a framework, or a function of the values.
 
-    LlamaIndex's prompt templates (``format``) and Haystack's prompt builders (``run``) are taken.
+    Prompt objects are LlamaIndex's prompt templates (``format``) and Haystack's prompt builders
+    (``run``).
 
     Raises:
-        ConfigurationError: it is none of these, or the string has a placeholder that there is not.
+        ConfigurationError: the value is none of these, or the string has an unknown placeholder.
     """
     if value is None:
         return None
     if isinstance(value, str):
-        if wrong := _mistakes(value):
-            raise ConfigurationError("; ".join(wrong))
+        if mistakes := _mistakes(value):
+            raise ConfigurationError("; ".join(mistakes))
         return value
     for method in ("format", "run"):
         render = getattr(value, method, None)
@@ -96,7 +97,7 @@ class Rendered:
     render: Callable[..., Any]
 
     def __call__(self, values: Mapping[str, str]) -> Any:
-        """The text."""
+        """Render the prompt object."""
         text = self.render(**values)
         return text.get("prompt") if isinstance(text, Mapping) else text
 
@@ -107,20 +108,21 @@ _TEMPLATE = Nested(to_template, lambda: {"anyOf": [{"type": "string"}, {"type": 
 @configurable
 @dataclass(frozen=True)
 class Prompting:
-    """What a model is told and shown.
+    """The words of the prompts, and how passages are shown.
 
     Attributes:
-        instruction: what to do with the documents; None takes the strategy's own. May hold
+        instruction: what to do with the documents; None is the strategy's default. May hold
             ``{count}``, ``{lowest}`` and ``{highest}``.
-        criteria: what counts, in the system prompt.
+        criteria: what counts as relevant, in the system prompt.
         guidelines: rules of the domain, in the system prompt.
-        context: makes a text of the ``context`` that a ranking is given; None shows it plainly.
+        context: context builder, which makes a text of the ``context`` of a ranking; None shows it
+            plainly.
         system: template of the system prompt, with any of ``{criteria}``, ``{guidelines}``,
-            ``{instruction}``, ``{reply}``; None takes the usual one.
-        user: template of the user's message; has to hold ``{query}`` and ``{documents}``. None
-            takes the usual one. In Python any of the three may be a prompt object of Haystack or
+            ``{instruction}``, ``{reply}``; None is the default.
+        user: template of the user message; must hold ``{query}`` and ``{documents}``. None is the
+            default. In Python any of the three templates may be a prompt object of Haystack or
             LlamaIndex, or a function of the values.
-        passage_characters: longer passages are cut; what comes out of the ranking is whole.
+        passage_characters: longer passages are cut in the prompt; the ranking keeps them whole.
         passage_tokens: the same in tokens, estimated at four bytes each.
     """
 
@@ -135,18 +137,18 @@ class Prompting:
 
     def __post_init__(self) -> None:
         if isinstance(self.user, str):
-            held = {name for _, name, _, _ in string.Formatter().parse(self.user)}
-            missing = [name for name in ("query", "documents") if name not in held]
+            names = {name for _, name, _, _ in string.Formatter().parse(self.user)}
+            missing = [f"{{{name}}}" for name in ("query", "documents") if name not in names]
             if missing:
-                told = " and ".join(f"{{{name}}}" for name in missing)
-                raise ConfigurationError([Problem(("user",), f"has to hold {told}")])
+                message = f"has to hold {' and '.join(missing)}"
+                raise ConfigurationError([Problem(("user",), message)])
 
     def completed(self, role: str, instruction: str) -> Prompting:
-        """These prompts, with the usual ones in the place of those that are None.
+        """A copy with the default templates in the place of None.
 
         Args:
-            role: first paragraph of the usual system prompt.
-            instruction: the strategy's own.
+            role: first paragraph of the default system prompt.
+            instruction: the strategy's default.
         """
         return replace(
             self,
@@ -157,13 +159,13 @@ class Prompting:
 
 
 def fill(template: Template, values: Mapping[str, str]) -> str:
-    """The template with its placeholders filled in; paragraphs of empty ones are left out.
+    """Fill in the placeholders; paragraphs whose placeholders are all empty are left out.
 
     Raises:
-        MethodError: it is a function or a prompt object, and failed.
+        MethodError: a function or prompt object failed (``prompt_failed``).
     """
     if not isinstance(template, str):
-        return _called(template, values)
+        return _call(template, values)
     paragraphs = []
     for paragraph in template.split("\n\n"):
         names = [name for _, name, _, _ in string.Formatter().parse(paragraph) if name]
@@ -175,20 +177,20 @@ def fill(template: Template, values: Mapping[str, str]) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _called(template: Callable[[Mapping[str, str]], str], values: Mapping[str, str]) -> str:
+def _call(template: Callable[[Mapping[str, str]], str], values: Mapping[str, str]) -> str:
     try:
         text = template(values)
     except Exception as error:
-        told = f"the prompt template raised {type(error).__name__}"
-        raise MethodError(told, "prompt_failed") from None
+        message = f"the prompt template raised {type(error).__name__}"
+        raise MethodError(message, "prompt_failed") from None
     if not isinstance(text, str):
-        told = f"the prompt template gave a {type(text).__name__}, not a string"
-        raise MethodError(told, "prompt_failed")
+        message = f"the prompt template returned a {type(text).__name__}, not a string"
+        raise MethodError(message, "prompt_failed")
     return text
 
 
 def listed(heading: str, points: Sequence[str]) -> str:
-    """A heading with points below it; nothing where there are none."""
+    """A heading with points below it; an empty string where there are none."""
     if not points:
         return ""
     return "\n".join([heading, *(f"- {point.strip()}" for point in points)])
@@ -198,16 +200,16 @@ def _mistakes(template: str) -> list[str]:
     try:
         fields = list(string.Formatter().parse(template))
     except ValueError as error:
-        return [f"is no template: {error}; write a brace of its own as {{{{ or }}}}"]
-    found = []
+        return [f"is no template: {error}; write a literal brace as {{{{ or }}}}"]
+    mistakes = []
     for _, name, form, conversion in fields:
         if name is None:
             continue
         if name not in PLACEHOLDERS:
-            found.append(
+            mistakes.append(
                 f"has no placeholder {name!r}{suggestion(name, sorted(PLACEHOLDERS))}; "
-                "write a brace of its own as {{ or }}"
+                "write a literal brace as {{ or }}"
             )
         elif form or conversion:
-            found.append(f"placeholder {name!r} takes no format")
-    return found
+            mistakes.append(f"placeholder {name!r} takes no format")
+    return mistakes

@@ -1,1 +1,1 @@
-"""Strategies: which candidates are put before a language model together, and what follows."""
+"""Strategies: which candidates share a question, and how the answers become scores."""

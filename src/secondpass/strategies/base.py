@@ -1,4 +1,4 @@
-"""What every strategy that asks a language model does with the answers."""
+"""What strategies that ask a language model share: their model, batches and issues."""
 
 from __future__ import annotations
 
@@ -8,114 +8,118 @@ from typing import Any, ClassVar
 
 from secondpass.effects import LLM, Answer, Judgement
 from secondpass.errors import MethodError
-from secondpass.prompts.readers import Grades
+from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.template import Prompting
 from secondpass.types import Issue
 
 
-class Notes:
-    """Collects the issues of a judgement; equal ones become one."""
+class IssueCollector:
+    """Collects the issues of one method. Issues of equal code and message become one."""
 
     def __init__(self, method: str) -> None:
         self.method = method
-        self._found: dict[tuple[str, str], set[int]] = {}
+        self._positions: dict[tuple[str, str], set[int]] = {}
 
     def add(self, code: str, message: str, positions: Sequence[int] = ()) -> None:
-        """Something happened that concerns these indices of the task."""
-        self._found.setdefault((code, message), set()).update(positions)
+        """Add an issue that concerns these indices of the task."""
+        self._positions.setdefault((code, message), set()).update(positions)
 
-    def of_answer(self, answer: Answer[Any], indices: Sequence[int]) -> None:
-        """What the driver met on the way to an answer about these indices."""
-        for trouble in answer.troubles:
-            self.add("asked_again", f"{trouble.code}: {trouble}")
+    def add_answer(self, answer: Answer[Any], indices: Sequence[int]) -> None:
+        """Add the errors of an answer about these indices, and those that a retry got over."""
+        for error in answer.troubles:
+            self.add("asked_again", f"{error.code}: {error}")
         if answer.error is not None:
-            self.add(answer.error.code, told(answer.error), indices)
+            self.add(answer.error.code, error_message(answer.error), indices)
 
     def issues(self) -> list[Issue]:
-        """What was collected."""
+        """The issues, in the order in which they were first added."""
         return [
-            Issue(code, message, tuple(sorted(at)), (), self.method)
-            for (code, message), at in self._found.items()
+            Issue(code, message, tuple(sorted(positions)), (), self.method)
+            for (code, message), positions in self._positions.items()
         ]
 
 
-def told(error: MethodError) -> str:
-    """The message of an error; readers speak of the reply as it."""
+def error_message(error: MethodError) -> str:
+    """The message of an error. Those of readers begin with "it", which is the reply."""
     if error.code in {"reply_refused", "empty_reply"}:
         return f"the model's reply cannot be used: {error}"
     return str(error)
 
 
-def graded(
+def split_batches(count: int, size: int | None) -> Iterator[range]:
+    """Split ``count`` indices into ranges of at most ``size``.
+
+    Their sizes are as equal as possible: models score small remainders differently.
+    """
+    number = 1 if size is None else -(-count // size)
+    for batch in range(number):
+        yield range(count * batch // number, count * (batch + 1) // number)
+
+
+def merge_batches(
     name: str,
     count: int,
-    stretches: Sequence[range],
-    answers: Sequence[Answer[Grades]],
+    batches: Sequence[range],
+    answers: Sequence[Answer[BatchScores]],
     *,
     word: str,
-    notes: Notes | None = None,
+    issues: IssueCollector | None = None,
 ) -> Judgement:
-    """The judgement that answers about stretches of the task make together.
+    """Merge the scores of all batches of a task.
 
     Args:
         name: of the method.
-        count: texts of the task.
-        stretches: which of them each answer is about.
-        answers: aligned with ``stretches``.
-        word: what the numbers are called.
-        notes: what happened before.
+        count: number of texts of the task.
+        batches: indices of each batch.
+        answers: aligned with ``batches``.
+        word: what a number is called in issues, such as ``score``.
+        issues: those so far.
 
     Raises:
-        MethodError: there is no answer, or one has scores on another scale.
+        MethodError: no batch has an answer, or one has scores on another scale.
     """
     for answer in answers:
         if answer.error is None:
             continue
         for error in (answer.error, *answer.troubles):
             if error.code == "score_out_of_range":
-                # Other batches of the model may be on that scale too, within the range by chance.
+                # Other batches may be on that scale as well, within the range by chance.
                 raise error
-    notes = notes or Notes(name)
+    issues = issues or IssueCollector(name)
     scores: list[float | None] = [None] * count
     unjudged: set[int] = set()
-    for stretch, answer in zip(stretches, answers, strict=True):
-        notes.of_answer(answer, stretch)
-        grades = answer.value
-        if grades is None:
-            unjudged.update(stretch)
+    for batch, answer in zip(batches, answers, strict=True):
+        issues.add_answer(answer, batch)
+        result = answer.value
+        if result is None:
+            unjudged.update(batch)
             continue
-        scores[stretch.start : stretch.stop] = grades.values
-        refused = [stretch[at] for at in grades.refused]
-        declined = [stretch[at] for at in grades.declined]
+        scores[batch.start : batch.stop] = result.values
+        refused = [batch[place] for place in result.refused]
+        declined = [batch[place] for place in result.declined]
         known = {*refused, *declined}
-        missing = [index for index in stretch if scores[index] is None and index not in known]
+        missing = [index for index in batch if scores[index] is None and index not in known]
         unjudged.update(declined)
         if refused:
-            notes.add(f"{word}_refused", f"the {word}s of these cannot be used", refused)
+            issues.add(f"{word}_refused", f"the {word}s of these cannot be used", refused)
         if declined:
-            notes.add("declined", "the model declined to judge these", declined)
+            issues.add("declined", "the model declined to judge these", declined)
         if missing:
-            why = "the reply broke off before them" if grades.cut else "the reply leaves them out"
-            notes.add("not_in_reply", why, missing)
-        if grades.unknown:
-            notes.add("unknown_label", "the reply has documents that were not shown")
+            reason = (
+                "the reply broke off before them" if result.cut else "the reply leaves them out"
+            )
+            issues.add("not_in_reply", reason, missing)
+        if result.unknown:
+            issues.add("unknown_label", "the reply has documents that were not shown")
     if all(answer.value is None for answer in answers) and answers[0].error is not None:
         raise answers[0].error
-    return Judgement(scores, frozenset(unjudged), notes.issues())
+    return Judgement(scores, frozenset(unjudged), issues.issues())
 
 
-def batches(count: int, size: int | None) -> Iterator[range]:
-    """Stretches of so many indices, of sizes as equal as can be: small rests are judged badly."""
-    number = 1 if size is None else -(-count // size)
-    for at in range(number):
-        yield range(count * at // number, count * (at + 1) // number)
+class LLMStrategy:
+    """Base class of strategies that ask a language model.
 
-
-class Asking:
-    """A method that asks a language model.
-
-    A kind of it sets ``role`` and ``instruction``, which the model is told unless ``prompt`` tells
-    it something else.
+    Subclasses set ``role`` and ``instruction``, the default words of their prompts.
     """
 
     role: ClassVar[str]
@@ -125,32 +129,33 @@ class Asking:
     prompt: Prompting
 
     @cached_property
-    def wording(self) -> Prompting:
-        """``prompt``, with the usual words where it has none."""
+    def prompting(self) -> Prompting:
+        """``prompt``, completed with the default words."""
         return self.prompt.completed(self.role, self.instruction)
 
     @property
     def language_models(self) -> list[LLM]:
-        """Those that are asked."""
+        """The language model, in a list."""
         return [self.llm]
 
     def check_installed(self) -> None:
-        """See whether what the language model needs is there.
+        """Check that the packages of the language model are installed.
 
         Raises:
-            MissingExtraError: it is not.
+            MissingExtraError: one is not.
         """
-        self._of_the_model("check_installed")
+        self._call_llm("check_installed")
 
     def warm_up(self) -> None:
-        """Load what the language model needs."""
-        self._of_the_model("warm_up")
+        """Load what the language model needs for its first call."""
+        self._call_llm("warm_up")
 
     def close(self) -> None:
-        """Close its connections."""
-        self._of_the_model("close")
+        """Close the language model's connections."""
+        self._call_llm("close")
 
-    def _of_the_model(self, name: str) -> None:
-        act = getattr(self.llm, name, None)
-        if act is not None:
-            act()
+    def _call_llm(self, method: str) -> None:
+        """Call an optional method of the language model."""
+        function = getattr(self.llm, method, None)
+        if function is not None:
+            function()

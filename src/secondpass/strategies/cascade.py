@@ -1,9 +1,9 @@
-"""Cascades: each stage judges the best of the stage before it.
+"""Cascades: each stage reranks the best of the stage before it.
 
 Matveeva, Burges, Burkard, Laucius and Wong, "High accuracy retrieval with multiple nested ranker",
 SIGIR 2006; Nogueira, Yang, Cho and Lin, "Multi-stage document ranking with BERT", 2019.
 
-Calls, rounds and documents read are the sums of the stages'.
+Calls, rounds and documents read are the sums over the stages.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 @configurable
 @dataclass(frozen=True)
 class CascadeStage:
-    """One stage. In a configuration its depth stands beside the settings of its method.
+    """One stage. In a configuration, its depth stands beside the settings of its method.
 
     Attributes:
         method: a scorer or another method.
-        depth: how many it judges: the best so far; None judges all.
+        depth: number of candidates it scores, the best so far; None scores all.
     """
 
     method: Annotated[Any, METHOD]
     depth: Annotated[int, Ge(1)] | None = None
 
     def as_setting(self, where: str) -> dict[str, Any]:
-        """The method's settings with the depth beside them."""
+        """The settings of the method, and the depth."""
         return beside_as_setting(self, where)
 
 
@@ -45,15 +45,15 @@ _STAGE = Nested(lambda value: beside(CascadeStage, value), lambda: definition("c
 
 @configurable
 class Cascade:
-    """A chain of methods, cheap and wide first, dear and narrow last.
+    """A chain of methods, cheap and wide first, expensive and narrow last.
 
     Candidates that reached a later stage stand before those that did not, whatever their scores;
-    among those of one stage its scores decide. Each keeps the score of every stage that judged it
+    within a stage its scores decide. Each candidate keeps the scores of all its stages
     (``stage_scores``); the score kind is ``rank``.
 
     A stage that leaves a single candidate alone changes nothing, and needs no call. A stage that
-    fails is passed over: the next one takes the best of the order as it
-    stands, and the report says ``degraded``.
+    fails is skipped: the next one takes the best of the order so far, and the report says
+    ``degraded``.
 
     Args:
         stages: two or more, each with a depth no larger than that of the one before.
@@ -74,12 +74,12 @@ class Cascade:
 
     @property
     def name(self) -> str:
-        """For reports."""
+        """The method's name in reports."""
         return ", then ".join(stage.method.name for stage in self.stages)
 
     @property
     def language_models(self) -> list[LLM]:
-        """Those that the stages ask."""
+        """Language models of all stages."""
         return [
             llm for stage in self.stages for llm in getattr(stage.method, "language_models", ())
         ]
@@ -88,24 +88,24 @@ class Cascade:
         """The effects of the stages, one stage after the other.
 
         Raises:
-            MethodError: no stage judged anything.
+            MethodError: all stages failed.
         """
         state = _State(list(range(len(task.texts))))
         errors: list[MethodError] = []
         for stage in self.stages:
-            entered = state.order[: stage.depth]
+            indices = state.order[: stage.depth]
             part = replace(
                 task,
-                texts=[task.texts[index] for index in entered],
-                candidates=[task.candidates[index] for index in entered],
+                texts=[task.texts[index] for index in indices],
+                candidates=[task.candidates[index] for index in indices],
             )
             try:
                 judgement = yield from judged(stage.method, part)
             except MethodError as error:
                 errors.append(error)
-                state.failed(stage.method.name, error, entered)
+                state.add_error(stage.method.name, error, indices)
             else:
-                state.enter(stage.method.name, judgement, entered)
+                state.apply(stage.method.name, judgement, indices)
         if len(errors) == len(self.stages):
             raise errors[0]
         widest = self.stages[0].depth
@@ -113,12 +113,12 @@ class Cascade:
         return state.judgement(frozenset(beyond))
 
     def check_installed(self) -> None:
-        """See whether every stage has the packages that it needs.
+        """Check that the packages of all stages are installed.
 
         Raises:
-            MissingExtraError: one has not.
+            MissingExtraError: one is not.
         """
-        self._each("check_installed")
+        self._call_each("check_installed")
 
     def warm_up(self) -> None:
         """Load the models of all stages.
@@ -126,55 +126,55 @@ class Cascade:
         Raises:
             ModelLoadError: one cannot be loaded.
         """
-        self._each("warm_up")
+        self._call_each("warm_up")
 
     def close(self) -> None:
-        """Let go of what all stages have loaded."""
-        self._each("close")
+        """Release the models and connections of all stages."""
+        self._call_each("close")
 
-    def _each(self, name: str) -> None:
+    def _call_each(self, method: str) -> None:
+        """Call an optional method of each stage."""
         for stage in self.stages:
-            act = getattr(inner(stage.method), name, None)
-            if act is not None:
-                act()
+            function = getattr(inner(stage.method), method, None)
+            if function is not None:
+                function()
 
 
 @dataclass(slots=True)
 class _State:
-    """The order so far, and what is known of each index of the task."""
+    """The order of all indices of the task so far, and the results behind it."""
 
     order: list[int]
     scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
     unjudged: set[int] = field(default_factory=set)
-    left_alone: set[int] = field(default_factory=set)
+    beyond: set[int] = field(default_factory=set)
     issues: list[Issue] = field(default_factory=list)
     degraded: bool = False
 
-    def failed(self, name: str, error: MethodError, entered: Sequence[int]) -> None:
-        told = f"this stage judged nothing: {error}"
-        self.issues.append(Issue(error.code, told, tuple(sorted(entered)), (), name))
-        self.unjudged.update(entered)
+    def add_error(self, name: str, error: MethodError, indices: Sequence[int]) -> None:
+        """Report that a stage failed."""
+        message = f"this stage scored nothing: {error}"
+        self.issues.append(Issue(error.code, message, tuple(sorted(indices)), (), name))
+        self.unjudged.update(indices)
         self.degraded = True
 
-    def enter(self, name: str, judgement: Judgement, entered: Sequence[int]) -> None:
-        """Put those that the stage scored first, by its scores, and the rest as it was."""
+    def apply(self, name: str, judgement: Judgement, indices: Sequence[int]) -> None:
+        """Put what a stage scored first, by its scores; the rest keeps its order."""
         for issue in judgement.issues:
-            at = tuple(entered[index] for index in issue.positions)
-            self.issues.append(
-                Issue(issue.code, issue.message, at, issue.ids, issue.method or name)
-            )
+            positions = tuple(indices[position] for position in issue.positions)
+            self.issues.append(replace(issue, positions=positions, method=issue.method or name))
         scored = {
-            entered[index]: score
-            for index, score in enumerate(judgement.scores)
+            indices[position]: score
+            for position, score in enumerate(judgement.scores)
             if score is not None
         }
-        beyond = {entered[index] for index in judgement.beyond}
-        missed = [index for index in entered if index not in scored and index not in beyond]
+        beyond = {indices[position] for position in judgement.beyond}
+        missed = [index for index in indices if index not in scored and index not in beyond]
         self.degraded |= judgement.degraded
-        # Missed here but scored before: the earlier stage gives its place.
+        # Scored before but not here: an earlier stage decides its place.
         self.degraded |= any(index in self.scores for index in missed)
-        self.unjudged.update(entered[index] for index in judgement.unjudged)
-        self.left_alone |= beyond
+        self.unjudged.update(indices[position] for position in judgement.unjudged)
+        self.beyond |= beyond
         for index, score in scored.items():
             self.scores[index] = (*self.scores.get(index, ()), score)
         first = sorted(scored, key=scored.__getitem__, reverse=True)
@@ -187,7 +187,7 @@ class _State:
         for rank, index in enumerate(ranked):
             scores[index] = (count - rank) / count
         unjudged = frozenset(self.unjudged - self.scores.keys())
-        beyond |= self.left_alone - unjudged
+        beyond |= self.beyond - unjudged
         return Judgement(
             scores,
             unjudged,

@@ -21,13 +21,13 @@ from secondpass.llms.google import connect as connect_google
 from secondpass.llms.openai import connect as connect_openai
 from secondpass.prompts.fencing import fenced
 from secondpass.prompts.labels import label_all
-from secondpass.prompts.questions import cut_evenly, tokens_of
-from secondpass.prompts.readers import Grades
+from secondpass.prompts.replies.values import BatchScores
+from secondpass.prompts.truncation import cut_evenly, estimate_tokens
 from secondpass.scoring import in_range, range_of, to_float
 from secondpass.services.client import Client, Connection, whole
 from secondpass.services.echoes import Sent
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
-from secondpass.strategies.base import batches, graded
+from secondpass.strategies.base import merge_batches, split_batches
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -113,23 +113,23 @@ class Decisions(Client[Statements]):
         Raises:
             MethodError: no batch was answered.
         """
-        stretches = list(batches(len(task.texts), self.batch_size))
-        answers: list[Answer[Grades]] = yield Ask(
+        stretches = list(split_batches(len(task.texts), self.batch_size))
+        answers: list[Answer[BatchScores]] = yield Ask(
             self, [self._question(task, stretch) for stretch in stretches]
         )
-        return graded(self.name, len(task.texts), stretches, answers, word="score")
+        return merge_batches(self.name, len(task.texts), stretches, answers, word="score")
 
     # ------------------------------------------------------------------ one request
 
     def _question(
         self, task: Task, stretch: range, texts: Sequence[str] | None = None
-    ) -> Question[Statements, Grades]:
+    ) -> Question[Statements, BatchScores]:
         shown = task.texts[stretch.start : stretch.stop] if texts is None else texts
         labels = label_all("opaque", task.query, shown, ())
         documents = [fenced("doc", text, label) for label, text in zip(labels, shown, strict=True)]
         given = "\n".join([fenced("query", task.query), *documents])
 
-        def shrink() -> Question[Statements, Grades] | None:
+        def shrink() -> Question[Statements, BatchScores] | None:
             shorter = cut_evenly(shown, sum(map(len, shown)) // 2)
             return None if shorter is None else self._question(task, stretch, shorter)
 
@@ -138,7 +138,9 @@ class Decisions(Client[Statements]):
             lambda completion: _read(completion, labels),
             None,
             shrink if texts is None else lambda: None,
-            Estimate(tokens_of(given) + len(labels) * tokens_of(self.statement), len(labels)),
+            Estimate(
+                estimate_tokens(given) + len(labels) * estimate_tokens(self.statement), len(labels)
+            ),
             len(labels),
         )
 
@@ -208,7 +210,7 @@ async def _ask_google(client: Any, model: str, request: Statements) -> tuple[dic
     return found, getattr(response, "usage", None)
 
 
-def _read(completion: Completion, labels: Sequence[str]) -> Grades:
+def _read(completion: Completion, labels: Sequence[str]) -> BatchScores:
     told = json.loads(completion.text)
     bounds = range_of("probability")
     numbers = [to_float(told.get(label)) for label in labels]
@@ -224,4 +226,4 @@ def _read(completion: Completion, labels: Sequence[str]) -> Grades:
             raise ReplyError("it declines to decide about any document", "content_filter")
         raise ReplyError("it holds no probability that can be used")
     refused = tuple(at for at in missing if at not in declined)
-    return Grades(values, refused, declined=declined)
+    return BatchScores(values, refused, declined=declined)

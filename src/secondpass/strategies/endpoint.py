@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Plan, Question, Task
 from secondpass.errors import ConfigurationError, LLMError, MethodError, ReplyError
 from secondpass.limits import Prices
-from secondpass.prompts.questions import cut_evenly, tokens_of
-from secondpass.prompts.readers import Grades
+from secondpass.prompts.replies.values import BatchScores
+from secondpass.prompts.truncation import cut_evenly, estimate_tokens
 from secondpass.scoring import in_range, range_of, to_float
 from secondpass.services.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection, whole
 from secondpass.services.echoes import Sent
 from secondpass.services.http import MOST_VALUES, bounded
 from secondpass.services.provider_errors import Refusal
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
-from secondpass.strategies.base import Notes, batches, graded
+from secondpass.strategies.base import IssueCollector, merge_batches, split_batches
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class _Parsed(Completion):
 
 
 @dataclass(frozen=True, slots=True)
-class _Scores(Grades):
+class _Scores(BatchScores):
     """The scores of one batch; ``outside`` has those that the score kind does not allow."""
 
     outside: tuple[float, ...] = ()
@@ -260,8 +260,8 @@ class Endpoint(Client[Pairs]):
         Raises:
             MethodError: no batch was answered, or the scores are on another scale.
         """
-        notes = Notes(self.name)
-        answers = yield from self._asked(task, batches(len(task.texts), self._most))
+        notes = IssueCollector(self.name)
+        answers = yield from self._asked(task, split_batches(len(task.texts), self._most))
         # The server may tell only now how many documents it takes.
         refused = {
             stretch: answer.error
@@ -273,14 +273,14 @@ class Endpoint(Client[Pairs]):
             smaller = [
                 range(stretch.start + part.start, stretch.start + part.stop)
                 for stretch in refused
-                for part in batches(len(stretch), self._most)
+                for part in split_batches(len(stretch), self._most)
             ]
             answers = {one: answer for one, answer in answers.items() if one not in refused}
             answers |= yield from self._asked(task, smaller)
         read = [*answers.values()]
         kind = self._kind_of([answer.value for answer in read if answer.value])
         bounds = range_of(kind)
-        within: list[Answer[Grades]] = [
+        within: list[Answer[BatchScores]] = [
             Answer(answer.value and _within(answer.value, bounds), answer.error, answer.troubles)
             for answer in read
         ]
@@ -289,8 +289,8 @@ class Endpoint(Client[Pairs]):
                 "scores_read_as_logits",
                 "scores lie outside 0 to 1, so all were read as logits; set raw_scores or scores",
             )
-        judgement = graded(
-            self.name, len(task.texts), [*answers], within, word="score", notes=notes
+        judgement = merge_batches(
+            self.name, len(task.texts), [*answers], within, word="score", issues=notes
         )
         return judgement if kind == self.score_kind else replace(judgement, score_kind=kind)
 
@@ -346,7 +346,7 @@ class Endpoint(Client[Pairs]):
             lambda completion: self._read(completion, count),
             None,
             shrink,
-            Estimate(sum(map(tokens_of, texts)) + count * tokens_of(query), 0),
+            Estimate(sum(map(estimate_tokens, texts)) + count * estimate_tokens(query), 0),
             count,
         )
 
@@ -470,7 +470,7 @@ def _whole_number(index: Any) -> int | None:
     return int(index) if abs(index) < 1e9 and index == int(index) else None
 
 
-def _within(grades: Grades, bounds: tuple[float, float]) -> Grades:
+def _within(grades: BatchScores, bounds: tuple[float, float]) -> BatchScores:
     """The same, with rounding errors put back onto the edges."""
     low, high = bounds
     return replace(

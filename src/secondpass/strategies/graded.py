@@ -1,4 +1,4 @@
-"""Grades: candidates are scored in batches, on a stated scale, by stated criteria.
+"""Graded: candidates are scored in batches, on a stated scale, by stated criteria.
 
 Zhuang, Qin, Hui, Wu, Yan, Wang and Bendersky, "Beyond yes and no: improving zero-shot LLM rankers
 via scoring fine-grained relevance labels", NAACL 2024: grades rather than yes or no. There each
@@ -14,15 +14,17 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from secondpass.effects import LLM, Answer, Ask, Completion, Judgement, Plan, Task
+from secondpass.effects import LLM, Answer, Ask, Judgement, Plan, Task
 from secondpass.errors import ConfigurationError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
-from secondpass.prompts.questions import Form, Questions
-from secondpass.prompts.readers import Grades, Labels, read_grades
+from secondpass.prompts.questions import Questions
+from secondpass.prompts.replies.base import ReplyFormat
+from secondpass.prompts.replies.numbers import Keyed, Pairs, Scores
+from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
-from secondpass.strategies.base import Asking, batches, graded
+from secondpass.strategies.base import LLMStrategy, merge_batches, split_batches
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -30,21 +32,21 @@ if TYPE_CHECKING:
 
 
 @configurable
-class Graded(Asking):
-    """Has a language model grade candidates, a batch a question.
+class Graded(LLMStrategy):
+    """Has a language model grade candidates, a batch per question.
 
     Args:
-        llm: who grades: a mapping with a ``type``, an LLM object, or a function.
+        llm: the language model: a mapping with a ``type``, an LLM object, or a function.
         scale: lowest and highest grade.
-        batch_size: candidates a question at most; None puts all into one.
+        batch_size: candidates per question at most; None puts all into one.
         reply: ``keyed`` asks for an object that maps each label to its grade, ``pairs`` for an
             array of objects.
-        labels: what candidates are called: ``opaque`` (short, and nobody who writes a passage can
-            know them), their ``id``, or numbers from 0 or 1.
+        labels: how candidates are named: ``opaque`` (short, and unknown to the authors of
+            passages), their ``id``, or numbers from 0 or 1.
         bare: with ``pairs``, ask for the array itself; no schema is sent then.
         whole: whether grades are whole numbers.
-        judge_single: whether to ask about a list of a single candidate, or to leave it as it is.
-        prompt: what the model is told and shown.
+        judge_single: whether to score a single candidate, or to leave it as it is.
+        prompt: the words of the prompts.
 
     The score kind is ``grade``.
     """
@@ -74,8 +76,6 @@ class Graded(Asking):
             raise ConfigurationError(
                 "scale: give the lowest and the highest grade, a finite distance apart"
             )
-        if bare and reply == "keyed":
-            raise ConfigurationError("bare: is for arrays; reply 'keyed' asks for an object")
         self.llm: LLM = llm
         self.scale = (low, high)
         self.batch_size = batch_size
@@ -85,34 +85,28 @@ class Graded(Asking):
         self.whole = whole
         self.judge_single = judge_single
         self.prompt = prompt or Prompting()
+        format_class = {"keyed": Keyed, "pairs": Pairs}[reply]
+        self._format: ReplyFormat[BatchScores] = format_class(
+            Scores(low, high, whole=whole), labels, bare
+        )
 
     @property
     def name(self) -> str:
-        """For reports."""
+        """The method's name in reports."""
         return f"graded by {self.llm.name}"
 
     def judge(self, task: Task) -> Plan[Judgement]:
         """One Ask effect with a question for each batch.
 
         Raises:
-            MethodError: no batch was answered.
+            MethodError: no batch was answered, or a grade is outside the scale.
         """
         count = len(task.texts)
         if count == 1 and not self.judge_single:
             return Judgement([None], beyond=frozenset({0}))
-        questions = Questions(
-            task,
-            self.llm,
-            self.wording,
-            Form(self.reply, self.labels, self.bare, whole=self.whole, bounds=self.scale),
-            read=self._read,
-            scale=self.scale,
+        questions = Questions(task, self.llm, self.prompting, self._format, scale=self.scale)
+        batches = list(split_batches(count, self.batch_size))
+        answers: list[Answer[BatchScores]] = yield Ask(
+            self.llm, [questions.about(batch) for batch in batches]
         )
-        stretches = list(batches(count, self.batch_size))
-        answers: list[Answer[Grades]] = yield Ask(
-            self.llm, [questions.about(stretch) for stretch in stretches]
-        )
-        return graded(self.name, count, stretches, answers, word="grade")
-
-    def _read(self, completion: Completion, labels: Labels) -> Grades:
-        return read_grades(completion, labels, *self.scale, whole=self.whole)
+        return merge_batches(self.name, count, batches, answers, word="grade")

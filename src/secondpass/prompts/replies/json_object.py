@@ -1,4 +1,4 @@
-"""A JSON object that keeps what a dict would lose."""
+"""JSON objects with duplicate keys."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object that keeps every pair, also of keys that stand there twice.
+    """A JSON object that keeps the pairs of duplicate keys.
 
     Attributes:
-        pairs: all pairs, in order.
-        contested: keys with different values.
+        pairs: all (key, value) pairs, in order.
+        contested: keys that occur with different values.
     """
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:

@@ -1,7 +1,7 @@
 """Finds the JSON values in a model's reply.
 
 Values stand bare or in well-known wrappings: a code fence, a block of thinking before them, prose
-around them, a JSON string. All of it takes time that grows with the length of the reply only.
+around them, a JSON string. All of it takes linear time.
 """
 
 from __future__ import annotations
@@ -13,34 +13,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secondpass.errors import ReplyError
-from secondpass.prompts import lenient
-from secondpass.prompts.json_object import JsonObject
+from secondpass.prompts.replies import lenient
+from secondpass.prompts.replies.json_object import JsonObject
 
-_LONGEST = 400_000
-"""Characters. A longer reply is no answer to a question about some hundred passages."""
-_MOST_UNCLOSED = 8
-"""Brackets in prose that do not close and are passed over. Each costs a look at all of the rest."""
+_MAX_LENGTH = 400_000
+"""Characters. No answer about a few hundred passages is longer."""
+_MAX_UNCLOSED = 8
+"""Unclosed brackets in prose that are skipped. Each costs a scan of the rest."""
+_MAX_BROKEN = 1000
+"""Brackets that hold no JSON. Each costs a scan of the text: errors of ``json`` count its lines."""
 
-_MOST_BROKEN = 1000
-"""Brackets that hold no JSON. Each costs a look at all of the text: an error of ``json`` counts its
-lines."""
-
-_THOUGHT_ENDS = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.I)
-_THOUGHT_BEGINS = re.compile(r"\s*<(?:think|thinking|reasoning|thought)\b", re.I)
+_THINKING_END = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.I)
+_THINKING_START = re.compile(r"\s*<(?:think|thinking|reasoning|thought)\b", re.I)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _BRACKET = re.compile(r"[{\[]")
-# A string that does not end reaches to the end: to try each of its quotes again would be quadratic.
+# A string that does not close reaches to the end: trying its other quotes would be quadratic.
 _STEP = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],]', re.S)
 
 
 def _whole_number(digits: str) -> int:
-    # Python refuses to read integers of thousands of digits; any that is far too large will do.
+    # Python refuses integers of thousands of digits. Any number this large is out of range.
     if len(digits) < 300:
         return int(digits)
     return -(10**300) if digits.startswith("-") else 10**300
 
 
-# Not strict: strings may hold raw control characters.
+# Not strict: strings may hold control characters.
 _DECODER = json.JSONDecoder(
     object_pairs_hook=JsonObject,
     parse_int=_whole_number,
@@ -51,10 +49,10 @@ _DECODER = json.JSONDecoder(
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A JSON value and where it stands in the text.
+    """A JSON value and its place in the text.
 
     Attributes:
-        repaired: whether it is no strict JSON.
+        repaired: whether it was almost-JSON.
     """
 
     value: Any
@@ -65,72 +63,72 @@ class Value:
 
 @dataclass(slots=True)
 class Values:
-    """What a text holds.
+    """The JSON values of a text.
 
     Attributes:
-        text: the text that was searched.
-        found: the objects and arrays that do not stand inside another bracket.
-        broken: where there are brackets around something else.
-        unclosed: where a bracket opens that never closes, and is not one of prose; else None.
+        text: the text.
+        items: the outermost objects and arrays.
+        broken: (start, stop) of brackets that hold no JSON.
+        unclosed: start of a bracket that never closes and does not stand in prose; else None.
     """
 
     text: str
-    found: list[Value] = field(default_factory=list)
+    items: list[Value] = field(default_factory=list)
     broken: list[tuple[int, int]] = field(default_factory=list)
     unclosed: int | None = None
 
     @property
     def unread(self) -> list[tuple[int, int]]:
-        """All that is in brackets and could not be read."""
+        """(start, stop) of all brackets that could not be read."""
         rest = [] if self.unclosed is None else [(self.unclosed, len(self.text))]
         return [*self.broken, *rest]
 
 
 def answer_text(text: str) -> str:
-    """A reply without the thinking before it; control characters become spaces.
+    """Remove the thinking before an answer, and replace control characters by spaces.
 
     Raises:
-        ReplyError: it is too long, or ends in the middle of thinking.
+        ReplyError: the reply is too long, or ends within the thinking.
     """
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         raise ReplyError("it is too long")
     text = _CONTROL.sub(" ", text)
-    if not _THOUGHT_BEGINS.match(text):
-        # Some servers cut off the beginning tag. But an end may also be quoted behind the answer,
-        # so what stands before it counts: two answers that differ are none.
+    if not _THINKING_START.match(text):
+        # Some servers drop the start tag. But the end tag may also be a quotation behind the
+        # answer, so what stands before it counts: two answers that differ are refused.
         return text
-    end = _THOUGHT_ENDS.search(text)
+    end = _THINKING_END.search(text)
     if end is None:
         raise ReplyError("it ends in the middle of thinking")
     return text[end.end() :]
 
 
 def find_values(text: str) -> Values:
-    """The JSON objects and arrays in a text, in order.
+    """Find the JSON objects and arrays of a text, in order.
 
     Raises:
-        ReplyError: one is nested too deeply, or there are very many brackets around other things.
+        ReplyError: one is nested too deeply, or too many brackets hold no JSON.
     """
     values = Values(text)
-    at = unclosed = 0
+    position = unclosed = 0
     repairer = _Repairer(text)
-    while bracket := _BRACKET.search(text, at):
+    while bracket := _BRACKET.search(text, position):
         start = bracket.start()
         value = _strict(text, start) or _in_string(text, start) or repairer.value(start)
         if value is not None:
-            values.found.append(value)
-            at = value.stop
+            values.items.append(value)
+            position = value.stop
             continue
-        # Prose in brackets, or broken JSON. What stands inside broken JSON is not trusted.
+        # Prose in brackets, or broken JSON, whose inner values are not trusted.
         end = _closing(text, start)
         if end is not None:
             values.broken.append((start, end))
-            if len(values.broken) > _MOST_BROKEN:
+            if len(values.broken) > _MAX_BROKEN:
                 raise ReplyError("it has too many brackets that hold no JSON")
-            at = end
-        elif unclosed < _MOST_UNCLOSED and _is_prose(text, start):
+            position = end
+        elif unclosed < _MAX_UNCLOSED and _is_prose(text, start):
             unclosed += 1
-            at = start + 1
+            position = start + 1
         else:
             values.unclosed = start
             break
@@ -138,7 +136,7 @@ def find_values(text: str) -> Values:
 
 
 def parse_whole(text: str) -> Any:
-    """The value of a text that is one JSON object or array and nothing else; else None."""
+    """Parse a text that is one JSON object or array and nothing else; None for any other."""
     text = text.strip()
     if text[:1] not in {"{", "["}:
         return None
@@ -159,12 +157,12 @@ def _strict(text: str, start: int) -> Value | None:
 
 
 class _Repairer:
-    """Reads almost-JSON of one text, as much of it as a reply may take time for."""
+    """Reads almost-JSON of one text, within a budget of characters."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.to_parse = lenient.LONGEST if lenient.available() else 0
-        self.to_lex = 10 * lenient.LONGEST
+        self.to_parse = lenient.MAX_LENGTH if lenient.available() else 0
+        self.to_lex = 10 * lenient.MAX_LENGTH
 
     def value(self, start: int) -> Value | None:
         if min(self.to_parse, self.to_lex) <= 0:
@@ -179,7 +177,7 @@ class _Repairer:
 
 
 def _in_string(text: str, start: int) -> Value | None:
-    """The JSON value that a JSON string holds, its bracket standing at ``start``."""
+    """The JSON value in a JSON string; its first bracket is at ``start``."""
     quote = start - 1
     while quote >= 0 and start - quote < 8 and text[quote].isspace():
         quote -= 1
@@ -194,7 +192,7 @@ def _in_string(text: str, start: int) -> Value | None:
 
 
 def _closing(text: str, start: int) -> int | None:
-    """The end of what opens at ``start``; None where it does not close."""
+    """The end of the bracket that opens at ``start``; None where it never closes."""
     depth = 0
     for step in _STEP.finditer(text, start):
         if step[0] in "{[":
@@ -207,10 +205,10 @@ def _closing(text: str, start: int) -> int | None:
 
 
 def _is_prose(text: str, start: int) -> bool:
-    """Whether a bracket that never closes is one of prose, with JSON somewhere behind it.
+    """Whether a bracket that never closes stands in prose, with another bracket behind it.
 
-    In no kind of JSON does a value stand in an array behind anything but a comma, or in an object
-    behind several words.
+    In almost-JSON, a value in an array follows a bracket or comma, and one in an object follows at
+    most one word.
     """
     following = _BRACKET.search(text, start + 1)
     if following is None:
@@ -222,14 +220,14 @@ def _is_prose(text: str, start: int) -> bool:
 
 
 def completed(text: str) -> Any:
-    """The JSON value that begins in ``text`` and breaks off, up to its last whole element."""
+    """Complete a JSON value that breaks off, after its last complete element; None for no value."""
     bracket = _BRACKET.search(text)
     if bracket is None:
         return None
     open_: list[str] = []
     last: int | None = None
-    ends: list[str] = []  # what was open at the last comma and has not closed since
-    closed: list[str] = []  # what has
+    ends: list[str] = []  # brackets open at the last comma and since
+    closed: list[str] = []  # brackets open at the last comma that have closed since
     for step in _STEP.finditer(text, bracket.start()):
         if step[0] in "{[":
             open_.append("}" if step[0] == "{" else "]")
@@ -239,7 +237,7 @@ def completed(text: str) -> Any:
             if len(open_) < len(ends):
                 closed.append(ends.pop())
         elif step[0] == ",":
-            # Only the outer ones are the same as before, and copying all would be quadratic.
+            # Extended rather than copied, which would be quadratic.
             last = step.start()
             closed.clear()
             ends.extend(open_[len(ends) :])

@@ -20,8 +20,10 @@ from mutated_replies import (
 from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts import lenient
-from secondpass.prompts.readers import Labels, read_grades, read_order
+from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.replies import lenient
+from secondpass.prompts.replies.numbers import read_scores
+from secondpass.prompts.replies.permutation import read_order
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 
@@ -41,16 +43,29 @@ NOT_BY_INDEX = {
     "a missing quote",
     "JSON in a string in a string",
 }
-CASES = [
-    (mutation, form, kind)
-    for mutation in MUTATIONS
-    for form in (*GRADED_FORMS, *LISTED_FORMS)
-    for kind in KINDS
-    if concerns(mutation, form)
-    and not (kind == "id" and mutation.name in NOT_BY_ID)
-    and not (kind.startswith("index") and mutation.name in NOT_BY_INDEX)
-]
-NAMES = [f"{mutation.name}, {form}, {kind}" for mutation, form, kind in CASES]
+
+
+def cases():
+    """Each mutation in each format; all kinds of labels in turn, the rest in long runs."""
+    for number, (mutation, form) in enumerate(
+        (mutation, form)
+        for mutation in MUTATIONS
+        for form in (*GRADED_FORMS, *LISTED_FORMS)
+        if concerns(mutation, form)
+    ):
+        kinds = [
+            kind
+            for kind in KINDS
+            if not (kind == "id" and mutation.name in NOT_BY_ID)
+            and not (kind.startswith("index") and mutation.name in NOT_BY_INDEX)
+        ]
+        for kind in kinds:
+            marks = [] if kind == kinds[number % len(kinds)] else [pytest.mark.long]
+            name = f"{mutation.name}, {form}, {kind}"
+            yield pytest.param(mutation, form, kind, id=name, marks=marks)
+
+
+CASES = list(cases())
 
 
 def answer_of(form, names, first=None):
@@ -63,7 +78,7 @@ def order_read(form, reply, labels):
     """The ranking that a reply gives; the order that was shown where it is refused."""
     try:
         if form in GRADED_FORMS:
-            values = read_grades(Completion(reply), labels, 0, 10).values
+            values = read_scores(Completion(reply), labels, 0, 10).values
             known = [at for at, value in enumerate(values) if value is not None]
             places = sorted(known, key=lambda at: -values[at])
         else:
@@ -73,7 +88,7 @@ def order_read(form, reply, labels):
     return (*places, *(at for at in range(len(labels)) if at not in places))
 
 
-@pytest.mark.parametrize(("mutation", "form", "kind"), CASES, ids=NAMES)
+@pytest.mark.parametrize(("mutation", "form", "kind"), CASES)
 def test_no_wrong_order(mutation, form, kind):
     labels = KINDS[kind]
     reply = mutation.write(answer_of(form, labels.names, labels.first))
@@ -81,7 +96,7 @@ def test_no_wrong_order(mutation, form, kind):
     assert order_read(form, reply, labels) == (REFUSE if expected == REFUSE else order_of(expected))
 
 
-@pytest.mark.parametrize(("mutation", "form", "kind"), CASES, ids=NAMES)
+@pytest.mark.parametrize(("mutation", "form", "kind"), CASES)
 def test_no_wrong_order_without_the_extra(mutation, form, kind, monkeypatch):
     monkeypatch.setattr(lenient, "_repair", lambda: None)
     labels = KINDS[kind]

@@ -1,8 +1,8 @@
 """Reads almost-JSON with json-repair (the extra ``lenient``), and checks that nothing was guessed.
 
 json-repair reads trailing and missing commas, single quotes, bare words, Python's literals and
-comments. It also guesses: it drops, merges and completes what it cannot read. So a lexer of our
-own reads the same text, and the result counts only if it has exactly the lexer's tokens, in order.
+comments. It also guesses: it drops, merges and completes what it cannot read. A lexer reads the
+same text, and the result counts only if it has exactly the lexer's tokens, in order.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from secondpass.prompts.json_object import JsonObject
+from secondpass.prompts.replies.json_object import JsonObject
 
-LONGEST = 20_000
-"""Characters of one reply that are given to json-repair, which takes about 5 µs for each."""
-_DEEPEST = 12
+MAX_LENGTH = 20_000
+"""Characters of one reply that json-repair reads, in about 5 µs each."""
+_MAX_DEPTH = 12
 
 _TOKEN = re.compile(
     r"""(?P<space>[\s\ufeff\u200b]+)
@@ -31,10 +31,10 @@ _TOKEN = re.compile(
 _QUOTE = re.compile(r'\\.|"', re.S)
 _REQUOTED = {'"': '\\"', "\\'": "'"}
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,5})?", re.ASCII)
-_WORD = re.compile(r"[0-9]|[^\W\d_]")  # an ellipsis is none
+_WORD = re.compile(r"[0-9]|[^\W\d_]")  # not an ellipsis
 _CONSTANTS = {"true": True, "True": True, "false": False, "False": False, "null": None,
               "None": None}  # fmt: skip
-# What a comment may hold besides words. A row that is commented out is no remark.
+# A comment of words. One with a row in it, commented out, makes the text ambiguous.
 _REMARK = re.compile(r"(?:[^\"\u201c\u201d{}\[\]:']|(?<=\w)'(?=\w)|:(?!\s*[\d'\"]))*", re.S)
 
 
@@ -46,12 +46,12 @@ class _Token:
 
 @dataclass(frozen=True, slots=True)
 class Lexed:
-    """What looks like one object or array.
+    """The tokens of what looks like one object or array.
 
     Attributes:
-        tokens: without commas; None where it cannot be one whose every value is written out.
-        end: where it ends, or how far it was looked at.
-        text: the same with its strings and words as JSON writes them, and without comments.
+        tokens: without commas; None where it is not one with all values written out.
+        end: where it ends, or how far it was read.
+        text: the same without comments, strings and words in JSON notation.
     """
 
     tokens: tuple[_Token, ...] | None
@@ -69,38 +69,38 @@ def _repair() -> Callable[..., Any] | None:
 
 
 def available() -> bool:
-    """Whether the extra is installed."""
+    """Whether json-repair is installed."""
     return _repair() is not None
 
 
 def parse(lexed: Lexed) -> Any:
-    """The value of what was lexed; None unless it has exactly the lexed tokens."""
+    """Parse what was lexed; None unless the result has exactly the lexed tokens."""
     loads = _repair()
     if loads is None:
         return None
     try:
-        # Not the text as written: json-repair takes quadratic time for many bare words.
+        # The normalized text: json-repair takes quadratic time for many bare words.
         value = loads(lexed.text, skip_json_loads=True)
         agrees = lexed.tokens is not None and _agrees(value, lexed.tokens)
         return _rebuilt(value) if agrees else None
-    except Exception:  # whatever a repair of hostile text may raise
+    except Exception:  # json-repair may raise anything on hostile text
         return None
 
 
 def lex(text: str, start: int, longest: int) -> Lexed:
-    """Read the object or array at ``start``, of ``longest`` characters at most."""
+    """Read the tokens of the object or array at ``start``, of ``longest`` characters at most."""
     tokens: list[_Token] = []
     pieces: list[str] = []
     open_: list[str] = []
-    before = ""  # the punctuation before, "value" for a string or word
-    at, stop = start, min(len(text), start + longest)
-    while match := _TOKEN.match(text, at, stop):
-        at, kind, written = match.end(), match.lastgroup, match[0]
+    before = ""  # the previous punctuation, or "value" for a string or word
+    position, stop = start, min(len(text), start + longest)
+    while match := _TOKEN.match(text, position, stop):
+        position, kind, written = match.end(), match.lastgroup, match[0]
         if kind == "comment" and not _REMARK.fullmatch(written[2:].removesuffix("*/")):
-            return Lexed(None, at)
+            return Lexed(None, position)
         if kind == "punctuation":
             if not _fits(written, before, open_):
-                return Lexed(None, at)
+                return Lexed(None, position)
             if written in "{[":
                 open_.append(written)
             elif written in "}]":
@@ -112,11 +112,11 @@ def lex(text: str, start: int, longest: int) -> Lexed:
             if written != ",":
                 tokens.append(_Token(kind, written))
             if not open_:
-                return Lexed(tuple(tokens), at, " ".join(pieces))
+                return Lexed(tuple(tokens), position, " ".join(pieces))
         elif kind in {"string", "word"}:
             scalar = _unquoted(written) if kind == "string" else written
             if scalar is None or (kind == "word" and not _WORD.search(written)):
-                return Lexed(None, at)
+                return Lexed(None, position)
             tokens.append(_Token(kind, scalar))
             pieces.append(_as_json(tokens[-1]))
             before = "value"
@@ -124,18 +124,18 @@ def lex(text: str, start: int, longest: int) -> Lexed:
 
 
 def _fits(written: str, before: str, open_: list[str]) -> bool:
-    """Whether this punctuation may follow the token before."""
+    """Whether this punctuation may follow the previous token."""
     if written == ",":
         return before not in {",", ":", "{", "["}
     if written == ":":
         return before == "value" and open_[-1] == "{"
     if written in "}]":
         return before != ":" and open_[-1] == ("{" if written == "}" else "[")
-    return len(open_) < _DEEPEST
+    return len(open_) < _MAX_DEPTH
 
 
 def _unquoted(written: str) -> str | None:
-    """The text of a string in any quotes; None where its escapes are none of JSON's."""
+    """The text of a string in any quotes; None where it has escapes other than those of JSON."""
     body = written[1:-1]
     if written[0] != '"':
         body = _QUOTE.sub(lambda match: _REQUOTED.get(match[0], match[0]), body)
@@ -147,7 +147,7 @@ def _unquoted(written: str) -> str | None:
 
 
 def _as_json(token: _Token) -> str:
-    """A scalar as JSON writes it; words that are no constants or numbers become strings."""
+    """A scalar in JSON notation; words other than constants and numbers become strings."""
     if token.kind == "word":
         if token.text in _CONSTANTS:
             return json.dumps(_CONSTANTS[token.text])
@@ -157,7 +157,7 @@ def _as_json(token: _Token) -> str:
 
 
 def _flat(value: Any) -> Iterator[Any]:
-    """Brackets, colons, keys and scalars of a value, in order; brackets and colons as tokens."""
+    """Brackets, colons, keys and scalars of a value, in order. Brackets and colons are tokens."""
     if isinstance(value, dict):
         yield _Token("punctuation", "{")
         for key, inner in value.items():
@@ -176,11 +176,10 @@ def _flat(value: Any) -> Iterator[Any]:
 
 def _agrees(value: Any, tokens: tuple[_Token, ...]) -> bool:
     flat = list(_flat(value))
-    keys = {at for at in range(1, len(tokens)) if tokens[at].text == ":"
-            and tokens[at].kind == "punctuation"}  # fmt: skip
+    colon = _Token("punctuation", ":")
     return len(flat) == len(tokens) and all(
-        _same(one, token, at + 1 in keys)
-        for at, (one, token) in enumerate(zip(flat, tokens, strict=True))
+        _same(value, token, is_key=following == colon)
+        for value, token, following in zip(flat, tokens, (*tokens[1:], None), strict=True)
     )
 
 

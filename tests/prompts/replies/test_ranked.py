@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.ranked import read_ranked
+from secondpass.prompts.replies.ranked import read_ranked
 
 OPAQUE = Labels(["k4t", "b2c", "z9x"], None)
 FROM_0 = Labels(["0", "1", "2"], 0)
@@ -100,18 +100,18 @@ def test_ranked(labels, reply, expected):
         ("[2] > [1]", (1, 0)),
     ],
 )
-def test_ranked_replies_that_broke_off(reply, places):
+def test_cut_replies(reply, places):
     order = read_ranked(Completion(reply, cut=True), FROM_1)
     assert order.places == places
     assert order.cut == reply.endswith((">", "[", "3"))
 
 
-def test_what_is_doubled_or_unknown_is_counted():
+def test_counts():
     order = read_ranked(Completion("[2] > [9] > [2] > [1]"), FROM_1)
     assert (order.doubled, order.unknown) == (1, 1)
 
 
-def test_a_single_document():
+def test_single_document():
     assert read_ranked(Completion("[1]"), Labels(["1"], 1)).places == (0,)
 
 
@@ -133,7 +133,7 @@ chains = st.lists(
 
 
 @given(chains, st.booleans())
-def test_no_chain_is_read_in_part(reply, cut):
+def test_chains_are_read_whole(reply, cut):
     """What is accepted names the documents in the order in which the reply does."""
     try:
         order = read_ranked(Completion(reply, cut), FROM_1)

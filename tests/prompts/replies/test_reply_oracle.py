@@ -12,8 +12,9 @@ from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.ranked import read_ranked
-from secondpass.prompts.readers import read_grades, read_order
+from secondpass.prompts.replies.numbers import read_scores
+from secondpass.prompts.replies.permutation import read_order
+from secondpass.prompts.replies.ranked import read_ranked
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 
@@ -107,7 +108,7 @@ def keyed(pairs):
 
 def grades_read(reply, labels):
     try:
-        values = read_grades(Completion(reply), labels, 0, 10).values
+        values = read_scores(Completion(reply), labels, 0, 10).values
     except ReplyError:
         return REFUSE
     known = [at for at, value in enumerate(values) if value is not None]
@@ -158,7 +159,7 @@ def strangers_once(rows):
 
 @settings(max_examples=BULK)
 @given(written(), st.sampled_from(["keyed", "pairs", "bare"]), st.sampled_from(STRICT))
-def test_grades_are_read_as_they_are_meant(case, form, wrap):
+def test_scores(case, form, wrap):
     labels, first, rows = case
     rows = strangers_once(rows)
     read = grades_read(wrap(graded_text(form, rows)), labels)
@@ -167,7 +168,7 @@ def test_grades_are_read_as_they_are_meant(case, form, wrap):
 
 @settings(max_examples=BULK)
 @given(written(), st.sampled_from(["keyed", "pairs", "bare", "lines"]), st.sampled_from(LENIENT))
-def test_grades_that_are_no_json_are_read_so_or_refused(case, form, spoil):
+def test_scores_in_almost_json(case, form, spoil):
     labels, first, rows = case
     rows = strangers_once(rows)
     read = grades_read(spoil(graded_text(form, rows)), labels)
@@ -189,7 +190,7 @@ def order_text(rows, form):
 @given(
     written(BESIDE), st.sampled_from(["numbered", "rows", "labels"]), st.sampled_from(STRICT[:2])
 )
-def test_orders_are_read_as_they_are_meant(case, form, wrap):
+def test_orders(case, form, wrap):
     labels, first, rows = case
     rows = strangers_once(rows)
     read = order_read(wrap(order_text(rows, form)), labels)
@@ -202,7 +203,7 @@ def test_orders_are_read_as_they_are_meant(case, form, wrap):
     st.sampled_from(["numbered", "rows", "labels"]),
     st.sampled_from([*LENIENT, *STRICT]),
 )
-def test_orders_that_are_no_json_are_read_so_or_refused(case, form, spoil):
+def test_orders_in_almost_json(case, form, spoil):
     labels, first, rows = case
     rows = strangers_once(rows)
     read = order_read(spoil(order_text(rows, form)), labels)
@@ -211,7 +212,7 @@ def test_orders_that_are_no_json_are_read_so_or_refused(case, form, spoil):
 
 @settings(max_examples=BULK)
 @given(written(BESIDE))
-def test_chains_are_read_as_they_are_meant(case):
+def test_chains(case):
     labels, first, rows = case
     rows = strangers_once(rows)
     reply = " > ".join(f"[{str(row[0]).strip('[]')}]" for row in rows)
@@ -224,7 +225,7 @@ def test_chains_are_read_as_they_are_meant(case):
 
 
 @given(written(), written(), st.sampled_from(["keyed", "pairs"]), st.sampled_from([None, *LENIENT]))
-def test_two_answers_give_no_order_that_only_one_states(one, other, form, spoil):
+def test_two_answers(one, other, form, spoil):
     labels, first, rows = one
     _, other_first, other_rows = other
     if first != other_first:
@@ -252,7 +253,7 @@ class Saying:
 
 @settings(max_examples=BULK // 4)
 @given(written(), st.booleans(), st.sampled_from([*STRICT, *LENIENT]))
-def test_rerankers_follow_and_lose_none(case, orders, spoil):
+def test_rerankers_lose_none(case, orders, spoil):
     _, first, rows = case
     rows = strangers_once(rows)
     if first is None:

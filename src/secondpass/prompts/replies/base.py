@@ -1,0 +1,140 @@
+"""The base class of reply formats."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+from secondpass.effects import Completion
+from secondpass.errors import ConfigurationError
+from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.labels import LabelKind, label_all
+from secondpass.types import Candidate
+
+T_co = TypeVar("T_co", covariant=True)
+
+_OVERHEAD_TOKENS = 16
+
+
+class ReplyFormat(ABC, Generic[T_co]):
+    """What a model is asked to reply, and how its reply is read.
+
+    Subclasses set the class attributes and define :meth:`request` and :meth:`read`.
+
+    Args:
+        labels: how documents are named.
+        bare: ask for a JSON array rather than an object that holds it. Providers take schemas of
+            objects only, so none is sent then.
+
+    Attributes:
+        name: value of the setting ``reply`` that selects this format.
+        shape: what a reply is, for error messages.
+        tokens_per_document: expected length of a reply.
+
+    Raises:
+        ConfigurationError: ``bare`` is set, and the format has no array.
+    """
+
+    name: ClassVar[str]
+    shape: ClassVar[str]
+    tokens_per_document: ClassVar[int]
+
+    def __init__(self, labels: LabelKind = "opaque", bare: bool = False) -> None:
+        if bare and not isinstance(self, ArrayFormat):
+            raise ConfigurationError(
+                f"bare: is for arrays; reply {self.name!r} asks for {self.shape}"
+            )
+        self.labels: LabelKind = labels
+        self.bare = bare
+
+    @property
+    def first_index(self) -> int | None:
+        """The first label, where labels are numbers."""
+        return {"index0": 0, "index1": 1}.get(self.labels)
+
+    @property
+    def key(self) -> str:
+        """What a label is called: ``id`` or ``index``."""
+        return "id" if self.first_index is None else "index"
+
+    @property
+    def placeholder(self) -> str:
+        """A label as the request shows it, in JSON."""
+        return '"<id>"' if self.first_index is None else "<index>"
+
+    @abstractmethod
+    def request(self) -> str:
+        """The words that ask for the reply. They also serve as the reminder of a repair."""
+
+    def schema(self, names: Sequence[str]) -> dict[str, Any] | None:  # noqa: ARG002
+        """The JSON Schema of a reply about documents of these names; None where there is none."""
+        return None
+
+    def label(self, query: str, texts: Sequence[str], candidates: Sequence[Candidate]) -> Labels:
+        """Name the documents of a question."""
+        return Labels(label_all(self.labels, query, texts, candidates), self.first_index)
+
+    def expected_tokens(self, documents: int) -> int:
+        """About how many tokens a reply about so many documents has."""
+        return _OVERHEAD_TOKENS + self.tokens_per_document * documents
+
+    @abstractmethod
+    def read(self, completion: Completion, labels: Labels) -> T_co:
+        """Read a reply.
+
+        Raises:
+            ReplyError: the reply is ambiguous or of another format.
+        """
+
+    def _request_each(self, reply: str, note: str = "") -> str:
+        """Ask for a reply that has every label once."""
+        base = "" if self.first_index is None else f" Indices count from {self.first_index}."
+        return (
+            f"Reply with ONLY {reply}. Every {self.key} has to be there exactly once.{note}{base}"
+        )
+
+
+class ArrayFormat(ReplyFormat[T_co]):
+    """A JSON array, bare or as the only member of an object.
+
+    Attributes:
+        member: name of that member.
+    """
+
+    shape = "an array"
+    member: ClassVar[str]
+
+    def _request_array(self, elements: str, order: str = "") -> str:
+        """Ask for an array of these elements."""
+        array = f"[{elements}, ...]"
+        if self.bare:
+            return f"a JSON array of this form{order}: {array}"
+        return f'one JSON object of this form{order}: {{"{self.member}": {array}}}'
+
+    def schema(self, names: Sequence[str]) -> dict[str, Any] | None:
+        if self.bare:
+            return None
+        label: dict[str, Any]
+        if self.first_index is None:
+            label = {"type": "string", "enum": list(names)}
+        else:
+            label = {"type": "integer", "enum": [int(name) for name in names]}
+        count = len(names)
+        items = self._element_schema(label)
+        array = {"type": "array", "items": items, "minItems": count, "maxItems": count}
+        return object_schema({self.member: array})
+
+    def _element_schema(self, label: dict[str, Any]) -> dict[str, Any]:
+        """The schema of one element, from that of a label."""
+        return label
+
+
+def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of an object with exactly these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }

@@ -1,0 +1,216 @@
+"""The reply formats ``keyed`` and ``pairs``: a number for each document, a score or a rank."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+from secondpass.effects import Completion
+from secondpass.errors import ReplyError
+from secondpass.prompts.label_lookup import Labels, plain
+from secondpass.prompts.labels import LabelKind
+from secondpass.prompts.replies.base import ArrayFormat, ReplyFormat, object_schema
+from secondpass.prompts.replies.permutation import check_unknown
+from secondpass.prompts.replies.rows import number_in
+from secondpass.prompts.replies.selection import only_answer
+from secondpass.prompts.replies.unwrapping import score_pairs
+from secondpass.prompts.replies.values import BatchScores, Order
+from secondpass.scoring import in_range
+
+T = TypeVar("T")
+
+_MAX_ENUM = 20
+"""The widest range of whole numbers that a schema lists."""
+
+
+class Numbers(ABC, Generic[T]):
+    """What the numbers of a reply mean.
+
+    Attributes:
+        word: the key of a number.
+        note: a sentence for the end of the request.
+    """
+
+    word: ClassVar[str]
+    note: ClassVar[str] = ""
+
+    @abstractmethod
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of one number."""
+
+    @abstractmethod
+    def read(self, completion: Completion, labels: Labels) -> T:
+        """Read the numbers of a reply.
+
+        Raises:
+            ReplyError: as :func:`read_scores`.
+        """
+
+
+class Scores(Numbers[BatchScores]):
+    """Scores, the higher the better.
+
+    Args:
+        low: lowest score.
+        high: highest score.
+        whole: whether scores are whole numbers.
+    """
+
+    word = "score"
+
+    def __init__(self, low: float, high: float, *, whole: bool = False) -> None:
+        self.low = low
+        self.high = high
+        self.whole = whole
+
+    def schema(self) -> dict[str, Any]:
+        if not self.whole:
+            return {"type": "number"}
+        if self.high - self.low > _MAX_ENUM:
+            return {"type": "integer"}
+        # Some providers refuse "minimum" and "maximum". The reader checks in any case.
+        allowed = range(math.ceil(self.low), math.floor(self.high) + 1)
+        return {"type": "integer", "enum": list(allowed)}
+
+    def read(self, completion: Completion, labels: Labels) -> BatchScores:
+        return read_scores(completion, labels, self.low, self.high, whole=self.whole)
+
+
+class Ranks(Numbers[Order]):
+    """Ranks from 1, which is the best."""
+
+    word = "rank"
+    note = " Rank 1 is the best."
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "integer"}
+
+    def read(self, completion: Completion, labels: Labels) -> Order:
+        # Models count from 0 as well; the order is the same.
+        ranks = read_scores(completion, labels, 0, len(labels), word=self.word, whole=True)
+        known = {place: rank for place, rank in enumerate(ranks.values) if rank is not None}
+        if len(known) > 1 and len(set(known.values())) == 1:
+            raise ReplyError("it gives all documents the same rank")
+        places = sorted(known, key=known.__getitem__)  # ties keep the order that was shown
+        return Order(tuple(places), 0, ranks.unknown, ranks.cut, ranks.refused)
+
+
+class Keyed(ReplyFormat[T]):
+    """``{"<id>": <score>, ...}``."""
+
+    name = "keyed"
+    shape = "an object"
+    tokens_per_document = 8
+
+    def __init__(
+        self, numbers: Numbers[T], labels: LabelKind = "opaque", bare: bool = False
+    ) -> None:
+        super().__init__(labels, bare)
+        self.numbers = numbers
+
+    def request(self) -> str:
+        word = self.numbers.word
+        shape = f'{{"<{self.key}>": <{word}>, ...}}'
+        return self._request_each(
+            f"one JSON object that maps each {self.key} to its {word}, {shape}", self.numbers.note
+        )
+
+    def schema(self, names: Sequence[str]) -> dict[str, Any] | None:
+        return object_schema(dict.fromkeys(names, self.numbers.schema()))
+
+    def read(self, completion: Completion, labels: Labels) -> T:
+        return self.numbers.read(completion, labels)
+
+
+class Pairs(ArrayFormat[T]):
+    """``{"grades": [{"id": "<id>", "score": <score>}, ...]}``, or the array itself."""
+
+    name = "pairs"
+    member = "grades"
+    tokens_per_document = 16
+
+    def __init__(
+        self, numbers: Numbers[T], labels: LabelKind = "opaque", bare: bool = False
+    ) -> None:
+        super().__init__(labels, bare)
+        self.numbers = numbers
+
+    def request(self) -> str:
+        word = self.numbers.word
+        element = f'{{"{self.key}": {self.placeholder}, "{word}": <{word}>}}'
+        return self._request_each(self._request_array(element), self.numbers.note)
+
+    def _element_schema(self, label: dict[str, Any]) -> dict[str, Any]:
+        return object_schema({self.key: label, self.numbers.word: self.numbers.schema()})
+
+    def read(self, completion: Completion, labels: Labels) -> T:
+        return self.numbers.read(completion, labels)
+
+
+def read_scores(
+    completion: Completion,
+    labels: Labels,
+    low: float,
+    high: float,
+    *,
+    word: str = "score",
+    whole: bool = False,
+) -> BatchScores:
+    """Read the number of each document.
+
+    Args:
+        completion: the reply.
+        labels: of the documents.
+        low: lowest number allowed.
+        high: highest number allowed.
+        word: key of the number, in arrays of objects.
+        whole: whether only whole numbers can be used.
+
+    Raises:
+        ReplyError: the reply holds no numbers, or more than one set of them; a number is outside
+            the range (``score_out_of_range``); it counts indices from another number, or has more
+            unknown labels than were shown.
+    """
+
+    def parse(value: Any, _in_prose: bool) -> BatchScores | None:
+        pairs = score_pairs(value, labels, word)
+        labels.check_base([label for label, _ in pairs])
+        scores: list[float | None] = [None] * len(labels)
+        refused: set[int] = set()
+        unknown: set[str] = set()
+        others = 0
+        for label, written in pairs:
+            number, usable = number_in(written, word)
+            place = labels.place(label)
+            if place is None:
+                others += 1
+                if number is not None:
+                    unknown.add(plain(str(label)))
+                continue
+            if number is None:
+                refused.add(place)
+                continue
+            score = in_range(number, (low, high))
+            if score is None:
+                message = f"it has a {word} outside the range from {low:g} to {high:g}"
+                raise ReplyError(message, "score_out_of_range")
+            if not usable:
+                raise ReplyError(f"it has a {word} with a unit or a scale of its own")
+            if (whole and number != int(number)) or scores[place] not in {None, score}:
+                refused.add(place)
+            else:
+                scores[place] = float(score)
+        if not refused and all(score is None for score in scores):
+            return None
+        for place in refused:
+            scores[place] = None
+        check_unknown(len(unknown), labels)
+        return BatchScores(tuple(scores), tuple(sorted(refused)), others)
+
+    result, cut = only_answer(completion, parse, "grades", labels, word)
+    if all(score is None for score in result.values):
+        raise ReplyError(f"none of its numbers is one from {low:g} to {high:g}")
+    return replace(result, cut=cut)

@@ -1,0 +1,41 @@
+"""Estimates the tokens of texts, and cuts passages to a size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_MIN_LENGTH = 80
+"""Characters. A shorter passage could not be judged."""
+
+
+def estimate_tokens(text: str) -> float:
+    """About how many tokens a text has: one per four bytes."""
+    return len(text) / 4 if text.isascii() else len(text.encode("utf-8", "replace")) / 4
+
+
+def cut_to_tokens(text: str, tokens: int) -> str:
+    """Cut a text to about so many tokens."""
+    if estimate_tokens(text) <= tokens:
+        return text
+    return text.encode("utf-8", "replace")[: 4 * tokens].decode("utf-8", "ignore")
+
+
+def cut_evenly(texts: Sequence[str], characters: int) -> list[str] | None:
+    """Cut texts to so many characters in all, the longest ones first, to 80 characters at least.
+
+    None where there is nothing to cut.
+    """
+    room, left = characters, len(texts)
+    for length in sorted(map(len, texts)):
+        longest = room // left
+        if length > longest:
+            break
+        room -= length
+        left -= 1
+    else:
+        return None
+    if longest < _MIN_LENGTH:
+        longest = _MIN_LENGTH
+        if all(len(text) <= longest for text in texts):
+            return None
+    return [text[:longest] for text in texts]

@@ -1,0 +1,119 @@
+"""Reply formats: their requests, schemas and sizes."""
+
+import pytest
+
+from secondpass import ConfigurationError
+from secondpass.prompts.replies.numbers import Keyed, Pairs, Ranks, Scores
+from secondpass.prompts.replies.permutation import Permutation
+from secondpass.prompts.replies.ranked import Ranked
+
+SCORES = Scores(0, 100)
+WHOLE_SCORES = Scores(0, 100, whole=True)
+
+REQUESTS = [
+    (
+        Keyed(SCORES, "opaque"),
+        'Reply with ONLY one JSON object that maps each id to its score, {"<id>": <score>, ...}. '
+        "Every id has to be there exactly once.",
+    ),
+    (
+        Keyed(Ranks(), "index0"),
+        'Reply with ONLY one JSON object that maps each index to its rank, {"<index>": <rank>, '
+        "...}. Every index has to be there exactly once. Rank 1 is the best. Indices count from 0.",
+    ),
+    (
+        Pairs(SCORES, "id"),
+        'Reply with ONLY one JSON object of this form: {"grades": [{"id": "<id>", "score": '
+        "<score>}, ...]}. Every id has to be there exactly once.",
+    ),
+    (
+        Pairs(SCORES, "index1", bare=True),
+        'Reply with ONLY a JSON array of this form: [{"index": <index>, "score": <score>}, ...]. '
+        "Every index has to be there exactly once. Indices count from 1.",
+    ),
+    (
+        Permutation("opaque"),
+        'Reply with ONLY one JSON object of this form, best first: {"ranking": ["<id>", "<id>", '
+        "...]}. Every id has to be there exactly once.",
+    ),
+    (
+        Ranked("index1"),
+        "Reply with ONLY one line of this form, best first: [<index>] > ... > [<index>]. Every "
+        "index has to be there exactly once. Indices count from 1.",
+    ),
+    (
+        Permutation("index1", bare=True),
+        "Reply with ONLY a JSON array of this form, best first: [<index>, <index>, ...]. Every "
+        "index has to be there exactly once. Indices count from 1.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("reply_format", "words"), REQUESTS)
+def test_request(reply_format, words):
+    assert reply_format.request() == words
+
+
+def closed(properties):
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def array(items, count=2):
+    return {"type": "array", "items": items, "minItems": count, "maxItems": count}
+
+
+NUMBER, WHOLE = {"type": "number"}, {"type": "integer"}
+NAMES, PLACES = {"type": "string", "enum": ["a", "b"]}, {"type": "integer", "enum": [0, 1]}
+
+SCHEMAS = [
+    (Keyed(SCORES, "opaque"), closed({"a": NUMBER, "b": NUMBER})),
+    (Keyed(WHOLE_SCORES, "opaque"), closed({"a": WHOLE, "b": WHOLE})),
+    (
+        Pairs(SCORES, "id"),
+        closed({"grades": array(closed({"id": NAMES, "score": NUMBER}))}),
+    ),
+    (Permutation("id"), closed({"ranking": array(NAMES)})),
+    (Pairs(SCORES, "id", bare=True), None),
+    (Permutation("index0", bare=True), None),
+    (Ranked("index0"), None),
+]
+
+
+@pytest.mark.parametrize(("reply_format", "schema"), SCHEMAS)
+def test_schema(reply_format, schema):
+    assert reply_format.schema(["a", "b"]) == schema
+
+
+def test_schema_of_indices():
+    reply_format = Permutation("index0")
+    assert reply_format.schema(["0", "1"]) == closed({"ranking": array(PLACES)})
+    pairs = Pairs(SCORES, "index0").schema(["0", "1"])
+    assert pairs["properties"]["grades"]["items"] == closed({"index": PLACES, "score": NUMBER})
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "schema"),
+    [
+        (0, 20, {"type": "integer", "enum": [*range(21)]}),
+        (0, 21, {"type": "integer"}),
+        (0.5, 3.5, {"type": "integer", "enum": [1, 2, 3]}),
+    ],
+)
+def test_schema_lists_few_whole_numbers(low, high, schema):
+    assert Scores(low, high, whole=True).schema() == schema
+
+
+def test_expected_tokens():
+    formats = [Keyed(SCORES), Pairs(SCORES), Permutation(), Ranked()]
+    assert [each.expected_tokens(2) for each in formats] == [32, 48, 26, 28]
+
+
+@pytest.mark.parametrize("make", [lambda: Keyed(SCORES, bare=True), lambda: Ranked(bare=True)])
+def test_only_arrays_are_bare(make):
+    with pytest.raises(ConfigurationError, match="bare: is for arrays"):
+        make()

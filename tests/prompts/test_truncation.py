@@ -1,0 +1,67 @@
+"""Estimates of tokens, and cutting texts to a size."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass.prompts.truncation import cut_evenly, cut_to_tokens, estimate_tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 0), ("abcd", 1), ("abcdef", 1.5), ("\u00e9", 0.5), ("\ud800", 0.25)]
+)
+def test_estimate(text, tokens):
+    assert estimate_tokens(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "expected"),
+    [
+        ("abcd", 1, "abcd"),
+        ("abcde", 1, "abcd"),
+        ("a\u00e9\u00e9", 1, "a\u00e9"),
+        ("\ud800bcdef", 1, "?bcd"),
+        ("abcdefghi", 2, "abcdefgh"),
+    ],
+)
+def test_tokens(text, tokens, expected):
+    assert cut_to_tokens(text, tokens) == expected
+
+
+EVENLY = {
+    "longest first": ([100, 300, 200], 400, [100, 150, 150]),
+    "both equal": ([300, 300], 400, [200, 200]),
+    "never below 80": ([300, 90, 20], 30, [80, 80, 20]),
+    "one over 80": ([81, 80], 0, [80, 80]),
+    "fits": ([100, 200], 300, None),
+    "one too many": ([100, 200], 299, [100, 199]),
+    "short already": ([80, 80], 10, None),
+    "no texts": ([], 10, None),
+}
+
+
+@pytest.mark.parametrize(("lengths", "characters", "expected"), EVENLY.values(), ids=EVENLY)
+def test_even_lengths(lengths, characters, expected):
+    cut = cut_evenly(["x" * length for length in lengths], characters)
+    assert cut == (expected and ["x" * length for length in expected])
+
+
+@given(st.lists(st.integers(0, 500).map("x".__mul__), max_size=8), st.integers(0, 3000))
+def test_cut_evenly(texts, characters):
+    cut = cut_evenly(texts, characters)
+    if cut is None:
+        assert sum(map(len, texts)) <= characters or all(len(text) <= 80 for text in texts)
+        return
+    assert cut != texts
+    longest = max(map(len, cut))
+    for one, text in zip(cut, texts, strict=True):
+        assert len(one) == min(len(text), longest)
+    assert sum(map(len, cut)) <= characters or longest == 80
+
+
+@given(st.text(), st.integers(1, 20))
+def test_cut_to_tokens(text, tokens):
+    cut = cut_to_tokens(text, tokens)
+    assert estimate_tokens(cut) <= tokens
+    assert text.startswith(cut)
+    assert estimate_tokens(text) <= tokens or len(text) > len(cut)
