@@ -20,6 +20,7 @@ from fakes import (
     ranked,
     shown_in,
     task_of,
+    within_deadlines,
 )
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Ask, Completion, Estimate, Prompt, Question, Turn
@@ -59,15 +60,6 @@ def slept(monkeypatch):
     monkeypatch.setattr(module.asyncio, "sleep", sleep)
     monkeypatch.setattr(module.random, "uniform", lambda _, high: high)
     return slept
-
-
-def within_deadlines(rank, as_expected):
-    """What ``rank`` returns under the shortest deadline at which a busy machine keeps up."""
-    for deadline in (0.2, 1.0, 6.0):
-        result = rank(deadline)
-        if as_expected(result):
-            break
-    return result
 
 
 def question(read=lambda completion: completion.text, shrink=lambda: None, text="ask"):
