@@ -51,7 +51,7 @@ def given(number):
 
 
 def facts(ranking):
-    """What must not depend on what else is going on."""
+    """What other rankings must not change."""
     usage = ranking.report.usage
     scores = [item.rerank_score for item in ranking]
     return ranking.order, scores, ranking.report.status, usage.calls, usage.input_tokens
@@ -193,10 +193,10 @@ def test_sync_call_inside_a_loop(provider, shared, flavour):
 def test_cancelled_task_ends_its_request(provider, shared, flavour):
     provider.play(fake.silence())
     one = shared(flavour)
-    complaints = []
+    reports = []
 
     async def main():
-        asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
         task = asyncio.ensure_future(one.arerank("q", given(1)))
         while len(provider.requests) < 2:
             await asyncio.sleep(0.01)
@@ -208,15 +208,15 @@ def test_cancelled_task_ends_its_request(provider, shared, flavour):
             await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(main(), 60))
-    assert complaints == []
-    # Nothing of it is left behind: neither a turn that is taken, nor a connection in use.
+    assert reports == []
+    # It holds neither a slot nor a connection any longer.
     provider.play()
     assert one.rerank("q", given(1)).report.status == "ok"
     assert provider.calls == 2
 
 
 def test_cancelled_while_waiting(provider, shared):
-    """For its turn, and in the pause before a retry."""
+    """For a slot, and in the pause before a retry."""
     one = shared(concurrency=1, retries=3)
 
     async def main():
@@ -546,7 +546,7 @@ print(asyncio.run(one.arerank("q", ["a", "b"])).report.status)
 
 @pytest.mark.parametrize("flavour", ["openai", "google"])
 def test_process_ends_despite_silence(flavour):
-    """Neither threads nor requests that were given up on keep it, or have a last word."""
+    """Abandoned threads and requests neither keep the process nor write to stderr."""
     with FakeProvider(fake.silence()) as provider:
         script = SCRIPT.format(flavour=flavour, url=provider.base_url(flavour))
         ended = subprocess.run(
