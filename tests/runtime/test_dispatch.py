@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -244,6 +245,15 @@ def test_empty_reply_is_not_quoted(said):
     assert model.prompts[1].turns[0].text == (
         "ask\n\nYour reply cannot be used: it is not a good word. Reply with ONLY a word."
     )
+
+
+def test_empty_reply_keeps_earlier_turns():
+    turns = (Turn("user", "first"), Turn("assistant", "second"), Turn("user", "third"))
+    asked = replace(question(refusing("")), request=Prompt("be brief", turns))
+    model = Talking("", "yes")
+    put(model, asked)
+    assert model.prompts[1].turns[:-1] == turns[:-1]
+    assert model.prompts[1].turns[-1].text.startswith("third\n\nYour reply")
 
 
 HOSTILE = [
