@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fakes import ByTable
 from secondpass import ConfigurationError, NotSerializableError, Reranker, config
-from secondpass.config.overrides import Flat
+from secondpass.config.overrides import Override
 from secondpass.settings import configurable, model_of, registry
 
 FULL = {
@@ -60,7 +60,7 @@ def test_through_a_yaml_file(tmp_path):
     path.write_text(yaml.safe_dump(FULL))
     for place in (path, str(path)):
         assert Reranker.from_config(place).to_config() == FULL
-        assert config.resolve(place, flat={"top_n": Flat(3, ("top_k",))}).to_config() == {
+        assert config.resolve(place, flat={"top_n": Override(3, ("top_k",))}).to_config() == {
             **FULL,
             "top_k": 3,
         }
@@ -281,7 +281,7 @@ class TestResolve:
         path = tmp_path / "own.yml"
         path.write_text("method: lexical")
         ready = Reranker("lexical")
-        top_k = {"top_n": Flat(2, ("top_k",))}
+        top_k = {"top_n": Override(2, ("top_k",))}
         assert config.resolve(ready) is ready
         for spec in ("lexical", {"method": "lexical"}, path, str(path)):
             assert config.resolve(spec, flat=top_k).to_config() == {
@@ -291,7 +291,7 @@ class TestResolve:
 
     def test_what_it_refuses(self):
         with pytest.raises(ConfigurationError, match=r"top_n: .*ready Reranker; set 'top_k'"):
-            config.resolve(Reranker("lexical"), flat={"top_n": Flat(3, ("top_k",))})
+            config.resolve(Reranker("lexical"), flat={"top_n": Override(3, ("top_k",))})
         with pytest.raises(ConfigurationError, match="give a preset name"):
             config.resolve(7)  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="no preset is named 'lexicl'"):
@@ -467,10 +467,10 @@ class TestPresetInAConfiguration:
 
     def test_parameters_stand_over_the_preset_and_not_over_the_mapping(self):
         described = {"preset": "polymarket", "top_k": 3}
-        depth = {"depth": Flat(5, ("depth",))}
+        depth = {"depth": Override(5, ("depth",))}
         assert config.resolve(described, flat=depth).depth == 5
         with pytest.raises(ConfigurationError, match="sets 'top_k'"):
-            config.resolve(described, flat={"top_n": Flat(5, ("top_k",))})
+            config.resolve(described, flat={"top_n": Override(5, ("top_k",))})
 
     @pytest.mark.parametrize(
         ("described", "message"),

@@ -15,7 +15,7 @@ from secondpass.config.files import (
     preset_purpose,
     read_yaml,
 )
-from secondpass.config.overrides import Flat, beside_ready, laid_over, renamed
+from secondpass.config.overrides import Override, beside_ready, overlay, with_parameter_names
 from secondpass.config.schema import json_schema
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 from secondpass.reranker import Reranker
@@ -64,7 +64,7 @@ def resolve(
     reranker: Reranker | Mapping[str, Any] | str | PathLike[str],
     *,
     llm: Any = None,
-    flat: Mapping[str, Flat] | None = None,
+    flat: Mapping[str, Override] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> Reranker:
     """A reranker from one, a preset name, a mapping, or the path of a YAML file.
@@ -96,7 +96,7 @@ def resolve(
         config = extended(config)
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, about) from None
-    overrides = laid_over(config, flat, own=own, llm_given=llm is not None)
+    overrides = overlay(config, flat, own=own, llm_given=llm is not None)
     method = environment.read(config.get("method"))
     if "method" in overrides and isinstance(method, str):
         config["method"] = {"type": method}
@@ -104,7 +104,7 @@ def resolve(
     try:
         return _construct(config if llm is None else with_llm(config, llm), about)
     except ConfigurationError as error:
-        raise ConfigurationError(renamed(error.problems, flat), about) from None
+        raise ConfigurationError(with_parameter_names(error.problems, flat), about) from None
 
 
 def _described(described: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any], str]:

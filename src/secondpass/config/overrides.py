@@ -17,7 +17,7 @@ from secondpass.settings import describe, environment, model_of, registry
 
 
 @dataclass(frozen=True, slots=True)
-class Flat:
+class Override:
     """A parameter that was given, and the setting for which it stands.
 
     Attributes:
@@ -30,19 +30,19 @@ class Flat:
     places: tuple[str, ...]
 
     @classmethod
-    def at(cls, value: Any, *places: str) -> Flat | None:
+    def at(cls, value: Any, *places: str) -> Override | None:
         """The parameter; None where the value is None, so that the configuration decides."""
         return None if value is None else cls(value, places)
 
 
-def given(parameters: Mapping[str, Flat | None]) -> dict[str, Flat]:
+def given(parameters: Mapping[str, Override | None]) -> dict[str, Override]:
     """Those that were given."""
     return {name: flat for name, flat in parameters.items() if flat is not None}
 
 
-def laid_over(
+def overlay(
     config: Mapping[str, Any],
-    flat: Mapping[str, Flat],
+    flat: Mapping[str, Override],
     *,
     own: Mapping[str, Any],
     llm_given: bool = False,
@@ -87,13 +87,15 @@ _TWINS = {
 """Two settings for one thing: a key, and the variable that holds it."""
 
 
-def beside_ready(flat: Mapping[str, Flat]) -> list[Problem]:
+def beside_ready(flat: Mapping[str, Override]) -> list[Problem]:
     """What is wrong with giving these beside a Reranker that has its settings already."""
     told = "can't be given beside a ready Reranker; set {!r} on that"
     return [Problem((name,), told.format(one.places[0])) for name, one in flat.items()]
 
 
-def renamed(problems: Sequence[Problem], flat: Mapping[str, Flat]) -> list[Problem]:
+def with_parameter_names(
+    problems: Sequence[Problem], flat: Mapping[str, Override]
+) -> list[Problem]:
     """The problems of a configuration, those of parameters under the parameters' own names."""
     names = {tuple(place.split(".")): name for name, one in flat.items() for place in one.places}
     told = []
@@ -104,7 +106,7 @@ def renamed(problems: Sequence[Problem], flat: Mapping[str, Flat]) -> list[Probl
     return told
 
 
-def without(config: dict[str, Any], flat: Mapping[str, Flat]) -> dict[str, Any]:
+def without(config: dict[str, Any], flat: Mapping[str, Override]) -> dict[str, Any]:
     """The configuration of a reranker less what the parameters have put into it."""
     for one in flat.values():
         for place in one.places:
@@ -118,7 +120,7 @@ def without(config: dict[str, Any], flat: Mapping[str, Flat]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if value != {}}
 
 
-def _place(config: Mapping[str, Any], one: Flat, llm_given: bool) -> list[str]:
+def _place(config: Mapping[str, Any], one: Override, llm_given: bool) -> list[str]:
     """Where the parameter's setting stands in this configuration.
 
     Raises:

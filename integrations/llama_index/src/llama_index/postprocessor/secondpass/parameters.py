@@ -13,7 +13,7 @@ from llama_index.core.llms import LLM
 from llama_index.postprocessor.secondpass.llm import LlamaIndexLLM
 from secondpass import ConfigurationError, Reranker
 from secondpass.config import resolve
-from secondpass.config.overrides import Flat, beside_ready, given
+from secondpass.config.overrides import Override, beside_ready, given
 from secondpass.errors import InputError, Problem
 from secondpass.ordering import to_ordering
 from secondpass.settings import describe
@@ -46,18 +46,18 @@ def refuse_twice(reranker: object, name: str, value: object) -> None:
     if isinstance(reranker, Reranker):
         if core_name in {"top_k", "floor", "order"} and getattr(reranker, core_name) is None:
             return
-        raise ConfigurationError(beside_ready({name: Flat(value, (core_name,))}))
+        raise ConfigurationError(beside_ready({name: Override(value, (core_name,))}))
     if isinstance(reranker, Mapping) and core_name in reranker:
         told = f"{core_name} in the configuration given as 'reranker' is the same; give one"
         raise ConfigurationError([Problem((name,), told)])
 
 
-def flat_of(fields: Mapping[str, Any]) -> dict[str, Flat]:
+def flat_of(fields: Mapping[str, Any]) -> dict[str, Override]:
     key = fields["api_key"]
     if isinstance(key, SecretStr):
         key = key.get_secret_value()
     values = {**fields, "api_key": key}
-    return given({name: Flat.at(values[name], *places) for name, places in PLACES.items()})
+    return given({name: Override.at(values[name], *places) for name, places in PLACES.items()})
 
 
 def resolved(

@@ -14,7 +14,7 @@ from haystack.utils import ComponentDevice, Secret
 from haystack.utils.auth import SecretType
 
 from secondpass import ConfigurationError, InputError
-from secondpass.config.overrides import Flat, given
+from secondpass.config.overrides import Override, given
 from secondpass.errors import Problem
 from secondpass.settings import OptionalVariables, describe
 
@@ -83,7 +83,7 @@ def checked(parameters: Mapping[str, Any]) -> None:
         raise ConfigurationError(problems, "SecondPassRanker")
 
 
-def assigned(name: str, value: Any, flat: Mapping[str, Flat]) -> Any:
+def assigned(name: str, value: Any, flat: Mapping[str, Override]) -> Any:
     """The value of an `ASSIGNABLE` parameter that is assigned to a component, checked.
 
     :param name:
@@ -109,7 +109,7 @@ def assigned(name: str, value: Any, flat: Mapping[str, Flat]) -> Any:
     return value
 
 
-def as_settings(parameters: Mapping[str, Any]) -> dict[str, Flat]:
+def as_settings(parameters: Mapping[str, Any]) -> dict[str, Override]:
     """What was given, and where in a configuration it stands.
 
     :param parameters:
@@ -130,31 +130,35 @@ def as_settings(parameters: Mapping[str, Any]) -> dict[str, Flat]:
         token, kind = _token(parameters["token"])
         return given(
             {
-                "model": Flat.at(_path(parameters["model"]), "method.model", "method.llm.model"),
-                "top_k": Flat.at(parameters["top_k"], "top_k"),
-                "depth": Flat.at(parameters["depth"], "depth"),
-                "dedupe": Flat.at(parameters["dedupe"], "dedupe"),
-                "score_threshold": Flat.at(plain_number(parameters["score_threshold"]), "floor"),
-                "scale_score": Flat.at(scale_score, "method.activation"),
-                "meta_fields_to_embed": Flat.at(
+                "model": Override.at(
+                    _path(parameters["model"]), "method.model", "method.llm.model"
+                ),
+                "top_k": Override.at(parameters["top_k"], "top_k"),
+                "depth": Override.at(parameters["depth"], "depth"),
+                "dedupe": Override.at(parameters["dedupe"], "dedupe"),
+                "score_threshold": Override.at(
+                    plain_number(parameters["score_threshold"]), "floor"
+                ),
+                "scale_score": Override.at(scale_score, "method.activation"),
+                "meta_fields_to_embed": Override.at(
                     _fields(parameters["meta_fields_to_embed"]), "render.fields"
                 ),
-                "embedding_separator": Flat.at(
+                "embedding_separator": Override.at(
                     None if separator == "\n" else separator, "render.separator"
                 ),
-                "query_prefix": Flat.at(value("query_prefix"), "render.query_prefix"),
-                "query_suffix": Flat.at(value("query_suffix"), "render.query_suffix"),
-                "document_prefix": Flat.at(value("document_prefix"), "render.prefix"),
-                "document_suffix": Flat.at(value("document_suffix"), "render.suffix"),
-                "device": Flat.at(_device(parameters["device"]), "method.device"),
-                "token": Flat.at(token, *kind),
-                "batch_size": Flat.at(
+                "query_prefix": Override.at(value("query_prefix"), "render.query_prefix"),
+                "query_suffix": Override.at(value("query_suffix"), "render.query_suffix"),
+                "document_prefix": Override.at(value("document_prefix"), "render.prefix"),
+                "document_suffix": Override.at(value("document_suffix"), "render.suffix"),
+                "device": Override.at(_device(parameters["device"]), "method.device"),
+                "token": Override.at(token, *kind),
+                "batch_size": Override.at(
                     parameters["batch_size"], "method.batch_size", "method.window"
                 ),
-                "model_kwargs": Flat.at(
+                "model_kwargs": Override.at(
                     plain_types(parameters["model_kwargs"]), "method.model_kwargs"
                 ),
-                "raise_on_failure": Flat.at(value("raise_on_failure"), "strict"),
+                "raise_on_failure": Override.at(value("raise_on_failure"), "strict"),
             }
         )
     except ConfigurationError as error:
