@@ -4,7 +4,7 @@ import pytest
 
 from secondpass import ConfigurationError, Reranker
 from secondpass.config import preset_names, resolve
-from secondpass.config.overrides import Override, given, without
+from secondpass.config.overrides import Override, without
 from secondpass.rendering import Rendering
 
 LLM = {"type": "openai", "model": "small"}
@@ -72,8 +72,8 @@ REFUSED = [
         False,
         "sets 'method.token', which is the same",
     ),
-    ("tactician", MODEL, True, "language model that is given has settings of its own"),
-    ({"method": "listwise"}, TOKEN, True, "language model that is given has settings"),
+    ("tactician", MODEL, True, "language model object has its own settings"),
+    ({"method": "listwise"}, TOKEN, True, "language model object has its own settings"),
     (Reranker("lexical"), MODEL, False, "beside a ready Reranker; set 'method.model'"),
 ]
 
@@ -167,9 +167,6 @@ def test_a_mapping_that_is_given_stays_as_it_is():
     assert (reranker.render.labels, reranker.render.separator) == (True, "-")
 
 
-def test_what_was_not_given_changes_nothing():
-    assert given({"a": Override.at(None, "floor"), "b": Override.at(0, "floor")}) == {
-        "b": Override(0, ("floor",))
-    }
+def test_no_overrides_change_nothing():
     for name in preset_names():
         assert resolve(name, flat={}).to_config() == resolve(name).to_config()

@@ -32,17 +32,18 @@ class FrameworkLLM:
         self,
         method: Callable[..., Any],
         method_async: Callable[..., Awaitable[Any]] | None,
+        *args: Any,
         **kwargs: Any,
     ) -> Any:
         """Await ``method_async`` in the event loop that the object's client belongs to.
 
-        Elsewhere, and where there is none, ``method`` is called in a thread.
+        Elsewhere, or if it is None, ``method`` is called in a thread.
         """
         if method_async is not None and self.home.is_here():
             self.used.add("async")
-            return await method_async(**kwargs)
+            return await method_async(*args, **kwargs)
         self.used.add("sync")
-        return await in_thread(partial(method, **kwargs))
+        return await in_thread(partial(method, *args, **kwargs))
 
 
 class SavedByAdapter:

@@ -30,12 +30,8 @@ def whole_number(name: str, value: Any) -> int | None:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = None
-    if number is None:
+    if number is None or number < 1:
         raise InputError(f"{name}: give a whole number of 1 or more, not {describe(value)}")
-    if number <= 0:
-        # Python refuses to write huge integers in decimal.
-        digits = number if number.bit_length() < 1000 else "a huge negative number"
-        raise InputError(f"{name} must be > 0, but got {digits}")
     return number
 
 
@@ -71,7 +67,7 @@ def check_order(order: object, reranker: Reranker) -> None:
 
 
 def checked_list(
-    values: object, kind: type[T], name: str, plural: str, hints: Mapping[type, str] | None = None
+    values: object, kind: type[T], name: str, plural: str, hints: Mapping[Any, str] | None = None
 ) -> list[T]:
     """The framework's documents as a list.
 

@@ -11,11 +11,11 @@ from haystack.utils import ComponentDevice, Secret
 from haystack.utils.auth import SecretType
 
 from secondpass import ConfigurationError
-from secondpass.adapters.options import plain_number
+from secondpass.adapters.options import plain_number, whole_number
 from secondpass.adapters.parameters import PLACES, Parameters
 from secondpass.config.overrides import Override
 from secondpass.errors import Problem
-from secondpass.settings import OptionalVariables
+from secondpass.settings import OptionalVariables, describe
 
 ALIASES = {
     "score_threshold": "floor",
@@ -67,6 +67,17 @@ def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str,
 
 
 _ACTIVATIONS = {True: "sigmoid", False: "none"}
+
+
+def checked_top_k(value: Any) -> int | None:
+    """A number of documents, refused in the words of Haystack's own rankers.
+
+    :raises ValueError:
+        If it is no integer greater than 0.
+    """
+    if type(value) is int and value <= 0:
+        raise ValueError(f"top_k must be > 0, but got {describe(value)}")
+    return whole_number("top_k", value)
 
 
 def plain_types(value: Any) -> Any:

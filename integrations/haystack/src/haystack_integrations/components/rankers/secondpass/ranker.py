@@ -19,13 +19,14 @@ from haystack_integrations.components.rankers.secondpass.documents import (
 )
 from haystack_integrations.components.rankers.secondpass.parameters import (
     ALIASES,
+    checked_top_k,
     overrides_of,
     saved_path,
 )
 from haystack_integrations.components.rankers.secondpass.saving import Saved
 from secondpass import ConfigurationError, Ranking, Reranker
 from secondpass.adapters.life_cycle import LifeCycle
-from secondpass.adapters.options import finite_number, plain_number, whole_number
+from secondpass.adapters.options import finite_number, plain_number
 from secondpass.adapters.parameters import Parameters
 from secondpass.config import resolve
 from secondpass.reranker import speaking_as
@@ -38,7 +39,7 @@ _DEFAULTS = {"dedupe": True}
 
 @component
 class SecondPassRanker(Saved):
-    """Reranks documents with secondpass: best first, none lost, with a report of what was done.
+    """Reranks documents: best first, none lost, with a report of what was done.
 
     An error of the model fails no pipeline unless `raise_on_failure` is set: scored documents are
     ranked, the others keep their order, and `report` lists what went wrong. The returned documents
@@ -90,8 +91,7 @@ class SecondPassRanker(Saved):
         and `top_k` if that has none), and if the method has no such setting.
 
         :param reranker:
-            The name of a preset, a configuration as a mapping, the path of a YAML file that holds
-            one, or a ready `secondpass.Reranker`.
+            A preset's name, a configuration, the path of one in YAML, or a `secondpass.Reranker`.
         :param model:
             Name or folder of the model: of the method itself, else of its language model.
         :param top_k:
@@ -124,7 +124,7 @@ class SecondPassRanker(Saved):
         :param model_kwargs:
             Further arguments for the `from_pretrained` of a local model.
         :param dedupe:
-            Whether to keep only the best scored document of each id. `None`: unless configured, yes.
+            Whether to keep only the best document of each id. `None`: unless configured, yes.
         :param meta_prefix:
             Prefix of each metadata key that is added.
         :param raise_on_failure:
@@ -139,7 +139,7 @@ class SecondPassRanker(Saved):
             If the packages that the configuration needs are not installed.
         """
         vars(self).update(self.PARAMETERS.arguments(locals()))
-        self.top_k = whole_number("top_k", top_k)
+        self.top_k = checked_top_k(top_k)
         self.score_threshold = plain_number(score_threshold)
         self.meta_fields_to_embed = copy(meta_fields_to_embed)  # the caller may change it later
         self.model_kwargs = copy(model_kwargs)
@@ -206,7 +206,7 @@ class SecondPassRanker(Saved):
         :raises ValueError:
             If `top_k` is not greater than 0.
         """
-        settings = self.PARAMETERS.call_settings(self, top_k=whole_number("top_k", top_k))
+        settings = self.PARAMETERS.call_settings(self, top_k=checked_top_k(top_k))
         return self.reranker.candidates_needed(settings["top_k"], depth=self.depth)
 
     @component.output_types(documents=list[Document], report=dict[str, Any])
@@ -274,7 +274,7 @@ class SecondPassRanker(Saved):
         return self._output(documents, ranking)
 
     def _settings(self, top_k: Any, score_threshold: Any, **options: Any) -> dict[str, Any]:
-        options["top_k"] = whole_number("top_k", top_k)
+        options["top_k"] = checked_top_k(top_k)
         options["floor"] = finite_number("score_threshold", score_threshold)
         settings = self.PARAMETERS.call_settings(self, **options)
         if settings["dedupe"] is None and self._is_ready:
