@@ -1,6 +1,6 @@
 """The contract beyond the basics: settings, secrets, prompts, language models, reports.
 
-Named after the items of the contract, as in ``test_second_pass_rerank.py``; an LLM whose keys,
+Named after the items of the contract, as in ``test_base.py``; an LLM whose keys,
 tools, events and spans are LlamaIndex's own stands in for a provider.
 """
 
