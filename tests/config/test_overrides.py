@@ -1,4 +1,4 @@
-"""Flat parameters of adapters: each lands where its setting stands, or is refused."""
+"""Override parameters of adapters: each lands where its setting stands, or is refused."""
 
 import pytest
 

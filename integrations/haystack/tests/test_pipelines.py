@@ -610,7 +610,7 @@ def test_an_agent_calls_it_as_a_tool_on_the_documents_of_its_state(asynchronous:
         outputs_to_state={"ranked": {"source": "documents"}, "told": {"source": "report"}},
     )
     assert set(tool.parameters["required"]) == {"query"}
-    assert tool.parameters["properties"]["depth"]["description"].startswith("How many documents")
+    assert tool.parameters["properties"]["depth"]["description"].startswith("Number of documents")
     agent = Agent(
         chat_generator=calling("rerank", query=QUERY, top_k=2),
         tools=[tool],

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from secondpass.concurrency.portal import HomeLoop, in_thread
+from secondpass.concurrency.portal import HomeLoop
+from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Completion
 from secondpass.errors import LLMError
 

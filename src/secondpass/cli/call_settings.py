@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from secondpass.call_options import validate
 from secondpass.cli.requests import KNOWN_KEYS
 from secondpass.cli.terminal import warn
 from secondpass.formats.lines import Line
-from secondpass.ranking_pass import CallSettings
 from secondpass.reranker import Reranker
 from secondpass.settings import suggestion
 from secondpass.types import Ranking, Request
@@ -20,8 +20,7 @@ _MOST_UNKNOWN = 10
 
 def check_settings(reranker: Reranker, settings: Mapping[str, Any]) -> None:
     """Raise InputError if the settings of a call are wrong."""
-    values = {"top_k": None, "depth": None, "order": None, **settings}
-    CallSettings(reranker, **values)
+    validate(settings, reranker.orders)
 
 
 class UnknownKeys:

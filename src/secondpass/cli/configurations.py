@@ -12,6 +12,7 @@ import yaml
 from rich.syntax import Syntax
 from rich.table import Table
 
+from secondpass.call_options import validate
 from secondpass.cli.terminal import WRONG_CALL, fail, print_json, results
 from secondpass.config import (
     json_schema,
@@ -23,7 +24,6 @@ from secondpass.config import (
     read_yaml,
 )
 from secondpass.errors import ConfigurationError, InputError
-from secondpass.ranking_pass import CallSettings
 from secondpass.reranker import Reranker
 from secondpass.settings import yaml_text
 
@@ -120,7 +120,7 @@ def ordering(reranker: Reranker, given: str | None) -> str | dict[str, Any] | No
         except yaml_text.NotYAMLError:
             fail("--order: write a name, or a mapping such as {type: tiers, …}", WRONG_CALL)
     try:
-        CallSettings(reranker, None, None, order)
+        validate({"order": order}, reranker.orders)
     except InputError as error:
         fail(f"--{error}", WRONG_CALL)
     return order  # type: ignore[no-any-return]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from secondpass.call_options import CallOptions
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath, Line, json_of, line_of, object_of
@@ -41,7 +42,7 @@ class Ask:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-CALL_SETTINGS = ("top_k", "depth", "order", "floor", "dedupe")
+CALL_SETTINGS = tuple(CallOptions.__annotations__)
 """Settings of a call that a request may have."""
 
 _ID_KEYS = ("query_id", "id", "_id")

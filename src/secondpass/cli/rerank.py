@@ -52,7 +52,7 @@ from secondpass.errors import ConfigurationError, RerankError
 from secondpass.formats.reading import read_queries
 from secondpass.reranker import Reranker
 from secondpass.settings import yaml_text
-from secondpass.settings.environment import filled
+from secondpass.settings.environment import fill
 from secondpass.types import Ranking, Request
 
 _STATUSES = ("ok", "partial", "degraded", "unchanged")
@@ -148,7 +148,7 @@ def rerank(
         sink: Stream | Resumable
         if output is not None and resumable:
             made_of = {
-                "configuration": filled(described),
+                "configuration": fill(described).values,
                 "version": __version__,
                 "query": query,
                 "context": context_digest,

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.settings import describe, environment, model_of, registry
+from secondpass.settings import describe, model_of, registry
+from secondpass.settings.environment import Unfilled
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,10 @@ def _path(config: Mapping[str, Any], override: Override, llm_given: bool) -> lis
     Raises:
         ConfigurationError: the method has no such setting.
     """
-    method = environment.read(config.get("method"))
-    kind = environment.read(method.get("type")) if isinstance(method, Mapping) else method
-    unknown = kind is None or (isinstance(kind, str) and kind not in registry.names("methods"))
+    method = config.get("method")
+    kind = method.get("type") if isinstance(method, Mapping) else method
+    unknown = isinstance(kind, Unfilled | None)
+    unknown = unknown or (isinstance(kind, str) and kind not in registry.names("methods"))
     for place in override.places:
         *outer, key = place.split(".")
         if llm_given and "llm" in outer:
@@ -139,10 +141,8 @@ def _settings_of(config: Mapping[str, Any], outer: list[str]) -> Collection[str]
     """The names of the settings of the method, or of the language model, at a path."""
     value: Any = config
     for step in outer:
-        value = environment.read(value)
         value = value.get(step) if isinstance(value, Mapping) else None
-    value = environment.read(value)
-    kind = environment.read(value.get("type")) if isinstance(value, Mapping) else value
+    kind = value.get("type") if isinstance(value, Mapping) else value
     family: registry.Family = "llms" if "llm" in outer else "methods"
     if not isinstance(kind, str) or kind not in registry.names(family):
         return ()
@@ -157,7 +157,7 @@ def _is_set(config: Mapping[str, Any], path: list[str]) -> bool:
     """
     inside: Any = config
     for step in path:
-        if inside is not None and not isinstance(inside, Mapping | str):
+        if inside is not None and not isinstance(inside, Mapping | str | Unfilled):
             message = f"can't be set on {describe(inside)} that is ready; set {path[-1]!r} on that"
             raise ConfigurationError(message)
         if not isinstance(inside, Mapping) or step not in inside:

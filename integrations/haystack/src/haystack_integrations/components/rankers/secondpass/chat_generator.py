@@ -12,7 +12,7 @@ from secondpass.adapters.language_models import (
     check_answered,
     completion,
 )
-from secondpass.concurrency.portal import in_thread
+from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 

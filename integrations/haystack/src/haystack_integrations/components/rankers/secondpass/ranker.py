@@ -29,7 +29,7 @@ from secondpass.adapters.life_cycle import LifeCycle
 from secondpass.adapters.options import finite_number, plain_number
 from secondpass.adapters.parameters import Parameters
 from secondpass.config import resolve
-from secondpass.reranker import speaking_as
+from secondpass.diagnostics import use_logger
 
 logger = logging.getLogger(__name__)
 _LOGGER_NAME = "haystack_integrations.components.rankers.secondpass"
@@ -176,12 +176,12 @@ class SecondPassRanker(Saved):
         :raises Exception:
             If `raise_on_failure` is set and no model can be loaded.
         """
-        with speaking_as(_LOGGER_NAME):
+        with use_logger(_LOGGER_NAME):
             self._life.warm_up()
 
     async def warm_up_async(self) -> None:
         """Do as `warm_up` does: the chat generator in this event loop, the rest in a thread."""
-        with speaking_as(_LOGGER_NAME):
+        with use_logger(_LOGGER_NAME):
             await self._life.awarm_up()
 
     def close(self) -> None:
@@ -249,7 +249,7 @@ class SecondPassRanker(Saved):
         documents = checked_documents(documents)
         options = {"depth": depth, "order": order, "context": context}
         settings = self._settings(top_k, score_threshold, **options)
-        with speaking_as(_LOGGER_NAME):
+        with use_logger(_LOGGER_NAME):
             ranking = self.reranker.rerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 
@@ -269,7 +269,7 @@ class SecondPassRanker(Saved):
         documents = checked_documents(documents)
         options = {"depth": depth, "order": order, "context": context}
         settings = self._settings(top_k, score_threshold, **options)
-        with speaking_as(_LOGGER_NAME):
+        with use_logger(_LOGGER_NAME):
             ranking = await self.reranker.arerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 
