@@ -82,12 +82,12 @@ def _beside(cls: type, methods: list[_Schema]) -> list[_Schema]:
 
 def _over(base: Mapping[str, Any], schema: _Schema, definitions: Mapping[str, _Schema]) -> _Schema:
     """The schema of configurations that are laid over a preset."""
-    overlay = _part_of(base, schema, definitions) or schema
+    laid_over = _part_of(base, schema, definitions) or schema
     properties: _Schema = {"preset": {}}
-    for name, part in overlay["properties"].items():
+    for name, part in laid_over["properties"].items():
         whole = {"$ref": f"#/$defs/reranker/properties/{name}"}
         properties[name] = whole if part is schema["properties"][name] else {"anyOf": [whole, part]}
-    return {**overlay, "properties": properties}
+    return {**laid_over, "properties": properties}
 
 
 def _part_of(
