@@ -1,3 +1,5 @@
+"""Scores fall along the list; metadata of others is left alone."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -5,7 +7,7 @@ import pytest
 
 from fakes import InOrder
 from secondpass import Candidate, Ranking, Reranker
-from secondpass.adapters.scores import falling_scores, provenance
+from secondpass.adapters.scores import KEYS, falling_scores, provenance, results
 
 
 def ranked(scores, **settings):
@@ -136,3 +138,12 @@ def test_what_something_else_wrote_outlives_two_passes(theirs):
         metadata |= provenance(ranked([0.9])[0], metadata)
     assert {key: metadata[key] for key in theirs} == theirs
     assert "rerank_rank" not in metadata or metadata["rerank_rank"] == 1
+
+
+def test_results_are_in_the_order_of_the_ranking():
+    documents = [{"n": 0}, {"n": 1, "rerank_score": "theirs"}]
+    rows = list(results(documents, ranked([0.1, 0.9]), lambda document: document, "x_"))
+    assert [(document["n"], score) for document, score, _ in rows] == [(1, 0.9), (0, 0.1)]
+    assert [set(added) for *_, added in rows] == [{f"x_{key}" for key in KEYS}] * 2
+    (row,) = results([None], ranked([0.5]), lambda document: document)
+    assert row[2]["rerank_score"] == 0.5

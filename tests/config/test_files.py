@@ -5,7 +5,7 @@ import json
 import pytest
 
 from secondpass import ConfigurationError, Reranker, config
-from secondpass.config.overrides import Flat
+from secondpass.config.overrides import Override
 
 KEY = "sk-test-SECRET-123"
 
@@ -176,10 +176,10 @@ def test_a_variable_names_the_preset(monkeypatch):
 
 def test_parameters_override_only_the_preset():
     described = {"preset": "polymarket", "top_k": 3}
-    depth = {"depth": Flat(5, ("depth",))}
+    depth = {"depth": Override(5, ("depth",))}
     assert config.resolve(described, flat=depth).depth == 5
     with pytest.raises(ConfigurationError, match="sets 'top_k'"):
-        config.resolve(described, flat={"top_n": Flat(5, ("top_k",))})
+        config.resolve(described, flat={"top_n": Override(5, ("top_k",))})
 
 
 WRONG_PRESETS = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fakes import ByTable
 from secondpass import ConfigurationError, NotSerializableError, Reranker, config
-from secondpass.config.overrides import Flat
+from secondpass.config.overrides import Override
 
 FULL = {
     "method": {"type": "lexical", "k1": 0.9, "b": 0.4},
@@ -52,7 +52,7 @@ def test_a_full_round_trip(tmp_path):
     path.write_text(yaml.safe_dump(FULL))
     for place in (path, str(path)):
         assert Reranker.from_config(place).to_config() == FULL
-        resolved = config.resolve(place, flat={"top_n": Flat(3, ("top_k",))})
+        resolved = config.resolve(place, flat={"top_n": Override(3, ("top_k",))})
         assert resolved.to_config() == {**FULL, "top_k": 3}
 
 
@@ -178,7 +178,7 @@ def test_lists_every_problem():
 def test_size_is_checked_after_parameters():
     endless: dict = {}
     endless["a"] = endless
-    flat = {"kwargs": Flat(endless, ("method.model_kwargs",))}
+    flat = {"kwargs": Override(endless, ("method.model_kwargs",))}
     with pytest.raises(ConfigurationError, match="refers to itself"):
         config.resolve({"method": {"type": "cross_encoder", "model": "m"}}, flat=flat)
 
@@ -211,7 +211,7 @@ def test_hints(make, message):
 def test_resolves_each_kind(tmp_path):
     path = tmp_path / "own.yml"
     path.write_text("method: lexical")
-    top_k = {"top_n": Flat(2, ("top_k",))}
+    top_k = {"top_n": Override(2, ("top_k",))}
     for source in ("lexical", {"method": "lexical"}, path, str(path)):
         assert config.resolve(source, flat=top_k).to_config() == {
             "method": {"type": "lexical"},
@@ -222,7 +222,7 @@ def test_resolves_each_kind(tmp_path):
 
 
 UNRESOLVED = {
-    "parameter": (Reranker("lexical"), {"top_n": Flat(3, ("top_k",))}, "set 'top_k' on that"),
+    "parameter": (Reranker("lexical"), {"top_n": Override(3, ("top_k",))}, "set 'top_k' on that"),
     "number": (7, {}, "give a preset name"),
     "misspelt preset": ("lexicl", {}, "no preset is named 'lexicl'"),
     "missing file": ("lexicl.yaml", {}, "no such file"),

@@ -1,10 +1,10 @@
-"""Flat parameters of adapters: each lands where its setting stands, or is refused."""
+"""Override parameters of adapters: each lands where its setting stands, or is refused."""
 
 import pytest
 
 from secondpass import ConfigurationError, Reranker
 from secondpass.config import preset_names, resolve
-from secondpass.config.overrides import Flat, given, without
+from secondpass.config.overrides import Override, without
 from secondpass.rendering import Rendering
 
 LLM = {"type": "openai", "model": "small"}
@@ -41,7 +41,7 @@ LANDS = [
 
 @pytest.mark.parametrize(("config", "places", "path"), LANDS)
 def test_a_parameter_lands_where_the_method_has_the_setting(config, places, path):
-    flat = {"name": Flat("VALUE", places)}
+    flat = {"name": Override("VALUE", places)}
     reranker = resolve(config, flat=flat)
     written = reranker.to_config()
     for step in path:
@@ -72,8 +72,8 @@ REFUSED = [
         False,
         "sets 'method.token', which is the same",
     ),
-    ("tactician", MODEL, True, "language model that is given has settings of its own"),
-    ({"method": "listwise"}, TOKEN, True, "language model that is given has settings"),
+    ("tactician", MODEL, True, "language model object has its own settings"),
+    ({"method": "listwise"}, TOKEN, True, "language model object has its own settings"),
     (Reranker("lexical"), MODEL, False, "beside a ready Reranker; set 'method.model'"),
 ]
 
@@ -81,13 +81,13 @@ REFUSED = [
 @pytest.mark.parametrize(("config", "places", "llm", "told"), REFUSED)
 def test_a_parameter_that_would_be_lost_is_refused(config, places, llm, told):
     with pytest.raises(ConfigurationError, match=told) as caught:
-        resolve(config, llm=Asked() if llm else None, flat={"name": Flat("VALUE", places)})
+        resolve(config, llm=Asked() if llm else None, flat={"name": Override("VALUE", places)})
     assert str(caught.value).startswith("name: ")
 
 
 @pytest.mark.parametrize("method", [{}, {"method": "nope"}, {"method": {"type": "nope"}}])
 def test_a_method_that_there_is_not_is_told_once_and_as_such(method):
-    flat = {"a": Flat("x", MODEL), "b": Flat("cpu", ("method.device",))}
+    flat = {"a": Override("x", MODEL), "b": Override("cpu", ("method.device",))}
     with pytest.raises(ConfigurationError) as caught:
         resolve(method, flat=flat)
     assert [problem.path[0] for problem in caught.value.problems] == ["method"]
@@ -95,14 +95,14 @@ def test_a_method_that_there_is_not_is_told_once_and_as_such(method):
 
 def test_a_key_takes_the_place_of_the_variable_that_a_preset_names():
     places = ("method.token", "method.api_key", "method.llm.api_key")
-    reranker = resolve("scallop", flat={"api_key": Flat("k", places)})
+    reranker = resolve("scallop", flat={"api_key": Override("k", places)})
     assert reranker.method.llm.api_key.reveal() == "k"
     assert reranker.method.llm.api_key_env is None
 
 
 def test_a_method_by_a_variable_is_looked_into(monkeypatch):
     monkeypatch.setenv("KIND", "cross_encoder")
-    flat = {"model": Flat("x", MODEL)}
+    flat = {"model": Override("x", MODEL)}
     for config in ({"method": {"env": "KIND"}}, {"method": {"type": {"env": "KIND"}}}):
         assert resolve(config, flat=flat).method.scorer.model == "x"
     monkeypatch.setenv("KIND", "graded")
@@ -132,11 +132,11 @@ def test_a_configuration_without_end_is_refused_before_it_is_walked():
     method = {"type": "cascade"}
     method["stages"] = [method, method]
     with pytest.raises(ConfigurationError, match="refers to itself"):
-        resolve({"method": method}, llm=Asked(), flat={"model": Flat("x", MODEL)})
+        resolve({"method": method}, llm=Asked(), flat={"model": Override("x", MODEL)})
 
 
 def test_a_value_is_shown_nowhere():
-    assert "SECRET" not in repr(Flat("SECRET", TOKEN))
+    assert "SECRET" not in repr(Override("SECRET", TOKEN))
 
 
 def test_defaults_stand_under_a_configuration():
@@ -145,7 +145,7 @@ def test_defaults_stand_under_a_configuration():
 
 
 def test_every_problem_is_told_at_once():
-    flat = {"a": Flat(1, ("method.model",)), "b": Flat(2, ("method.device",))}
+    flat = {"a": Override(1, ("method.model",)), "b": Override(2, ("method.device",))}
     for config in ("lexical", Reranker("lexical")):
         with pytest.raises(ConfigurationError) as caught:
             resolve(config, flat=flat)
@@ -154,22 +154,19 @@ def test_every_problem_is_told_at_once():
 
 def test_a_language_model_leaves_the_method_s_own_settings_to_parameters():
     config = {"method": {"type": "graded", "scale": [0, 3]}}
-    flat = {"size": Flat(4, ("method.batch_size", "method.window"))}
+    flat = {"size": Override(4, ("method.batch_size", "method.window"))}
     assert resolve(config, llm=Asked(), flat=flat).method.batch_size == 4
 
 
 def test_a_mapping_that_is_given_stays_as_it_is():
     config = {"method": {"type": "cross_encoder"}, "render": {"labels": True}}
     before = repr(config)
-    flat = {"model": Flat("x", MODEL), "separator": Flat("-", ("render.separator",))}
+    flat = {"model": Override("x", MODEL), "separator": Override("-", ("render.separator",))}
     reranker = resolve(config, flat=flat)
     assert repr(config) == before
     assert (reranker.render.labels, reranker.render.separator) == (True, "-")
 
 
-def test_what_was_not_given_changes_nothing():
-    assert given({"a": Flat.at(None, "floor"), "b": Flat.at(0, "floor")}) == {
-        "b": Flat(0, ("floor",))
-    }
+def test_no_overrides_change_nothing():
     for name in preset_names():
         assert resolve(name, flat={}).to_config() == resolve(name).to_config()

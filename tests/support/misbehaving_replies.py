@@ -2,7 +2,7 @@
 
 A case says the same thing in the form that each reranker asks for, so that it can be played to ours
 and to LlamaIndex's own: an answer is a list of (label, grade), best first, and a form writes it
-down. ``integrations/llama_index/tests/test_llama_index_misbehaving.py`` holds what is promised for
+down. ``integrations/llama_index/tests/test_misbehaving.py`` holds what is promised for
 ours; ``benchmarks/llama_index_peers.py`` puts all of them side by side.
 """
 

@@ -1,0 +1,1 @@
+"""What the adapters for frameworks share: parameters, checks, life cycle, scores, model objects."""

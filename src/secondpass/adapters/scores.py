@@ -1,37 +1,53 @@
-"""What a framework's documents carry away from a ranking: one score each, and five metadata keys.
-
-Shared by the adapters, so that Haystack and LlamaIndex tell the same.
-"""
+"""Scores and metadata that a ranking adds to a framework's documents."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from secondpass.candidates import retrieval_score
 from secondpass.types import ItemStatus, Ranked, Ranking
+
+T = TypeVar("T")
 
 KEYS = ("rerank_score", "rerank_final_score", "retrieval_score", "rerank_rank", "rerank_status")
 _STATUSES = frozenset(get_args(ItemStatus))
 
 
-@cache
-def _names(prefix: str) -> tuple[str, ...]:
-    return tuple(prefix + key for key in KEYS)
+def results(
+    documents: Sequence[T],
+    ranking: Ranking,
+    metadata: Callable[[T], Mapping[str, Any] | None],
+    prefix: str = "",
+) -> Iterator[tuple[T, float, dict[str, Any]]]:
+    """The documents in the order of their ranking, with what to add to each.
+
+    Args:
+        documents: those that were ranked.
+        ranking: of them.
+        metadata: reads a document's metadata.
+        prefix: of the added metadata keys.
+
+    Yields:
+        A document, its score (see `falling_scores`) and its new metadata (see `provenance`).
+    """
+    for item, score in zip(ranking.items, falling_scores(ranking), strict=True):
+        document = documents[item.position]
+        yield document, score, provenance(item, metadata(document) or {}, prefix)
 
 
 def falling_scores(ranking: Ranking) -> list[float]:
     """One score per item that never rises along the list.
 
-    The final scores, where every item has one and they do not rise; else ``(n - i) / n`` for the
-    i-th of n. Components behind often sort by score, and must find the order as it is.
+    The final scores, if every item has one and they do not rise; otherwise ``(n - i) / n`` for the
+    i-th of n. Components that follow often sort by score and must not change the order.
     """
     scores = [item.final_score for item in ranking.items]
-    own = [score for score in scores if score is not None]
-    if len(own) == len(scores) and all(a >= b for a, b in pairwise(own)):
-        return own
+    numbers = [score for score in scores if score is not None]
+    if len(numbers) == len(scores) and all(a >= b for a, b in pairwise(numbers)):
+        return numbers
     count = len(scores)
     return [(count - index) / count for index in range(count)]
 
@@ -39,13 +55,15 @@ def falling_scores(ranking: Ranking) -> list[float]:
 def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """The metadata keys to add to a document, with their values.
 
+    Keys that something else wrote are left alone, so they are absent from the result. Keys of an
+    earlier pass are overwritten, except ``retrieval_score``, which remains that of the first
+    retriever. A rerank status marks an earlier pass, so where something else wrote a status,
+    nothing is added.
+
     Args:
-        item: the document in its place.
-        metadata: what the document has already. Keys of ours that something else wrote are left
-            alone (so they are absent from the result); those of an earlier pass are overwritten,
-            but for ``retrieval_score``, which stays what the first retriever said. A status of
-            ours marks an earlier pass, so where something else wrote a status, nothing is added.
-        prefix: stands before each key.
+        item: the document's item in the ranking.
+        metadata: the document's metadata.
+        prefix: of each key.
 
     Returns:
         Some of ``rerank_score``, ``rerank_final_score`` and ``retrieval_score`` (each a float or
@@ -64,16 +82,23 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
     before = metadata.get(status)
     if status in metadata and not (isinstance(before, str) and before in _STATUSES):
         return {}
-    ours = set()
+    overwritten = set()
     if status in metadata:
-        ours = {status}
-        # What an earlier pass cannot have written is not its, whatever the status says.
+        overwritten = {status}
+        # Values that an earlier pass cannot have written belong to something else.
         if type(metadata.get(rank)) is int:
-            ours.add(rank)
+            overwritten.add(rank)
         if type(metadata.get(score)) is (float if before == "scored" else type(None)):
-            ours.add(score)
-        # Items that are not scored may have a final score too: the retriever's, if none is scored.
+            overwritten.add(score)
+        # Items that are not scored have the retriever's score as final score if none is scored.
         before_final = metadata.get(final)
         if type(before_final) is float or (before_final is None and before != "scored"):
-            ours.add(final)
-    return {name: value for name, value in added.items() if name not in metadata or name in ours}
+            overwritten.add(final)
+    return {
+        name: value for name, value in added.items() if name not in metadata or name in overwritten
+    }
+
+
+@cache
+def _names(prefix: str) -> tuple[str, ...]:
+    return tuple(prefix + key for key in KEYS)

@@ -13,7 +13,7 @@ from typing import Any
 
 from secondpass.config.files import merged, over_preset, preset, read_yaml
 from secondpass.config.language_model import with_llm
-from secondpass.config.overrides import Flat, beside_ready, laid_over, renamed
+from secondpass.config.overrides import Override, beside_ready, overlay, with_parameter_names
 from secondpass.errors import ConfigurationError, NotSerializableError
 from secondpass.reranker import Reranker
 from secondpass.settings import (
@@ -45,7 +45,7 @@ def resolve(
     reranker: Reranker | Mapping[str, Any] | str | PathLike[str],
     *,
     llm: Any = None,
-    flat: Mapping[str, Flat] | None = None,
+    flat: Mapping[str, Override] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> Reranker:
     """A reranker from one, a preset name, a mapping, or the path of a YAML file.
@@ -123,7 +123,7 @@ def _construct(
     *,
     defaults: Mapping[str, Any] = {},
     llm: Any = None,
-    flat: Mapping[str, Flat] = {},
+    flat: Mapping[str, Override] = {},
     own: Mapping[str, Any] = {},
 ) -> Reranker:
     """The reranker that a configuration describes.
@@ -144,7 +144,7 @@ def _construct(
         values, variables = environment.fill(over_preset(config))
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, about) from None
-    overrides = laid_over(values, flat, own=own, llm_given=llm is not None)
+    overrides = overlay(values, flat, own=own, llm_given=llm is not None)
     values = {**defaults, **values}
     method = values.get("method")
     if "method" in overrides and isinstance(method, str | environment.Unfilled):
@@ -159,7 +159,7 @@ def _construct(
         reranker: Reranker = from_mapping(Reranker, values)
     except ConfigurationError as error:
         problems = environment.with_sources(error.problems, values, variables)
-        raise ConfigurationError(renamed(problems, flat), about) from None
+        raise ConfigurationError(with_parameter_names(problems, flat), about) from None
     except RecursionError:
         message = "is nested too deeply"
     else:

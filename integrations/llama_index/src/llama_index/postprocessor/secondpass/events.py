@@ -1,4 +1,4 @@
-"""What handlers of both kinds, instrumentation and callbacks, are told of a reranking."""
+"""Events of a reranking, for instrumentation and for callbacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ dispatcher = get_dispatcher(__name__)
 
 
 class SecondPassReportEvent(BaseEvent):
-    """What a reranking did, what it cost and what went wrong. Comes before the end event.
+    """The report of a reranking. It is sent before the end event.
 
     Args:
         report (dict[str, Any]): the report as plain values: status, issues, usage, seconds, ….
@@ -38,19 +38,19 @@ class SecondPassReportEvent(BaseEvent):
 
 
 class Observed:
-    """A reranking under way, whose end is told by calling this."""
+    """A reranking whose events are sent. Call it with the result."""
 
-    def __init__(self, listened: bool) -> None:
-        self.listened = listened
+    def __init__(self, has_handlers: bool) -> None:
+        self.has_handlers = has_handlers
         self.nodes: list[NodeWithScore] = []
 
     def __call__(self, nodes: list[NodeWithScore], report: Report) -> None:
-        self.nodes = snapshot(nodes) if self.listened else nodes
+        self.nodes = snapshot(nodes) if self.has_handlers else nodes
         dispatcher.event(SecondPassReportEvent(report=report.to_dict()))
 
 
 @contextmanager
-def observed(
+def observe(
     manager: CallbackManager,
     query: QueryType,
     nodes: Sequence[NodeWithScore],
@@ -58,36 +58,36 @@ def observed(
     top_n: int,
     model: str,
 ) -> Iterator[Observed]:
-    """Tell that a reranking starts, and what came of it when it has ended.
+    """Send the events of a reranking: start, report and end.
 
-    Under ``strict`` the report of a ranking that raises is told as well.
+    Under ``strict`` the report of a ranking that raises is sent as well.
     """
-    # What handlers keep must not change when components behind write to the nodes. Copies are
-    # spared where nobody listens.
-    told = Observed(bool(manager.handlers) or _has_handlers())
-    shown = snapshot(nodes) if told.listened else list(nodes)
-    dispatcher.event(ReRankStartEvent(query=query, nodes=shown, top_n=top_n, model_name=model))
+    # Handlers may keep the nodes, so they get copies that other components do not write to.
+    observed = Observed(bool(manager.handlers) or _has_handlers())
+    payload_nodes = snapshot(nodes) if observed.has_handlers else list(nodes)
+    start = ReRankStartEvent(query=query, nodes=payload_nodes, top_n=top_n, model_name=model)
+    dispatcher.event(start)
     payload: dict[str, Any] = {
-        EventPayload.NODES: shown,
+        EventPayload.NODES: payload_nodes,
         EventPayload.MODEL_NAME: model,
         EventPayload.QUERY_STR: query.query_str if isinstance(query, QueryBundle) else query,
         EventPayload.TOP_K: top_n,
     }
     with manager.event(CBEventType.RERANKING, payload=payload) as event:
         try:
-            yield told
+            yield observed
         except RerankError as error:
             dispatcher.event(SecondPassReportEvent(report=error.ranking.report.to_dict()))
             raise
-        event.on_end(payload={EventPayload.NODES: told.nodes})
-        dispatcher.event(ReRankEndEvent(nodes=told.nodes))
+        event.on_end(payload={EventPayload.NODES: observed.nodes})
+        dispatcher.event(ReRankEndEvent(nodes=observed.nodes))
 
 
 def _has_handlers() -> bool:
-    """Whether an event of this module would reach a handler that does something with it."""
-    at: Dispatcher | None = dispatcher
-    while at is not None:
-        if any(not isinstance(handler, NullEventHandler) for handler in at.event_handlers):
+    """Whether an event of this module would reach a handler that uses it."""
+    current: Dispatcher | None = dispatcher
+    while current is not None:
+        if any(not isinstance(handler, NullEventHandler) for handler in current.event_handlers):
             return True
-        at = at.parent if at.propagate else None
+        current = current.parent if current.propagate else None
     return False

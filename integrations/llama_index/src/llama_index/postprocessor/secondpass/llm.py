@@ -1,4 +1,4 @@
-"""Any LlamaIndex LLM as the language model that secondpass asks."""
+"""Any LlamaIndex LLM as a language model."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.tools import FunctionTool
 from llama_index.core.tools.types import ToolMetadata
 
-from secondpass.adapters.home_loop import ForeignLLM, count, part
-from secondpass.concurrency.threads import in_thread
+from secondpass.adapters.language_models import (
+    FrameworkLLM,
+    SavedByAdapter,
+    check_answered,
+    completion,
+    is_truncated,
+    part,
+)
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.services.provider_errors import refusal_of
@@ -23,20 +29,20 @@ _TOOL = "answer"
 _ROLES = {"user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}
 
 
-class LlamaIndexLLM(ForeignLLM):
-    """Asks an LLM by its chat interface, which completion models have as well.
+class LlamaIndexLLM(FrameworkLLM):
+    """An LLM, called by its chat interface, which completion models have as well.
 
-    Function calling models are given the form of the reply as a tool that they have to call; one
-    that can't is asked in words from then on.
+    Function calling models are given the reply format as a tool that they have to call. One that
+    rejects the tool is asked without it from then on.
 
-    In an event loop its asynchronous interface is awaited there. Otherwise, in another event loop
-    than the one that its client lives in, and for LLMs whose asynchronous interface would block the
-    loop, the synchronous one is called in a thread.
+    In an event loop the asynchronous interface is awaited there. Outside an event loop, in another
+    one than the client belongs to, and for LLMs whose asynchronous interface would block the loop,
+    the synchronous one is called in a thread.
 
     Args:
-        llm: what is asked.
+        llm: an LLM of LlamaIndex.
         timeout: seconds that one answer may take.
-        structured: whether to use function calling where the LLM has it.
+        structured: whether to use function calling if the LLM supports it.
     """
 
     def __init__(self, llm: LLM, timeout: float = 60.0, *, structured: bool = True) -> None:
@@ -46,21 +52,21 @@ class LlamaIndexLLM(ForeignLLM):
 
     @property
     def name(self) -> str:
-        """The model's name where the LLM tells it, else that of its class."""
+        """The model's name if the LLM has it, else that of its class."""
         name = self.llm.metadata.model_name
         return name if name and name != "unknown" else type(self.llm).__name__
 
     @property
     def context_window(self) -> int | None:
-        """Tokens that prompt and reply may have together, where the LLM has set it."""
+        """Tokens of prompt and reply together, if the LLM has set the number."""
         metadata = self.llm.metadata
         return metadata.context_window if "context_window" in metadata.model_fields_set else None
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Ask once.
+        """Answer one prompt.
 
         Raises:
-            LLMError: the model refused to answer, or can't be asked in this form.
+            LLMError: the model refused to answer, or rejected the tool.
         """
         messages = [ChatMessage(role=_ROLES[turn.role], content=turn.text) for turn in prompt.turns]
         if prompt.system:
@@ -72,66 +78,61 @@ class LlamaIndexLLM(ForeignLLM):
         if self.structured and calls_tools and prompt.schema is not None:
             response = await self._by_tool(messages, prompt.schema)
         else:
-            response = await self._called("chat", messages)
+            response = await self._call("chat", messages)
         reason = _finish_reason(response)
-        if reason in {"content_filter", "refusal", "safety"}:
-            raise LLMError("the model refused to answer", "content_filter")
-        usage, cut = _usage(response), reason in {"length", "max_tokens"}
+        check_answered(reason)
         arguments = self._arguments(response)
-        if cut:
-            # LLMs close what broke off, so that its last value is part of one. Readers know that
-            # of replies that end where they do.
+        if is_truncated(reason):
+            # LLMs close truncated JSON, so its last value may be incomplete. Readers drop the last
+            # value of a reply that is not closed.
             arguments = arguments.rstrip("]}")
-        return Completion(
-            arguments or response.message.content or "",
-            cut,
-            count(usage, "prompt_tokens", "input_tokens", "prompt_token_count"),
-            count(usage, "completion_tokens", "output_tokens", "candidates_token_count"),
-        )
+        return completion(arguments or response.message.content or "", reason, _usage(response))
 
     async def _by_tool(
         self, messages: list[ChatMessage], schema: Mapping[str, Any]
     ) -> ChatResponse:
         tool = _tool(schema)
         try:
-            return await self._called(
+            return await self._call(
                 "chat_with_tools", tools=[tool], chat_history=messages, tool_required=True
             )
         except Exception as error:
             refusal = refusal_of(error, [message.content or "" for message in messages])
             if refusal is None:
-                refused = isinstance(error, TypeError | NotImplementedError | AttributeError)
+                rejected = isinstance(error, TypeError | NotImplementedError | AttributeError)
             else:
-                refused = refusal.of_the_format or any(map(refusal.blames, ("tools", "functions")))
-            if not refused:
+                rejected = refusal.of_the_format or any(map(refusal.blames, ("tools", "functions")))
+            if not rejected:
                 raise
         self.structured = False
-        told = "the model can't be asked by a tool, so it is asked in words from now on"
-        raise LLMError(told, "format_refused", adapted=True)
+        message = "the model does not support the tool; it is asked without one from now on"
+        raise LLMError(message, "format_refused", adapted=True)
 
-    async def _called(self, name: str, *args: Any, **kwargs: Any) -> ChatResponse:
-        """The result of a method, or of its asynchronous form where that may be awaited here."""
-        if isinstance(self.llm, CustomLLM | MockLLM) or not self.home.is_here():
-            call = getattr(self.llm, name)
-            response: ChatResponse = await in_thread(lambda: call(*args, **kwargs))
-        else:
-            response = await getattr(self.llm, f"a{name}")(*args, **kwargs)
+    async def _call(self, name: str, *args: Any, **kwargs: Any) -> ChatResponse:
+        blocks = isinstance(self.llm, CustomLLM | MockLLM)
+        asynchronous = None if blocks else getattr(self.llm, f"a{name}")
+        response: ChatResponse
+        response = await self.call(getattr(self.llm, name), asynchronous, *args, **kwargs)
         return response
 
     def _arguments(self, response: ChatResponse) -> str:
-        """What the tool was called with; nothing where it was not."""
+        """The arguments of the tool call; empty if there is none."""
         if not isinstance(self.llm, FunctionCallingLLM):
             return ""
         try:
             calls = self.llm.get_tool_calls_from_response(response, error_on_no_tool_call=False)
-        except Exception:  # of a response without calls, whatever the LLM makes of that
+        except Exception:  # LLMs raise various errors for a response without calls
             return ""
-        # Of several calls none is known to be meant; readers refuse two values.
+        # Readers reject several values: which call is meant is unknown.
         return "\n".join(json.dumps(call.tool_kwargs) for call in calls if call.tool_kwargs)
 
 
+class OwnedLLM(SavedByAdapter, LlamaIndexLLM):
+    """The LLM of a postprocessor, which is never written into the configuration."""
+
+
 def _tool(schema: Mapping[str, Any]) -> FunctionTool:
-    """A tool whose arguments are what the schema describes."""
+    """A tool with the schema as that of its arguments."""
 
     class Answer(BaseModel):
         @classmethod
@@ -141,12 +142,12 @@ def _tool(schema: Mapping[str, Any]) -> FunctionTool:
     def answer(**arguments: Any) -> dict[str, Any]:
         return arguments
 
-    told = "Takes the answer to the task, in the form that the task asks for."
-    return FunctionTool(answer, ToolMetadata(told, name=_TOOL, fn_schema=Answer))
+    description = "Takes the answer to the task, in the format that the task asks for."
+    return FunctionTool(answer, ToolMetadata(description, name=_TOOL, fn_schema=Answer))
 
 
 def _finish_reason(response: ChatResponse) -> str | None:
-    """Why the model ended, as providers tell it."""
+    """Why the model ended, in the provider's words."""
     raw = response.raw
     choices = part(raw, "choices") or part(raw, "candidates")
     first = choices[0] if isinstance(choices, list) and choices else None

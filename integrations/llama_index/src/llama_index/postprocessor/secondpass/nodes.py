@@ -1,15 +1,21 @@
-"""Nodes as candidates, and copies of nodes that share nothing which components write to."""
+"""Nodes as candidates, and copies of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
-from llama_index.core.schema import BaseNode, ImageNode, MetadataMode, NodeWithScore, TextNode
+from llama_index.core.schema import (
+    BaseNode,
+    ImageNode,
+    MetadataMode,
+    NodeWithScore,
+    TextNode,
+)
 
 from secondpass import Candidate, Ranking
-from secondpass.adapters.scores import falling_scores, provenance
-from secondpass.candidates import kind_of
-from secondpass.errors import InputError
+from secondpass.adapters.options import checked_list
+from secondpass.adapters.scores import results
 
 _EXCLUDED_SET = frozenset({"excluded_llm_metadata_keys", "excluded_embed_metadata_keys"})
 
@@ -20,55 +26,45 @@ def checked_nodes(nodes: object) -> list[NodeWithScore]:
     Raises:
         InputError: they are no nodes with scores; the message names the wrong one.
     """
-    wrong = isinstance(nodes, str | bytes | Mapping | NodeWithScore | BaseNode)
-    if wrong or not isinstance(nodes, Iterable):
-        raise InputError(f"nodes: give a list of NodeWithScore, not {kind_of(nodes)}")
-    checked = list(nodes)
-    for index, one in enumerate(checked):
-        if not isinstance(one, NodeWithScore):
-            hint = "; write NodeWithScore(node=...)" if isinstance(one, BaseNode) else ""
-            told = f"give a NodeWithScore, not {kind_of(one)}{hint}"
-            raise InputError(f"nodes[{index}]: {told}")
-    return checked
+    hints = {BaseNode: "; write NodeWithScore(node=...)"}
+    return checked_list(nodes, NodeWithScore, "nodes", "NodeWithScore", hints)
 
 
 def candidates(nodes: Sequence[NodeWithScore], mode: MetadataMode) -> list[Candidate]:
-    """The nodes as the core takes them, with the text of this mode."""
+    """The nodes as candidates, with their text in this mode."""
     return [
         Candidate(
-            one.node.get_content(metadata_mode=mode) or _no_text(one.node),  # type: ignore[arg-type]
-            one.node.node_id,
-            one.score,
-            one.node.metadata,
+            scored.node.get_content(metadata_mode=mode) or _empty_text(scored.node),  # type: ignore[arg-type]
+            scored.node.node_id,
+            scored.score,
+            scored.node.metadata,
         )
-        for one in nodes
+        for scored in nodes
     ]
 
 
 def ranked(
-    nodes: Sequence[NodeWithScore], ranking: Ranking, prefix: str, without: str | None
+    nodes: Sequence[NodeWithScore], ranking: Ranking, prefix: str, omitted: str | None
 ) -> list[NodeWithScore]:
     """Copies of the nodes in the order of the ranking, with its scores.
 
     Args:
-        nodes: what was ranked.
+        nodes: those that were ranked.
         ranking: of them.
-        prefix: stands before the names of the metadata keys that are added.
-        without: one of these that is not added.
+        prefix: of the metadata keys that are added.
+        omitted: one of these keys that is not added.
     """
-    found = []
-    for item, score in zip(ranking.items, falling_scores(ranking), strict=True):
-        one = nodes[item.position]
-        added = provenance(item, one.node.metadata, prefix)
-        if without is not None:
-            added.pop(without, None)
-        found.append(_scored(one, copied(one.node, added), score))
-    return found
+    copies = []
+    for scored, score, added in results(nodes, ranking, attrgetter("node.metadata"), prefix):
+        if omitted is not None:
+            added.pop(omitted, None)
+        copies.append(_scored(scored, copied(scored.node, added), score))
+    return copies
 
 
 def copied(node: BaseNode, added: Mapping[str, object]) -> BaseNode:
-    """The node with ``added`` metadata, sharing no mapping or list that components write to."""
-    # What model_copy(update=...) does, without its detours: they took half of an adapter's time.
+    """A copy of the node with ``added`` metadata, whose mappings and lists are its own."""
+    # Like model_copy(update=...), which took half of the postprocessor's time.
     fields = node.__dict__.copy()
     fields["metadata"] = {**fields["metadata"], **added}
     fields["relationships"] = fields["relationships"].copy()
@@ -85,19 +81,19 @@ def copied(node: BaseNode, added: Mapping[str, object]) -> BaseNode:
 
 
 def snapshot(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
-    """Copies that stay as they are, whatever components behind do with the nodes."""
-    return [_scored(one, copied(one.node, {}), one.score) for one in nodes]
+    """Copies that do not change when other components write to the nodes."""
+    return [_scored(scored, copied(scored.node, {}), scored.score) for scored in nodes]
 
 
-def _scored(one: NodeWithScore, node: BaseNode, score: float | None) -> NodeWithScore:
-    """``one`` with another node and score, of its own class."""
-    if type(one) is NodeWithScore:  # twice as fast
+def _scored(scored: NodeWithScore, node: BaseNode, score: float | None) -> NodeWithScore:
+    """A copy of ``scored`` with another node and score."""
+    if type(scored) is NodeWithScore:  # twice as fast
         return NodeWithScore(node=node, score=score)
-    return one.model_copy(update={"node": node, "score": score})
+    return scored.model_copy(update={"node": node, "score": score})
 
 
-def _no_text(node: BaseNode) -> str | None:
-    """An empty text; or None, which tells the core that there is nothing to judge."""
+def _empty_text(node: BaseNode) -> str | None:
+    """An empty text; None for a node that has no text to score."""
     if isinstance(node, TextNode):
         return None if isinstance(node, ImageNode) else ""
     resource = getattr(node, "text_resource", None)
@@ -105,6 +101,6 @@ def _no_text(node: BaseNode) -> str | None:
 
 
 def _joined(keys: list[str], added: Mapping[str, object]) -> list[str]:
-    if not keys:  # the usual case; this runs for every node
+    if not keys:  # the usual case
         return [*added]
     return keys + [name for name in added if name not in keys]

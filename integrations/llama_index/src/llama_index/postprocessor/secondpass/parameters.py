@@ -1,4 +1,4 @@
-"""The parameters of the postprocessor: checked, and as settings of a configuration."""
+"""LlamaIndex's parameters: the Reranker that they describe, and what may be written out."""
 
 from __future__ import annotations
 
@@ -10,92 +10,50 @@ from typing import Any
 from llama_index.core.bridge.pydantic import SecretStr
 from llama_index.core.llms import LLM
 
-from llama_index.postprocessor.secondpass.llm import LlamaIndexLLM
+from llama_index.postprocessor.secondpass.llm import OwnedLLM
 from secondpass import ConfigurationError, Reranker
+from secondpass.adapters.parameters import Parameters
 from secondpass.config import resolve
-from secondpass.config.overrides import Flat, beside_ready, given
-from secondpass.errors import InputError, Problem
-from secondpass.ordering import to_ordering
-from secondpass.settings import describe
+from secondpass.config.overrides import Override
+from secondpass.errors import Problem
 from secondpass.settings.registry import dump_part
 
-CALL_SETTINGS = {
-    "top_n": "top_k",
-    "depth": "depth",
-    "dedupe": "dedupe",
-    "similarity_cutoff": "floor",
-    "order": "order",
-}
-"""What the core calls the settings that it is given with each call, so that they can be assigned
-without loading models anew."""
-PLACES = {
-    "model": ("method.model", "method.llm.model"),
-    "device": ("method.device",),
-    "choice_batch_size": ("method.batch_size", "method.window"),
-    "api_key": ("method.token", "method.api_key", "method.llm.api_key"),
-    "strict": ("strict",),
-}
-"""Where in the configuration the others stand."""
+ALIASES = {"top_n": "top_k", "similarity_cutoff": "floor", "choice_batch_size": "batch_size"}
+"""LlamaIndex's names of parameters that adapters share."""
+BESIDE_READY = {"top_n", "similarity_cutoff", "order"}
+"""Parameters that can be used beside a ready Reranker that does not set them."""
 
 
-def refuse_twice(reranker: object, name: str, value: object) -> None:
-    """Refuse a setting for which there are two places, so that none silently wins."""
-    core_name = CALL_SETTINGS[name]
-    if value is None:
-        return
-    if isinstance(reranker, Reranker):
-        if core_name in {"top_k", "floor", "order"} and getattr(reranker, core_name) is None:
-            return
-        raise ConfigurationError(beside_ready({name: Flat(value, (core_name,))}))
-    if isinstance(reranker, Mapping) and core_name in reranker:
-        told = f"{core_name} in the configuration given as 'reranker' is the same; give one"
-        raise ConfigurationError([Problem((name,), told)])
-
-
-def flat_of(fields: Mapping[str, Any]) -> dict[str, Flat]:
-    key = fields["api_key"]
+def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str, Override]:
+    """The overrides that the parameters stand for, without those that are passed with each call."""
+    key = values["api_key"]
     if isinstance(key, SecretStr):
         key = key.get_secret_value()
-    values = {**fields, "api_key": key}
-    return given({name: Flat.at(values[name], *places) for name, places in PLACES.items()})
+    return parameters.overrides({**values, "api_key": key}, per_call=False)
 
 
 def resolved(
-    reranker: Reranker | Mapping[str, Any] | Path | str, fields: Mapping[str, Any], llm: LLM | None
+    reranker: Reranker | Mapping[str, Any] | Path | str,
+    parameters: Parameters,
+    values: Mapping[str, Any],
 ) -> Reranker:
+    """The Reranker that the parameters describe.
+
+    Raises:
+        ConfigurationError: a parameter is wrong, or its setting is set twice.
+    """
+    llm = values["llm"]
     if llm is not None and not isinstance(llm, LLM):
-        told = f"give an LLM of LlamaIndex, not a {type(llm).__name__}"
-        raise ConfigurationError([Problem(("llm",), told)])
-    own = None if llm is None else _SavedApart(llm)
-    return resolve(reranker, llm=own, flat=flat_of(fields))
-
-
-class _SavedApart(LlamaIndexLLM):
-    """The postprocessor keeps its LLM apart, so the configuration holds none."""
-
-    def as_setting(self, _where: str) -> dict[str, Any] | None:
-        return self.apart()
-
-
-def check_order(reranker: Reranker, order: object) -> None:
-    """Refuse an ordering that there is not."""
-    try:
-        to_ordering(order, reranker.orders)
-    except ConfigurationError as error:
-        problems = [Problem(("order", *one.path), one.message) for one in error.problems]
-        raise ConfigurationError(problems) from None
+        message = f"give an LLM of LlamaIndex, not a {type(llm).__name__}"
+        raise ConfigurationError([Problem(("llm",), message)])
+    llm = None if llm is None else OwnedLLM(llm)
+    return resolve(reranker, llm=llm, flat=overrides_of(parameters, values))
 
 
 def written_order(order: object) -> object:
     """An ordering as YAML and JSON can hold it."""
     plain = order is None or isinstance(order, str | dict)
     return order if plain else dump_part(order, "order")
-
-
-def whole_number(name: str, value: object) -> int | None:
-    if value is not None and (type(value) is not int or value < 1):
-        raise InputError(f"{name}: give a whole number of 1 or more, not {describe(value)}")
-    return value
 
 
 _KEY = re.compile(

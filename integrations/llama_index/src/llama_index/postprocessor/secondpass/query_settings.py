@@ -14,7 +14,7 @@ _scopes: ContextVar[tuple[_Scope, ...]] = ContextVar("secondpass_query_settings"
 
 @contextmanager
 def scope(owner: object, settings: Mapping[str, Any]) -> Iterator[None]:
-    """Keep settings for ``owner`` within the block, and in the tasks that are started there."""
+    """Apply settings for ``owner`` within the block and in the tasks that are started in it."""
     token = _scopes.set((*_scopes.get(), (owner, settings)))
     try:
         yield
@@ -23,7 +23,7 @@ def scope(owner: object, settings: Mapping[str, Any]) -> Iterator[None]:
 
 
 def settings_of(owner: object) -> dict[str, Any]:
-    """The settings of the open blocks of ``owner``; those of inner blocks win."""
+    """The settings of the open blocks of ``owner``; inner blocks override outer ones."""
     merged: dict[str, Any] = {}
     for other, settings in _scopes.get():
         if other is owner:

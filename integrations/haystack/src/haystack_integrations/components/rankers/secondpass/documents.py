@@ -1,12 +1,14 @@
-"""Documents as candidates, and copies of documents in the order of a ranking."""
+"""Documents as candidates, and ranked copies of documents."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from haystack import Document
 
 from secondpass import Candidate, Ranking
-from secondpass.adapters.scores import falling_scores, provenance
+from secondpass.adapters.options import checked_list
+from secondpass.adapters.scores import results
 from secondpass.candidates import kind_of
 from secondpass.errors import InputError
 
@@ -17,24 +19,18 @@ def checked_documents(documents: object) -> list[Document]:
     :raises secondpass.InputError:
         If they are no documents. It is a `ValueError` and names the wrong one.
     """
-    wrong = isinstance(documents, str | bytes | Mapping | Document)
-    if wrong or not isinstance(documents, Iterable):
-        raise InputError(f"documents: give a list of Documents, not {kind_of(documents)}")
-    checked = list(documents)
+    checked = checked_list(documents, Document, "documents", "Documents")
     for index, document in enumerate(checked):
-        if not isinstance(document, Document):
-            told = f"give a Document, not {kind_of(document)}"
-            raise InputError(f"documents[{index}]: {told}")
         if document.meta is not None and not isinstance(document.meta, Mapping):
-            told = f"give a dictionary, not {kind_of(document.meta)}"
-            raise InputError(f"documents[{index}].meta: {told}")
+            message = f"give a dictionary, not {kind_of(document.meta)}"
+            raise InputError(f"documents[{index}].meta: {message}")
     return checked
 
 
 def candidates(documents: Sequence[Document]) -> list[Candidate]:
-    """The documents as the core takes them.
+    """The documents as candidates.
 
-    Those without a text, such as images, are carried along by the core and not read.
+    Those without a text, such as images, are kept by the core and not scored.
     """
     return [
         Candidate(document.content, document.id, document.score, document.meta)  # type: ignore[arg-type]
@@ -46,16 +42,13 @@ def ranked(documents: Sequence[Document], ranking: Ranking, prefix: str) -> list
     """Copies of the documents in the order of the ranking, with its scores.
 
     :param documents:
-        What was ranked.
+        The documents that were ranked.
     :param ranking:
         The ranking of them.
     :param prefix:
-        Stands before the names of the metadata keys that are added.
+        The prefix of the metadata keys that are added.
     """
-    copies = []
-    for item, score in zip(ranking.items, falling_scores(ranking), strict=True):
-        document = documents[item.position]
-        meta = document.meta or {}  # a Document takes None as well
-        meta = {**meta, **provenance(item, meta, prefix)}
-        copies.append(replace(document, score=score, meta=meta))
-    return copies
+    return [
+        replace(document, score=score, meta={**(document.meta or {}), **added})
+        for document, score, added in results(documents, ranking, attrgetter("meta"), prefix)
+    ]

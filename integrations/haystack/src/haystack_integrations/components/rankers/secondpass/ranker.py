@@ -1,18 +1,15 @@
-"""A Haystack component around :class:`secondpass.Reranker`: convert, call, convert back."""
+"""The Haystack component around :class:`secondpass.Reranker`."""
 
-# Annotations are not postponed, because Haystack makes its sockets of them.
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from copy import copy, deepcopy
+# Annotations are evaluated here, because Haystack derives a component's sockets from them.
+from collections.abc import Mapping
+from copy import copy
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from haystack import Document, component, default_from_dict, default_to_dict, logging
+from haystack import Document, component, logging
 from haystack.components.generators.chat.types import ChatGenerator
-from haystack.core.serialization import component_to_dict
 from haystack.utils import ComponentDevice, Secret
-from haystack.utils.deserialization import deserialize_chatgenerator_inplace
 
 from haystack_integrations.components.rankers.secondpass.chat_generator import OwnedChatGenerator
 from haystack_integrations.components.rankers.secondpass.documents import (
@@ -21,39 +18,34 @@ from haystack_integrations.components.rankers.secondpass.documents import (
     ranked,
 )
 from haystack_integrations.components.rankers.secondpass.parameters import (
-    ASSIGNABLE,
-    FIXED,
-    as_settings,
-    assigned,
-    checked,
-    checked_threshold,
+    ALIASES,
     checked_top_k,
-    plain_number,
-    plain_types,
+    overrides_of,
     saved_path,
 )
+from haystack_integrations.components.rankers.secondpass.saving import Saved
 from secondpass import ConfigurationError, Ranking, Reranker
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.adapters.life_cycle import LifeCycle
+from secondpass.adapters.options import finite_number, plain_number
+from secondpass.adapters.parameters import Parameters
 from secondpass.config import resolve
-from secondpass.config.overrides import without
 from secondpass.diagnostics import use_logger
-from secondpass.errors import Problem
 
 logger = logging.getLogger(__name__)
-_VOICE = "haystack_integrations.components.rankers.secondpass"
-"""The core logs under this name, so that it speaks through the handlers that Haystack sets up."""
+_LOGGER_NAME = "haystack_integrations.components.rankers.secondpass"
+"""The core logs under this name, whose handlers Haystack sets up."""
+_DEFAULTS = {"dedupe": True}
 
 
 @component
-class SecondPassRanker:
-    """Reranks documents with secondpass: best first, none lost, with a report of what was done.
+class SecondPassRanker(Saved):
+    """Reranks documents: best first, none lost, with a report of what was done.
 
-    A fault of the model fails no pipeline unless `raise_on_failure` is set: what was scored is
-    ranked, the rest keeps the order that it came in, and `report` says what went wrong.
-
-    The documents that come out are copies. Their `score` never rises along the list, and `meta`
-    has `rerank_score`, `rerank_final_score`, `retrieval_score`, `rerank_rank` and `rerank_status`
-    besides what it had. A key of one of these names that something else wrote is left as it is.
+    An error of the model fails no pipeline unless `raise_on_failure` is set: scored documents are
+    ranked, the others keep their order, and `report` lists what went wrong. The returned documents
+    are copies. Their `score` never rises along the list, and `rerank_score`, `rerank_final_score`,
+    `retrieval_score`, `rerank_rank` and `rerank_status` are added to `meta`, except where something
+    else wrote a key of that name.
 
     ### Usage example
 
@@ -94,281 +86,128 @@ class SecondPassRanker:
     ) -> None:
         """Create a SecondPassRanker. No model is loaded, no client made and no secret read yet.
 
-        The other parameters are short for settings of the configuration. Where they are not left at
-        their defaults, they stand over the same setting of a preset or a file. They are refused
-        beside a mapping that has the setting too, beside a ready Reranker (but for `dedupe`, and
-        for `top_k` if that has none), and where the method has no such setting.
+        Parameters that are not at their defaults override settings of a preset or a file. They are
+        refused beside a mapping that has the setting too, beside a ready Reranker (except `dedupe`,
+        and `top_k` if that has none), and if the method has no such setting.
 
         :param reranker:
-            The name of a preset, a configuration as a mapping, the path of a YAML file that holds
-            one, or a ready `secondpass.Reranker`.
+            A preset's name, a configuration, the path of one in YAML, or a `secondpass.Reranker`.
         :param model:
-            The name or folder of the model: of the method itself, such as a cross-encoder or a
-            rerank API, else of the language model that it asks.
+            Name or folder of the model: of the method itself, else of its language model.
         :param top_k:
-            How many documents to return. `None` leaves it to the configuration.
+            Number of documents to return. `None` leaves it to the configuration.
         :param depth:
-            How many documents are judged; those behind them keep their order.
+            Number of documents to score; those behind them keep their order.
         :param score_threshold:
-            Judged documents whose final score is lower are left out. A fallback, whose scores mean
-            something else, has a threshold of its own or none.
+            Scored documents with a lower final score are left out; a fallback has its own.
         :param scale_score:
-            Whether a cross-encoder's scores are put between 0 and 1 by a sigmoid.
+            Whether to map a cross-encoder's scores to 0-1 by a sigmoid.
         :param meta_fields_to_embed:
-            Metadata fields that the model is shown before the content. A dot goes into nested
-            mappings.
+            Metadata fields to put before the content. A dot leads into nested mappings.
         :param embedding_separator:
-            Stands between the metadata fields and the content.
+            Separates the metadata fields and the content.
         :param query_prefix:
-            Stands before the query, for models that want an instruction there.
+            Put before the query, such as an instruction.
         :param query_suffix:
-            Stands behind the query.
+            Put behind the query.
         :param document_prefix:
-            Stands before what the model is shown of each document.
+            Put before the text of each document.
         :param document_suffix:
-            Stands behind it.
+            Put behind the text of each document.
         :param device:
-            Where a local model runs. `None` takes an accelerator if there is one.
+            Device of a local model. `None` takes an accelerator if there is one.
         :param token:
-            The key of an API, or the hub token for a private model. It is read when a model is
-            loaded or asked. `None` leaves it to the usual variables. Variables of a `Secret` that
-            is not `strict` may be absent for a server with a `base_url`.
+            API key, or hub token for a private model, read when a model is loaded or called. `None`
+            reads the usual variables. Variables of a `Secret` that is not `strict` may be absent.
         :param batch_size:
-            Documents that a model is given at once.
+            Documents per call of a model.
         :param model_kwargs:
             Further arguments for the `from_pretrained` of a local model.
         :param dedupe:
-            Whether to keep only the best scored of the documents with the same id. `None` leaves it
-            to the configuration, and does so where that says nothing.
+            Whether to keep only the best document of each id. `None`: unless configured, yes.
         :param meta_prefix:
-            Stands before each metadata key that is added.
+            Prefix of each metadata key that is added.
         :param raise_on_failure:
-            Whether to raise if a document that was to be judged could not be.
+            Whether to raise if a document that should be scored could not be.
         :param chat_generator:
-            The language model to ask, instead of that of the configuration, which need not have
-            one then.
+            The language model, instead of that of the configuration, which then need not have one.
         :raises ValueError:
             If `top_k` is not greater than 0.
         :raises secondpass.ConfigurationError:
-            If a setting is wrong, is given twice, or is one that the method does not have.
+            If a setting is wrong, is set twice, or is one that the method does not have.
         :raises secondpass.MissingExtraError:
             If the packages that the configuration needs are not installed.
         """
+        vars(self).update(self.PARAMETERS.arguments(locals()))
         self.top_k = checked_top_k(top_k)
-        self.model = model
-        self.depth = depth
         self.score_threshold = plain_number(score_threshold)
-        self.scale_score = scale_score
-        self.meta_fields_to_embed = copy(meta_fields_to_embed)  # the caller may go on to change it
-        self.embedding_separator = embedding_separator
-        self.query_prefix = query_prefix
-        self.query_suffix = query_suffix
-        self.document_prefix = document_prefix
-        self.document_suffix = document_suffix
-        self.device = device
-        self.token = token
-        self.batch_size = batch_size
+        self.meta_fields_to_embed = copy(meta_fields_to_embed)  # the caller may change it later
         self.model_kwargs = copy(model_kwargs)
-        self.dedupe = dedupe
-        self.meta_prefix = meta_prefix
-        self.raise_on_failure = raise_on_failure
-        self.chat_generator = chat_generator
-        checked(vars(self))
-        self._flat = as_settings(vars(self))
-        self._ready = isinstance(reranker, Reranker)
-        if isinstance(reranker, Reranker):
-            # Given with each call.
-            self._flat.pop("dedupe", None)
-            if reranker.top_k is None:
-                self._flat.pop("top_k", None)
-        self._llm = None if chat_generator is None else OwnedChatGenerator(chat_generator)
+        self._fixed = self.PARAMETERS.fixed_by(reranker)
+        self._is_ready = isinstance(reranker, Reranker)
+        llm = None if chat_generator is None else OwnedChatGenerator(chat_generator)
         try:
-            self.reranker = resolve(
-                reranker, llm=self._llm, flat=self._flat, defaults={"dedupe": True}
-            )
+            self._overrides = overrides_of(self.PARAMETERS, vars(self))
+            if self._is_ready:  # what it does not set is passed with each call
+                for name in self.PARAMETERS.per_call.keys() - self._fixed:
+                    self._overrides.pop(name, None)
+            self.reranker = resolve(reranker, llm=llm, flat=self._overrides, defaults=_DEFAULTS)
         except ConfigurationError as error:
             raise ConfigurationError(error.problems, "SecondPassRanker") from None
-        # Presets and files are saved by name. Of a mapping its meaning is saved, because whoever
-        # made it may go on to change it.
+        # Presets and files are saved by name, mappings as what they meant at construction.
         self._name = saved_path(reranker) if isinstance(reranker, str | PathLike) else None
-        self._warm: set[str] = set()
-        self._warming = ForkLock()
-        self._told: set[str] = set()
-        self._opened = False
-        self._elsewhere = _set_elsewhere(reranker)
-        self._made = True
+        self._life = LifeCycle(self.reranker, llm, _warn)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        parameter = not name.startswith("_") and not hasattr(type(self), name)
+        if type(self) is not SecondPassRanker:  # a subclass may have further attributes
+            parameter = name in self.PARAMETERS.defaults
+        if parameter and "_life" in vars(self):
+            value = self.PARAMETERS.assigned(name, value, self._overrides, self._fixed)
         # Not super(): @component makes another class of this one.
-        if "_made" in self.__dict__:
-            if name in FIXED:
-                told = f"{name} can't be changed after the component is made; make a new one"
-                raise AttributeError(told)
-            if name in ASSIGNABLE:
-                value = assigned(name, value, self._flat)
-                if value is not None and name in self._elsewhere:
-                    raise ConfigurationError([Problem((name,), _ELSEWHERE)], "SecondPassRanker")
         object.__setattr__(self, name, value)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Serialize this component to a dictionary.
-
-        :returns:
-            Dictionary with serialized data.
-        :raises secondpass.NotSerializableError:
-            If the reranker holds an object that no configuration can describe.
-        :raises ValueError:
-            If `token` is not taken from the environment.
-        """
-        generator = self.chat_generator
-        return default_to_dict(
-            self,
-            reranker=self._name or self._configuration(),
-            model=None if self.model is None else str(self.model),
-            top_k=self.top_k,
-            depth=self.depth,
-            score_threshold=self.score_threshold,
-            scale_score=self.scale_score,
-            meta_fields_to_embed=self.meta_fields_to_embed,
-            embedding_separator=self.embedding_separator,
-            query_prefix=self.query_prefix,
-            query_suffix=self.query_suffix,
-            document_prefix=self.document_prefix,
-            document_suffix=self.document_suffix,
-            device=self.device,
-            token=self.token,
-            batch_size=self.batch_size,
-            model_kwargs=plain_types(self.model_kwargs),
-            dedupe=self.dedupe,
-            meta_prefix=self.meta_prefix,
-            raise_on_failure=self.raise_on_failure,
-            chat_generator=(
-                None if generator is None else component_to_dict(generator, "chat_generator")
-            ),
-        )
-
-    def _configuration(self) -> dict[str, Any]:
-        config = without(self.reranker.to_config(), self._flat)
-        if not config.pop("dedupe", False) and not self._ready and self.dedupe is None:
-            config["dedupe"] = False  # what goes without saying in the core does not here
-        return config
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "SecondPassRanker":
-        # It shares the models: those that it asks have to be those that it warms up and closes.
-        shared = [self.reranker, self.chat_generator, self._llm, self._warming]
-        memo.update((id(one), one) for one in shared)
-        copied = type(self).__new__(type(self))
-        copied.__dict__.update(deepcopy(self.__dict__, memo))
-        return copied
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "SecondPassRanker":
-        """Deserialize this component from a dictionary.
-
-        :param data:
-            The dictionary to deserialize from.
-        :returns:
-            The deserialized component.
-        """
-        if data.get("init_parameters", {}).get("chat_generator"):
-            deserialize_chatgenerator_inplace(data["init_parameters"])
-        return default_from_dict(cls, data)
-
     def warm_up(self) -> None:
-        """Load the models and make the clients, unless that was done before.
+        """Load the models and create the clients, unless that was done before.
 
-        Pipelines call this at each run, so what can't be loaded raises here only if
-        `raise_on_failure` is set. Otherwise it is logged, and `report` tells of it.
+        Pipelines call this at each run, so an error raises here only if `raise_on_failure` is set.
+        Otherwise it is logged, and the next `report` lists it.
 
         :raises Exception:
             If `raise_on_failure` is set and no model can be loaded.
         """
-        self._opened = True
-        with self._warming, self._tolerant("the chat generator"):
-            if "warm_up" not in self._warm:
-                if self._llm is not None:
-                    self._llm.warm_up_sync()
-                self._warm.add("warm_up")
-        if self._first("models"):
-            with self._tolerant("the models"), use_logger(_VOICE):
-                self.reranker.warm_up()
+        with use_logger(_LOGGER_NAME):
+            self._life.warm_up()
 
     async def warm_up_async(self) -> None:
         """Do as `warm_up` does: the chat generator in this event loop, the rest in a thread."""
-        self._opened = True
-        with self._tolerant("the chat generator"):
-            if "warm_up_async" not in self._warm:
-                if self._llm is not None:
-                    await self._llm.warm_up_async()
-                self._warm.add("warm_up_async")
-        if self._first("models"):
-            with self._tolerant("the models"), use_logger(_VOICE):
-                await self.reranker.awarm_up()
+        with use_logger(_LOGGER_NAME):
+            await self._life.awarm_up()
 
     def close(self) -> None:
-        """Let go of models and connections. They are loaded again when they are needed.
+        """Close models and connections. They are loaded again when they are needed.
 
-        The asynchronous side of a chat generator that has a `close_async` is left to that.
+        The asynchronous interface of a chat generator that has a `close_async` stays open.
         """
-        try:
-            if self._llm is not None:
-                self._llm.close_sync()
-        finally:
-            if self._shut():
-                self.reranker.close()
+        self._life.close()
 
     async def close_async(self) -> None:
-        """Close both sides of the chat generator and, in a thread, the models."""
-        try:
-            if self._llm is not None:
-                await self._llm.close_async()
-        finally:
-            if self._shut():
-                await self.reranker.aclose()
-
-    def _shut(self) -> bool:
-        """Whether the models are to be closed; from now on they are not."""
-        opened, self._opened = self._opened, False
-        self._warm.clear()
-        return opened
-
-    def _first(self, what: str) -> bool:
-        """Whether this is to be warmed up; from now on it is not, whatever comes of it.
-
-        Models that cannot be loaded are tried again by the core, which knows when.
-        """
-        first = what not in self._warm
-        self._warm.add(what)
-        return first
-
-    @contextmanager
-    def _tolerant(self, what: str) -> Iterator[None]:
-        """Log a failure, which the report of the next ranking tells too; raise it under strict."""
-        try:
-            yield
-        except Exception as error:
-            if self.reranker.strict:
-                self._warm.clear()
-                raise
-            if what not in self._told:  # pipelines try again with each run
-                self._told.add(what)
-                told = "{what} can't be warmed up: {error}"
-                logger.warning(told, what=what, error=type(error).__name__)
+        """Close both interfaces of the chat generator and, in a thread, the models."""
+        await self._life.aclose()
 
     def candidates_needed(self, top_k: int | None = None) -> int | None:
-        """How many documents to ask the retriever for.
+        """Return how many documents to ask the retriever for.
 
         :param top_k:
-            How many documents are to be returned, instead of the number set for the component.
+            Number of documents to return, instead of that of the component.
         :returns:
-            `top_k` times the configuration's `candidate_multiplier` where that is set, else as many
-            as are judged (but no fewer than are returned); `None` where neither bounds it.
+            `top_k` times the configuration's `candidate_multiplier` if that is set, else as many as
+            are scored (but no fewer than are returned); `None` if neither bounds it.
         :raises ValueError:
             If `top_k` is not greater than 0.
         """
-        top_k = checked_top_k(top_k)
-        top_k = self.top_k if top_k is None else top_k
-        return self.reranker.candidates_needed(top_k, depth=self.depth)
+        settings = self.PARAMETERS.call_settings(self, top_k=checked_top_k(top_k))
+        return self.reranker.candidates_needed(settings["top_k"], depth=self.depth)
 
     @component.output_types(documents=list[Document], report=dict[str, Any])
     def run(
@@ -385,35 +224,32 @@ class SecondPassRanker:
         """Rerank documents for a query.
 
         :param query:
-            What was searched for.
+            The search query.
         :param documents:
             The documents, in the order of the retriever. Several retrievers may be connected.
         :param top_k:
-            How many documents to return, instead of the number set for the component.
+            Number of documents to return, instead of that of the component.
         :param score_threshold:
-            Judged documents whose final score is lower are left out; instead of the one set for the
-            component.
+            Scored documents with a lower final score are left out; instead of the component's.
         :param depth:
-            How many documents are judged, instead of the number set for the component.
+            Number of documents to score, instead of that of the component.
         :param order:
-            A rule that moves documents after they are ranked, by name or as a mapping with a
-            `type`, instead of the configured one; `"none"` for none.
+            An ordering instead of the configured one: name or mapping; `"none"` for none.
         :param context:
-            Anything that the method wants to know about this query.
+            Whatever the method uses of this query's context.
         :returns:
             A dictionary with the following keys:
             - `documents`: copies of the documents, best first.
             - `report`: what was done, what it cost and what went wrong, as plain values.
         :raises ValueError:
-            If `top_k` is not greater than 0, or an argument is of the wrong kind, such as
-            `documents` that are no Documents.
+            If `top_k` is not greater than 0, or an argument is of the wrong kind.
         :raises secondpass.RerankError:
-            If `raise_on_failure` is set and a document that was to be judged could not be.
+            If `raise_on_failure` is set and a document that should be scored could not be.
         """
         documents = checked_documents(documents)
-        settings = self._call(top_k, score_threshold, depth, order, context)
-        self._opened = True
-        with use_logger(_VOICE):
+        options = {"depth": depth, "order": order, "context": context}
+        settings = self._settings(top_k, score_threshold, **options)
+        with use_logger(_LOGGER_NAME):
             ranking = self.reranker.rerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 
@@ -431,43 +267,34 @@ class SecondPassRanker:
     ) -> dict[str, Any]:
         """Do as `run` does, with the same parameters; what blocks does so in a worker thread."""
         documents = checked_documents(documents)
-        settings = self._call(top_k, score_threshold, depth, order, context)
-        self._opened = True
-        with use_logger(_VOICE):
+        options = {"depth": depth, "order": order, "context": context}
+        settings = self._settings(top_k, score_threshold, **options)
+        with use_logger(_LOGGER_NAME):
             ranking = await self.reranker.arerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 
-    def _call(
-        self,
-        top_k: int | None,
-        score_threshold: float | None,
-        depth: int | None,
-        order: object,
-        context: object,
-    ) -> dict[str, Any]:
-        top_k = checked_top_k(top_k)
-        threshold = checked_threshold(score_threshold)
-        return {
-            "top_k": self.top_k if top_k is None else top_k,
-            "floor": self.score_threshold if threshold is None else threshold,
-            "depth": self.depth if depth is None else depth,
-            "order": order,
-            "context": context,
-            "dedupe": True if self._ready and self.dedupe is None else self.dedupe,
-        }
+    def _settings(self, top_k: Any, score_threshold: Any, **options: Any) -> dict[str, Any]:
+        options["top_k"] = checked_top_k(top_k)
+        options["floor"] = finite_number("score_threshold", score_threshold)
+        settings = self.PARAMETERS.call_settings(self, **options)
+        if settings["dedupe"] is None and self._is_ready:
+            settings["dedupe"] = True
+        self._life.opened = True
+        return settings
 
     def _output(self, documents: list[Document], ranking: Ranking) -> dict[str, Any]:
         copies = ranked(documents, ranking, self.meta_prefix)
         return {"documents": copies, "report": ranking.report.to_dict()}
 
 
-_ELSEWHERE = "can't be assigned, for the reranker that was given sets it; set it there"
+def _warn(what: str, error: Exception) -> None:
+    message = "{what} can't be warmed up: {error}"
+    logger.warning(message, what=what, error=type(error).__name__)
 
 
-def _set_elsewhere(reranker: object) -> frozenset[str]:
-    """The assignable parameters that a mapping or a ready Reranker has set already."""
-    if isinstance(reranker, Reranker):
-        names = {"depth", "score_threshold"}
-        return frozenset(names if reranker.top_k is None else {*names, "top_k"})
-    config = reranker if isinstance(reranker, Mapping) else {}
-    return frozenset(name for name, setting in ASSIGNABLE.items() if setting in config)
+SecondPassRanker.PARAMETERS = Parameters(
+    SecondPassRanker.__init__,
+    ALIASES,
+    assignable={"meta_prefix"},
+    beside_ready={"top_k", "dedupe"},
+)

@@ -57,6 +57,7 @@ from fault_fixtures import (  # noqa: F401 - the names with an underscore are fi
     survives_rerank,
 )
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from sampling import sampled
 from secondpass import Candidate, Issue, Report, RerankError, Usage
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
@@ -166,7 +167,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---------------------------------------------------------------------- the tables
 
 
-@pytest.mark.parametrize(("case", "flavour", "mode", "entry"), llm_runs(ADAPTER, 0))
+@pytest.mark.parametrize(("case", "flavour", "mode", "entry"), sampled(llm_runs(ADAPTER, 0)))
 # What Google's SDK has to say about words that it does not know, to those who want to hear it.
 @pytest.mark.filterwarnings("ignore:.*is not a valid:UserWarning")
 def test_faults_of_language_models(
@@ -186,7 +187,7 @@ def test_faults_of_language_models(
     assert {request.flavour for request in provider.requests} <= {flavour}
 
 
-@pytest.mark.parametrize(("case", "api", "mode", "entry"), rerank_runs(ADAPTER, 0))
+@pytest.mark.parametrize(("case", "api", "mode", "entry"), sampled(rerank_runs(ADAPTER, 0)))
 def test_faults_of_rerank_apis(
     case: Any,
     api: str,
@@ -388,7 +389,8 @@ def asking(
 
 
 @pytest.mark.parametrize(
-    ("case", "generator", "entry", "strict"), spoken_runs(GENERATORS, ("run", "run_async"), 0)
+    ("case", "generator", "entry", "strict"),
+    sampled(spoken_runs(GENERATORS, ("run", "run_async"), 0)),
 )
 def test_what_a_chat_generator_may_say(
     case: Case, generator: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
@@ -439,7 +441,8 @@ RESULTS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "generator", "entry", "strict"), in_turn(RESULTS, GENERATORS, ("run", "run_async"))
+    ("name", "generator", "entry", "strict"),
+    sampled(in_turn(RESULTS, GENERATORS, ("run", "run_async"))),
 )
 def test_what_a_chat_generator_may_do(
     name: str, generator: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture

@@ -254,8 +254,8 @@ def test_each_parameter_is_a_setting_and_goes_round_by_itself(
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"top_k": 0}, "^top_k must be > 0, but got 0$"),
     ({"top_k": -1}, "^top_k must be > 0, but got -1$"),
-    ({"top_k": 1.5}, "top_k must be a whole number"),
-    ({"top_k": True}, "top_k must be a whole number"),
+    ({"top_k": 1.5}, "top_k: give a whole number"),
+    ({"top_k": True}, "top_k: give a whole number"),
     ({"depth": 0}, "depth"),
     ({"score_threshold": "high"}, "must be a valid number"),
     ({"score_threshold": math.nan}, "must be a finite number"),
@@ -372,14 +372,14 @@ def test_a_parameter_that_the_method_has_not_is_refused_with_its_name(flat: dict
     staged = {"method": {"type": "cascade", "stages": ["lexical", {"type": "cross_encoder"}]}}
     with pytest.raises(ConfigurationError, match=rf"{name}: .*'cascade'.*its stages do"):
         SecondPassRanker(staged, **flat)
-    with pytest.raises(ConfigurationError, match=rf"{name}: .*[Rr]ecorder.*settings of its own"):
+    with pytest.raises(ConfigurationError, match=rf"{name}: .*[Rr]ecorder.*its own settings"):
         SecondPassRanker({"method": Recorder()}, **flat)
 
 
 @pytest.mark.parametrize("flat", [{"model": "a"}, {"token": Secret.from_env_var("A")}])
 def test_a_chat_generator_has_model_and_token_of_its_own(flat: dict[str, Any]) -> None:
     (name,) = flat
-    with pytest.raises(ConfigurationError, match=rf"{name}: the language model that is given"):
+    with pytest.raises(ConfigurationError, match=rf"{name}: the language model object has"):
         SecondPassRanker({"method": "listwise"}, chat_generator=Says("x"), **flat)
 
 

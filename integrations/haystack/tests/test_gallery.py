@@ -556,7 +556,7 @@ def test_the_guide_names_every_parameter_and_its_default() -> None:
 def test_the_guide_names_the_setting_that_each_parameter_stands_for() -> None:
     from haystack.utils import ComponentDevice, Secret
 
-    from haystack_integrations.components.rankers.secondpass.parameters import as_settings
+    from haystack_integrations.components.rankers.secondpass.parameters import overrides_of
 
     given = {
         name: "x"
@@ -567,11 +567,15 @@ def test_the_guide_names_the_setting_that_each_parameter_stands_for() -> None:
         "meta_fields_to_embed": ["title"],
         "device": ComponentDevice.from_str("cpu"),
         "model_kwargs": {},
+        "dedupe": False,
+        "raise_on_failure": True,
+        "chat_generator": None,
     }
     places: dict[str, set[str]] = {}
     for token in (Secret.from_env_var("X"), Secret.from_token("x")):
-        for name, flat in as_settings({**given, "token": token}).items():
-            places.setdefault(name, set()).update(flat.places)
+        overrides = overrides_of(SecondPassRanker.PARAMETERS, {**given, "token": token})
+        for name, override in overrides.items():
+            places.setdefault(name, set()).update(override.places)
     told = {
         row[0].strip("` "): set(re.findall(r"`([\w.]+)`", row[2]))
         for row in rows_under("Parameters")

@@ -37,16 +37,21 @@ from misbehaving_replies import (
     Form,
     Said,
 )
+from sampling import rotating
 from secondpass import Report, RerankError
 
 LLMS: tuple[type[Any], ...] = (Completing, Chatting, Calling)
-PLAYED = [
-    pytest.param(case, form, llm, id=f"{case.name}, {form.name}, {llm.__name__.lower()}")
-    for case in (replies.HONEST, *CASES)
-    for form in OURS
-    for llm in LLMS
-    if case.promised(form)[0]
-]
+WAYS = [(form, llm) for form in OURS for llm in LLMS]
+
+
+def played() -> Iterator[Any]:
+    """Every case in every way; `make test` has each case in one of them, in turn."""
+    for number, case in enumerate((replies.HONEST, *CASES)):
+        ways = [way for way in WAYS if case.promised(way[0])[0]]
+        for index, (form, llm) in enumerate(ways):
+            marks = () if index == number % len(ways) else (pytest.mark.long,)
+            name = f"{case.name}, {form.name}, {llm.__name__.lower()}"
+            yield pytest.param(case, form, llm, id=name, marks=marks)
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +110,7 @@ def check_nothing_is_lost(given: Sequence[NodeWithScore], ranked: Sequence[NodeW
     assert scores == sorted(scores, reverse=True)
 
 
-@pytest.mark.parametrize(("case", "form", "llm"), PLAYED)
+@pytest.mark.parametrize(("case", "form", "llm"), played())
 def test_no_node_is_lost_and_the_report_says_what_happened(
     case: Case, form: Form, llm: type[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -260,8 +265,7 @@ GARBAGE = [
 ]
 
 
-@pytest.mark.parametrize("form", OURS, ids=lambda form: form.name)
-@pytest.mark.parametrize("arguments", GARBAGE, ids=[f"garbage {at}" for at in range(len(GARBAGE))])
+@rotating(arguments=GARBAGE, form=OURS)
 def test_arguments_that_are_garbage_are_refused(form: Form, arguments: Any) -> None:
     ranked, report = both_ways(
         lambda: reranking(form, Garbling(script=honest, form=form, arguments=arguments))
@@ -339,8 +343,7 @@ NO_TOOLS = [
 ]
 
 
-@pytest.mark.parametrize("form", OURS, ids=lambda form: form.name)
-@pytest.mark.parametrize("refuses", NO_TOOLS, ids=repr)
+@rotating(refuses=NO_TOOLS, form=OURS)
 def test_where_tools_are_refused_words_are_used_from_then_on(
     form: Form, refuses: Exception
 ) -> None:

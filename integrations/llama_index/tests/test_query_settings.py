@@ -268,6 +268,17 @@ def test_settings_are_one_postprocessors() -> None:
         assert ids(first.postprocess_nodes(nodes(), query_str=QUERY)) == ["n1", "n3", "n0", "n2"]
 
 
+def test_settings_reach_copies() -> None:
+    rerank = SecondPassRerank(CONFIG)
+    copies = [copy.copy(rerank), copy.deepcopy(rerank), rerank.model_copy(update={"top_n": 3})]
+    with rerank.query_settings(order="learn", top_n=2):
+        for copied in copies:
+            assert ids(copied.postprocess_nodes(nodes(), query_str=QUERY)) == ["n1", "n3"]
+    with copies[1].query_settings(top_n=1):
+        assert ids(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0"]
+    assert len(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == 4
+
+
 def test_settings_end_with_their_block() -> None:
     rerank = SecondPassRerank(CONFIG)
     with contextlib.suppress(KeyError), rerank.query_settings(order="learn"):

@@ -1,6 +1,6 @@
 """The contract beyond the basics: settings, secrets, prompts, language models, reports.
 
-Named after the items of the contract, as in ``test_second_pass_rerank.py``; an LLM whose keys,
+Named after the items of the contract, as in ``test_base.py``; an LLM whose keys,
 tools, events and spans are LlamaIndex's own stands in for a provider.
 """
 
@@ -324,7 +324,7 @@ CONFLICTS = [
     ("cohere", {"device": "cpu"}, "endpoint"),
     ("objlib", {"device": "cpu"}, "graded"),
     ("accurate", {"model": "x"}, "cascade.*its stages do"),
-    ({"method": object()}, {"model": "x"}, "settings of its own"),
+    ({"method": object()}, {"model": "x"}, "its own settings"),
 ]  # fmt: skip
 
 
@@ -341,7 +341,9 @@ def test_item_01_a_setting_without_a_place_of_its_own_is_refused(
 @pytest.mark.parametrize("name", ["model", "api_key"])
 def test_item_01_a_given_llm_has_its_own_model_and_key(name: str) -> None:
     for reranker in ("objlib", {"method": "listwise"}):
-        with pytest.raises(ConfigurationError, match=f"{name}: the language model that is given"):
+        with pytest.raises(
+            ConfigurationError, match=f"{name}: the language model object has its own settings"
+        ):
             SecondPassRerank(reranker, llm=scripted(), **{name: "x"})
     assert SecondPassRerank("objlib", llm=scripted(), choice_batch_size=2).choice_batch_size == 2
 

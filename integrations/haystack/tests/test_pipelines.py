@@ -54,6 +54,7 @@ from haystack.utils import Secret
 
 from fake_provider import FakeProvider
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from sampling import rotating
 from secondpass import MissingExtraError, RerankError
 from secondpass.config import preset_names
 
@@ -310,8 +311,7 @@ class Given:
         return {"documents": self.documents}
 
 
-@every_way
-@pytest.mark.parametrize("joined", [None, *JoinMode], ids=str)
+@rotating(joined=[None, *JoinMode], way=WAYS)
 def test_words_and_vectors_meet_in_it_or_in_a_joiner_before_it(
     way: Way, joined: JoinMode | None
 ) -> None:
@@ -391,9 +391,7 @@ def test_behind_retrievers_of_retrievers(way: Way, retriever: Any) -> None:
 # ---------------------------------------------------------------------- before other components
 
 
-@every_way
-@pytest.mark.parametrize("joined", list(JoinMode), ids=str)
-@pytest.mark.parametrize("method", [ByWorth, Broken])
+@rotating(joined=list(JoinMode), way=WAYS, method=[ByWorth, Broken])
 def test_a_joiner_behind_it_keeps_its_order(way: Way, joined: JoinMode, method: Any) -> None:
     # Broken leaves the order that came in, whose scores may be anything.
     pipeline = Pipeline()
@@ -612,7 +610,7 @@ def test_an_agent_calls_it_as_a_tool_on_the_documents_of_its_state(asynchronous:
         outputs_to_state={"ranked": {"source": "documents"}, "told": {"source": "report"}},
     )
     assert set(tool.parameters["required"]) == {"query"}
-    assert tool.parameters["properties"]["depth"]["description"].startswith("How many documents")
+    assert tool.parameters["properties"]["depth"]["description"].startswith("Number of documents")
     agent = Agent(
         chat_generator=calling("rerank", query=QUERY, top_k=2),
         tools=[tool],

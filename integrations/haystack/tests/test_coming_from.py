@@ -30,6 +30,7 @@ from hypothesis import strategies as st
 import tiny_models
 from fake_provider import FakeProvider
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from sampling import rotating
 
 BY_INDEX: dict[str, Any] = {
     "method": {"type": "listwise", "labels": "index1", "window": None},
@@ -179,8 +180,7 @@ def test_scores_are_new_where_those_of_llmranker_are_the_retriever_s() -> None:
 # ---------------------------------------------------------------------- LostInTheMiddleRanker
 
 
-@pytest.mark.parametrize("top_k", [None, 1, 2, 5, 20])
-@pytest.mark.parametrize("count", range(10))
+@rotating(count=range(10), top_k=[None, 1, 2, 5, 20])
 def test_the_best_stand_at_both_ends_as_with_lost_in_the_middle_ranker(
     count: int, top_k: int | None
 ) -> None:
@@ -237,8 +237,7 @@ def rated(seed: int, count: int = 8) -> list[Document]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("weight", [0.0, 0.2, 0.5, 0.9, 1.0])
+@rotating(seed=range(5), weight=[0.0, 0.2, 0.5, 0.9, 1.0])
 def test_ranks_by_metadata_are_fused_as_meta_field_ranker_does(weight: float, seed: int) -> None:
     documents = rated(seed)
     theirs = MetaFieldRanker("rating", weight=weight).run(documents)
@@ -253,8 +252,7 @@ def test_ranks_by_metadata_are_fused_as_meta_field_ranker_does(weight: float, se
         assert scores(ours) == pytest.approx(scores(theirs))
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("weight", [0.2, 0.5, 1.0])
+@rotating(seed=range(5), weight=[0.2, 0.5, 1.0])
 def test_places_by_metadata_are_added_as_meta_field_ranker_does(weight: float, seed: int) -> None:
     documents = rated(seed)
     theirs = MetaFieldRanker("rating", weight=weight, ranking_mode="linear_score").run(documents)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,10 +18,11 @@ from haystack.utils import Secret
 
 from fake_provider import FakeProvider
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_integrations.components.rankers.secondpass.parameters import ASSIGNABLE, FIXED
-from secondpass import ConfigurationError, InputError, Reranker
+from secondpass import ConfigurationError, InputError, NotSerializableError, Reranker
 
 QUERY = "castle garden"
+ASSIGNABLE = {"top_k", "depth", "score_threshold", "dedupe", "meta_prefix"}
+FIXED = SecondPassRanker.PARAMETERS.defaults.keys() - ASSIGNABLE
 
 
 class Numbers:
@@ -283,7 +285,47 @@ def test_models_are_closed_where_the_generator_cannot_be() -> None:
 
 def test_every_parameter_can_be_assigned_or_is_refused() -> None:
     names = inspect.signature(SecondPassRanker.__init__).parameters.keys() - {"self"}
-    assert names == FIXED | ASSIGNABLE.keys()
+    assert names == FIXED | ASSIGNABLE
+
+
+@pytest.mark.parametrize("name", ["topk", "topn", "floor", "extra"])
+def test_unknown_attributes_are_refused(name: str) -> None:
+    ranker = SecondPassRanker("lexical")
+    with pytest.raises(AttributeError, match=f"^{name} is no parameter of SecondPassRanker"):
+        setattr(ranker, name, 3)
+    with pytest.raises(AttributeError, match=r"did you mean 'top_k'\?"):
+        ranker.topk = 3  # type: ignore[attr-defined]
+
+
+def test_methods_and_subclasses_may_be_extended(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine(SecondPassRanker):
+        def __init__(self) -> None:
+            super().__init__("lexical")
+            self.extra = 1
+
+    ranker = Mine()
+    assert ranker.extra == 1
+    with pytest.raises(AttributeError, match=r"^model can't be changed"):
+        ranker.model = "other"
+    monkeypatch.setattr(ranker, "run", lambda **_: {"documents": []})
+    assert ranker.run(query="q", documents=numbered(1)) == {"documents": []}
+
+
+def test_pickles_like_it_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THE_KEY", "sk-very-secret")
+    ranker = SecondPassRanker("cohere", top_k=2, token=Secret.from_env_var("THE_KEY"))
+    ranker.depth = 5
+    written = pickle.dumps(ranker)
+    assert b"sk-very-secret" not in written
+    loaded = pickle.loads(written)
+    assert loaded.to_dict() == ranker.to_dict()
+    documents = numbered(1, 2, 3)
+    again = pickle.loads(pickle.dumps(SecondPassRanker("lexical", top_k=1)))
+    assert len(again.run(QUERY, documents)["documents"]) == 1
+    with pytest.raises(NotSerializableError, match="Numbers"):
+        pickle.dumps(SecondPassRanker({"method": Numbers()}))
+    with pytest.raises(ValueError, match="Cannot serialize token-based secret"):
+        pickle.dumps(SecondPassRanker("cohere", token=Secret.from_token("sk-very-secret")))
 
 
 @pytest.mark.parametrize("name", sorted(FIXED))
@@ -334,7 +376,7 @@ def test_assigning_a_wrong_value_is_refused(name: str, value: Any) -> None:
 @pytest.mark.parametrize("given", [{"method": "lexical", "depth": 50}, Reranker("lexical")])
 def test_assigning_what_the_reranker_sets_is_refused(given: Any) -> None:
     ranker = SecondPassRanker(given)
-    with pytest.raises(ConfigurationError, match=r"depth: can't be assigned"):
+    with pytest.raises(ConfigurationError, match="depth: can't be set, because the reranker"):
         ranker.depth = 10
     ranker.top_k = 1
     assert len(ranker.run(QUERY, numbered(1, 2))["documents"]) == 1

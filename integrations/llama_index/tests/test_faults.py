@@ -70,6 +70,7 @@ from fault_fixtures import (  # noqa: F401 - the names with an underscore are fi
     survives_rerank,
 )
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from sampling import sampled
 from secondpass import Candidate, Report
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
@@ -156,7 +157,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---------------------------------------------------------------------- the tables
 
 
-@pytest.mark.parametrize(("case", "flavour", "mode", "entry"), llm_runs(ADAPTER, 5))
+@pytest.mark.parametrize(("case", "flavour", "mode", "entry"), sampled(llm_runs(ADAPTER, 5)))
 # What Google's SDK has to say about words that it does not know, to those who want to hear it.
 @pytest.mark.filterwarnings("ignore:.*is not a valid:UserWarning")
 def test_faults_of_language_models(
@@ -176,7 +177,7 @@ def test_faults_of_language_models(
     assert {request.flavour for request in provider.requests} <= {flavour}
 
 
-@pytest.mark.parametrize(("case", "api", "mode", "entry"), rerank_runs(ADAPTER, 5))
+@pytest.mark.parametrize(("case", "api", "mode", "entry"), sampled(rerank_runs(ADAPTER, 5)))
 def test_faults_of_rerank_apis(
     case: Any,
     api: str,
@@ -408,7 +409,7 @@ def asking(llm: LLM, config: Mapping[str, Any], strict: bool = False) -> SecondP
     return ADAPTER.make(config, strict, llm=llm)
 
 
-@pytest.mark.parametrize(("case", "llm", "entry", "strict"), spoken_runs(LLMS, ENTRIES, 3))
+@pytest.mark.parametrize(("case", "llm", "entry", "strict"), sampled(spoken_runs(LLMS, ENTRIES, 3)))
 def test_what_an_llm_may_say(
     case: Case, llm: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -455,7 +456,9 @@ RESPONSES: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "llm", "entry", "strict"), in_turn(RESPONSES, LLMS, ENTRIES))
+@pytest.mark.parametrize(
+    ("name", "llm", "entry", "strict"), sampled(in_turn(RESPONSES, LLMS, ENTRIES))
+)
 def test_what_an_llm_may_do(
     name: str, llm: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -48,6 +48,7 @@ from misbehaving_replies import (
     Said,
     nodes,
 )
+from sampling import rotating
 from secondpass import ConfigurationError, RerankError
 from secondpass.errors import ModelLoadError
 
@@ -89,9 +90,7 @@ def test_its_name_and_bases() -> None:
     assert BaseNodePostprocessor in SecondPassRerank.__mro__
 
 
-@pytest.mark.parametrize("llm", LLMS)
-@pytest.mark.parametrize("form", OURS, ids=lambda form: form.name)
-@pytest.mark.parametrize("top_n", [1, 3, 5, 10])
+@rotating(top_n=[1, 3, 5, 10], llm=LLMS, form=OURS)
 def test_the_best_of_them_in_order(form: Form, llm: type[Any], top_n: int, rank: Call) -> None:
     ranked = rank(asking(form, llm, top_n=top_n), nodes(), QueryBundle(QUERY))
     assert numbers(ranked) == list(ALL)[:top_n]

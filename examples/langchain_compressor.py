@@ -1,0 +1,78 @@
+"""A LangChain document compressor that reranks with secondpass.
+
+Use it wherever LangChain takes a `BaseDocumentCompressor`, such as a contextual compression
+retriever::
+
+    compressor = SecondPassCompressor(Reranker.from_preset("lexical"), top_k=5)
+    documents = compressor.compress_documents(retriever.invoke(query), query)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+from pydantic import ConfigDict, Field
+
+from secondpass import Candidate, Ranking, Reranker
+from secondpass.adapters.options import checked_list
+from secondpass.adapters.scores import results
+
+
+class SecondPassCompressor(BaseDocumentCompressor):
+    """Puts the best documents first and loses none, except those that ``top_k`` leaves out.
+
+    The returned documents are copies. ``rerank_score`` and the other keys of the ranking are added
+    to their metadata.
+
+    Args:
+        reranker: ranks the documents.
+        top_k: number of documents to return; None returns all.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    reranker: Reranker
+    top_k: int | None = Field(default=None, ge=1)
+
+    def __init__(self, reranker: Reranker, **fields: Any) -> None:
+        super().__init__(reranker=reranker, **fields)  # type: ignore[call-arg]
+
+    def compress_documents(
+        self,
+        documents: Sequence[Document],
+        query: str,
+        callbacks: Callbacks = None,  # noqa: ARG002 - part of the interface
+    ) -> list[Document]:
+        """The documents, best first."""
+        documents = checked_list(documents, Document, "documents", "Documents")
+        ranking = self.reranker.rerank(query, _candidates(documents), top_k=self.top_k)
+        return _ranked(documents, ranking)
+
+    async def acompress_documents(
+        self,
+        documents: Sequence[Document],
+        query: str,
+        callbacks: Callbacks = None,  # noqa: ARG002 - part of the interface
+    ) -> list[Document]:
+        """:meth:`compress_documents` for event loops."""
+        documents = checked_list(documents, Document, "documents", "Documents")
+        ranking = await self.reranker.arerank(query, _candidates(documents), top_k=self.top_k)
+        return _ranked(documents, ranking)
+
+
+def _candidates(documents: Sequence[Document]) -> list[Candidate]:
+    return [
+        Candidate(document.page_content, document.id, metadata=document.metadata)
+        for document in documents
+    ]
+
+
+def _ranked(documents: Sequence[Document], ranking: Ranking) -> list[Document]:
+    return [
+        document.model_copy(update={"metadata": {**document.metadata, **added}})
+        for document, _score, added in results(documents, ranking, attrgetter("metadata"))
+    ]

@@ -1,0 +1,85 @@
+"""Saving, loading and copying the component."""
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from haystack import default_from_dict, default_to_dict
+from haystack.components.generators.chat.types import ChatGenerator
+from haystack.core.serialization import component_to_dict
+from haystack.utils.deserialization import deserialize_chatgenerator_inplace
+
+from haystack_integrations.components.rankers.secondpass.parameters import plain_types
+from secondpass import Reranker
+from secondpass.adapters.life_cycle import LifeCycle
+from secondpass.adapters.parameters import Parameters
+from secondpass.config.overrides import Override, without
+
+
+class Saved:
+    """Base class of the component."""
+
+    PARAMETERS: ClassVar[Parameters]
+    reranker: Reranker
+    model: str | Path | None
+    depth: int | None
+    model_kwargs: dict[str, Any] | None
+    dedupe: bool | None
+    meta_prefix: str
+    chat_generator: ChatGenerator | None
+    _name: str | None
+    _is_ready: bool
+    _overrides: dict[str, Override]
+    _life: LifeCycle
+
+    def to_dict(self) -> dict[str, Any]:
+        """Serialize this component to a dictionary.
+
+        :returns:
+            Dictionary with serialized data.
+        :raises secondpass.NotSerializableError:
+            If the reranker holds an object that no configuration can describe.
+        :raises ValueError:
+            If `token` is not taken from the environment.
+        """
+        values = self.PARAMETERS.values(self)
+        if self.chat_generator is not None:
+            values["chat_generator"] = component_to_dict(self.chat_generator, "chat_generator")
+        if self.model is not None:
+            values["model"] = str(self.model)
+        values["model_kwargs"] = plain_types(self.model_kwargs)
+        values["reranker"] = self._name or self._configuration()
+        return default_to_dict(self, **values)
+
+    def _configuration(self) -> dict[str, Any]:
+        config = without(self.reranker.to_config(), self._overrides)
+        if not config.pop("dedupe", False) and not self._is_ready and self.dedupe is None:
+            config["dedupe"] = False  # the default of the core, not of the component
+        return config
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Deserialize this component from a dictionary.
+
+        :param data:
+            The dictionary to deserialize from.
+        :returns:
+            The deserialized component.
+        """
+        if data.get("init_parameters", {}).get("chat_generator"):
+            deserialize_chatgenerator_inplace(data["init_parameters"])
+        return default_from_dict(cls, data)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_dict, (self.to_dict(),)
+
+    def __copy__(self) -> Self:
+        return deepcopy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Copies share the models, and so whether these are warm or closed.
+        shared = (self.reranker, self.chat_generator, self._life)
+        memo.update((id(value), value) for value in shared)
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(deepcopy(self.__dict__, memo))
+        return copied

@@ -1,0 +1,96 @@
+"""Model objects of frameworks as language models."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from secondpass.concurrency.portal import HomeLoop
+from secondpass.concurrency.threads import in_thread
+from secondpass.effects import Completion
+from secondpass.errors import LLMError
+
+_TIMEOUT = 60.0
+
+
+class FrameworkLLM:
+    """Base class of language models that wrap a framework's model object.
+
+    Args:
+        timeout: seconds that one answer may take.
+
+    Attributes:
+        used: which interfaces of the object have been used: ``sync``, ``async``.
+    """
+
+    def __init__(self, timeout: float = _TIMEOUT) -> None:
+        self.timeout = timeout
+        self.home = HomeLoop()
+        self.used: set[str] = set()
+
+    async def call(
+        self,
+        method: Callable[..., Any],
+        method_async: Callable[..., Awaitable[Any]] | None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Await ``method_async`` in the event loop that the object's client belongs to.
+
+        Elsewhere, or if it is None, ``method`` is called in a thread.
+        """
+        if method_async is not None and self.home.is_here():
+            self.used.add("async")
+            return await method_async(*args, **kwargs)
+        self.used.add("sync")
+        return await in_thread(partial(method, *args, **kwargs))
+
+
+class SavedByAdapter:
+    """Mixin for a `FrameworkLLM` whose model object the adapter saves itself."""
+
+    timeout: float
+
+    def as_setting(self, _place: str) -> dict[str, Any] | None:
+        """Its setting in the configuration: the timeout, unless that is the default."""
+        return None if self.timeout == _TIMEOUT else {"timeout": self.timeout}
+
+
+def check_answered(finish_reason: object) -> None:
+    """Raise if the model ended by refusing.
+
+    Raises:
+        LLMError: it did.
+    """
+    if finish_reason in {"content_filter", "refusal", "safety"}:
+        raise LLMError("the model refused to answer", "content_filter")
+
+
+def is_truncated(finish_reason: object) -> bool:
+    """Whether the model ended because it reached its limit of tokens."""
+    return finish_reason in {"length", "max_tokens"}
+
+
+def completion(text: str, finish_reason: object, usage: Any) -> Completion:
+    """A reply with the token counts of ``usage``, a mapping or an object."""
+    return Completion(
+        text,
+        is_truncated(finish_reason),
+        _count(usage, "prompt_tokens", "input_tokens", "prompt_token_count"),
+        _count(usage, "completion_tokens", "output_tokens", "candidates_token_count"),
+    )
+
+
+def part(holder: Any, name: str) -> Any:
+    """A value of a mapping or an attribute of an object; None if it is absent."""
+    return holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
+
+
+def _count(usage: Any, *names: str) -> int | None:
+    """The first of these token counts that is an integer."""
+    for name in names:
+        value = part(usage, name)
+        if type(value) is int:
+            return value
+    return None

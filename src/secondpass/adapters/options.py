@@ -1,0 +1,94 @@
+"""Checks of the arguments of a call."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from secondpass.candidates import kind_of
+from secondpass.errors import ConfigurationError, InputError, Problem
+from secondpass.ordering import to_ordering
+from secondpass.reranker import Reranker
+from secondpass.settings import describe
+
+T = TypeVar("T")
+
+
+def whole_number(name: str, value: Any) -> int | None:
+    """A number of documents as Python's int, which can be saved; None stays None.
+
+    Raises:
+        InputError: it is no integer of 1 or more.
+    """
+    if value is None:
+        return None
+    # A numpy array has an __index__, which raises unless it holds a single number.
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < 1:
+        raise InputError(f"{name}: give a whole number of 1 or more, not {describe(value)}")
+    return number
+
+
+def plain_number(value: Any) -> Any:
+    """Python's float for a real number of another library, which cannot be saved."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return float(value) if is_number else value
+
+
+def finite_number(name: str, value: Any) -> float | None:
+    """A threshold as Python's float; None stays None.
+
+    Raises:
+        InputError: it is no finite number.
+    """
+    number = plain_number(value)
+    if number is not None and (type(number) is not float or not math.isfinite(number)):
+        raise InputError(f"{name}: give a finite number, not {describe(value)}")
+    return number
+
+
+def check_order(order: object, reranker: Reranker) -> None:
+    """Check that an ordering exists.
+
+    Raises:
+        ConfigurationError: it does not, or its settings are wrong.
+    """
+    try:
+        to_ordering(order, reranker.orders)
+    except ConfigurationError as error:
+        problems = [Problem(("order", *one.path), one.message) for one in error.problems]
+        raise ConfigurationError(problems) from None
+
+
+def checked_list(
+    values: object, kind: type[T], name: str, plural: str, hints: Mapping[Any, str] | None = None
+) -> list[T]:
+    """The framework's documents as a list.
+
+    Args:
+        values: documents; any iterable of them.
+        kind: their class.
+        name: of the argument.
+        plural: of the class's name.
+        hints: what to write instead, for objects of other classes.
+
+    Raises:
+        InputError: one is not of the class; the message has its index.
+    """
+    hints = hints or {}
+    no_list = isinstance(values, (str, bytes, Mapping, kind, *hints))
+    if no_list or not isinstance(values, Iterable):
+        raise InputError(f"{name}: give a list of {plural}, not {kind_of(values)}")
+    checked = list(values)
+    for index, value in enumerate(checked):
+        if not isinstance(value, kind):
+            hint = next((hints[other] for other in hints if isinstance(value, other)), "")
+            message = f"give a {kind.__name__}, not {kind_of(value)}{hint}"
+            raise InputError(f"{name}[{index}]: {message}")
+    return checked

@@ -1,0 +1,181 @@
+"""The parameters of adapters and the settings of a configuration that they stand for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from types import NoneType
+from typing import Any, get_args
+
+from secondpass.adapters.options import finite_number, whole_number
+from secondpass.config.overrides import Override
+from secondpass.errors import ConfigurationError, Problem
+from secondpass.reranker import Reranker
+from secondpass.settings import suggestion
+
+PLACES: Mapping[str, tuple[str, ...]] = {
+    "top_k": ("top_k",),
+    "depth": ("depth",),
+    "floor": ("floor",),
+    "dedupe": ("dedupe",),
+    "order": ("order",),
+    "strict": ("strict",),
+    "model": ("method.model", "method.llm.model"),
+    "device": ("method.device",),
+    "batch_size": ("method.batch_size", "method.window"),
+    "activation": ("method.activation",),
+    "model_kwargs": ("method.model_kwargs",),
+    "api_key": ("method.token", "method.api_key", "method.llm.api_key"),
+    "api_key_env": ("method.token_env", "method.api_key_env", "method.llm.api_key_env"),
+    "fields": ("render.fields",),
+    "separator": ("render.separator",),
+    "query_prefix": ("render.query_prefix",),
+    "query_suffix": ("render.query_suffix",),
+    "document_prefix": ("render.prefix",),
+    "document_suffix": ("render.suffix",),
+}
+"""Where in a configuration the setting of a parameter may stand; see `Override`."""
+
+PER_CALL = ("top_k", "depth", "floor", "dedupe", "order")
+"""Parameters that are passed to `Reranker.rerank`, so that they can be assigned to a component."""
+
+
+class Parameters:
+    """The parameters of a framework's component, read from the signature of its constructor.
+
+    Args:
+        constructor: its ``__init__``.
+        aliases: names of parameters in the framework, by which the names in `PLACES` are found.
+        assignable: parameters without a setting that can be assigned to a component.
+        beside_ready: parameters of `PER_CALL` that can be used beside a ready Reranker that does
+            not set them.
+
+    Attributes:
+        defaults: of all parameters.
+        places: the parameters that stand for a setting, with their names in `PLACES`.
+        per_call: those of them that are in `PER_CALL`.
+    """
+
+    def __init__(
+        self,
+        constructor: Callable[..., Any],
+        aliases: Mapping[str, str],
+        *,
+        assignable: Collection[str] = (),
+        beside_ready: Collection[str] = (),
+    ) -> None:
+        parameters = [
+            parameter
+            for parameter in inspect.signature(constructor).parameters.values()
+            if parameter.name != "self" and parameter.kind is not parameter.VAR_KEYWORD
+        ]
+        self.component = constructor.__qualname__.split(".", maxsplit=1)[0]
+        self.defaults = {parameter.name: parameter.default for parameter in parameters}
+        names = {name: aliases.get(name, name) for name in self.defaults}
+        self.places = {name: place for name, place in names.items() if place in PLACES}
+        self.per_call = {name: place for name, place in self.places.items() if place in PER_CALL}
+        self.assignable = {*assignable, *self.per_call}
+        self._beside_ready = beside_ready
+        # Texts and switches of another type would be taken for something else.
+        types = {parameter.name: _types(parameter.annotation) for parameter in parameters}
+        self._types = {
+            name: kinds for name, kinds in types.items() if {*kinds} <= {str, bool, NoneType}
+        }
+
+    def arguments(self, local_variables: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a constructor from its ``locals()``."""
+        return {name: local_variables[name] for name in self.defaults}
+
+    def values(self, component: object) -> dict[str, Any]:
+        """The values of a component that keeps each parameter in the attribute of that name."""
+        return {name: getattr(component, name) for name in self.defaults}
+
+    def overrides(self, values: Mapping[str, Any], *, per_call: bool = True) -> dict[str, Override]:
+        """The parameters that are neither None nor at their defaults, as overrides.
+
+        Args:
+            values: of all parameters.
+            per_call: whether to include those of `per_call`.
+        """
+        return {
+            name: Override(values[name], PLACES[place])
+            for name, place in self.places.items()
+            if values[name] is not None
+            and values[name] != self.defaults[name]
+            and (per_call or name not in self.per_call)
+        }
+
+    def call_settings(self, component: object, **options: Any) -> dict[str, Any]:
+        """Arguments for `Reranker.rerank`: a component's parameters, and over them the options."""
+        settings = {place: getattr(component, name) for name, place in self.per_call.items()}
+        return settings | {name: value for name, value in options.items() if value is not None}
+
+    # ------------------------------------------------------------------ checks
+
+    def type_problems(self, values: Mapping[str, Any]) -> list[Problem]:
+        """The problems of texts and switches of the wrong type."""
+        return [
+            Problem((name,), f"must be a {kinds[0].__name__}, not {type(values[name]).__name__}")
+            for name, kinds in self._types.items()
+            if name in values and not isinstance(values[name], kinds)
+        ]
+
+    def fixed_by(self, reranker: object) -> frozenset[str]:
+        """The parameters of `per_call` that the ``reranker`` argument sets."""
+        if isinstance(reranker, Reranker):
+            return frozenset(
+                name
+                for name, place in self.per_call.items()
+                if name not in self._beside_ready
+                or (place != "dedupe" and getattr(reranker, place) is not None)
+            )
+        config = reranker if isinstance(reranker, Mapping) else {}
+        return frozenset(name for name, place in self.per_call.items() if place in config)
+
+    def check_free(self, name: str, value: object, fixed: Collection[str]) -> None:
+        """Refuse a second value for a setting.
+
+        Raises:
+            ConfigurationError: the reranker that the component was made with sets it.
+        """
+        if value is not None and name in fixed:
+            message = f"can't be set, because the reranker sets {self.places[name]!r}; set it there"
+            raise ConfigurationError([Problem((name,), message)])
+
+    def assigned(
+        self, name: str, value: Any, overrides: Collection[str], fixed: Collection[str]
+    ) -> Any:
+        """The value of a parameter that is assigned to a component, checked.
+
+        Args:
+            name: of the parameter.
+            value: its new value.
+            overrides: parameters that the component's configuration was made with.
+            fixed: parameters that its reranker sets.
+
+        Raises:
+            AttributeError: the parameter is not assignable, or there is none of this name.
+            ValueError: the value is of the wrong kind, or cannot take effect.
+        """
+        if name not in self.assignable:
+            if name in self.defaults:
+                message = "can't be changed after construction; make a new component"
+            else:
+                message = f"is no parameter of {self.component}"
+                message += suggestion(name, sorted(self.defaults))
+            raise AttributeError(f"{name} {message}")
+        problems = self.type_problems({name: value})
+        if value is None and name in overrides:
+            message = "can't be set to None, because the component was made with a value"
+            problems.append(Problem((name,), message))
+        if problems:
+            raise ConfigurationError(problems, self.component)
+        self.check_free(name, value, fixed)
+        place = self.places.get(name)
+        if place in {"top_k", "depth"}:
+            return whole_number(name, value)
+        return finite_number(name, value) if place == "floor" else value
+
+
+def _types(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) or (annotation,)

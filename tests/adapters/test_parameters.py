@@ -1,0 +1,113 @@
+"""Parameters are read from a signature; each stands for one setting."""
+
+import re
+
+import pytest
+
+from secondpass import ConfigurationError, Reranker
+from secondpass.adapters.parameters import PER_CALL, PLACES, Parameters
+from secondpass.config import resolve
+
+
+class Component:
+    def __init__(
+        self,
+        reranker,
+        *,
+        top_n: int | None = None,
+        floor: float | None = None,
+        model: str | None = None,
+        document_prefix: str = "",
+        dedupe: bool | None = None,
+        label: str = "",
+        **fields: object,
+    ) -> None:
+        vars(self).update(PARAMETERS.arguments(locals()))
+
+
+PARAMETERS = Parameters(
+    Component.__init__, {"top_n": "top_k"}, assignable={"label"}, beside_ready={"top_n"}
+)
+
+
+def test_reads_the_signature():
+    assert list(PARAMETERS.defaults) == [
+        "reranker", "top_n", "floor", "model", "document_prefix", "dedupe", "label",
+    ]  # fmt: skip
+    assert PARAMETERS.per_call == {"top_n": "top_k", "floor": "floor", "dedupe": "dedupe"}
+    assert PARAMETERS.places == {
+        **PARAMETERS.per_call, "model": "model", "document_prefix": "document_prefix",
+    }  # fmt: skip
+
+
+def test_values_are_those_of_attributes():
+    component = Component("lexical", top_n=3, label="x")
+    assert PARAMETERS.values(component) == {
+        **PARAMETERS.defaults, "reranker": "lexical", "top_n": 3, "label": "x",
+    }  # fmt: skip
+
+
+def test_overrides_are_what_differs():
+    values = {**PARAMETERS.defaults, "top_n": 2, "document_prefix": "p: ", "dedupe": False}
+    overrides = PARAMETERS.overrides(values)
+    assert {name: override.places for name, override in overrides.items()} == {
+        "top_n": ("top_k",), "document_prefix": ("render.prefix",), "dedupe": ("dedupe",),
+    }  # fmt: skip
+    assert list(PARAMETERS.overrides(values, per_call=False)) == ["document_prefix"]
+    config = resolve("lexical", flat=overrides).to_config()
+    assert (config["top_k"], config["render"]) == (2, {"prefix": "p: "})
+
+
+def test_options_override_parameters():
+    component = Component("lexical", top_n=3, floor=0.5)
+    settings = PARAMETERS.call_settings(component, top_k=1, order="none", context=None)
+    assert settings == {"top_k": 1, "floor": 0.5, "dedupe": None, "order": "none"}
+
+
+def test_every_place_is_a_setting():
+    names = set()
+    for preset in ("default", "scallop", "attune", "cohere", "lexical"):
+        names |= resolve({"preset": preset}).to_config().keys()
+    assert {place.partition(".")[0] for places in PLACES.values() for place in places} <= {
+        *names, "method", "render", *PER_CALL, "strict",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reranker", "fixed"),
+    [
+        ("lexical", set()),
+        ({"method": "lexical", "floor": 0.1}, {"floor"}),
+        ({"method": "lexical", "top_k": 1, "dedupe": False}, {"top_n", "dedupe"}),
+        (Reranker("lexical"), {"floor", "dedupe"}),
+        (Reranker("lexical", top_k=3), {"top_n", "floor", "dedupe"}),
+    ],
+)
+def test_fixed_by_the_reranker(reranker, fixed):
+    assert PARAMETERS.fixed_by(reranker) == fixed
+    for name in fixed:
+        PARAMETERS.check_free(name, None, fixed)
+        with pytest.raises(ConfigurationError, match=f"^{name}: can't be set, because"):
+            PARAMETERS.check_free(name, 1, fixed)
+
+
+REFUSED = {
+    "fixed at construction": ("model", "x", "can't be changed after construction"),
+    "unknown": ("topn", 1, "is no parameter of Component; did you mean 'top_n'?"),
+    "text": ("label", None, "must be a str, not NoneType"),
+    "switch": ("dedupe", "no", "must be a bool, not str"),
+    "number": ("top_n", 0, "give a whole number"),
+    "threshold": ("floor", "high", "can't be set, because the reranker sets 'floor'"),
+    "none": ("dedupe", None, "can't be set to None, because the component was made with a value"),
+}
+
+
+@pytest.mark.parametrize(("name", "value", "message"), REFUSED.values(), ids=REFUSED)
+def test_refused_assignments(name, value, message):
+    with pytest.raises((ValueError, AttributeError), match=rf"{name}.*{re.escape(message)}"):
+        PARAMETERS.assigned(name, value, {"dedupe"}, {"floor"})
+
+
+def test_assignments():
+    for name, value in {"top_n": 3, "floor": 0.5, "dedupe": True, "label": "x"}.items():
+        assert PARAMETERS.assigned(name, value, {}, set()) == value
