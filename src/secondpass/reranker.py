@@ -21,6 +21,7 @@ from secondpass.rendering import Rendering
 from secondpass.runtime import drivers
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.scheduler import Pass
 from secondpass.settings import configurable, nested
 from secondpass.types import CandidateLike, Ranking, RequestLike
 
@@ -50,8 +51,7 @@ class Reranker:
         tail: ``keep`` returns the tail behind the head, ``drop`` leaves it out.
         dedupe: of candidates with the same id, keep the one with the highest retrieval score.
         candidate_multiplier: candidates to retrieve per item returned (:meth:`candidates_needed`).
-        strict: raise :class:`~secondpass.errors.RerankError` unless every candidate of the head
-            that has something to show was scored, by the method or by a fallback.
+        strict: raise RerankError unless each candidate of the head that can be shown was scored.
         log_level: level at which issues are logged, once per ranking. Where a ranking is ok in
             spite of them, for example because a retry succeeded, the level is ``debug``.
 
@@ -237,12 +237,12 @@ class Reranker:
 
     def _passes(
         self, requests: Iterable[CheckedRequest], options: CallOptions
-    ) -> Iterator[drivers.Pass[Ranking]]:
+    ) -> Iterator[Pass[Ranking]]:
         settings = self._settings(options)
         for request in requests:
             ledger = Ledger(self.limits)
             plan = RankingPass(settings, ledger, *request).plan()
-            yield drivers.Pass(plan, ledger, self._gate)
+            yield Pass(plan, ledger, self._gate)
 
     def _run(self, requests: Iterable[CheckedRequest], options: CallOptions) -> list[Ranking]:
         passes = self._passes(requests, options)
