@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import rooms
+from rooms_picture import picture
 
 SHIMS = [path for path in sorted(rooms.PACKAGE.rglob("*.py")) if rooms.is_shim(path)]
 
@@ -22,6 +23,30 @@ def test_few_entries_at_the_top():
     assert len(modules) <= 16
     assert len(folders) <= 14
     assert modules | folders | {"_moved"} == {room for row in rooms.ROOMS for room in row}
+
+
+def test_lower_rooms_do_not_import_higher_ones():
+    assert rooms.upward_imports(rooms.import_graph()) == []
+
+
+def test_no_circles():
+    assert rooms.circles(rooms.import_graph(*rooms.SOURCES)) == []
+
+
+def sources():
+    for folder in rooms.SOURCES:
+        yield from folder.rglob("*.py")
+
+
+def test_short_modules():
+    lengths = {str(path): len(path.read_text().splitlines()) for path in sources()}
+    assert {path: count for path, count in lengths.items() if count > 300} == {}
+
+
+def test_the_picture_is_up_to_date():
+    graph = rooms.import_graph()
+    drawn = picture(rooms.room_graph(graph), rooms.room_sizes(graph))
+    assert (rooms.ROOT / "docs" / "rooms.svg").read_text() == drawn
 
 
 @pytest.mark.parametrize(
