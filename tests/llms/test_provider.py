@@ -16,7 +16,7 @@ from secondpass.errors import LLMError, MissingExtraError
 from secondpass.llms.openai import OpenAIChat
 from secondpass.llms.provider import Provider, joined
 from secondpass.services import client as module
-from secondpass.services.client import Connection, whole
+from secondpass.services.client import Connection, token_count
 from secondpass.settings import configurable
 
 BOUND = Prompt("", (Turn("user", "ask"),), {"type": "object"})
@@ -473,7 +473,7 @@ def test_a_form_that_a_provider_does_not_have_is_refused():
     [(3, 3), (0, 0), (-1, None), (True, None), (3.0, None), ("3", None), (None, None)],
 )
 def test_counts_of_tokens(value, count):
-    assert whole(value) == count
+    assert token_count(value) == count
 
 
 class Part:

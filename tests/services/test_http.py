@@ -15,7 +15,7 @@ from fake_provider import FakeProvider, http
 from fault_fixtures import _certificates, _closing, _environment, _sdks
 from secondpass import Reranker
 from secondpass.services import http as module
-from secondpass.services.http import MOST_SDK_VALUES, _ValueCounter
+from secondpass.services.http import MAX_SDK_VALUES, _ValueCounter
 from secondpass.strategies import endpoint
 
 __all__ = ["_certificates", "_closing", "_environment", "_sdks"]
@@ -173,8 +173,8 @@ ROOT = {"openai": "choices", "anthropic": "content", "google": "candidates", "te
 @pytest.mark.parametrize("packed", [False, True])
 def test_answers_of_too_many_values(flavour, packed, make, provider, monkeypatch):
     if flavour == "tei":
-        monkeypatch.setattr(endpoint, "MOST_VALUES", MOST_SDK_VALUES)
-    body = b'{"%s": [%s{}]}' % (ROOT[flavour].encode(), b"{}," * MOST_SDK_VALUES)
+        monkeypatch.setattr(endpoint, "MAX_VALUES", MAX_SDK_VALUES)
+    body = b'{"%s": [%s{}]}' % (ROOT[flavour].encode(), b"{}," * MAX_SDK_VALUES)
     headers = {"Content-Encoding": "gzip"} if packed else None
     provider.play(fake.raw(http(200, gzip.compress(body) if packed else body, headers)))
     ranking = make(flavour).rerank("q", GIVEN)
@@ -193,7 +193,7 @@ JSON_TEXTS = {
 @pytest.mark.parametrize("text", JSON_TEXTS)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
 def test_values_are_counted_however_a_text_is_cut(text, size):
-    counter = _ValueCounter(MOST_SDK_VALUES)
+    counter = _ValueCounter(MAX_SDK_VALUES)
     for at in range(0, len(text), size):
         counter.feed(text[at : at + size])
     assert counter._count == JSON_TEXTS[text]
@@ -215,7 +215,7 @@ def test_small_chunks_let_others_have_their_turn():
                 await asyncio.sleep(0)
 
         response = httpx.Response(200, stream=Chunks())
-        await module._bound(response, module.MOST_VALUES)
+        await module._bound(response, module.MAX_VALUES)
         task = asyncio.ensure_future(other())
         assert await response.aread() == b" " * 1000
         task.cancel()

@@ -39,6 +39,7 @@ from secondpass.strategies.endpoint import APIS, Endpoint
 asking = importlib.import_module("secondpass.runtime.dispatch")
 client = importlib.import_module("secondpass.services.client")
 endpoint = importlib.import_module("secondpass.strategies.endpoint")
+json_http = importlib.import_module("secondpass.services.json_http")
 
 KEY = "sk-test-SECRET-123"
 SLACK = 0.25
@@ -366,7 +367,7 @@ def mocked(monkeypatch, body):
         return httpx.Response(200, json=body)
 
     transport = httpx.MockTransport(serve)
-    monkeypatch.setattr(endpoint, "bounded", lambda kind, *_, **__: kind(transport=transport))
+    monkeypatch.setattr(json_http, "bounded", lambda kind, *_, **__: kind(transport=transport))
     return seen
 
 
@@ -792,7 +793,7 @@ def test_an_answer_is_parsed_once(make, provider, monkeypatch):
         parsed.append(len(text))
         return loads(text, **options)
 
-    monkeypatch.setattr(endpoint.json, "loads", counted)
+    monkeypatch.setattr(json_http.json, "loads", counted)
     provider.play(rows(lambda found: found * 1000))
     assert make("jina").rerank("q", NUMBERS).report.status == "ok"
     assert len([size for size in parsed if size > 50_000]) == 1
@@ -999,7 +1000,7 @@ def test_other_statuses_teach_no_batch_size(code, make, provider):
     one = make("tei", limits={"retries": 0})
     given = [f"{number} a" for number in range(8)]
     assert "batch_too_large" not in codes(one.rerank("q", given))
-    assert one.method._most == 32
+    assert one.method._max_documents == 32
 
 
 QUOTED = "How a server says so: maximum allowed batch size 1, and more of it."

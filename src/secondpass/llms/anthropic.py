@@ -8,7 +8,7 @@ from typing import Any
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.provider import Form, Provider, joined
-from secondpass.services.client import Connection, whole
+from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
 
@@ -68,8 +68,8 @@ class AnthropicMessages(Provider):
         return Completion(
             joined(response.content),
             response.stop_reason in {"max_tokens", "model_context_window_exceeded"},
-            whole(getattr(usage, "input_tokens", None)),
-            whole(getattr(usage, "output_tokens", None)),
+            token_count(getattr(usage, "input_tokens", None)),
+            token_count(getattr(usage, "output_tokens", None)),
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.provider import Form, Provider
-from secondpass.services.client import Connection, whole
+from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
 
@@ -91,11 +91,11 @@ class GoogleGenAI(Provider):
             raise LLMError("the model refused to answer", "content_filter")
         parts = (first.content.parts if first.content else None) or []
         usage = response.usage_metadata
-        told = whole(getattr(usage, "candidates_token_count", None))
-        thought = whole(getattr(usage, "thoughts_token_count", None)) or 0
+        told = token_count(getattr(usage, "candidates_token_count", None))
+        thought = token_count(getattr(usage, "thoughts_token_count", None)) or 0
         return Completion(
             "".join(part.text for part in parts if part.text and not part.thought),
             reason == "MAX_TOKENS",
-            whole(getattr(usage, "prompt_token_count", None)),
+            token_count(getattr(usage, "prompt_token_count", None)),
             None if told is None else told + thought,
         )

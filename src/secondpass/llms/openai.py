@@ -11,7 +11,7 @@ from typing import Any
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.provider import Form, Provider, joined
-from secondpass.services.client import Connection, whole
+from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
 
@@ -80,6 +80,6 @@ class OpenAIChat(Provider):
         return Completion(
             joined(choice.message.content),
             choice.finish_reason == "length",
-            whole(getattr(usage, "prompt_tokens", None)),
-            whole(getattr(usage, "completion_tokens", None)),
+            token_count(getattr(usage, "prompt_tokens", None)),
+            token_count(getattr(usage, "completion_tokens", None)),
         )

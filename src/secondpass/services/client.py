@@ -260,6 +260,6 @@ def _leave(opened: Portal, connection: Connection) -> None:
         opened.submit(connection.close())
 
 
-def whole(value: object) -> int | None:
+def token_count(value: object) -> int | None:
     """A count of tokens as a server told it; None for what is none."""
     return value if type(value) is int and value >= 0 else None

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-MOST_BYTES = 16 * 2**20
+MAX_BYTES = 16 * 2**20
 """Of one response, packed or unpacked. Replies of rerankers have some kilobytes."""
 _MOST_ERROR_BYTES = 2**20
 """Of an error's body; the rest is not read."""
@@ -24,9 +24,9 @@ _MOST_AT_ONCE = 2**18
 """Bytes that are unpacked in one step."""
 _CHUNKS_IN_A_ROW = 100
 """After so many of a response, other requests get their turn."""
-MOST_VALUES = 1_200_000
+MAX_VALUES = 1_200_000
 """Of the JSON of one response: strings, numbers, lists, mappings."""
-MOST_SDK_VALUES = 20_000
+MAX_SDK_VALUES = 20_000
 """The same where an SDK makes an object of each, at up to 0.1 ms. Replies have some hundred."""
 
 _BOMS = (
@@ -52,19 +52,19 @@ class RedirectedError(Exception):
 
 
 def bounded(
-    client_class: type, timeout: float, *, most_values: int = MOST_SDK_VALUES, **options: Any
+    client_class: type, timeout: float, *, max_values: int = MAX_SDK_VALUES, **options: Any
 ) -> Any:
     """An asynchronous client which follows no redirect and stops reading at the limit.
 
     Args:
         client_class: httpx.AsyncClient, httpx2.AsyncClient or a subclass.
         timeout: seconds for each read; the driver's clock covers the whole.
-        most_values: of the JSON of an answer.
+        max_values: of the JSON of an answer.
         options: further arguments of the class.
     """
 
     async def bound(response: Any) -> None:
-        await _bound(response, most_values)
+        await _bound(response, max_values)
 
     return client_class(
         timeout=timeout,
@@ -78,7 +78,7 @@ async def _ask_for_gzip(request: Any) -> None:
     request.headers["accept-encoding"] = "gzip"  # what can be unpacked piece by piece below
 
 
-async def _bound(response: Any, most_values: int) -> None:
+async def _bound(response: Any, max_values: int) -> None:
     """Have the body counted, unpacked and made UTF-8 here: httpx unpacks without a limit.
 
     No charset that a server declares is looked up: some of Python's codecs take quadratic time.
@@ -98,18 +98,18 @@ async def _bound(response: Any, most_values: int) -> None:
         async def __aiter__(self) -> AsyncIterator[bytes]:
             unpacked = _Unpacker(encoding)
             decoded = _Utf8("replace" if failed else "strict")
-            values = _ValueCounter(most_values)
+            values = _ValueCounter(max_values)
             received = count = chunks = 0
             async for chunk in raw:
                 chunks += 1
                 if chunks % _CHUNKS_IN_A_ROW == 0:
                     await asyncio.sleep(0)  # many small ones come without a wait between them
                 received += len(chunk)
-                if received > MOST_BYTES:
+                if received > MAX_BYTES:
                     raise ResponseTooLongError("longer than any reply")
                 for piece in unpacked.pieces(chunk):
                     count += len(piece)
-                    if count > MOST_BYTES:
+                    if count > MAX_BYTES:
                         raise ResponseTooLongError("longer than any reply")
                     if text := decoded.feed(piece):
                         if not failed:  # an error's body is short, and parsed by json alone

@@ -24,7 +24,7 @@ from secondpass.prompts.labels import label_all
 from secondpass.prompts.questions import cut_evenly, tokens_of
 from secondpass.prompts.readers import Grades
 from secondpass.scoring import in_range, range_of, to_float
-from secondpass.services.client import Client, Connection, whole
+from secondpass.services.client import Client, Connection, token_count
 from secondpass.services.echoes import Sent
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies.base import batches, graded
@@ -158,8 +158,10 @@ class Decisions(Client[Statements]):
         return Completion(
             json.dumps(probabilities),
             False,
-            whole(getattr(usage, "input_tokens", getattr(usage, "total_input_tokens", None))),
-            whole(getattr(usage, "output_tokens", getattr(usage, "total_output_tokens", None))),
+            token_count(getattr(usage, "input_tokens", getattr(usage, "total_input_tokens", None))),
+            token_count(
+                getattr(usage, "output_tokens", getattr(usage, "total_output_tokens", None))
+            ),
         )
 
 
