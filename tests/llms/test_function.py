@@ -171,7 +171,7 @@ def test_completions_pass_as_they_are():
 @pytest.mark.parametrize("said", [None, 7, b"bytes", ["yes"], {"content": "yes"}, object()])
 def test_what_is_no_reply_is_a_fault_that_names_its_kind(said):
     with pytest.raises(
-        LLMError, match=f"^the function returned a {type(said).__name__}$"
+        LLMError, match=f"^the function returned {type(said).__name__}, not a string$"
     ) as caught:
         complete(lambda messages: said)
     assert caught.value.code == "bad_response"

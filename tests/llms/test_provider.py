@@ -212,8 +212,8 @@ def clock(monkeypatch):
             return self.now
 
     one = Clock()
-    for name in ("client", "provider"):
-        monkeypatch.setattr(importlib.import_module(f"secondpass.llms.{name}"), "time", one)
+    for name in ("services.client", "llms.provider"):
+        monkeypatch.setattr(importlib.import_module(f"secondpass.{name}"), "time", one)
     return one
 
 
@@ -461,7 +461,7 @@ def test_a_form_that_a_provider_does_not_have_is_refused():
     class Narrow(Fake):
         forms = ("text",)
 
-    with pytest.raises(ConfigurationError, match="structured: 'json_schema' is not to be had here"):
+    with pytest.raises(ConfigurationError, match="structured: 'json_schema' is not supported"):
         Narrow("a-model", structured="json_schema")
 
 
@@ -525,7 +525,7 @@ def test_a_child_process_opens_a_connection_of_its_own():
     [
         ({"options": {"messages": []}}, "options: 'messages'"),
         ({"options": {"model": "other"}}, "options: 'model'"),
-        ({"base_url": "https://user:hunter2@host/v1"}, "base_url: must hold no password"),
+        ({"base_url": "https://user:hunter2@host/v1"}, "base_url: must not contain a password"),
         ({"base_url": "http://[::1"}, "base_url"),
         ({"api_key_env": "sk-proj-SECRET"}, "api_key_env: give the name"),
     ],

@@ -22,7 +22,7 @@ from secondpass.services.client import REMEMBERED_SECONDS, Client, Connection
 from secondpass.services.echoes import Sent
 from secondpass.services.http import MAX_VALUES
 from secondpass.services.json_http import StatusError
-from secondpass.services.provider_errors import Refusal
+from secondpass.services.provider_errors import ErrorResponse
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies import rerank_wire
 from secondpass.strategies.base import Notes, batches, graded
@@ -248,24 +248,24 @@ class Endpoint(Client[Pairs]):
         response = await client.post(self._url, json=body)
         if response.status_code != 200:
             error = StatusError(response)
-            if refusal := await self._refusal_of(error, sent):
-                self._learn(refusal, len(request.documents))
+            if described := await self._error_response(error, sent):
+                self._learn(described, len(request.documents))
             raise error
         text = response.content.decode("utf-8")
         parsed = json_http.parse_json(text)
         tokens = rerank_wire.tokens_used(parsed)
         return _Response(text, False, tokens, None if tokens is None else 0, parsed)
 
-    def _learn(self, refusal: Refusal, count: int) -> None:
-        """Remember how many documents the server takes.
+    def _learn(self, response: ErrorResponse, count: int) -> None:
+        """Remember how many documents the server accepts.
 
         Raises:
             LLMError: the request had more.
         """
-        limit = rerank_wire.batch_limit(refusal.text)
-        if refusal.status in {400, 413, 422} and limit is not None and 0 < limit < count:
+        limit = rerank_wire.batch_limit(response.text)
+        if response.status in {400, 413, 422} and limit is not None and 0 < limit < count:
             self._learned_limit = limit, time.monotonic()
-            message = f"the server accepts {limit} documents per request {refusal.source}"
+            message = f"the server accepts {limit} documents per request {response.source}"
             raise LLMError(message, _BATCH_TOO_LARGE)
 
     def _read(self, completion: Completion, count: int) -> BatchScores:

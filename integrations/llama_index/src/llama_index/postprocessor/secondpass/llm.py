@@ -17,7 +17,7 @@ from secondpass.adapters.home_loop import ForeignLLM, count, part
 from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
-from secondpass.services.provider_errors import refusal_of
+from secondpass.services.provider_errors import error_response
 
 _TOOL = "answer"
 _ROLES = {"user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}
@@ -98,11 +98,11 @@ class LlamaIndexLLM(ForeignLLM):
                 "chat_with_tools", tools=[tool], chat_history=messages, tool_required=True
             )
         except Exception as error:
-            refusal = refusal_of(error, [message.content or "" for message in messages])
+            refusal = error_response(error, [message.content or "" for message in messages])
             if refusal is None:
                 refused = isinstance(error, TypeError | NotImplementedError | AttributeError)
             else:
-                refused = refusal.of_the_format or any(map(refusal.blames, ("tools", "functions")))
+                refused = refusal.blames_format or any(map(refusal.blames, ("tools", "functions")))
             if not refused:
                 raise
         self.structured = False
