@@ -62,7 +62,7 @@ def test_the_tokens_stay_the_same(tokenizer, text):
 @given(text=hostile, block=st.integers(1, 40))
 def test_the_tokens_stay_the_same_in_small_blocks(tokenizer, text, block):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("secondpass.scorers.truncation._CHARACTERS_A_TOKEN", 1)
+        patch.setattr("secondpass.scorers.truncation._CHARACTERS_PER_TOKEN", 1)
         patch.setattr("secondpass.scorers.truncation._BLOCK", block)
         shortened = Shortener(tokenizer, TOKENS)(text)
     assert tokenizer.encode(shortened).ids == tokenizer.encode(text).ids

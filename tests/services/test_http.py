@@ -215,7 +215,7 @@ def test_small_chunks_let_others_have_their_turn():
                 await asyncio.sleep(0)
 
         response = httpx.Response(200, stream=Chunks())
-        await module._bound(response, module.MAX_VALUES)
+        await module._limit(response, module.MAX_VALUES)
         task = asyncio.ensure_future(other())
         assert await response.aread() == b" " * 1000
         task.cancel()
