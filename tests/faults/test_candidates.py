@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from fake_provider import FakeProvider, by_number
+from rotation import rotated
 from secondpass import Candidate, InputError, Reranker
 from secondpass.candidates import retrieval_score
 from secondpass.rendering import Rendering
@@ -170,8 +171,7 @@ def number_of(item):
     return by_number(item.text)
 
 
-@pytest.mark.parametrize("name", LISTS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("name", "method"), rotated(LISTS, METHODS))
 def test_nothing_raises_and_none_is_lost(provider, rerankers, method, name):
     provider.play()
     given = LISTS[name]
@@ -201,8 +201,9 @@ def test_nothing_raises_and_none_is_lost(provider, rerankers, method, name):
         assert numbers == sorted(numbers, reverse=True)
 
 
-@pytest.mark.parametrize("name", LISTS)
-@pytest.mark.parametrize("method", ["graded", "graded, pairs by id", "listwise by id"])
+@pytest.mark.parametrize(
+    ("name", "method"), rotated(LISTS, ["graded", "graded, pairs by id", "listwise by id"])
+)
 def test_a_prompt_has_a_fence_for_each_candidate_and_no_other(provider, rerankers, method, name):
     provider.play()
     rerankers[method].rerank("query", LISTS[name])

@@ -14,6 +14,7 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider
+from rotation import rotated
 
 DOCUMENTS = ["cats, 3", "dogs, 9", "a &lt; b, 5"]
 LABELS = ["a", "b", "c"]
@@ -130,8 +131,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("flavour", ASK)
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(("flavour", "fault"), rotated(ASK, FAULTS))
 def test_faults_raise_in_the_sdks(provider, flavour, fault):
     provider.play(FAULTS[fault])
     began = time.monotonic()
