@@ -382,18 +382,10 @@ WHOLE = {"depth": None}
 
 BATCHES = [
     # the API; batch_size; candidates; documents a request
-    ("tei", None, 32, [32]),
     ("tei", None, 33, [16, 17]),
-    ("tei", None, 100, [25, 25, 25, 25]),
-    ("tei", 8, 20, [6, 7, 7]),
-    ("cohere", None, 1000, [1000]),
     ("jina", None, 1001, [500, 501]),
-    ("voyage", None, 2500, [833, 833, 834]),
     ("mixedbread", 1, 3, [1, 1, 1]),
-    ("vllm", 100, 100, [100]),
     ("vllm_score", 64, 100, [50, 50]),
-    ("infinity", None, 1, [1]),
-    ("llama_cpp", None, 1500, [750, 750]),
 ]
 
 
@@ -1034,16 +1026,10 @@ KINDS = [
     # the API, its settings, the blend; whether the two go together
     ("cohere", {}, {"original": 0.3, "normalize": "none"}, True),
     ("cohere", {}, {"original": 0.3, "normalize": "sigmoid"}, False),
-    ("cohere", {"scores": "logit"}, {"original": 0.3, "normalize": "sigmoid"}, True),
     ("jina", {}, {"original": 0.3, "normalize": "none"}, False),
-    ("jina", {}, {"original": 0.3, "normalize": "minmax"}, True),
     ("jina", {"scores": "probability"}, {"original": 0.3, "normalize": "none"}, True),
-    ("tei", {}, {"original": 0.3, "normalize": "none"}, True),
     ("tei", {"raw_scores": True}, {"original": 0.3, "normalize": "none"}, False),
-    ("tei", {"raw_scores": True}, {"original": 0.3, "normalize": "sigmoid"}, True),
     ("llama_cpp", {}, {"original": 0.3, "normalize": "sigmoid"}, True),
-    ("llama_cpp", {}, {"original": 0.3, "normalize": "none"}, False),
-    ("mixedbread", {}, {"original": 0.3, "normalize": "rrf"}, True),
 ]
 
 
