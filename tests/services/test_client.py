@@ -77,8 +77,9 @@ def error_of(client, request="hello"):
     return caught.value
 
 
-def test_durations():
-    assert (module._CIRCUIT_SECONDS, module.REMEMBERED_SECONDS) == (60, 600)
+def test_constants():
+    assert (module._CIRCUIT_SECONDS, module.REMEMBERED_SECONDS, NO_KEY) == (60, 600, "none")
+    assert (Client.url, Client.options) == ("", None)
 
 
 # ---------------------------------------------------------------------- origin
