@@ -204,7 +204,7 @@ def test_nothing_raises_and_none_is_lost(provider, rerankers, method, name):
 @pytest.mark.parametrize(
     ("name", "method"), rotated(LISTS, ["graded", "graded, pairs by id", "listwise by id"])
 )
-def test_a_prompt_has_a_fence_for_each_candidate_and_no_other(provider, rerankers, method, name):
+def test_fences(provider, rerankers, method, name):
     provider.play()
     rerankers[method].rerank("query", LISTS[name])
     for request in provider.requests:
@@ -242,7 +242,7 @@ def test_no_passage_takes_long_to_be_shown(provider, reranker, text):
     assert ranking.order[:2] == (1, 0)
 
 
-def test_inputs_are_as_they_were_and_metadata_comes_through(provider, rerankers):
+def test_inputs_are_unchanged(provider, rerankers):
     provider.play()
     given = [Candidate("3 a", metadata=odd_metadata()), Candidate("9 b", metadata=odd_metadata())]
     before = [copy.copy(one.metadata) for one in given]
@@ -369,13 +369,13 @@ class Incomparable:
     ("row", "hint"),
     [({"id": "1", "snippet": "a cat"}, r"\[snippet\]"), ({"title": "a cat"}, r"\[title, body\]")],
 )
-def test_rows_without_a_text_are_pointed_to_render_fields(row, hint):
+def test_rows_without_text(row, hint):
     with pytest.raises(InputError, match=f"has no 'text'.*render.fields.*{hint}"):
         Reranker("lexical").rerank("cat", [row])
     assert Reranker("lexical", render={"fields": ["snippet|title"]}).rerank("cat", [row])[0]
 
 
-def test_equal_values_beside_and_inside_metadata():
+def test_equal_metadata_values():
     for make in (lambda: float("nan"), lambda: np.array([1, 2]), lambda: np.array([])):
         row = {"text": "a", "key": make(), "metadata": {"key": make()}}
         assert Reranker("lexical").rerank("q", [row]).report.status == "ok"

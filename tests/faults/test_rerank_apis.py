@@ -635,7 +635,7 @@ def test_fault(case, api, mode, provider, scorers, caplog, monkeypatch):
     assert {request.key for request in provider.requests} == {KEY}
 
 
-def test_every_fault_of_the_provider_has_its_promise():
+def test_every_fault_has_a_promise():
     assert set(READ) == set(RERANK_FAULTS)
 
 

@@ -212,6 +212,17 @@ def test_circuit(status):
     )
 
 
+def test_circuit_closes(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    client = Echo()
+    error_of(client, Status(401))
+    now[0] += 59.9
+    assert error_of(client).code == "circuit_open"
+    now[0] = 1060.0
+    assert [ask(client).text, ask(client).text] == ["hello", "hello"]
+
+
 def test_other_errors_open_no_circuit():
     client = Echo()
     for request in (Status(400), Status(429), ValueError(), LLMError("no", "bad_response")):
@@ -287,7 +298,7 @@ def test_nothing_is_closed_at_exit():
     client.close()
 
 
-def test_connection_of_another_process_is_left_alone():
+def test_connection_of_a_fork():
     closed = []
 
     async def close():

@@ -191,14 +191,14 @@ JSON_TEXTS = {
 
 @pytest.mark.parametrize("text", JSON_TEXTS)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-def test_values_are_counted_however_a_text_is_cut(text, size):
+def test_value_counter(text, size):
     counter = _ValueCounter(MAX_SDK_VALUES)
     for at in range(0, len(text), size):
         counter.feed(text[at : at + size])
     assert counter._count == JSON_TEXTS[text]
 
 
-def test_small_chunks_let_others_have_their_turn():
+def test_small_chunks_yield():
     class Chunks(httpx.AsyncByteStream):
         async def __aiter__(self):
             for _ in range(1000):

@@ -95,11 +95,11 @@ def test_statuses(status, told, code, retryable):
 
 
 @pytest.mark.parametrize("status", [None, "400", 200, 299, 600, 1000, True, 400.0])
-def test_what_has_no_status_of_a_refusal_is_none(status):
+def test_other_statuses(status):
     assert error_response(StatusError(status)) is None
 
 
-def test_other_sdks_name_status_and_body_differently():
+def test_status_of_other_sdks():
     error = Exception("secret")
     error.code = 429
     error.details = {"error": {"details": [{"retryDelay": "7.5s"}]}}
@@ -109,7 +109,7 @@ def test_other_sdks_name_status_and_body_differently():
     assert refusal.error().retry_after == 7.5
 
 
-def test_googles_passing_limits_are_not_its_quota():
+def test_rate_limit_of_google():
     told = "You exceeded your current quota, please check your plan and billing details"
     error = StatusError(429, {"error": {"message": told, "details": [{"retryDelay": "3s"}]}})
     fault = error_response(error).error()
@@ -283,11 +283,11 @@ def test_what_a_function_raises_is_translated(error, code, told):
 @pytest.mark.parametrize(
     "error", [FileNotFoundError(2, "secret"), PermissionError(13, "secret"), IsADirectoryError()]
 )
-def test_a_file_that_is_not_there_is_no_connection(error):
+def test_missing_file(error):
     assert not to_llm_error(error).retryable
 
 
-def test_bodies_of_any_kind_are_looked_at_without_harm():
+def test_odd_bodies():
     nested = []
     for _ in range(100_000):
         nested = [nested]

@@ -208,7 +208,7 @@ def test_the_address_of_a_provider(api, make, monkeypatch):
 
 
 @pytest.mark.parametrize("api", OWN)
-def test_servers_of_ones_own_need_neither_key_nor_model(api, make, provider):
+def test_self_hosted_without_key_and_model(api, make, provider):
     assert make(api, model=None).rerank("q", NUMBERS).order == (1, 2, 0)
     (request,) = provider.requests
     assert "authorization" not in request.headers
@@ -346,7 +346,7 @@ ECHOES = [
 
 
 @pytest.mark.parametrize(("form", "text"), rotated(["text", "fastapi", "cut"], ECHOES))
-def test_no_passage_can_have_a_key_taken_for_refused(form, text, make, provider):
+def test_passages_open_no_circuit(form, text, make, provider):
     """Servers repeat the request in their errors, and a passage may speak of keys."""
     refused = {
         "text": status(400),
@@ -365,7 +365,7 @@ def test_no_passage_can_have_a_key_taken_for_refused(form, text, make, provider)
 
 
 @pytest.mark.parametrize("short", ["}", "5", "e", "context"])
-def test_no_passage_can_hide_what_the_server_says(short, make, provider):
+def test_passages_hide_no_error(short, make, provider):
     """What an error says in its own words counts, though a word of it is a passage's too."""
     told = {"message": "This model's maximum context length is 512 tokens."}
     too_long = fake.raw(http(400, told))
@@ -652,7 +652,7 @@ def test_a_batch_of_another_stays_as_it_is(make, provider):
     assert given[2:] in [documents(request) for request in provider.requests]
 
 
-def test_a_server_that_finds_everything_too_long(make, rank, provider):
+def test_always_too_long(make, rank, provider):
     provider.play(fake.raw(http(413)))
     ranking = rank(make(limits={"retries": 5}), "q", [LONG, "9 b"])
     assert codes(ranking) == {"too_long"}
@@ -660,7 +660,7 @@ def test_a_server_that_finds_everything_too_long(make, rank, provider):
     assert len(provider.requests) == ranking.report.usage.calls <= 4
 
 
-def test_cutting_does_not_pass_the_limit_of_calls(make, provider):
+def test_cutting_keeps_the_call_limit(make, provider):
     provider.play(fake.raw(http(413)))
     make(limits={"calls": 2}).rerank("q", [LONG, "9 b"])
     assert len(provider.requests) == 2
@@ -885,7 +885,7 @@ def test_strict(make, provider):
     assert caught.value.ranking.order == (1, 2, 0)
 
 
-def test_redirects_are_not_followed_and_the_key_stays(make, rank, provider):
+def test_redirects(make, rank, provider):
     with FakeProvider() as elsewhere:
         there = f"http://127.0.0.1:{elsewhere.port}/tei/rerank"
         for code in (301, 302, 303, 307, 308):
@@ -1199,7 +1199,7 @@ def test_presets(name, provider, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["vllm", "infinity"])
-def test_presets_take_a_model_from_the_environment(name, monkeypatch):
+def test_preset_model_from_environment(name, monkeypatch):
     monkeypatch.setenv("RERANK_MODEL", "BAAI/bge-reranker-v2-m3")
     assert Reranker.from_preset(name).method.model == "BAAI/bge-reranker-v2-m3"
 
@@ -1268,7 +1268,7 @@ MISSING = llama_server.missing_packages("xllamacpp", "gguf")
 
 @pytest.mark.long
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
-def test_a_real_server_orders_as_it_scores_one_by_one(tmp_path):
+def test_real_server(tmp_path):
     model = llama_server.write_tiny_cross_encoder(tmp_path / "tiny.gguf")
     texts = ["the cat sat on a mat", "a dog ran", "", "yes", "cat food", "über café", "x" * 200]
     with llama_server.serve(model, context=512, rerank=True) as address:

@@ -223,7 +223,7 @@ def test_response_of_another_api():
         read_scores(response("voyage", [(0, 0.5)]), COHERE, 1, "probability")
 
 
-def test_only_scores_outside_the_range_count_as_read():
+def test_only_scores_outside_the_range():
     rows = [(0, 7.2), (0, 7.3)]
     scores = read_scores(response("cohere", rows), COHERE, 1, "probability")
     assert (scores.values, scores.outside) == ((None,), (7.2, 7.3))

@@ -171,8 +171,8 @@ class Client(Generic[R]):
                 origin = self._origin(bare(self._url), key)
                 raise LLMError(f"{message} {origin}", "circuit_open", sent=False)
             self._refused = None
-        client = self._client
-        if client is None or client[0] is not portal() or client[1] != key:
+        client = self._open(key)
+        if client is None:
             client = await in_thread(lambda: self._connected(key))
         sent = self._sent_with(key, request)
         foreign: Exception | None = None
@@ -229,11 +229,18 @@ class Client(Generic[R]):
         message = f"no API key: set the environment variable {' or '.join(names)}"
         raise LLMError(message, "no_key", sent=False)
 
+    def _open(self, key: Secret) -> tuple[Portal, Secret, Connection] | None:
+        """The open connection, unless it is of another key or process."""
+        client = self._client
+        if client is not None and client[0] is portal() and client[1] == key:
+            return client
+        return None
+
     def _connected(self, key: Secret) -> tuple[Portal, Secret, Connection]:
         """The connection for a key. Runs in a thread: importing an SDK takes about a second."""
         with self._lock:
-            client = self._client
-            if client is None or client[0] is not portal() or client[1] != key:
+            client = self._open(key)
+            if client is None:
                 self.check_installed()
                 if self._finalizer is not None:
                     self._finalizer()  # closes the connection of the previous key
