@@ -48,14 +48,16 @@ class Echo(Client[str]):
 
     async def _answer(self, client, request, sent):
         self.sent = sent
+        assert client == self.keys[-1]
         if isinstance(request, Exception):
             raise request
         return Completion(request)
 
 
 class Status(Exception):  # noqa: N818
-    def __init__(self, status, url=None):
+    def __init__(self, status, url=None, body=None):
         self.status_code = status
+        self.body = body
         if url:
             self.request = type("Request", (), {"url": url})()
 
@@ -124,6 +126,14 @@ def test_address_of_the_request():
     error = error_of(client, Status(500, "https://user:pw@other/path?key=1"))
     assert str(error) == "server error (status 500) [https://other/path, model m, key of ECHO_KEY]"
     assert error.retryable
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"), [("no such model", True), (f"the key {KEY} is bad", False)]
+)
+def test_words_of_the_server(words, shown):
+    error = error_of(Echo(), Status(404, body={"message": words}))
+    assert ("the server says: no such model" in str(error)) == shown
 
 
 def test_own_url():
@@ -278,6 +288,12 @@ def test_connection_is_reused_and_closed(monkeypatch):
     client.close()
     assert (client.closed, waited) == ([KEY], [5.0])
     assert not client._finalizer.alive
+
+
+def test_threads_share_a_connection():
+    client = Echo()
+    assert client._connected(Secret(KEY)) is client._connected(Secret(KEY))
+    client.close()
 
 
 def test_changed_key(monkeypatch):
