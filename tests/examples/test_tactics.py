@@ -85,7 +85,7 @@ def test_without_a_key_the_review_says_so(tmp_path):
     )
     text = output.read_text(encoding="utf-8")
     assert ranked(text) == FOUND
-    assert "- no_key: there is no key: set the environment variable OPENAI_API_KEY" in text
+    assert "- no_key: no API key: set the environment variable OPENAI_API_KEY" in text
     assert "OPENAI_API_KEY" in done.stderr  # the core's warning
     assert done.stdout.startswith("unchanged: tune-database, ")
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from fake_provider import FakeProvider, by_number
+from rotation import rotated
 from secondpass import Candidate, InputError, Reranker
 from secondpass.candidates import retrieval_score
 from secondpass.rendering import Rendering
@@ -170,8 +171,7 @@ def number_of(item):
     return by_number(item.text)
 
 
-@pytest.mark.parametrize("name", LISTS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("name", "method"), rotated(LISTS, METHODS))
 def test_nothing_raises_and_none_is_lost(provider, rerankers, method, name):
     provider.play()
     given = LISTS[name]
@@ -201,9 +201,10 @@ def test_nothing_raises_and_none_is_lost(provider, rerankers, method, name):
         assert numbers == sorted(numbers, reverse=True)
 
 
-@pytest.mark.parametrize("name", LISTS)
-@pytest.mark.parametrize("method", ["graded", "graded, pairs by id", "listwise by id"])
-def test_a_prompt_has_a_fence_for_each_candidate_and_no_other(provider, rerankers, method, name):
+@pytest.mark.parametrize(
+    ("name", "method"), rotated(LISTS, ["graded", "graded, pairs by id", "listwise by id"])
+)
+def test_fences(provider, rerankers, method, name):
     provider.play()
     rerankers[method].rerank("query", LISTS[name])
     for request in provider.requests:
@@ -241,7 +242,7 @@ def test_no_passage_takes_long_to_be_shown(provider, reranker, text):
     assert ranking.order[:2] == (1, 0)
 
 
-def test_inputs_are_as_they_were_and_metadata_comes_through(provider, rerankers):
+def test_inputs_are_unchanged(provider, rerankers):
     provider.play()
     given = [Candidate("3 a", metadata=odd_metadata()), Candidate("9 b", metadata=odd_metadata())]
     before = [copy.copy(one.metadata) for one in given]
@@ -368,13 +369,13 @@ class Incomparable:
     ("row", "hint"),
     [({"id": "1", "snippet": "a cat"}, r"\[snippet\]"), ({"title": "a cat"}, r"\[title, body\]")],
 )
-def test_rows_without_a_text_are_pointed_to_render_fields(row, hint):
+def test_rows_without_text(row, hint):
     with pytest.raises(InputError, match=f"has no 'text'.*render.fields.*{hint}"):
         Reranker("lexical").rerank("cat", [row])
     assert Reranker("lexical", render={"fields": ["snippet|title"]}).rerank("cat", [row])[0]
 
 
-def test_equal_values_beside_and_inside_metadata():
+def test_equal_metadata_values():
     for make in (lambda: float("nan"), lambda: np.array([1, 2]), lambda: np.array([])):
         row = {"text": "a", "key": make(), "metadata": {"key": make()}}
         assert Reranker("lexical").rerank("q", [row]).report.status == "ok"

@@ -14,6 +14,7 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider
+from rotation import rotated
 
 DOCUMENTS = ["cats, 3", "dogs, 9", "a &lt; b, 5"]
 LABELS = ["a", "b", "c"]
@@ -130,8 +131,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("flavour", ASK)
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(("flavour", "fault"), rotated(ASK, FAULTS))
 def test_faults_raise_in_the_sdks(provider, flavour, fault):
     provider.play(FAULTS[fault])
     began = time.monotonic()
@@ -188,7 +188,7 @@ def test_rerank_faults_differ_from_the_good_reply(provider, fault):
         assert json.dumps(rerank(provider, flavour)) != json.dumps(right)
 
 
-def test_the_script_is_followed_and_requests_are_counted(provider):
+def test_script(provider):
     provider.play(fake.status(500), fake.status(429), then=fake.good())
     url = provider.base_url("openai") + "/chat/completions"
     assert [post(url, {"messages": []})[0] for _ in range(4)] == [500, 429, 200, 200]
@@ -198,7 +198,7 @@ def test_the_script_is_followed_and_requests_are_counted(provider):
     assert post(provider.base_url("openai") + "/unknown", {})[0] == 404
 
 
-def test_a_server_without_schemas_refuses_them_before_the_script():
+def test_schemaless_server():
     with FakeProvider(schemaless=["compatible"]) as provider:
         wanted = {"type": "json_schema", "json_schema": {"name": "r", "schema": KEYED}}
         url = provider.base_url("compatible") + "/chat/completions"
@@ -207,7 +207,7 @@ def test_a_server_without_schemas_refuses_them_before_the_script():
         assert (provider.schemas_refused, len(provider.requests), provider.calls) == (1, 1, 2)
 
 
-def test_requests_that_overlap_are_counted_together():
+def test_overlapping_requests():
     with FakeProvider(fake.good(after=0.1)) as provider:
         url = provider.base_url("openai") + "/chat/completions"
         threads = [threading.Thread(target=post, args=(url, {"messages": []})) for _ in range(4)]
@@ -232,7 +232,7 @@ def test_a_handshake_is_told_from_a_request(tls):
         assert (provider.handshakes, provider.calls) == (1, 0)
 
 
-def test_closing_waits_for_no_silent_connection_and_leaves_nothing_open():
+def test_close():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         before = threading.active_count()

@@ -106,7 +106,7 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize(("function", "said"), FUNCTIONS)
-def test_schema_and_timeout_are_given_to_those_that_take_them(function, said):
+def test_keywords(function, said):
     assert complete(function, BOUND, timeout=7.0).text == said
 
 
@@ -114,14 +114,14 @@ def test_a_prompt_without_a_schema_gives_none():
     assert complete(with_schema).text == "schema=None"
 
 
-def test_the_name_of_the_first_parameter_does_not_matter():
+def test_first_parameter_name():
     assert complete(lambda schema: schema[0]["content"], BOUND).text == "one"
 
 
 # ---------------------------------------------------------------------- where it runs
 
 
-def test_blocking_functions_run_in_threads_of_their_own_with_the_context():
+def test_blocking_function():
     variable = contextvars.ContextVar("variable", default="unset")
 
     def function(messages):
@@ -134,7 +134,7 @@ def test_blocking_functions_run_in_threads_of_their_own_with_the_context():
     assert asyncio.run(act()).text == "False set"
 
 
-def test_asynchronous_functions_run_in_the_loop_of_arerank():
+def test_asynchronous_function():
     loops = []
 
     async def function(messages):
@@ -169,9 +169,9 @@ def test_completions_pass_as_they_are():
 
 
 @pytest.mark.parametrize("said", [None, 7, b"bytes", ["yes"], {"content": "yes"}, object()])
-def test_what_is_no_reply_is_a_fault_that_names_its_kind(said):
+def test_not_a_reply(said):
     with pytest.raises(
-        LLMError, match=f"^the function returned a {type(said).__name__}$"
+        LLMError, match=f"^the function returned {type(said).__name__}, not a string$"
     ) as caught:
         complete(lambda messages: said)
     assert caught.value.code == "bad_response"
@@ -220,13 +220,13 @@ def test_a_function_is_made_a_language_model():
     assert to_llm(llm) is llm
 
 
-def test_it_cannot_be_written_to_a_configuration():
+def test_not_serializable():
     with pytest.raises(NotSerializableError):
         Reranker(Graded(plain)).to_config()
 
 
 @pytest.mark.parametrize("limit", ["cost", "tokens"])
-def test_prices_of_a_function_bound_what_it_costs(limit):
+def test_cost_limit(limit):
     def function(messages):
         return Completion(graded(shown_in(messages)), input_tokens=1000, output_tokens=100)
 

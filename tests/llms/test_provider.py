@@ -16,7 +16,7 @@ from secondpass.errors import LLMError, MissingExtraError
 from secondpass.llms.openai import OpenAIChat
 from secondpass.llms.provider import Provider, joined
 from secondpass.services import client as module
-from secondpass.services.client import Connection, whole
+from secondpass.services.client import Connection, token_count
 from secondpass.settings import configurable
 
 BOUND = Prompt("", (Turn("user", "ask"),), {"type": "object"})
@@ -93,7 +93,7 @@ def fault(model, prompt=BOUND):
 # ---------------------------------------------------------------------- forms and parameters
 
 
-def test_a_reply_with_a_schema_is_bound_to_it_and_others_are_free():
+def test_form_by_schema():
     model = fake()
     assert ask(model) == Completion("yes")
     ask(model, FREE)
@@ -153,7 +153,7 @@ def test_a_refused_parameter_is_not_sent_again():
     ]
 
 
-def test_a_parameter_that_was_not_sent_is_not_dropped_again():
+def test_dropped_parameter_is_not_blamed():
     model = fake(Refused(400, "temperature and more are deprecated"))
     assert fault(model).adapted
     assert not fault(model).adapted
@@ -168,14 +168,14 @@ def test_a_parameter_that_was_not_sent_is_not_dropped_again():
         (500, "temperature response_format", "server_error"),
     ],
 )
-def test_what_is_not_of_the_request_changes_nothing(status, told, code):
+def test_other_errors_adapt_nothing(status, told, code):
     model = fake(Refused(status, told), "yes")
     error = fault(model)
     assert (error.code, error.adapted) == (code, False)
     assert error.too_long == (code == "too_long")
 
 
-def test_foreign_errors_are_told_by_kind():
+def test_foreign_errors():
     assert fault(fake(AttributeError(f"{KEY} passage"))).code == "bad_response"
     assert fault(fake(ConnectionResetError(f"{KEY} passage"))).retryable
     mine = LLMError("no choices", "bad_response")
@@ -186,7 +186,7 @@ def test_foreign_errors_are_told_by_kind():
 # ---------------------------------------------------------------------- keys
 
 
-def test_after_a_refused_key_nothing_is_sent_for_a_while(monkeypatch):
+def test_circuit(monkeypatch):
     model = fake(Refused(401), "yes")
     assert fault(model).code == "authentication"
     assert fault(model).code == "circuit_open"
@@ -212,8 +212,8 @@ def clock(monkeypatch):
             return self.now
 
     one = Clock()
-    for name in ("client", "provider"):
-        monkeypatch.setattr(importlib.import_module(f"secondpass.llms.{name}"), "time", one)
+    for name in ("services.client", "llms.provider"):
+        monkeypatch.setattr(importlib.import_module(f"secondpass.{name}"), "time", one)
     return one
 
 
@@ -241,7 +241,7 @@ def test_another_key_closes_the_circuit(status, clock, monkeypatch):
 
 
 @pytest.mark.parametrize("status", [400, 402, 404, 408, 409, 413, 422, 429, 500, 503])
-def test_other_refusals_leave_the_circuit_closed(status, clock):
+def test_other_errors_open_no_circuit(status, clock):
     model = fake(Refused(status, "the api key is wrong: unauthorized"), "yes")
     fault(model)
     assert ask(model) == Completion("yes")
@@ -322,7 +322,7 @@ def test_a_key_is_shown_and_written_nowhere():
 # ---------------------------------------------------------------------- connections
 
 
-def test_one_connection_serves_all_loops_and_threads():
+def test_one_connection():
     model = fake()
     for _ in range(3):
         ask(model)
@@ -336,7 +336,7 @@ def test_one_connection_serves_all_loops_and_threads():
     assert model.loop is portal().loop
 
 
-def test_making_a_connection_does_not_hold_up_the_loop():
+def test_connecting_runs_in_a_thread():
     model = fake()
     ask(model)
     assert model.made[0][1] == "secondpass"
@@ -355,7 +355,7 @@ def test_after_close_a_new_connection_is_opened():
     assert model.closed == [1, 2]
 
 
-def test_a_model_that_is_dropped_closes_its_connection():
+def test_dropped_model_closes():
     closed = threading.Event()
 
     class Dropped(Fake):
@@ -374,7 +374,7 @@ def test_a_model_that_is_dropped_closes_its_connection():
     assert closed.wait(5)
 
 
-def test_a_key_that_changes_opens_a_new_connection(monkeypatch):
+def test_changed_key_reconnects(monkeypatch):
     model = fake()
     ask(model)
     monkeypatch.setenv("FAKE_KEY", "another")
@@ -382,7 +382,7 @@ def test_a_key_that_changes_opens_a_new_connection(monkeypatch):
     assert [key for key, _ in model.made] == [KEY, "another"]
 
 
-def test_a_key_that_changes_closes_the_connection_before(monkeypatch):
+def test_changed_key_closes(monkeypatch):
     model = fake()
     ask(model)
     monkeypatch.setenv("FAKE_KEY", "another")
@@ -410,7 +410,7 @@ def test_cancellation_reaches_the_portal():
     assert ended.wait(5)
 
 
-def test_a_missing_package_is_told_with_its_extra():
+def test_missing_package():
     class Missing(Fake):
         package = "no_such_package_at_all"
 
@@ -457,11 +457,11 @@ def test_a_model_needs_a_name():
             Fake(wrong)
 
 
-def test_a_form_that_a_provider_does_not_have_is_refused():
+def test_unsupported_form():
     class Narrow(Fake):
         forms = ("text",)
 
-    with pytest.raises(ConfigurationError, match="structured: 'json_schema' is not to be had here"):
+    with pytest.raises(ConfigurationError, match="structured: 'json_schema' is not supported"):
         Narrow("a-model", structured="json_schema")
 
 
@@ -473,7 +473,7 @@ def test_a_form_that_a_provider_does_not_have_is_refused():
     [(3, 3), (0, 0), (-1, None), (True, None), (3.0, None), ("3", None), (None, None)],
 )
 def test_counts_of_tokens(value, count):
-    assert whole(value) == count
+    assert token_count(value) == count
 
 
 class Part:
@@ -501,7 +501,7 @@ def test_text_of_parts(content, text):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_child_process_opens_a_connection_of_its_own():
+def test_fork():
     model = fake()
     ask(model)
     reading, writing = os.pipe()
@@ -525,12 +525,12 @@ def test_a_child_process_opens_a_connection_of_its_own():
     [
         ({"options": {"messages": []}}, "options: 'messages'"),
         ({"options": {"model": "other"}}, "options: 'model'"),
-        ({"base_url": "https://user:hunter2@host/v1"}, "base_url: must hold no password"),
+        ({"base_url": "https://user:hunter2@host/v1"}, "base_url: must not contain a password"),
         ({"base_url": "http://[::1"}, "base_url"),
         ({"api_key_env": "sk-proj-SECRET"}, "api_key_env: give the name"),
     ],
 )
-def test_settings_that_would_mislead_are_refused(settings, told):
+def test_misleading_settings(settings, told):
     with pytest.raises(ConfigurationError, match=told) as caught:
         OpenAIChat("m", **settings)
     assert "hunter2" not in str(caught.value)

@@ -31,10 +31,10 @@ CONFIGURATIONS = (RERANKERS | PRESETS).map(_copy)
 
 NOT_IN_A_SCHEMA = re.compile(
     r"cannot make scores of kind|give one of them|names a tier twice|is none of the tiers"
-    r"|no ordering is named|is required|has no such|is not theirs|is not to be had|is run by"
-    r"|cannot be set in options|not supported by this|self-hosted"
-    r"|must be smaller than the window|give the lowest and the highest|is for arrays|has to hold"
-    r"|must be \d+ at most|the prices of|placeholder|http"
+    r"|no ordering is named|is required|has no such|cannot be set|is not supported|self-hosted"
+    r"|not supported by this"
+    r"|must be smaller than the window|give the lowest and the highest|is for arrays"
+    r"|has to hold|must contain|must be \d+ at most|the prices of|placeholder|http"
     r"|is not set, and there is no default|\(from the environment variable SCHEMA_NULL\)"
 )
 """Messages about two settings together, the meaning of a text, or the environment."""

@@ -14,6 +14,7 @@ import pytest
 import fake_provider as fake
 from fake_provider import FakeProvider, http
 from fault_fixtures import _certificates, _closing, _environment, _sdks
+from rotation import rotated
 from secondpass import Reranker, RerankError
 from secondpass.errors import LLMError
 from secondpass.services.diagnosis import bare, words
@@ -209,8 +210,7 @@ def make(provider, closing, monkeypatch):
     return reranker
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("code", [401, 404, 429, 503])
+@pytest.mark.parametrize(("flavour", "code"), rotated(FLAVOURS, [401, 404, 429, 503]))
 def test_what_is_told(flavour, code, make, provider):
     body = {"error": {"code": "some_code", "type": "some_type", "message": "Some words of its own"}}
     provider.play(fake.raw(http(code, body)))
@@ -221,8 +221,10 @@ def test_what_is_told(flavour, code, make, provider):
         assert part in message
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("escape", ["plain", "json in json", "html", "url", "upper case"])
+@pytest.mark.parametrize(
+    ("flavour", "escape"),
+    rotated(FLAVOURS, ["plain", "json in json", "html", "url", "upper case"]),
+)
 def test_what_is_not_told(flavour, escape, make, provider, caplog):
     caplog.set_level("DEBUG", "secondpass")
     repeated = ESCAPES[escape](f"{QUERY}: {PASSAGE}, {KEY}")

@@ -13,9 +13,10 @@ import pytest
 import fake_provider as fake
 from fake_provider import FakeProvider, http
 from fault_fixtures import _certificates, _closing, _environment, _sdks
+from rotation import rotated
 from secondpass import Reranker
 from secondpass.services import http as module
-from secondpass.services.http import MOST_SDK_VALUES, _ValueCounter
+from secondpass.services.http import MAX_SDK_VALUES, _ValueCounter
 from secondpass.strategies import endpoint
 
 __all__ = ["_certificates", "_closing", "_environment", "_sdks"]
@@ -83,17 +84,17 @@ def lookups(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize(("flavour", "encoding"), rotated(FLAVOURS, ENCODINGS))
 def test_encodings_of_answers(flavour, encoding, make, provider):
     provider.play(answered(ENCODINGS[encoding], kind="application/json; charset=punycode"))
     ranking = make(flavour).rerank("q", GIVEN)
     assert (ranking.report.status, ranking.order) == ("ok", BEST_FIRST)
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("code", [200, 400, 500])
-@pytest.mark.parametrize("charset", ["punycode", "idna", "utf-7", "no-such", "utf-16"])
+@pytest.mark.parametrize(
+    ("flavour", "code", "charset"),
+    rotated(FLAVOURS, [200, 400, 500], ["punycode", "idna", "utf-7", "no-such", "utf-16"]),
+)
 def test_no_declared_charset_is_looked_up(flavour, code, charset, make, provider, lookups):
     """Decoding 400 kB of punycode takes seconds."""
     one = make(flavour)
@@ -107,8 +108,7 @@ def test_no_declared_charset_is_looked_up(flavour, code, charset, make, provider
     assert charset not in lookups
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize(("flavour", "encoding"), rotated(FLAVOURS, ENCODINGS))
 def test_encodings_of_errors(flavour, encoding, make, provider):
     body = json.dumps({"error": {"message": "ein Fehler, größer als je"}}, ensure_ascii=False)
     provider.play(fake.raw(http(400, ENCODINGS[encoding](body))))
@@ -142,8 +142,7 @@ PACKED = {
 }
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("pack", PACKED)
+@pytest.mark.parametrize(("flavour", "pack"), rotated(FLAVOURS, PACKED))
 def test_gzip(flavour, pack, make, provider):
     provider.play(answered(PACKED[pack], {"Content-Encoding": "gzip"}))
     ranking = make(flavour).rerank("q", GIVEN)
@@ -157,8 +156,9 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("flavour", ["openai", "anthropic", "google", "tei"])
-@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize(
+    ("flavour", "name"), rotated(["openai", "anthropic", "google", "tei"], MANY)
+)
 def test_bounds_of_gzip(flavour, name, make, provider):
     body, code = MANY[name]
     provider.play(fake.raw(http(200, body, {"Content-Encoding": "gzip"})))
@@ -169,12 +169,11 @@ def test_bounds_of_gzip(flavour, name, make, provider):
 ROOT = {"openai": "choices", "anthropic": "content", "google": "candidates", "tei": "results"}
 
 
-@pytest.mark.parametrize("flavour", ROOT)
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("flavour", "packed"), rotated(ROOT, [False, True]))
 def test_answers_of_too_many_values(flavour, packed, make, provider, monkeypatch):
     if flavour == "tei":
-        monkeypatch.setattr(endpoint, "MOST_VALUES", MOST_SDK_VALUES)
-    body = b'{"%s": [%s{}]}' % (ROOT[flavour].encode(), b"{}," * MOST_SDK_VALUES)
+        monkeypatch.setattr(endpoint, "MAX_VALUES", MAX_SDK_VALUES)
+    body = b'{"%s": [%s{}]}' % (ROOT[flavour].encode(), b"{}," * MAX_SDK_VALUES)
     headers = {"Content-Encoding": "gzip"} if packed else None
     provider.play(fake.raw(http(200, gzip.compress(body) if packed else body, headers)))
     ranking = make(flavour).rerank("q", GIVEN)
@@ -192,14 +191,14 @@ JSON_TEXTS = {
 
 @pytest.mark.parametrize("text", JSON_TEXTS)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-def test_values_are_counted_however_a_text_is_cut(text, size):
-    counter = _ValueCounter(MOST_SDK_VALUES)
+def test_value_counter(text, size):
+    counter = _ValueCounter(MAX_SDK_VALUES)
     for at in range(0, len(text), size):
         counter.feed(text[at : at + size])
     assert counter._count == JSON_TEXTS[text]
 
 
-def test_small_chunks_let_others_have_their_turn():
+def test_small_chunks_yield():
     class Chunks(httpx.AsyncByteStream):
         async def __aiter__(self):
             for _ in range(1000):
@@ -215,7 +214,7 @@ def test_small_chunks_let_others_have_their_turn():
                 await asyncio.sleep(0)
 
         response = httpx.Response(200, stream=Chunks())
-        await module._bound(response, module.MOST_VALUES)
+        await module._limit(response, module.MAX_VALUES)
         task = asyncio.ensure_future(other())
         assert await response.aread() == b" " * 1000
         task.cancel()
@@ -310,13 +309,15 @@ def test_nothing_is_reused_unseen(make, provider, monkeypatch):
 
 
 UNFIT = ["sk-1\n23456", "sk-1\r\nX: 23456", "sk-\x00456", "ключ456", "\x7f456"]
+
+
 SOURCES = [(key, source) for key in UNFIT for source in ("variable", "setting")]
 SOURCES.remove(("sk-\x00456", "variable"))  # which no environment can hold
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize(("key", "source"), SOURCES)
-def test_keys_that_no_header_can_hold(flavour, key, source, provider, monkeypatch, closing):
+@pytest.mark.parametrize(("flavour", "unfit"), rotated(FLAVOURS, SOURCES))
+def test_keys_that_no_header_can_hold(flavour, unfit, provider, monkeypatch, closing):
+    key, source = unfit
     given = {"api_key": key}
     if source == "variable":
         monkeypatch.setenv("MY_KEY", key)

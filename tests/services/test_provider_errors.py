@@ -8,7 +8,12 @@ import time
 import pytest
 
 from secondpass.services.http import ResponseTooLongError
-from secondpass.services.provider_errors import error_of, refusal_of, retry_after, translated
+from secondpass.services.provider_errors import (
+    error_response,
+    retry_after,
+    to_llm_error,
+    transport_error,
+)
 
 
 class Response:
@@ -79,7 +84,7 @@ def test_statuses(status, told, code, retryable):
         StatusError(status, json.dumps(body(message=told))),
         StatusError(status, None, told),
     ):
-        refusal = refusal_of(error)
+        refusal = error_response(error)
         assert refusal is not None
         fault = refusal.error()
         assert (fault.code, fault.retryable) == (code, retryable)
@@ -90,24 +95,24 @@ def test_statuses(status, told, code, retryable):
 
 
 @pytest.mark.parametrize("status", [None, "400", 200, 299, 600, 1000, True, 400.0])
-def test_what_has_no_status_of_a_refusal_is_none(status):
-    assert refusal_of(StatusError(status)) is None
+def test_other_statuses(status):
+    assert error_response(StatusError(status)) is None
 
 
-def test_other_sdks_name_status_and_body_differently():
+def test_status_of_other_sdks():
     error = Exception("secret")
     error.code = 429
     error.details = {"error": {"details": [{"retryDelay": "7.5s"}]}}
-    refusal = refusal_of(error)
+    refusal = error_response(error)
     assert refusal is not None
     assert (refusal.status, refusal.retry_after) == (429, 7.5)
     assert refusal.error().retry_after == 7.5
 
 
-def test_googles_passing_limits_are_not_its_quota():
+def test_rate_limit_of_google():
     told = "You exceeded your current quota, please check your plan and billing details"
     error = StatusError(429, {"error": {"message": told, "details": [{"retryDelay": "3s"}]}})
-    fault = refusal_of(error).error()
+    fault = error_response(error).error()
     assert (fault.code, fault.retryable, fault.retry_after) == ("rate_limited", True, 3.0)
 
 
@@ -128,7 +133,7 @@ BLAMED = [
 
 @pytest.mark.parametrize(("status", "told", "name", "blamed"), BLAMED)
 def test_which_parameter_is_blamed(status, told, name, blamed):
-    refusal = refusal_of(StatusError(status, told))
+    refusal = error_response(StatusError(status, told))
     assert refusal is not None
     assert refusal.blames(name) == blamed
 
@@ -148,9 +153,9 @@ FORMATS = [
 
 @pytest.mark.parametrize(("status", "told", "of_the_format"), FORMATS)
 def test_whether_the_format_is_blamed(status, told, of_the_format):
-    refusal = refusal_of(StatusError(status, told))
+    refusal = error_response(StatusError(status, told))
     assert refusal is not None
-    assert refusal.of_the_format == of_the_format
+    assert refusal.blames_format == of_the_format
 
 
 def date(seconds):
@@ -252,7 +257,7 @@ ERRORS = [
 
 @pytest.mark.parametrize(("error", "code", "retryable"), ERRORS, ids=lambda one: repr(one)[:30])
 def test_errors_without_a_response(error, code, retryable):
-    fault = error_of(error)
+    fault = transport_error(error)
     assert (fault.code, fault.retryable) == (code, retryable)
     assert "secret" not in str(fault)
     assert fault.__cause__ is None
@@ -264,30 +269,30 @@ def test_errors_without_a_response(error, code, retryable):
     [
         (ValueError("secret"), "llm_raised", "the model raised ValueError"),
         (KeyError("secret"), "llm_raised", "the model raised KeyError"),
-        (StatusError(429), "rate_limited", "too many requests (status 429)"),
-        (StatusError(401), "authentication", "the key was refused (status 401)"),
-        (ConnectionResetError("secret"), "connection", "the connection failed"),
-        (TimeoutError("secret"), "timeout", "the server took too long"),
+        (StatusError(429), "rate_limited", "rate limit exceeded (status 429)"),
+        (StatusError(401), "authentication", "authentication failed (status 401)"),
+        (ConnectionResetError("secret"), "connection", "connection failed"),
+        (TimeoutError("secret"), "timeout", "request timed out"),
     ],
 )
 def test_what_a_function_raises_is_translated(error, code, told):
-    fault = translated(error)
+    fault = to_llm_error(error)
     assert (fault.code, str(fault)) == (code, told)
 
 
 @pytest.mark.parametrize(
     "error", [FileNotFoundError(2, "secret"), PermissionError(13, "secret"), IsADirectoryError()]
 )
-def test_a_file_that_is_not_there_is_no_connection(error):
-    assert not translated(error).retryable
+def test_missing_file(error):
+    assert not to_llm_error(error).retryable
 
 
-def test_bodies_of_any_kind_are_looked_at_without_harm():
+def test_odd_bodies():
     nested = []
     for _ in range(100_000):
         nested = [nested]
     for odd in (nested, object(), b"bytes", 7, [], {1: 2}, "x" * 10**6, {"param": 7}):
-        refusal = refusal_of(StatusError(400, odd))
+        refusal = error_response(StatusError(400, odd))
         assert refusal is not None
         assert refusal.error().code == "bad_request"
         assert len(refusal.text) <= 20_000

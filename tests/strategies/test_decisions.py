@@ -236,7 +236,7 @@ def test_a_model_that_is_named_in_full(make, provider, whose):
     assert provider.requests[0].body["model"] == "models/m"
 
 
-def test_a_statement_of_ones_own(make, provider):
+def test_custom_statement(make, provider):
     one = make(statement="Document {id} is about castles; {id} is no advertisement.")
     one.rerank("q", NUMBERS)
     for label, told in statements(provider.requests[0]).items():
@@ -351,7 +351,7 @@ def test_probabilities(said, read, make, provider):
 
 
 @pytest.mark.parametrize("said", [1.5, float("nan")])
-def test_what_cannot_be_used_is_not_called_declined(said, make, provider):
+def test_unusable_is_not_declined(said, make, provider):
     provider.play(probability(said))
     assert "declined" not in codes(make().rerank("q", NUMBERS))
 
@@ -442,7 +442,7 @@ def test_no_answers(value, make, provider):
 
 
 @pytest.mark.parametrize("whose", ["google"], indirect=True)
-def test_answers_about_nothing_and_of_another_type(make, provider):
+def test_odd_answers(make, provider):
     def more(reply, request):
         first = next(iter(reply["answers"]))
         reply["answers"]["zork"] = {"type": "noul", "noul": 1.0, "confidence": 1.0}
@@ -608,7 +608,7 @@ def test_a_limit_of_calls(make, provider):
     assert codes(ranking) == {"budget"}
 
 
-def test_documents_that_are_too_long_are_cut_once(make, provider):
+def test_long_documents_are_cut_once(make, provider):
     long = "7 " + "word " * 4000
     told = (
         "This model's maximum context length is 8192 tokens. Please reduce the length of the input."

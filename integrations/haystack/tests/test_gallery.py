@@ -363,7 +363,7 @@ def test_without_a_key_the_script_says_so(
     told = capsys.readouterr().out
     assert len(re.findall(r"^ ?\d+\. ", told, re.M)) == RUNS[path.name].returned
     assert f"\nstatus: {status}, by " in told
-    assert ("no_key: there is no key" in told) == (status != "ok")
+    assert ("no_key: no API key" in told) == (status != "ok")
     assert provider.calls == (1 if RUNS[path.name].asked == "tei" else 0)
 
 
@@ -501,7 +501,7 @@ def test_the_script_shows_a_fallback_without_any_key() -> None:
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-3:] == [
         "status: degraded, by lexical",
-        "  no_key: there is no key: set the environment variable OPENAI_API_KEY",
+        "  no_key: no API key: set the environment variable OPENAI_API_KEY",
         "router: makeshift",
     ]
 

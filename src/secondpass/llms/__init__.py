@@ -1,9 +1,9 @@
 """Language models: each answers one prompt, and knows nothing of rankings.
 
-One file a provider. Another one is a class with the settings of
-:class:`~secondpass.llms.provider.Provider` and three methods, registered by entry point in the
-group ``secondpass.llms``; or any object with ``name`` and ``async complete(prompt)``, given in
-Python; or just a function (:class:`~secondpass.llms.function.CallableLLM`).
+One file per provider. Others can be added: a subclass of
+:class:`~secondpass.llms.provider.Provider`, registered by entry point in the group
+``secondpass.llms``; in Python, any object with ``name`` and ``async complete(prompt)``, or a
+function (:class:`~secondpass.llms.function.CallableLLM`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["LLM", "LLM_SETTING", "Completion", "Prices", "Prompt", "Turn", "to_l
 
 
 def to_llm(value: object) -> LLM:
-    """The language model that an object, a function or a mapping with a ``type`` describes.
+    """The language model for an object, a function, or a mapping with a ``type``.
 
     Raises:
-        ConfigurationError: it is none of these, or its settings are wrong.
+        ConfigurationError: it is none of these, or its settings are invalid.
     """
     if value is None:
         raise ConfigurationError("is required: a mapping with a 'type', an object or a function")

@@ -1,4 +1,4 @@
-"""Anthropic's Messages."""
+"""Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.provider import Form, Provider, joined
-from secondpass.services.client import Connection, whole
+from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
 
 _MAX_TOKENS = 4096
-"""This API wants a longest reply in every request."""
+"""The API requires a limit in every request."""
 
 
 @configurable
 class AnthropicMessages(Provider):
-    """A model behind Anthropic's Messages; settings as in :class:`Provider`.
+    """A model behind Anthropic's Messages API; settings as in :class:`Provider`.
 
     The key is read from ANTHROPIC_API_KEY unless another variable is named. ``max_tokens`` is 4096
-    where it is None.
+    if it is None.
     """
 
     package = "anthropic"
@@ -43,21 +43,21 @@ class AnthropicMessages(Provider):
         return Connection(client, client.close)
 
     def _parameters(self) -> dict[str, Any]:
-        # The SDK has no argument for the temperature any more, the API still takes it.
-        named = {} if self.temperature is None else {"temperature": self.temperature}
-        return {**named, **(self.options or {})}
+        # The SDK no longer has an argument for the temperature; the API still accepts it.
+        parameters = {} if self.temperature is None else {"temperature": self.temperature}
+        return {**parameters, **(self.options or {})}
 
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
-        further = self._sent()
+        parameters = self._sent()
         if form == "json_schema":
-            bound = {"type": "json_schema", "schema": _without_bounds(prompt.schema)}
-            further["output_config"] = {**further.get("output_config", {}), "format": bound}
+            output = {"type": "json_schema", "schema": _without_lengths(prompt.schema)}
+            parameters["output_config"] = {**parameters.get("output_config", {}), "format": output}
         system = {"system": prompt.system} if prompt.system else {}
         response = await client.messages.create(
             model=self.model,
             max_tokens=self.max_tokens or _MAX_TOKENS,
             messages=[{"role": turn.role, "content": turn.text} for turn in prompt.turns],
-            extra_body=further,
+            extra_body=parameters,
             **system,
         )
         if not isinstance(getattr(response, "content", None), list):
@@ -68,16 +68,16 @@ class AnthropicMessages(Provider):
         return Completion(
             joined(response.content),
             response.stop_reason in {"max_tokens", "model_context_window_exceeded"},
-            whole(getattr(usage, "input_tokens", None)),
-            whole(getattr(usage, "output_tokens", None)),
+            token_count(getattr(usage, "input_tokens", None)),
+            token_count(getattr(usage, "output_tokens", None)),
         )
 
 
-def _without_bounds(schema: Any) -> Any:
-    """The schema without the lengths of arrays, which this API refuses."""
+def _without_lengths(schema: Any) -> Any:
+    """The schema without array lengths, which the API rejects."""
     if isinstance(schema, list):
-        return [_without_bounds(part) for part in schema]
+        return [_without_lengths(part) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
-    bounds = {"minItems", "maxItems"} if schema.get("type") == "array" else set()
-    return {key: _without_bounds(part) for key, part in schema.items() if key not in bounds}
+    lengths = {"minItems", "maxItems"} if schema.get("type") == "array" else set()
+    return {key: _without_lengths(part) for key, part in schema.items() if key not in lengths}

@@ -1,4 +1,4 @@
-"""Any function of the user's as a language model."""
+"""A function as a language model."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ if TYPE_CHECKING:
 
 @configurable
 class CallableLLM:
-    """Asks a function, synchronous or asynchronous.
+    """Calls a function, synchronous or asynchronous.
 
     Args:
-        function: is given the messages, ``[{"role": "system" | "user" | "assistant", "content":
-            str}, ...]``, and by keyword those of ``schema`` (the reply's JSON Schema, or None) and
-            ``timeout`` (seconds) that it has parameters for. It returns the reply as a string, or a
-            :class:`~secondpass.effects.Completion` to tell of tokens as well. To tell what went
-            wrong it raises :class:`~secondpass.errors.LLMError`. Of any other exception the report
-            names only the class, because its message may hold passages or keys; under ``strict``
-            it is the ``__cause__`` of RerankError, and :mod:`secondpass.diagnostics` can log it.
-        name: for reports; the function's own name where absent.
-        timeout: seconds that one answer may take.
+        function: called with the messages, ``[{"role": "system" | "user" | "assistant", "content":
+            str}, ...]``, and, if it has these parameters, the keywords ``schema`` (the reply's JSON
+            Schema, or None) and ``timeout`` (seconds). Returns the reply as a string, or a
+            :class:`~secondpass.effects.Completion` with token counts. Should raise
+            :class:`~secondpass.errors.LLMError` with a message for the report. Of any other
+            exception the report names only the class, because its message may hold passages or
+            keys; under ``strict`` it is the ``__cause__`` of RerankError, and
+            :mod:`secondpass.diagnostics` can log it.
+        name: for reports; the function's name if None.
+        timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.
-        context_window: tokens that prompt and reply may have together.
+        context_window: tokens of prompt and reply together.
 
-    A synchronous function is called in a thread of its own, several at once
-    (``limits.concurrency``). An asynchronous one runs in the loop of ``arerank``, or for ``rerank``
-    in a background loop. Cannot be written to a configuration.
+    A synchronous function runs in a thread, several at once (``limits.concurrency``). An
+    asynchronous one runs in the loop of ``arerank``, or for ``rerank`` in a background loop. Cannot
+    be written to a configuration.
     """
 
     own_code = True
@@ -54,15 +55,15 @@ class CallableLLM:
         self.timeout = timeout
         self.prices = prices
         self.context_window = context_window
-        self._wants = _keywords(function) & {"schema", "timeout"}
+        self._keywords = _parameter_names(function) & {"schema", "timeout"}
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Call the function, once."""
+        """Call the function once."""
         messages = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
         if prompt.system:
             messages.insert(0, {"role": "system", "content": prompt.system})
-        given = {"schema": prompt.schema, "timeout": self.timeout}
-        keywords = {name: given[name] for name in self._wants}
+        available = {"schema": prompt.schema, "timeout": self.timeout}
+        keywords = {name: available[name] for name in self._keywords}
         if inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(
             getattr(self.function, "__call__", None)  # noqa: B004 - objects with an async __call__
         ):
@@ -75,13 +76,15 @@ class CallableLLM:
             return reply
         if isinstance(reply, str):
             return Completion(reply)
-        raise LLMError(f"the function returned a {type(reply).__name__}", "bad_response")
+        raise LLMError(
+            f"the function returned {type(reply).__name__}, not a string", "bad_response"
+        )
 
 
-def _keywords(function: Callable[..., Any]) -> set[str]:
+def _parameter_names(function: Callable[..., Any]) -> set[str]:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # builtins
         return set()
-    named = {"KEYWORD_ONLY", "POSITIONAL_OR_KEYWORD"}
-    return {one.name for one in [*parameters][1:] if one.kind.name in named}
+    kinds = {"KEYWORD_ONLY", "POSITIONAL_OR_KEYWORD"}
+    return {parameter.name for parameter in [*parameters][1:] if parameter.kind.name in kinds}

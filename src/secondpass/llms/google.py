@@ -1,4 +1,4 @@
-"""Google's Gemini, by its own SDK."""
+"""Google's Gemini API."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.provider import Form, Provider
-from secondpass.services.client import Connection, whole
+from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
 
@@ -15,7 +15,7 @@ _BLOCKED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT",
 
 
 def connect(key: str, base_url: str | None, timeout: float) -> Connection:
-    """A client of the SDK, its own retries off."""
+    """A client of the SDK, with its retries disabled."""
     from google import genai
 
     try:
@@ -59,8 +59,8 @@ class GoogleGenAI(Provider):
 
     def _parameters(self) -> dict[str, Any]:
         named = {"temperature": self.temperature, "max_output_tokens": self.max_tokens}
-        given = {name: value for name, value in named.items() if value is not None}
-        return {**given, **(self.options or {})}
+        parameters = {name: value for name, value in named.items() if value is not None}
+        return {**parameters, **(self.options or {})}
 
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
         from google.genai import types
@@ -82,7 +82,7 @@ class GoogleGenAI(Provider):
             config=types.GenerateContentConfig(**config),
         )
         if getattr(getattr(response, "prompt_feedback", None), "block_reason", None):
-            raise LLMError("the model refused to read the prompt", "content_filter")
+            raise LLMError("the prompt was blocked", "content_filter")
         if not response.candidates:
             raise LLMError("the response has no candidates", "bad_response")
         first = response.candidates[0]
@@ -91,11 +91,11 @@ class GoogleGenAI(Provider):
             raise LLMError("the model refused to answer", "content_filter")
         parts = (first.content.parts if first.content else None) or []
         usage = response.usage_metadata
-        told = whole(getattr(usage, "candidates_token_count", None))
-        thought = whole(getattr(usage, "thoughts_token_count", None)) or 0
+        reply_tokens = token_count(getattr(usage, "candidates_token_count", None))
+        reasoning_tokens = token_count(getattr(usage, "thoughts_token_count", None)) or 0
         return Completion(
             "".join(part.text for part in parts if part.text and not part.thought),
             reason == "MAX_TOKENS",
-            whole(getattr(usage, "prompt_token_count", None)),
-            None if told is None else told + thought,
+            token_count(getattr(usage, "prompt_token_count", None)),
+            None if reply_tokens is None else reply_tokens + reasoning_tokens,
         )

@@ -1,7 +1,7 @@
-"""OpenAI's Chat Completions, and the many servers that speak the same.
+"""OpenAI's Chat Completions API, and servers that are compatible with it.
 
-vLLM, Ollama, llama.cpp, Groq and others are reached by ``base_url``. Chat Completions rather than
-the newer Responses, which these do not speak, or take without its output format.
+vLLM, Ollama, llama.cpp, Groq and others are reached by ``base_url``. The newer Responses API is not
+used: these servers do not support it, or not its output format.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.provider import Form, Provider, joined
-from secondpass.services.client import Connection, whole
+from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
 
 
 def connect(key: str, base_url: str | None, timeout: float) -> Connection:
-    """A client of the SDK, its own retries off."""
+    """A client of the SDK, with its retries disabled."""
     import openai
 
-    # The SDK moved from httpx to httpx2; its clients are handed out under these names.
+    # The SDK moved from httpx to httpx2 and exports its client class under one of these names.
     client_class = getattr(openai, "DefaultAsyncHttpx2Client", openai.DefaultAsyncHttpxClient)
     client = openai.AsyncOpenAI(
         api_key=key,
@@ -36,8 +36,8 @@ def connect(key: str, base_url: str | None, timeout: float) -> Connection:
 class OpenAIChat(Provider):
     """A model behind Chat Completions; settings as in :class:`Provider`.
 
-    The key is read from OPENAI_API_KEY unless another variable is named. A server with a
-    ``base_url`` may want none.
+    The key is read from OPENAI_API_KEY unless another variable is named. It is
+    optional with a ``base_url``.
     """
 
     package = "openai"
@@ -51,25 +51,25 @@ class OpenAIChat(Provider):
     def _parameters(self) -> dict[str, Any]:
         named = {
             "temperature": self.temperature,
-            # The second is what servers understand that refuse the first.
+            # The older name, for servers that reject the first.
             "max_completion_tokens": self.max_tokens,
             "max_tokens": self.max_tokens if "max_completion_tokens" in self._dropped else None,
         }
-        given = {name: value for name, value in named.items() if value is not None}
-        return {**given, **(self.options or {})}
+        parameters = {name: value for name, value in named.items() if value is not None}
+        return {**parameters, **(self.options or {})}
 
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
         messages = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
         if prompt.system:
             messages.insert(0, {"role": "system", "content": prompt.system})
-        further = self._sent()
+        parameters = self._sent()
         if form == "json_schema":
-            bound = {"name": "reply", "strict": True, "schema": prompt.schema}
-            further["response_format"] = {"type": "json_schema", "json_schema": bound}
+            schema = {"name": "reply", "strict": True, "schema": prompt.schema}
+            parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif form == "json_object":
-            further["response_format"] = {"type": "json_object"}
+            parameters["response_format"] = {"type": "json_object"}
         response = await client.chat.completions.create(
-            model=self.model, messages=messages, extra_body=further
+            model=self.model, messages=messages, extra_body=parameters
         )
         if not getattr(response, "choices", None):
             raise LLMError("the response has no choices", "bad_response")
@@ -80,6 +80,6 @@ class OpenAIChat(Provider):
         return Completion(
             joined(choice.message.content),
             choice.finish_reason == "length",
-            whole(getattr(usage, "prompt_tokens", None)),
-            whole(getattr(usage, "completion_tokens", None)),
+            token_count(getattr(usage, "prompt_tokens", None)),
+            token_count(getattr(usage, "completion_tokens", None)),
         )

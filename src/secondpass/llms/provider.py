@@ -1,4 +1,4 @@
-"""What the clients of all providers of language models share."""
+"""Base class of language models behind a provider's API."""
 
 from __future__ import annotations
 
@@ -12,37 +12,42 @@ from secondpass.errors import ConfigurationError, LLMError
 from secondpass.limits import Prices
 from secondpass.services.client import REMEMBERED_SECONDS, Client
 from secondpass.services.echoes import Sent
-from secondpass.services.provider_errors import Refusal
+from secondpass.services.provider_errors import ErrorResponse
 from secondpass.settings import SECRET, Secret, Variables, nested
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le, MinLen
 
 Form: TypeAlias = Literal["json_schema", "json_object", "text"]
-"""How a reply is asked for: bound to a schema, to be JSON, or by words alone."""
+"""How a reply is constrained: to a JSON Schema, to JSON, or by the prompt alone."""
 
 
 class Provider(Client[Prompt]):
-    """A hosted or local model behind a provider's SDK.
+    """A hosted or local model behind a provider's API.
 
     Args:
         model: its name, as the provider writes it.
-        base_url: where to ask instead of the provider's own address.
-        api_key: the key. Better left to the environment: a configuration with a key in it cannot be
-            written out.
-        api_key_env: the environment variable that holds the key, or several to try in turn, instead
-            of the provider's usual one. It is read when a model is first asked.
-        temperature: of sampling; None leaves it to the model. Dropped for models that refuse it.
-        max_tokens: longest reply, thinking included; None leaves it to the provider.
-        timeout: seconds that one answer may take.
-        structured: ``auto`` binds the reply to a JSON Schema, and steps down where the server
-            cannot: to ``json_object``, then ``text``. The others ask for that form only.
-        context_window: tokens that prompt and reply may have together; passages are cut to fit.
+        base_url: replaces the provider's own address.
+        api_key: the key. Prefer an environment variable: a configuration that contains a key cannot
+            be written to a file.
+        api_key_env: environment variable that holds the key, or several to try in turn, instead of
+            the provider's usual one. Read when the model is first called.
+        temperature: of sampling; None is the model's default. Omitted for models that reject it.
+        max_tokens: longest reply, reasoning included; None is the provider's default.
+        timeout: seconds per answer.
+        structured: ``auto`` constrains the reply to a JSON Schema, and steps down to
+            ``json_object``, then ``text``, if the server does not support it. The others use that
+            form only.
+        context_window: tokens of prompt and reply together; passages are cut to fit.
         prices: per million tokens, for ``limits.cost`` and the report.
-        options: further parameters of the request, as the provider's API writes them.
+        options: further fields of the request, as the provider's API names them.
 
-    What a server turned out to refuse (a form of reply, a parameter) is not sent again for ten
-    minutes. The rest is as in :class:`~secondpass.services.client.Client`.
+    A form or parameter that the server rejects is not sent again for ten minutes. See
+    :class:`~secondpass.services.client.Client` for keys and connections.
+
+    Subclasses set ``package``, ``extra``, ``key_variables`` and ``forms`` (best first), and
+    implement ``_connect``, ``_parameters`` and ``_send``. Without an SDK they also set ``url``, and
+    use :mod:`secondpass.services.json_http`.
     """
 
     forms: ClassVar[tuple[Form, ...]]
@@ -62,11 +67,14 @@ class Provider(Client[Prompt]):
         prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        if taken := {"model", "messages", "contents", "system", "stream"} & set(options or ()):
-            raise ConfigurationError(f"options: {min(taken)!r} is not theirs to set")
+        if reserved := {"model", "messages", "contents", "system", "stream"} & set(options or ()):
+            raise ConfigurationError(f"options: {min(reserved)!r} cannot be set in options")
         if structured not in {"auto", *self.forms}:
-            told = f"structured: {structured!r} is not to be had here; choose auto or one of: "
-            raise ConfigurationError(told + ", ".join(self.forms))
+            supported = ", ".join(("auto", *self.forms))
+            raise ConfigurationError(
+                f"structured: {structured!r} is not supported by this provider; "
+                f"choose one of: {supported}"
+            )
         self.model = model
         self.base_url = base_url
         self.api_key: Secret | None = api_key
@@ -80,20 +88,26 @@ class Provider(Client[Prompt]):
         self.options = options
         self._forms = self.forms if structured == "auto" else (structured,)
         self._steps = 0, -math.inf
-        self._refusals: dict[str, float] = {}
+        self._rejected: dict[str, float] = {}
         self._prepare()
 
-    # ------------------------------------------------------------------ for each provider
+    # ------------------------------------------------------------------ for subclasses
 
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
-        """Ask once; whatever the SDK raises passes."""
+        """Call the API once, with the parameters of ``_sent()``.
+
+        Exceptions of the SDK, and :class:`~secondpass.services.json_http.StatusError`, may pass.
+
+        Raises:
+            LLMError: the response has no reply, or the model refused to answer.
+        """
         raise NotImplementedError
 
     def _parameters(self) -> dict[str, Any]:
-        """Parameters that the request can do without, by the names that the API has for them."""
+        """Optional parameters of the request, by their names in the API."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------------ asking
+    # ------------------------------------------------------------------ requests
 
     def _texts(self, request: Prompt) -> Sequence[str]:
         return [request.system, *(turn.text for turn in request.turns)]
@@ -108,60 +122,64 @@ class Provider(Client[Prompt]):
             raise
         except Exception as error:
             foreign = error
-        refusal = await self._refusal_of(foreign, sent)
-        adapted = None if refusal is None else self._adapted(refusal, form, step, parameters)
+        response = await self._error_response(foreign, sent)
+        adapted = None if response is None else self._adapted(response, form, step, parameters)
         try:
             raise foreign if adapted is None else adapted
         finally:
-            del foreign  # a cycle with its traceback would keep the key and the prompt for a while
+            del foreign  # a cycle with its traceback would keep the key and the prompt alive
 
     def _adapted(
-        self, refusal: Refusal, form: Form, step: int, sent: Mapping[str, Any]
+        self, response: ErrorResponse, form: Form, step: int, sent: Mapping[str, Any]
     ) -> LLMError | None:
-        """Send it differently for a while, if something that can be left out is blamed."""
-        if refusal.too_long:
+        """Stop sending what the response blames, for a while; None if it blames nothing optional.
+
+        Args:
+            response: of the server.
+            form: of the reply that was requested.
+            step: index of that form.
+            sent: the parameters of the request.
+        """
+        if response.too_long:
             return None
         for name in sent:
-            if refusal.blames(name):
-                self._refusals[name] = time.monotonic()
-                told = (
-                    f"the server refused the parameter {name}, which is left out {refusal.source}"
-                )
-                return LLMError(told, "parameter_refused", adapted=True)
-        if refusal.of_the_format and form != "text" and step + 1 < len(self._forms):
-            # Of questions that were refused side by side only one takes the step.
+            if response.blames(name):
+                self._rejected[name] = time.monotonic()
+                message = f"the server rejected {name}, which is now omitted {response.source}"
+                return LLMError(message, "parameter_refused", adapted=True)
+        if response.blames_format and form != "text" and step + 1 < len(self._forms):
+            # Concurrent requests that are rejected take the step once.
             self._steps = max(self._step, step + 1), time.monotonic()
-            told = f"the server refused {form}, which is left out {refusal.source}"
-            return LLMError(told, "format_refused", adapted=True)
+            message = f"the server rejected {form}, which is now omitted {response.source}"
+            return LLMError(message, "format_refused", adapted=True)
         return None
 
     @property
     def _step(self) -> int:
-        """How far the form of reply has stepped down."""
+        """Index of the form in use."""
         step, since = self._steps
         return step if time.monotonic() - since < REMEMBERED_SECONDS else 0
 
     @property
     def _dropped(self) -> set[str]:
-        """The parameters that the server refused lately."""
+        """The parameters that the server rejected recently."""
         now = time.monotonic()
-        return {name for name, since in self._refusals.items() if now - since < REMEMBERED_SECONDS}
+        return {name for name, since in self._rejected.items() if now - since < REMEMBERED_SECONDS}
 
     def _sent(self) -> dict[str, Any]:
-        """The parameters that the server has not refused."""
+        """The parameters to send: ``_parameters()`` without those in ``_dropped``."""
         dropped = self._dropped
         return {name: value for name, value in self._parameters().items() if name not in dropped}
 
 
 def joined(content: object) -> str:
-    """The text of a reply that may come as a list of parts; thinking is left out."""
+    """The text of a reply that may be a list of parts; reasoning is left out."""
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else []
     texts = []
-    for part in parts:
-        one = part if isinstance(part, Mapping) else getattr(part, "__dict__", {})
-        text = one.get("text")
-        if one.get("type", "text") in {"text", "output_text"} and isinstance(text, str):
+    for part in content if isinstance(content, list) else []:
+        fields = part if isinstance(part, Mapping) else getattr(part, "__dict__", {})
+        text = fields.get("text")
+        if fields.get("type", "text") in {"text", "output_text"} and isinstance(text, str):
             texts.append(text)
     return "".join(texts)

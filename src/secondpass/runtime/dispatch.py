@@ -226,11 +226,11 @@ class PendingQuestion:
 
     def _translated(self, error: Exception) -> LLMError:
         """An unexpected exception of the service as an LLMError."""
-        from secondpass.services.provider_errors import translated
+        from secondpass.services.provider_errors import to_llm_error
 
         if getattr(self.service, "own_code", False):
             self.ledger.record_exception(error, "the model")
-        return translated(error)
+        return to_llm_error(error)
 
     def _pause(self, error: LLMError, pauses: int) -> float | None:
         """Seconds to wait before retry number ``pauses``, from 0; None if that is too long."""

@@ -1,1 +1,1 @@
-"""Scorers: one file each, none imported before it is used."""
+"""Scorers, one file each; none is imported before it is used."""

@@ -1,10 +1,10 @@
-"""Cross-encoders, by sentence-transformers.
+"""Cross-encoders, run by sentence-transformers.
 
-A cross-encoder reads query and passage together, so every word of one can look at every word of
-the other: Nogueira and Cho, "Passage re-ranking with BERT", 2019.
+A cross-encoder reads query and passage together, so that every token of one attends to every token
+of the other: Nogueira and Cho, "Passage re-ranking with BERT", 2019.
 
-One call and one round for all candidates; cost is linear in their number and grows a little faster
-than linearly in their length, up to ``max_length`` tokens.
+One call and one round for all candidates. Cost is linear in their number and slightly superlinear
+in their length, up to ``max_length`` tokens.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ _HUB_TIMEOUT = 10.0  # seconds
 
 @configurable
 class CrossEncoderScorer:
-    """Scores pairs with a sentence-transformers ``CrossEncoder``, loaded when first used.
+    """Scores pairs with a sentence-transformers ``CrossEncoder``, loaded on first use.
 
-    Takes what that class loads: sequence classifiers with one label, and causal models that answer
-    yes or no (Qwen3-Reranker and its kind), whose score is the log-odds of yes.
+    Supports sequence classifiers with one label, and causal models that answer yes or no (such as
+    Qwen3-Reranker), whose score is the log-odds of yes.
 
     Args:
         model: a name on the Hugging Face hub, or a local folder.
-        device: ``auto`` takes an accelerator where there is one; else ``cpu``, ``cuda:1``, ….
-        cache_folder: where downloaded models are kept; a relative path counts from the working
-            directory. None leaves it to the hub's own setting.
+        device: ``auto`` selects an accelerator if there is one; or ``cpu``, ``cuda:1``, ….
+        cache_folder: where downloaded models are stored; a relative path is relative to the working
+            directory. None is the hub's own setting.
         revision: branch, tag or commit of the model.
-        max_length: longest pair in tokens; longer ones are cut. None is the model's own limit.
-        backend: what runs the model.
-        prompt: an instruction put before each pair, for models that were trained with one.
-        prompt_name: the name of one of the prompts that the model brings, instead.
-        batch_size: pairs a forward pass. None takes 8 on a CPU, where padding costs more than a
+        max_length: tokens per pair; longer pairs are truncated. None is the model's own limit.
+        backend: runtime of the model.
+        prompt: an instruction prepended to each pair, for models that were trained with one.
+        prompt_name: the name of one of the model's own prompts, instead.
+        prompts: named prompts that replace the model's own.
+        batch_size: pairs per forward pass. None is 8 on a CPU, where padding costs more than a
             larger batch gains, and 32 elsewhere.
-        activation: ``none`` gives logits, whatever the model's own setting; ``sigmoid`` gives
+        activation: ``none`` returns logits, whatever the model's own setting; ``sigmoid`` returns
             probabilities.
-        dtype: of the weights; ``auto`` is that of the checkpoint. Scores are float32 in any case.
-        local_files_only: never ask the hub.
-        token: a hub token. Better left to the environment.
-        token_env: the environment variable that holds a hub token, or several to try in turn. None
-            leaves it to the hub's own.
-        trust_remote_code: run code that the model brings. Only for models you trust.
+        dtype: of the weights; ``auto`` is that of the checkpoint. Scores are always float32.
+        local_files_only: never contact the hub.
+        token: a hub token. Prefer an environment variable.
+        token_env: environment variable that holds a hub token, or several to try in turn. None is
+            the hub's own setting.
+        trust_remote_code: run code from the model's repository. Only for models you trust.
         model_kwargs: further arguments for the model's ``from_pretrained``.
-        tokenizer_kwargs: further arguments for that of the tokenizer.
-        config_kwargs: further arguments for that of the model's configuration.
-        prompts: named prompts, in place of those that the model brings.
+        tokenizer_kwargs: the same for the tokenizer.
+        config_kwargs: the same for the model's configuration.
 
-    May be used from many threads; forward passes take turns.
+    Safe for use from many threads; forward passes take turns.
     """
 
     def __init__(
@@ -112,12 +112,12 @@ class CrossEncoderScorer:
         self.config_kwargs = config_kwargs
         self.score_kind: ScoreKind = "logit" if activation == "none" else "probability"
         self._encoder = Lazy(self._load)
-        # Fast tokenizers and some backends keep state between calls.
+        # Fast tokenizers and some backends are not thread-safe.
         self._turn = ForkLock()
 
     @property
     def model_name(self) -> str:
-        """The model's name or folder, as given."""
+        """The model's name or folder."""
         return self.model
 
     def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
@@ -125,12 +125,12 @@ class CrossEncoderScorer:
 
         Raises:
             MissingExtraError: sentence-transformers is not installed.
-            ModelLoadError: the model cannot be loaded, or gives more than one score a pair.
+            ModelLoadError: the model cannot be loaded, or has more than one label.
         """
         return self.score_many([(query, documents)])[0]
 
     def score_many(self, requests: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
-        """Scores for several queries, their pairs sorted into common batches by length.
+        """Scores for several queries, in common batches sorted by length.
 
         Raises:
             MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
@@ -155,7 +155,7 @@ class CrossEncoderScorer:
         return [[next(rest) for _ in documents] for _, documents in requests]
 
     def check_installed(self) -> None:
-        """Raise MissingExtraError if the packages are not there; imports nothing."""
+        """Raise MissingExtraError if the packages are not installed; imports nothing."""
         require(["sentence_transformers"], _EXTRA, "the cross_encoder scorer")
 
     def warm_up(self) -> None:
@@ -167,7 +167,7 @@ class CrossEncoderScorer:
         self._encoder.retry()
 
     def close(self) -> None:
-        """Let go of the model; the next call loads it again."""
+        """Release the model; the next call loads it again."""
         self._encoder.clear()
 
     def _load(self) -> CrossEncoder:
@@ -196,16 +196,16 @@ class CrossEncoderScorer:
                 token=token,
                 trust_remote_code=self.trust_remote_code,
                 model_kwargs=model_kwargs,
-                # Both are written to.
+                # Copies: the constructor changes both.
                 processor_kwargs=dict(self.tokenizer_kwargs or {}),
                 config_kwargs=dict(self.config_kwargs or {}),
             )
         except Exception as error:
-            why = _first_line(error, token)
+            reason = _first_line(error, token)
             absent = isinstance(error, OSError) and not Path(self.model).exists()
             if offline and absent and not self._cached():
-                why = "it is no folder here, and the hub was not asked or did not answer"
-            raise ModelLoadError(f"the model {self.model!r} cannot be loaded: {why}") from error
+                reason = "no such folder, and the hub was not contacted or did not answer"
+            raise ModelLoadError(f"the model {self.model!r} cannot be loaded: {reason}") from error
         if self.prompt_name is not None and self.prompt_name not in encoder.prompts:
             known = ", ".join(encoder.prompts) or "none"
             raise ModelLoadError(
@@ -213,28 +213,24 @@ class CrossEncoderScorer:
             )
         if encoder.num_labels != 1:
             raise ModelLoadError(
-                f"the model {self.model!r} gives {encoder.num_labels} scores a pair; "
-                "a reranker has one label"
+                f"the model {self.model!r} has {encoder.num_labels} labels; a reranker has one"
             )
         return encoder
 
     def _cached(self) -> bool:
-        """Whether the hub's cache has the model, so that something else is wrong."""
+        """Whether the hub's cache has the model."""
         from huggingface_hub import try_to_load_from_cache
 
         try:
-            place = try_to_load_from_cache(
+            path = try_to_load_from_cache(
                 self.model, "config.json", cache_dir=self.cache_folder, revision=self.revision
             )
-        except Exception:  # no name that the hub could know
+        except Exception:  # not a valid name
             return False
-        return isinstance(place, str)
+        return isinstance(path, str)
 
     def _hub_answers(self, token: str | None) -> bool:
-        """Whether the hub can be asked for the model.
-
-        The loader itself would try an unreachable hub again and again, for most of a minute.
-        """
+        """Whether the hub can be reached. The loader would retry for most of a minute."""
         if Path(self.model).exists():
             return True
         import huggingface_hub
@@ -245,16 +241,16 @@ class CrossEncoderScorer:
                 self.model, revision=self.revision, token=token, timeout=_HUB_TIMEOUT
             )
         except HfHubHTTPError:
-            return True  # a mirror may not know this question; the loader tells what is wrong
+            return True  # mirrors may lack this route; the loader reports the error
         except Exception:
             return False
         return True
 
 
 def _first_line(error: Exception, token: str | None) -> str:
-    """What an error of the loader says, in one line; loaders know no query and no passage."""
+    """The first line of a loader's error. It holds no query and no passage."""
     lines = str(error).strip().splitlines()
-    told = lines[0][:200] if lines else ""
+    message = lines[0][:200] if lines else ""
     if token:
-        told = told.replace(token, "***")
-    return f"{type(error).__name__}: {told}" if told else type(error).__name__
+        message = message.replace(token, "***")
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__

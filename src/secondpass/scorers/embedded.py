@@ -1,16 +1,16 @@
-"""Similarity by a small embedding model that needs no hub, no key and no torch.
+"""Similarity by a small embedding model, without a hub, a key or torch.
 
 ``score = (cos(mean Q, mean P) + sum_i w_i max_j cos(q_i, p_j)) / 2``
 
-Q and P are the token states of query and passage. The first term compares the two as wholes, which
-is what the model was trained for. The second asks of each query token how well the best passage
-token matches it (late interaction: Khattab and Zaharia, "ColBERT", SIGIR 2020), so that a short
-answer inside a long passage counts. The weights ``w_i = |q_i| / sum |q_k|`` are those that the
-first term has implicitly: a mean of vectors weighs each by its length. i and j run over tokens that
-say something (no special token, no single punctuation mark).
+Q and P are the token states of query and passage. The first term compares sentence embeddings,
+which is what the model was trained for. The second is late interaction (Khattab and Zaharia,
+"ColBERT", SIGIR 2020): the best passage token for each query token, so that a short answer in a
+long passage counts. The weights ``w_i = |q_i| / sum |q_k|`` are those that the first term has
+implicitly: a mean of vectors weighs each by its length. i and j run over content tokens (no special
+token, no single punctuation mark).
 
-It is not a cross-encoder: query and passage are read apart. It is English. docs/quality.md has what
-it gains and where it loses, and the rules that were tried and left.
+Not a cross-encoder: query and passage are encoded separately. English only. docs/quality.md has
+measurements, and the rules that were tried.
 
 One call, one round; cost is linear in the number of candidates.
 """
@@ -34,28 +34,28 @@ if TYPE_CHECKING:
 
 
 class _Text(NamedTuple):
-    """What the rule needs of a text; rows have length 1.
+    """An encoded text; vectors have length 1.
 
-    ``whole`` has shape (384,), ``tokens`` (n, 384), ``weights`` (n,) with the sum 1.
+    ``mean`` has shape (384,), ``tokens`` (n, 384), ``weights`` (n,) with the sum 1.
     """
 
-    whole: NDArray[np.float32]
+    mean: NDArray[np.float32]
     tokens: NDArray[np.float32]
     weights: NDArray[np.float32]
 
 
 @configurable
 class EmbeddedScorer:
-    """Scores pairs by all-MiniLM-L6-v2, loaded when first used.
+    """Scores pairs by all-MiniLM-L6-v2, loaded on first use.
 
     Args:
-        max_length: longer texts are cut, in tokens.
-        threads: how many texts are encoded at a time; None takes the CPUs this process may use.
-        remember: how many passages are kept encoded, the last used ones. Scoring a passage again
-            then costs about a hundredth. Each takes 1.5 KB a token: 150 MB for 1,000 of 100 tokens.
+        max_length: tokens per text; longer texts are truncated.
+        threads: texts that are encoded at a time; None is the number of available CPUs.
+        remember: passages that are kept encoded, the last used ones. Scoring them again costs about
+            a hundredth. Each takes 1.5 KB per token: 150 MB for 1,000 passages of 100 tokens.
 
-    Scores lie between -1 and 1 (kind ``similarity``), and a score does not depend on what else is
-    scored. May be used from many threads, and after a fork.
+    Scores are between -1 and 1 (kind ``similarity``) and do not depend on what else is scored. Safe
+    for use from many threads, and after a fork.
     """
 
     score_kind: ScoreKind = "similarity"
@@ -86,25 +86,26 @@ class EmbeddedScorer:
         if not documents:
             return []
         model = self._model.get()
-        asked = _read(model, query)
+        encoded_query = _encode(model, query)
 
         def score(document: str) -> float:
             passage = self._passage(model, document)
-            best = (asked.tokens @ passage.tokens.T).max(axis=1)
-            return float(asked.whole @ passage.whole + asked.weights @ best) / 2
+            best = (encoded_query.tokens @ passage.tokens.T).max(axis=1)
+            similarity = encoded_query.mean @ passage.mean + encoded_query.weights @ best
+            return float(similarity) / 2
 
         return model.map(score, documents)
 
     def _passage(self, model: minilm.MiniLM, document: str) -> _Text:
         if not self.remember:
-            return _read(model, document)
-        document = model.shortened(document)  # a key of megabytes would be kept as well
+            return _encode(model, document)
+        document = model.shortened(document)  # bounds the size of the key
         with self._turn:
-            known = self._remembered.get(document)
-            if known is not None:
+            cached = self._remembered.get(document)
+            if cached is not None:
                 self._remembered.move_to_end(document)
-                return known
-        text = _read(model, document)
+                return cached
+        text = _encode(model, document)
         with self._turn:
             self._remembered[document] = text
             while len(self._remembered) > self.remember:
@@ -112,7 +113,7 @@ class EmbeddedScorer:
         return text
 
     def check_installed(self) -> None:
-        """Raise MissingExtraError if the packages are not there; imports nothing."""
+        """Raise MissingExtraError if the packages are not installed; imports nothing."""
         minilm.check_installed()
 
     def warm_up(self) -> None:
@@ -124,17 +125,17 @@ class EmbeddedScorer:
         self._model.retry()
 
     def close(self) -> None:
-        """Let go of the model and what was remembered; the next call loads it again."""
+        """Release the model and the encoded passages; the next call loads it again."""
         self._model.clear()
         with self._turn:
             self._remembered.clear()
 
 
-def _read(model: minilm.MiniLM, text: str) -> _Text:
+def _encode(model: minilm.MiniLM, text: str) -> _Text:
     import numpy as np
 
     encoding = model.encode(text)
     tokens = encoding.states[encoding.content]
     lengths = np.linalg.norm(tokens, axis=1)
-    whole = minilm.unit(encoding.states.mean(axis=0))
-    return _Text(whole, minilm.unit(tokens), lengths / lengths.sum())
+    mean = minilm.unit(encoding.states.mean(axis=0))
+    return _Text(mean, minilm.unit(tokens), lengths / lengths.sum())

@@ -25,15 +25,14 @@ _WORD = re.compile(r"\w+")
 
 @configurable
 class LexicalScorer:
-    """Scores documents by the query's words.
+    """Scores documents by the words of the query.
 
     Args:
-        k1: how soon repetitions of a word stop counting; 0 counts a word once.
-        b: how much long documents are held back, 0 to 1.
+        k1: saturation of repeated words; 0 counts a word once.
+        b: normalization by document length, 0 to 1.
 
-    Scores are 0 or more, in no fixed range (kind ``unbounded``). Words are runs of letters, digits
-    and underscores, lower-cased; there is no stemming and no list of stop words, so every language
-    with spaces is served alike.
+    Scores are 0 or more, without an upper bound (kind ``unbounded``). Words are runs of letters,
+    digits and underscores, lower-cased, without stemming or stop words.
     """
 
     score_kind: ScoreKind = "unbounded"
@@ -47,7 +46,7 @@ class LexicalScorer:
         self.b = b
 
     def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
-        """One score per document, 0 where no word of the query occurs."""
+        """One score per document; 0 if it has no word of the query."""
         counts = [Counter(_words(document)) for document in documents]
         lengths = [count.total() for count in counts]
         mean = sum(lengths) / len(lengths) if any(lengths) else 1.0

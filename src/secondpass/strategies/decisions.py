@@ -1,8 +1,8 @@
-"""The scoring calls of OpenAI and Gemini: a probability for each of many statements.
+"""The decision calls of OpenAI and Gemini: a probability for each of many statements.
 
-There is nothing to parse, and no label that a passage could forge.
-All documents of a batch are the input, and that a document answers the query is one statement each.
-For n candidates and batches of b: ceil(n / b) calls, side by side in one round; every document is
+There is no reply to parse, and no label that a passage could forge. The documents of a batch are
+the input, and there is one statement per document: that it answers the query.
+For n candidates and batches of b: ceil(n / b) calls side by side in one round; every document is
 read once.
 """
 
@@ -24,7 +24,7 @@ from secondpass.prompts.labels import label_all
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.truncation import cut_evenly, estimate_tokens
 from secondpass.scoring import in_range, range_of, to_float
-from secondpass.services.client import Client, Connection, whole
+from secondpass.services.client import Client, Connection, token_count
 from secondpass.services.echoes import Sent
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies.base import merge_batches, split_batches
@@ -33,9 +33,9 @@ from secondpass.types import ScoreKind
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le, MinLen
 
-_PLACE = "{id}"
+_ID = "{id}"
 _DECLINED = "declined"
-_KEYS = {
+_KEY_VARIABLES = {
     "openai": ("OPENAI_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
@@ -43,7 +43,7 @@ _KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """A request: an input, and a statement about each of its documents, by label."""
+    """A request: an input, and a statement about each of its documents by label."""
 
     input: str
     statements: dict[str, str]
@@ -54,20 +54,19 @@ class Decisions(Client[Statements]):
     """Scores candidates by the probability that they answer the query, as a provider states it.
 
     Args:
-        provider: whose API it is: OpenAI's or Google's.
+        provider: whose API it is.
         model: its name.
-        base_url: where to ask instead of the provider's own address.
-        api_key: the key. Better left to the environment.
-        api_key_env: the environment variable that holds the key, or several to try in turn, instead
-            of the provider's usual
-            one.
-        statement: what is decided of each document; ``{id}`` stands for the document.
-        batch_size: documents a request; 400 at most.
-        timeout: seconds that one answer may take.
+        base_url: replaces the provider's own address.
+        api_key: the key. Prefer an environment variable.
+        api_key_env: environment variable that holds the key, or several to try in turn, instead of
+            the provider's usual one.
+        statement: what is decided about each document; ``{id}`` stands for the document.
+        batch_size: documents per request, at most 400.
+        timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.
 
     A document that the model declines to decide about is unjudged, never 0. The score kind is
-    ``probability``; a number outside 0 to 1 puts the whole ranking in doubt, so no score is used.
+    ``probability``; if a number is outside 0 to 1, no score of the ranking is used.
     """
 
     score_kind: ScoreKind = "probability"
@@ -86,8 +85,8 @@ class Decisions(Client[Statements]):
         timeout: Annotated[float, Gt(0)] = 60.0,
         prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
     ) -> None:
-        if _PLACE not in statement:
-            raise ConfigurationError(f"statement: has to hold {_PLACE}, for the document")
+        if _ID not in statement:
+            raise ConfigurationError(f"statement: must contain {_ID}")
         self.provider = provider
         self.model = model
         self.base_url = base_url
@@ -99,16 +98,16 @@ class Decisions(Client[Statements]):
         self.prices = prices
         self.package = {"openai": "openai", "google": "google.genai"}[provider]
         self.extra = provider
-        self.key_variables = _KEYS[provider]
+        self.key_variables = _KEY_VARIABLES[provider]
         self._prepare()
 
     @property
     def language_models(self) -> list[Any]:
-        """What is asked, for its prices."""
+        """The services that are called, for their prices."""
         return [self]
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """One Ask effect with a question for each batch.
+        """One Ask effect with a question per batch.
 
         Raises:
             MethodError: no batch was answered.
@@ -122,24 +121,27 @@ class Decisions(Client[Statements]):
     # ------------------------------------------------------------------ one request
 
     def _question(
-        self, task: Task, stretch: range, texts: Sequence[str] | None = None
+        self, task: Task, stretch: range, shortened: Sequence[str] | None = None
     ) -> Question[Statements, BatchScores]:
-        shown = task.texts[stretch.start : stretch.stop] if texts is None else texts
-        labels = label_all("opaque", task.query, shown, ())
-        documents = [fenced("doc", text, label) for label, text in zip(labels, shown, strict=True)]
-        given = "\n".join([fenced("query", task.query), *documents])
+        texts = task.texts[stretch.start : stretch.stop] if shortened is None else shortened
+        labels = label_all("opaque", task.query, texts, ())
+        documents = [fenced("doc", text, label) for label, text in zip(labels, texts, strict=True)]
+        content = "\n".join([fenced("query", task.query), *documents])
 
         def shrink() -> Question[Statements, BatchScores] | None:
-            shorter = cut_evenly(shown, sum(map(len, shown)) // 2)
+            if shortened is not None:
+                return None
+            shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
             return None if shorter is None else self._question(task, stretch, shorter)
 
         return Question(
-            Statements(given, {label: self.statement.replace(_PLACE, label) for label in labels}),
+            Statements(content, {label: self.statement.replace(_ID, label) for label in labels}),
             lambda completion: _read(completion, labels),
             None,
-            shrink if texts is None else lambda: None,
+            shrink,
             Estimate(
-                estimate_tokens(given) + len(labels) * estimate_tokens(self.statement), len(labels)
+                estimate_tokens(content) + len(labels) * estimate_tokens(self.statement),
+                len(labels),
             ),
             len(labels),
         )
@@ -153,19 +155,20 @@ class Decisions(Client[Statements]):
 
     async def _answer(self, client: Any, request: Statements, _sent: Sent) -> Completion:
         if not hasattr(getattr(client, "aio", client), "decisions"):
-            told = f"the installed version of {self.package!r} has no such call; upgrade it"
-            raise LLMError(told, "missing_extra", sent=False)
-        ask = _ask_openai if self.provider == "openai" else _ask_google
-        probabilities, usage = await ask(client, self.model or "", request)
+            message = f"the installed version of {self.package!r} has no decision calls; upgrade it"
+            raise LLMError(message, "missing_extra", sent=False)
+        decide = _decide_openai if self.provider == "openai" else _decide_google
+        probabilities, usage = await decide(client, self.model or "", request)
+        input_tokens = getattr(usage, "input_tokens", getattr(usage, "total_input_tokens", None))
+        output_tokens = getattr(usage, "output_tokens", getattr(usage, "total_output_tokens", None))
         return Completion(
-            json.dumps(probabilities),
-            False,
-            whole(getattr(usage, "input_tokens", getattr(usage, "total_input_tokens", None))),
-            whole(getattr(usage, "output_tokens", getattr(usage, "total_output_tokens", None))),
+            json.dumps(probabilities), False, token_count(input_tokens), token_count(output_tokens)
         )
 
 
-async def _ask_openai(client: Any, model: str, request: Statements) -> tuple[dict[str, Any], Any]:
+async def _decide_openai(
+    client: Any, model: str, request: Statements
+) -> tuple[dict[str, Any], Any]:
     labels = list(request.statements)
     response = await client.decisions.create(
         model=model,
@@ -177,19 +180,21 @@ async def _ask_openai(client: Any, model: str, request: Statements) -> tuple[dic
     )
     answers = getattr(response, "answers", None)
     if not isinstance(answers, list) or len(answers) != len(labels):
-        raise LLMError("the response has another number of answers", "bad_response")
-    # They come in the order of the questions; a name that says otherwise is not believed.
-    found = {
+        raise LLMError("the response has a different number of answers", "bad_response")
+    # Answers are in the order of the questions; one with another name is ignored.
+    probabilities = {
         label: _DECLINED
         if getattr(answer, "type", None) == "refusal"
         else getattr(answer, "probability", None)
         for label, answer in zip(labels, answers, strict=True)
         if getattr(answer, "name", None) in {None, label}
     }
-    return found, getattr(response, "usage", None)
+    return probabilities, getattr(response, "usage", None)
 
 
-async def _ask_google(client: Any, model: str, request: Statements) -> tuple[dict[str, Any], Any]:
+async def _decide_google(
+    client: Any, model: str, request: Statements
+) -> tuple[dict[str, Any], Any]:
     response = await client.aio.decisions.create(
         model=model if model.startswith("models/") else f"models/{model}",
         input=request.input,
@@ -199,31 +204,31 @@ async def _ask_google(client: Any, model: str, request: Statements) -> tuple[dic
         },
     )
     if getattr(getattr(response, "prompt_feedback", None), "block_reason", None):
-        raise LLMError("the model refused to read the input", "content_filter")
+        raise LLMError("the input was blocked", "content_filter")
     answers = getattr(response, "answers", None)
     if not isinstance(answers, dict):
         raise LLMError("the response has no answers", "bad_response")
-    found = {
+    probabilities = {
         label: getattr(answers[label], "noul", None) if label in answers else _DECLINED
         for label in request.statements
     }
-    return found, getattr(response, "usage", None)
+    return probabilities, getattr(response, "usage", None)
 
 
 def _read(completion: Completion, labels: Sequence[str]) -> BatchScores:
-    told = json.loads(completion.text)
+    probabilities = json.loads(completion.text)
     bounds = range_of("probability")
-    numbers = [to_float(told.get(label)) for label in labels]
+    numbers = [to_float(probabilities.get(label)) for label in labels]
     for number in numbers:
         if number is not None and math.isfinite(number) and in_range(number, bounds) is None:
-            message = f"it gives a probability of {number:.6g}, so none of its numbers is used"
+            message = f"it has a probability of {number:.6g}, so none of its numbers is used"
             raise ReplyError(message, "score_out_of_range")
-    values = tuple(None if one is None else in_range(one, bounds) for one in numbers)
-    missing = [at for at, value in enumerate(values) if value is None]
-    declined = tuple(at for at in missing if told.get(labels[at]) == _DECLINED)
+    values = tuple(None if number is None else in_range(number, bounds) for number in numbers)
+    missing = [index for index, value in enumerate(values) if value is None]
+    declined = tuple(i for i in missing if probabilities.get(labels[i]) == _DECLINED)
     if len(missing) == len(labels):
         if declined:
             raise ReplyError("it declines to decide about any document", "content_filter")
-        raise ReplyError("it holds no probability that can be used")
-    refused = tuple(at for at in missing if at not in declined)
+        raise ReplyError("it has no usable probability")
+    refused = tuple(index for index in missing if index not in declined)
     return BatchScores(values, refused, declined=declined)

@@ -1,126 +1,43 @@
 """Rerank APIs and servers: Cohere, Jina, Voyage, Mixedbread, TEI, vLLM, Infinity, llama.cpp.
 
-They differ in names and limits only, which stand here as data; questions go through the same driver
-as those to language models (deadline, retries, budget, ledger).
-
-For n candidates and batches of b: ceil(n / b) calls, side by side in one round; every document is
+Requests go through the same driver as those to language models (deadline, retries, budget, ledger).
+For n candidates and batches of b: ceil(n / b) calls side by side in one round; every document is
 read once.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Plan, Question, Task
-from secondpass.errors import ConfigurationError, LLMError, MethodError, ReplyError
+from secondpass.errors import ConfigurationError, LLMError, ReplyError
 from secondpass.limits import Prices
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.truncation import cut_evenly, estimate_tokens
-from secondpass.scoring import in_range, range_of, to_float
-from secondpass.services.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection, whole
+from secondpass.services import json_http
+from secondpass.services.client import REMEMBERED_SECONDS, Client, Connection
 from secondpass.services.echoes import Sent
-from secondpass.services.http import MOST_VALUES, bounded
-from secondpass.services.provider_errors import Refusal
+from secondpass.services.http import MAX_VALUES
+from secondpass.services.json_http import StatusError
+from secondpass.services.provider_errors import ErrorResponse
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
+from secondpass.strategies import rerank_wire
 from secondpass.strategies.base import IssueCollector, merge_batches, split_batches
+from secondpass.strategies.rerank_apis import APIS, ApiName
+from secondpass.strategies.rerank_wire import ResponseScores
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, MinLen
 
-_TOO_MANY = "batch_too_large"
+__all__ = ["APIS", "Endpoint", "Pairs"]
+
+_BATCH_TOO_LARGE = "batch_too_large"
 _LONG = 2000
-"""Characters. Where a server finds a batch too long, passages longer than this are cut first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """How one API differs from the others.
-
-    Attributes:
-        path: of the address.
-        query: what it calls the query.
-        documents: what it calls the documents.
-        rows: where the results are; empty where they are the whole answer.
-        score: what it calls a score.
-        kind: what scores mean; may depend on ``raw_scores``.
-        most: documents a request.
-        url: the provider's own address; None for servers that one runs oneself.
-        key_variables: where the key is usually kept.
-        fixed: further parameters.
-        raw: whether it takes ``raw_scores``, for logits.
-        named: whether it takes the name of a model.
-    """
-
-    path: str
-    rows: str = "results"
-    score: str = "relevance_score"
-    kind: ScoreKind = "probability"
-    most: int = 1000
-    url: str | None = None
-    key_variables: tuple[str, ...] = ("RERANK_API_KEY",)
-    query: str = "query"
-    documents: str = "documents"
-    fixed: Mapping[str, Any] | None = None
-    raw: bool = False
-    named: bool = True
-
-
-APIS: Mapping[str, Api] = {
-    "cohere": Api(
-        "/v2/rerank",
-        url="https://api.cohere.com",
-        key_variables=("CO_API_KEY", "COHERE_API_KEY"),
-    ),
-    "jina": Api(
-        "/v1/rerank",
-        url="https://api.jina.ai",
-        key_variables=("JINA_API_KEY",),
-        kind="unbounded",  # the range depends on the model
-        fixed={"return_documents": False},
-    ),
-    "voyage": Api(
-        "/v1/rerank",
-        rows="data",
-        url="https://api.voyageai.com",
-        key_variables=("VOYAGE_API_KEY",),
-        fixed={"truncation": True},
-    ),
-    "mixedbread": Api(
-        "/v1/reranking",
-        rows="data",
-        score="score",
-        documents="input",
-        url="https://api.mixedbread.com",
-        key_variables=("MXBAI_API_KEY",),
-        kind="unbounded",  # the range depends on the model
-        fixed={"return_input": False},
-    ),
-    "tei": Api(
-        "/rerank",
-        rows="",
-        score="score",
-        documents="texts",
-        most=32,
-        fixed={"truncate": True},
-        raw=True,
-        named=False,
-    ),
-    "vllm": Api("/v1/rerank"),
-    "vllm_score": Api("/score", rows="data", score="score", query="text_1", documents="text_2"),
-    "infinity": Api("/rerank", fixed={"return_documents": False}, raw=True),
-    "llama_cpp": Api("/v1/rerank", kind="logit"),
-}
-
-ApiName: TypeAlias = Literal[
-    "cohere", "jina", "voyage", "mixedbread", "tei", "vllm", "vllm_score", "infinity", "llama_cpp"
-]
+"""Characters. If a server finds a batch too long, passages longer than this are cut first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,33 +49,10 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parsed(Completion):
-    """A response whose JSON was read when its tokens were counted; None where it is no JSON."""
+class _Response(Completion):
+    """A response with its parsed JSON, so that it is parsed once."""
 
     body: Any = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Scores(BatchScores):
-    """The scores of one batch; ``outside`` has those that the score kind does not allow."""
-
-    outside: tuple[float, ...] = ()
-
-
-class StatusError(Exception):
-    """An HTTP response that is no answer, in the shape that ``provider_errors`` reads."""
-
-    def __init__(self, response: Any) -> None:
-        super().__init__(response.status_code)
-        self.status_code: int = response.status_code
-        self.response = response
-        self.body: Any = response.text
-        try:
-            body = response.json()
-        except (ValueError, RecursionError):
-            return
-        if isinstance(body, dict):
-            self.body = body
 
 
 @configurable
@@ -166,23 +60,23 @@ class Endpoint(Client[Pairs]):
     """Scores candidates by a rerank API or server.
 
     Args:
-        api: whose API it speaks.
-        model: its name; not needed by servers that run one model.
-        base_url: where to ask, without the API's path; required for servers of one's own.
-        path: instead of the API's path.
-        api_key: the key. Better left to the environment.
-        api_key_env: the environment variable that holds the key, or several to try in turn, instead
-            of the usual one.
-        batch_size: documents a request; None takes what the API allows. Longer lists are put as
-            several requests, never cut.
-        raw_scores: ask for logits rather than probabilities, where the API offers both.
-        scores: what the scores of this model mean, where that is not what the API usually gives.
-        timeout: seconds that one answer may take.
+        api: the API it speaks.
+        model: its name; optional for servers that run one model.
+        base_url: the URL without the API's path; required for self-hosted servers.
+        path: replaces the API's path.
+        api_key: the key. Prefer an environment variable.
+        api_key_env: environment variable that holds the key, or several to try in turn, instead of
+            the usual one.
+        batch_size: documents per request; None is the most that the API allows. Longer lists are
+            sent as several requests, never cut.
+        raw_scores: request logits instead of probabilities, if the API offers both.
+        scores: kind of this model's scores, if it differs from what the API usually returns.
+        timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.
-        options: further parameters of the request.
+        options: further fields of the request.
 
     Raises:
-        ConfigurationError: no base URL, or a setting that the API does not have.
+        ConfigurationError: a missing base URL or model, or a setting that the API does not have.
     """
 
     package = "httpx"
@@ -207,14 +101,14 @@ class Endpoint(Client[Pairs]):
     ) -> None:
         self._api = APIS[api]
         if base_url is None and self._api.url is None:
-            raise ConfigurationError(f"base_url: is required, for {api!r} is run by oneself")
+            raise ConfigurationError(f"base_url: is required for {api!r}, which is self-hosted")
         if model is None and self._api.url is not None:
-            raise ConfigurationError(f"model: is required by {api!r}")
-        if raw_scores and not self._api.raw:
-            raise ConfigurationError(f"raw_scores: {api!r} has no such choice")
-        taken = {self._api.query, self._api.documents, "model"} & set(options or ())
-        if taken:
-            raise ConfigurationError(f"options: {min(taken)!r} is not theirs to set")
+            raise ConfigurationError(f"model: is required for {api!r}")
+        if raw_scores and not self._api.raw_scores:
+            raise ConfigurationError(f"raw_scores: is not supported by {api!r}")
+        reserved = {self._api.query, self._api.documents, "model"} & set(options or ())
+        if reserved:
+            raise ConfigurationError(f"options: {min(reserved)!r} cannot be set in options")
         self.api = api
         self.model = model
         self.base_url = base_url
@@ -228,7 +122,7 @@ class Endpoint(Client[Pairs]):
         self.prices = prices
         self.options = options
         self.key_variables = self._api.key_variables
-        self._taken: tuple[int, float] | None = None
+        self._learned_limit: tuple[int, float] | None = None
         self._prepare()
 
     @property
@@ -239,103 +133,85 @@ class Endpoint(Client[Pairs]):
     @property
     def score_kind(self) -> ScoreKind:
         """What its scores mean."""
-        return self.scores or ("logit" if self.raw_scores else self._api.kind)
+        return self.scores or ("logit" if self.raw_scores else self._api.score_kind)
 
     @property
     def language_models(self) -> list[Any]:
-        """What is asked, for its prices."""
+        """The services that are asked, for their prices."""
         return [self]
 
     @property
-    def _most(self) -> int:
-        """Documents a request, by the settings and by what the server said lately."""
-        most = self.batch_size or self._api.most
-        if self._taken is not None and time.monotonic() - self._taken[1] < REMEMBERED_SECONDS:
-            most = min(most, self._taken[0])
+    def _max_documents(self) -> int:
+        """Documents per request, by the settings and by a recent answer of the server."""
+        most = self.batch_size or self._api.max_documents
+        if self._learned_limit is not None:
+            limit, since = self._learned_limit
+            if time.monotonic() - since < REMEMBERED_SECONDS:
+                most = min(most, limit)
         return most
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """One Ask effect with a question for each batch.
+        """One Ask effect with a question per batch, and another if the batches were too large.
 
         Raises:
             MethodError: no batch was answered, or the scores are on another scale.
         """
-        notes = IssueCollector(self.name)
-        answers = yield from self._asked(task, split_batches(len(task.texts), self._most))
-        # The server may tell only now how many documents it takes.
-        refused = {
-            stretch: answer.error
-            for stretch, answer in answers.items()
-            if answer.error is not None and answer.error.code == _TOO_MANY
+        issues = IssueCollector(self.name)
+        answers = yield from self._ask(task, split_batches(len(task.texts), self._max_documents))
+        too_large = {
+            batch: answer.error
+            for batch, answer in answers.items()
+            if answer.error is not None and answer.error.code == _BATCH_TOO_LARGE
         }
-        if refused:
-            notes.add("asked_again", f"{_TOO_MANY}: {next(iter(refused.values()))}")
+        if too_large:
+            issues.add("asked_again", f"{_BATCH_TOO_LARGE}: {next(iter(too_large.values()))}")
             smaller = [
-                range(stretch.start + part.start, stretch.start + part.stop)
-                for stretch in refused
-                for part in split_batches(len(stretch), self._most)
+                range(batch.start + part.start, batch.start + part.stop)
+                for batch in too_large
+                for part in split_batches(len(batch), self._max_documents)
             ]
-            answers = {one: answer for one, answer in answers.items() if one not in refused}
-            answers |= yield from self._asked(task, smaller)
-        read = [*answers.values()]
-        kind = self._kind_of([answer.value for answer in read if answer.value])
-        bounds = range_of(kind)
-        within: list[Answer[BatchScores]] = [
-            Answer(answer.value and _within(answer.value, bounds), answer.error, answer.troubles)
-            for answer in read
-        ]
+            answers = {batch: answers[batch] for batch in answers if batch not in too_large}
+            answers |= yield from self._ask(task, smaller)
+        kind = rerank_wire.kind_of_scores(
+            [answer.value for answer in answers.values() if answer.value is not None],
+            self.score_kind,
+            maybe_logits=self._api.raw_scores and not self.raw_scores and self.scores is None,
+        )
         if kind != self.score_kind:
-            notes.add(
+            issues.add(
                 "scores_read_as_logits",
                 "scores lie outside 0 to 1, so all were read as logits; set raw_scores or scores",
             )
+        within: list[Answer[BatchScores]] = [
+            Answer(
+                None if answer.value is None else rerank_wire.clipped(answer.value, kind),
+                answer.error,
+                answer.troubles,
+            )
+            for answer in answers.values()
+        ]
         judgement = merge_batches(
-            self.name, len(task.texts), [*answers], within, word="score", issues=notes
+            self.name, len(task.texts), [*answers], within, word="score", issues=issues
         )
         return judgement if kind == self.score_kind else replace(judgement, score_kind=kind)
 
-    def _kind_of(self, answers: Sequence[_Scores]) -> ScoreKind:
-        """What the scores of one ranking mean, decided over all of its batches.
-
-        Logits are accepted in place of probabilities only where the API documents both, the
-        settings do not say which, every batch has a score outside 0 to 1, every row's score is a
-        number, and none is beyond 50, as those of percentages are.
-
-        Raises:
-            MethodError: they are on another scale.
-        """
-        strange = next((answer.outside[0] for answer in answers if answer.outside), None)
-        if strange is None:
-            return self.score_kind
-        if (
-            self._api.raw
-            and self.scores is None
-            and not self.raw_scores
-            and all(answer.outside and not answer.refused for answer in answers)
-            and all(abs(value) <= _LARGEST_LOGIT for answer in answers for value in answer.outside)
-        ):
-            return "logit"
-        bounds = range_of(self.score_kind)
-        told = (
-            f"a score of {strange:.6g} is outside {bounds[0]:g} to {bounds[1]:g}, so no score is "
-            "used; if the model's scores have another range, say so by the setting scores"
-        )
-        raise MethodError(told, "score_out_of_range")
-
-    def _asked(self, task: Task, stretches: Iterable[range]) -> Plan[dict[range, Answer[_Scores]]]:
+    def _ask(
+        self, task: Task, stretches: Iterable[range]
+    ) -> Plan[dict[range, Answer[ResponseScores]]]:
         """The answers about stretches of the task."""
         asked = list(stretches)
-        answers: list[Answer[_Scores]] = yield Ask(
-            self, [self._question(task.query, task.texts[one.start : one.stop]) for one in asked]
+        answers: list[Answer[ResponseScores]] = yield Ask(
+            self,
+            [self._question(task.query, task.texts[part.start : part.stop]) for part in asked],
         )
         return dict(zip(asked, answers, strict=True))
 
     # ------------------------------------------------------------------ one request
 
-    def _question(self, query: str, texts: Sequence[str]) -> Question[Pairs, _Scores]:
+    def _question(self, query: str, texts: Sequence[str]) -> Question[Pairs, ResponseScores]:
         count = len(texts)
 
-        def shrink() -> Question[Pairs, _Scores] | None:
+        def shrink() -> Question[Pairs, ResponseScores] | None:
             if any(len(text) > _LONG for text in texts):
                 return self._question(query, [text[:_LONG] for text in texts])
             shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
@@ -350,145 +226,54 @@ class Endpoint(Client[Pairs]):
             count,
         )
 
-    def _connect(self, key: str) -> Connection:
-        import httpx
+    @property
+    def _url(self) -> str:
+        return rerank_wire.request_url(self._api, self.base_url, self.path)
 
-        client = bounded(httpx.AsyncClient, self.timeout, most_values=MOST_VALUES)
-        if key != NO_KEY:
-            client.headers["authorization"] = f"Bearer {key}"
-        return Connection(client, client.aclose)
+    def _connect(self, key: str) -> Connection:
+        return json_http.connect(key, self.timeout, max_values=MAX_VALUES)
 
     def _texts(self, request: Pairs) -> Sequence[str]:
         return [request.query, *request.documents]
 
     async def _answer(self, client: Any, request: Pairs, sent: Sent) -> Completion:
-        api = self._api
-        body: dict[str, Any] = {
-            api.query: request.query,
-            api.documents: list(request.documents),
-            **(api.fixed or {}),
-            **(self.options or {}),
-        }
-        if api.named and self.model is not None:
-            body["model"] = self.model
-        if api.raw:
-            body["raw_scores"] = self.raw_scores
+        body = rerank_wire.request_body(
+            self._api,
+            request.query,
+            request.documents,
+            model=self.model,
+            raw_scores=self.raw_scores,
+            options=self.options,
+        )
         response = await client.post(self._url, json=body)
         if response.status_code != 200:
             error = StatusError(response)
-            if refusal := await self._refusal_of(error, sent):
-                self._learn(refusal, len(request.documents))
+            if described := await self._error_response(error, sent):
+                self._learn(described, len(request.documents))
             raise error
         text = response.content.decode("utf-8")
-        parsed = _json(text)
-        usage = _usage(parsed)
-        return _Parsed(text, False, usage, None if usage is None else 0, parsed)
+        parsed = json_http.parse_json(text)
+        tokens = rerank_wire.tokens_used(parsed)
+        return _Response(text, False, tokens, None if tokens is None else 0, parsed)
 
-    def _learn(self, refusal: Refusal, count: int) -> None:
-        """Take note of how many documents the server takes, if that is what it complains of.
+    def _learn(self, response: ErrorResponse, count: int) -> None:
+        """Remember how many documents the server accepts.
 
         Raises:
-            LLMError: it is.
+            LLMError: the request had more.
         """
-        if refusal.status not in {400, 413, 422}:
-            return
-        found = re.search(r"maximum allowed batch size:? (\d{1,6})", refusal.text[:2000])
-        if found is not None and 0 < int(found[1]) < count:
-            self._taken = int(found[1]), time.monotonic()
-            told = f"the server takes {found[1]} documents a request {refusal.source}"
-            raise LLMError(told, _TOO_MANY)
+        limit = rerank_wire.batch_limit(response.text)
+        if response.status in {400, 413, 422} and limit is not None and 0 < limit < count:
+            self._learned_limit = limit, time.monotonic()
+            message = f"the server accepts {limit} documents per request {response.source}"
+            raise LLMError(message, _BATCH_TOO_LARGE)
 
-    @property
-    def _url(self) -> str:
-        base = (self.base_url or self._api.url or "").rstrip("/")
-        path = "/" + (self.path or self._api.path).lstrip("/")
-        # A base URL may be given as SDKs of language models want it, with the version in it.
-        version = re.match(r"/v\d+(?=/)", path)
-        if version is not None and re.search(rf"[^/]{version[0]}$", base):  # and no host
-            base = base.removesuffix(version[0])
-        return base + path
-
-    def _read(self, completion: Completion, count: int) -> _Scores:
-        body = completion.body if isinstance(completion, _Parsed) else _json(completion.text)
-        if body is _NO_JSON:
-            raise ReplyError("it is no JSON", "bad_response")
-        rows = body.get(self._api.rows) if isinstance(body, dict) else body
-        if not isinstance(rows, list):
-            raise ReplyError("it holds no list of results")
-        values: list[float | None] = [None] * count
-        refused: set[int] = set()
-        unknown = 0
-        seen: set[int | None] = set()
-        outside: list[float] = []
-        bounds = range_of(self.score_kind)
-        for row in rows:
-            index = row.get("index") if isinstance(row, dict) else None
-            if type(index) is not int or not 0 <= index < count:
-                unknown += 1
-                number = index if type(index) is int else _whole_number(index)
-                if number in {-1, count}:
-                    seen.add(number)
-                continue
-            seen.add(index)
-            score = to_float(row.get(self._api.score))
-            if score is None or not math.isfinite(score):
-                refused.add(index)
-                continue
-            if values[index] not in {None, score}:  # scored twice, differently
-                refused.add(index)
-            values[index] = score
-            if in_range(score, bounds) is None:
-                outside.append(score)
-        if (count in seen and 0 not in seen) or (-1 in seen and count - 1 not in seen):
-            raise ReplyError("its indices do not count from 0")
-        for index in refused:
-            values[index] = None
-        if not outside and all(value is None for value in values):
-            raise ReplyError("it holds no score that can be used")
-        places = tuple(sorted(refused))
-        return _Scores(tuple(values), places, unknown, outside=tuple(outside))
-
-
-_NO_JSON = object()
-_LARGEST_LOGIT = 50.0
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text, parse_constant=lambda _name: math.nan)
-    except (ValueError, RecursionError):
-        return _NO_JSON
-
-
-def _whole_number(index: Any) -> int | None:
-    """The whole number that an index is, however it is spelled."""
-    if isinstance(index, str):
-        text = index.strip()
-        return int(float(text)) if re.fullmatch(r"[+-]?\d{1,9}(?:\.0*)?", text) else None
-    if isinstance(index, bool) or not isinstance(index, int | float):
-        return None
-    return int(index) if abs(index) < 1e9 and index == int(index) else None
-
-
-def _within(grades: BatchScores, bounds: tuple[float, float]) -> BatchScores:
-    """The same, with rounding errors put back onto the edges."""
-    low, high = bounds
-    return replace(
-        grades,
-        values=tuple(
-            value if value is None else min(max(value, low), high) for value in grades.values
-        ),
-    )
-
-
-def _usage(body: Any) -> int | None:
-    """Tokens that were read, where the answer tells of them."""
-    if not isinstance(body, dict):
-        return None
-    meta = body.get("meta")
-    told = [body.get("usage"), meta.get("tokens") if isinstance(meta, dict) else None]
-    for one in told:
-        for name in ("total_tokens", "prompt_tokens", "input_tokens"):
-            if isinstance(one, dict) and (number := whole(one.get(name))) is not None:
-                return number
-    return None
+    def _read(self, completion: Completion, count: int) -> ResponseScores:
+        body = (
+            completion.body
+            if isinstance(completion, _Response)
+            else json_http.parse_json(completion.text)
+        )
+        if body is json_http.INVALID:
+            raise ReplyError("it is not JSON", "bad_response")
+        return rerank_wire.read_scores(body, self._api, count, self.score_kind)

@@ -23,7 +23,7 @@ from secondpass.adapters.language_models import (
 )
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
-from secondpass.services.provider_errors import refusal_of
+from secondpass.services.provider_errors import error_response
 
 _TOOL = "answer"
 _ROLES = {"user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}
@@ -97,11 +97,13 @@ class LlamaIndexLLM(FrameworkLLM):
                 "chat_with_tools", tools=[tool], chat_history=messages, tool_required=True
             )
         except Exception as error:
-            refusal = refusal_of(error, [message.content or "" for message in messages])
-            if refusal is None:
+            response = error_response(error, [message.content or "" for message in messages])
+            if response is None:
                 rejected = isinstance(error, TypeError | NotImplementedError | AttributeError)
             else:
-                rejected = refusal.of_the_format or any(map(refusal.blames, ("tools", "functions")))
+                rejected = response.blames_format or any(
+                    map(response.blames, ("tools", "functions"))
+                )
             if not rejected:
                 raise
         self.structured = False

@@ -1,0 +1,49 @@
+"""JSON over plain HTTP, for services that are called without an SDK."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from secondpass.services.client import NO_KEY, Connection
+from secondpass.services.http import MAX_SDK_VALUES, bounded
+
+
+class StatusError(Exception):
+    """A response with an error status, as :mod:`secondpass.services.provider_errors` reads it."""
+
+    def __init__(self, response: Any) -> None:
+        super().__init__(response.status_code)
+        self.status_code: int = response.status_code
+        self.response = response
+        body = parse_json(response.text)
+        self.body: Any = body if isinstance(body, dict) else response.text
+
+
+INVALID = object()
+"""What :func:`parse_json` returns for text that is not JSON."""
+
+
+def connect(key: str, timeout: float, *, max_values: int = MAX_SDK_VALUES) -> Connection:
+    """An httpx client that sends the key as a bearer token.
+
+    Args:
+        key: or ``NO_KEY``.
+        timeout: seconds per read.
+        max_values: JSON values in one response.
+    """
+    import httpx
+
+    client = bounded(httpx.AsyncClient, timeout, max_values=max_values)
+    if key != NO_KEY:
+        client.headers["authorization"] = f"Bearer {key}"
+    return Connection(client, client.aclose)
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text; infinities become NaN. ``INVALID`` if it is not JSON."""
+    try:
+        return json.loads(text, parse_constant=lambda _name: math.nan)
+    except (ValueError, RecursionError):
+        return INVALID
