@@ -14,7 +14,7 @@ from secondpass.evaluation import (
     open_index,
 )
 from secondpass.search.embedders import default_embedder
-from secondpass.search.index import build
+from secondpass.search.indexing import build
 
 FILES = {
     "owl.md": "# Owls\n\nThe owl hunts mice at night.",
@@ -115,7 +115,7 @@ def test_python_takes_them_too(asked, tmp_path):
     found = compare("lexical", suites[0], retriever=index, first_stages=["lexical"])
     assert [one.name for one in found.ran] == ["lexical", "lexical+lexical"]
     (tmp_path / "docs" / "owl.md").unlink()
-    with pytest.raises(StaleIndexError, match=r"owl\.md is not there any more"):
+    with pytest.raises(StaleIndexError, match=r"owl\.md no longer exists"):
         load_suite(asked, corpus=tmp_path / "words")
     (tmp_path / "words" / "secondpass-index.json").write_text("{")
     with pytest.raises(IndexFaultError):

@@ -15,7 +15,7 @@ from secondpass.cli.app import app
 from secondpass.evaluation import HybridRetriever, write_corpus
 from secondpass.fusion import reciprocal_rank_fusion
 from secondpass.search.embedders import EmbeddedEmbedder, default_embedder
-from secondpass.search.index import build
+from secondpass.search.indexing import build
 from terminals import SECONDPASS, on_a_terminal
 from tiny_models import write_classifier
 
@@ -269,7 +269,7 @@ def test_a_folder_can_be_indexed_in_memory(tmp_path) -> None:
     (tmp_path / "owls.md").write_text("# Owls\n\nThe owl hunts mice.")
     (tmp_path / "x.bin").write_bytes(b"\0")
     done = call("-q", "mice", "--corpus", tmp_path, "--lexical")
-    assert "warning: skipped: x.bin is no text\n" in done.stderr
+    assert "warning: skipped: x.bin is not text\n" in done.stderr
     [found] = json.loads(done.stdout)["results"]
     assert found["id"] == "owls.md#1"
     assert found["metadata"] == {"title": "Owls", "path": "owls.md", "passage": 1}
@@ -327,7 +327,7 @@ def test_a_stale_index_is_told_not_served(own) -> None:
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == (
         "secondpass: index: is stale: corpus.jsonl has changed. "
-        f"Make it anew: {renew}. Or search it as it is, with --stale-ok\n"
+        f"To rebuild it, run: {renew}. Or search it as it is, with --stale-ok\n"
     )
     stderr = "warning: index: is stale, and searched all the same: corpus.jsonl has changed\n"
     assert "new" not in [
@@ -374,12 +374,17 @@ LEXICAL = ("-q", "owl", "--lexical", "--corpus")
 @pytest.mark.parametrize(
     ("spoil", "arguments", "code", "told"),
     [
-        (cut, (*LEXICAL, "index"), 1, "index: its part passages.jsonl has another size"),
+        (
+            cut,
+            (*LEXICAL, "index"),
+            1,
+            "index: its part passages.jsonl was changed: its size differs",
+        ),
         (other_version, (*LEXICAL, "index"), 1, "its format is version 9"),
         (other_embedder, (*LEXICAL, "index"), 1, "made by another embedder (other)"),
-        (without_parts, (*LEXICAL, "index"), 1, "index: is not whole: indexing was cut off"),
+        (without_parts, (*LEXICAL, "index"), 1, "index: is incomplete: indexing was interrupted"),
         (None, (*LEXICAL, "absent"), 1, "absent: there is no such file or folder"),
-        (Path.mkdir, (*LEXICAL, "empty"), 1, "empty: holds no text to search"),
+        (Path.mkdir, (*LEXICAL, "empty"), 1, "empty: has no text to search"),
         (bad_line, (*LEXICAL, "corpus.jsonl"), 1, "corpus.jsonl:17: 'text' must be a string"),
         (None, ("--corpus", "index"), 2, "--question"),
         (None, ("-q", " ", "--corpus", "index"), 2, "--question: is empty"),

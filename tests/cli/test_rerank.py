@@ -390,7 +390,10 @@ LINE = {"query_id": "a", "query": "x", "candidates": []}
         (b"\xff\n", "standard input:1: is not UTF-8"),
         (b"[1]\n", "standard input:1: must be a JSON object, not"),
         (b"[" * 100_000, "standard input:1: is not JSON that can be read: it is nested"),
-        (b'{"query": "x", "candidates": [{"text": "a", "score": NaN}]}', "NaN is no number"),
+        (
+            b'{"query": "x", "candidates": [{"text": "a", "score": NaN}]}',
+            "NaN is not a JSON number",
+        ),
         (json_lines([LINE, {**LINE, "query_id": None}]), ":2: has no 'query_id', unlike the"),
         (json_lines([{**LINE, "query_id": None}, LINE]), ":2: has a 'query_id', unlike the"),
         (json_lines([LINE, LINE]), ":2: id 'a' was given before, in line 1"),

@@ -11,8 +11,8 @@ from secondpass.cli.resuming import Resumable
 from secondpass.cli.vectors import KeptVectors
 from secondpass.evaluation import write_queries
 from secondpass.formats import files as module
-from secondpass.formats.files import replacing
-from secondpass.search.index import build
+from secondpass.formats.files import atomic_write
+from secondpass.search.indexing import build
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_after_an_exception_the_old_file_stays(tmp_path: Path) -> None:
     target.write_text("old")
 
     def fail() -> None:
-        with replacing(target) as file:
+        with atomic_write(target) as file:
             file.write(b"new")
             raise KeyError
 

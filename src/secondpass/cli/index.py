@@ -10,7 +10,7 @@ import typer
 
 from secondpass.cli.configurations import AsJson
 from secondpass.cli.terminal import fail, one_line, print_json, progress, warn, write
-from secondpass.formats.errors import StaleIndexError, few
+from secondpass.formats.errors import StaleIndexError, first_few
 from secondpass.search.documents import PASSAGE_SIZE, SMALLEST_PASSAGE
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def index(
     kept. Where nothing has changed, nothing is done.
     """
     from secondpass.search.embedders import default_embedder
-    from secondpass.search.index import build
+    from secondpass.search.indexing import build
 
     embedder = None if words_only else default_embedder()
     if embedder is None and not words_only:
@@ -108,7 +108,7 @@ def opened(folder: Path, depth: int, *, stale_ok: bool) -> Index:
     except StaleIndexError as error:
         fail(f"{error}. Or search it as it is, with --stale-ok")
     if found.changes:
-        warn(f"{folder}: is stale, and searched all the same: {few(found.changes)}")
+        warn(f"{folder}: is stale, and searched all the same: {first_few(found.changes)}")
     return found
 
 

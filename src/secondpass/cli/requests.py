@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError
-from secondpass.formats.lines import AnyPath, Line, json_of, line_of, object_of
-from secondpass.formats.reading import document, run_line
-from secondpass.formats.runs import in_trec_order
+from secondpass.formats.lines import AnyPath, Line, decode_line, parse_json, parse_object
+from secondpass.formats.reading import parse_document, parse_run_line
+from secondpass.formats.runs import trec_order
 from secondpass.settings import describe
 from secondpass.types import Candidate
 
@@ -73,7 +73,7 @@ def of_one_query(stream: BinaryIO, name: AnyPath, query: str, *, text_needed: bo
     """
     digest, size, candidates = hashlib.sha256(), 0, []
     for line, raw in _lines(stream, name):
-        value = json_of(line)
+        value = parse_json(line)
         if isinstance(value, dict) and "candidates" in value:
             raise line.error("has candidates of its own; leave --query out to rank these")
         if isinstance(value, list):
@@ -107,7 +107,7 @@ def of_lines(
     seen: dict[str, int] = {}
     with_ids: bool | None = None
     for line, raw in _lines(stream, name):
-        value = object_of(line)
+        value = parse_object(line)
         if "query" not in value and ("text" in value or "content" in value):
             raise line.error("has no 'query'; to rank these lines as candidates, give --query")
         query, listed = value.get("query"), value.get("candidates")
@@ -155,7 +155,7 @@ def _lines(stream: BinaryIO, name: AnyPath) -> Iterator[tuple[Line, bytes]]:
     The last line has none before a file grows, and is the same line when it has.
     """
     for number, raw in enumerate(stream, 1):
-        line = line_of(name, number, raw)
+        line = decode_line(name, number, raw)
         if line.text.strip():
             yield line, raw.rstrip(b"\r\n")
 
@@ -240,10 +240,10 @@ class Documents:
         start = 0
         for number, raw in enumerate(self._file, 1):
             place, start = start, start + len(raw)
-            line = line_of(self.path, number, raw)
+            line = decode_line(self.path, number, raw)
             if not line.text.strip():
                 continue
-            identifier = document(line, object_of(line)).id or ""
+            identifier = parse_document(line, parse_object(line)).id or ""
             key = _key(identifier)
             try:
                 execute("INSERT INTO places VALUES (?, ?, ?)", (key, place, number))
@@ -263,8 +263,8 @@ class Documents:
             return None
         self._file.seek(found[0])
         raw = self._file.readline()
-        line = line_of(self.path, found[1], raw)
-        return document(line, object_of(line)), raw.rstrip(b"\r\n")
+        line = decode_line(self.path, found[1], raw)
+        return parse_document(line, parse_object(line)), raw.rstrip(b"\r\n")
 
 
 def of_run(
@@ -283,7 +283,7 @@ def of_run(
     found: dict[str, tuple[float, Line]] = {}
     digest = hashlib.sha256()
     for line, raw in _lines(stream, name):
-        query, identifier, score = run_line(line)
+        query, identifier, score = parse_run_line(line)
         if query != current:
             if current is not None:
                 yield _of_group(current, queries[current], found, documents, digest)
@@ -311,7 +311,7 @@ def _of_group(
 ) -> Ask:
     digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
     size, candidates = 0, []
-    ordered = in_trec_order({identifier: score for identifier, (score, _) in found.items()})
+    ordered = trec_order({identifier: score for identifier, (score, _) in found.items()})
     for identifier, score in ordered.items():
         held = documents.get(identifier)
         if held is None:

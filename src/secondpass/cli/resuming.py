@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from secondpass.errors import InputError
-from secondpass.formats.files import flush_file, replacing
+from secondpass.formats.files import atomic_write, flush_file, lock
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _NOTHING = hashlib.sha256().hexdigest()
@@ -140,7 +140,7 @@ class Resumable:
         }
         # Of one name, so that what a killed process left is written over.
         draft = self.state.with_name(f".{self.state.name}.tmp")
-        with replacing(self.state, draft) as state:
+        with atomic_write(self.state, draft) as state:
             state.write(f"{json.dumps(told, indent=1)}\n".encode())
 
     def _recall(self, file: BinaryIO, *, resume: bool) -> None:
@@ -178,16 +178,14 @@ def state_of(path: Path) -> Path:
 def _locked(path: Path, *, new: bool) -> BinaryIO:
     """A file that no other process writes; a killed one holds no lock."""
     file: BinaryIO = open(path, "xb" if new else "r+b")  # noqa: SIM115 - closed with its owner
-    if sys.platform != "win32":  # where a locked file could not be read, either
-        import fcntl
-
+    if sys.platform != "win32":  # a locked file could not be read there
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except BlockingIOError:
             file.close()
-            raise InputError(f"{path}: another process is writing it just now") from None
+            raise InputError(f"{path}: another process is writing to it") from None
         except OSError:
-            pass  # a file system that has no locks
+            pass  # the file system has no locks
     return file
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secondpass.cli.terminal import tell, warn
-from secondpass.formats.files import replacing
-from secondpass.search.embedders import NamedEmbedder, in_blocks
+from secondpass.formats.files import atomic_write
+from secondpass.search.embedders import NamedEmbedder, embed_in_batches
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,13 +49,13 @@ class KeptVectors:
         if len(texts) == 1:
             return self.embedder.embed(texts)
         if self.folder is None:
-            return in_blocks(self.embedder, texts, self.progress)
+            return embed_in_batches(self.embedder, texts, self.progress)
         path = self.folder / f"vectors-{_key(self.embedder.name, texts)}.npy"
         found = _read(path, len(texts))
         if found is not None:
             tell(f"vectors: {len(texts):,} texts, read from {path}")
             return found
-        vectors = in_blocks(self.embedder, texts, self.progress)
+        vectors = embed_in_batches(self.embedder, texts, self.progress)
         try:
             _keep(path, vectors)
         except OSError as error:
@@ -89,5 +89,5 @@ def _keep(path: Path, vectors: NDArray[np.floating[Any]]) -> None:
     import numpy as np
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         np.save(file, vectors, allow_pickle=False)
