@@ -5,7 +5,7 @@ import json
 import pytest
 
 from secondpass import Candidate, Reranker
-from secondpass.cli.evaluate import _Indexed
+from secondpass.cli.first_stages import IndexStage
 from secondpass.evaluation import (
     IndexFaultError,
     StaleIndexError,
@@ -141,5 +141,5 @@ def test_rerankers_behind_an_index_read_titles_as_the_search_does(asked, tmp_pat
     suite = load_suite(asked, corpus=index.corpus)
     compare(Reranker(reading), suite, retriever=index, first_stages=["lexical"])
     assert "Cats\nA cat sleeps for most of the day." in reading.texts
-    wrapped = _Indexed(index, {"lexical"}).retrieve("cat", 1, "lexical")
+    wrapped = IndexStage(index, {"lexical"}).retrieve("cat", 1, "lexical")
     assert [one.text for one in wrapped] == ["Cats\nA cat sleeps for most of the day."]
