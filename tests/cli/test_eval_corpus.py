@@ -73,7 +73,7 @@ def test_an_index_of_words_is_searched_by_words(secondpass, asked, tmp_path):
         "hybrid": "skipped",
         "lexical+rerank": "ran",
     }
-    assert "the index holds words only" in found["vector"]["reason"]
+    assert "the index has no vectors" in found["vector"]["reason"]
 
 
 def test_a_stale_index_is_told_not_searched(secondpass, asked, tmp_path):
@@ -86,7 +86,7 @@ def test_a_stale_index_is_told_not_searched(secondpass, asked, tmp_path):
     assert "--stale-ok" in told.flat
     told = secondpass(*call, "--stale-ok")
     assert systems(told)["lexical"]["status"] == "ran"
-    assert "is stale, and searched all the same" in told.flat
+    assert "searching a stale index" in told.flat
 
 
 def test_the_size_of_passages_is_that_of_the_option(secondpass, asked, write, tmp_path):

@@ -37,11 +37,13 @@ def test_a_folder_is_indexed_once(docs) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith("index: 3 passages of 2 files, words and vectors, in ")
     again = call("docs", "--into", "index")
-    told = "nothing has changed (3 passages of 2 files, words and vectors); --force makes it anew"
+    told = (
+        "nothing has changed (3 passages of 2 files, words and vectors); use --force to rebuild it"
+    )
     assert (again.exit_code, again.stdout) == (0, f"index: {told}\n")
     (docs / "ships.txt").write_text("Ships cross the ocean.")
     renewed = call("docs", "--into", "index")
-    assert "words and vectors, 2 vectors kept, in" in renewed.stdout
+    assert "words and vectors, 2 vectors reused, in" in renewed.stdout
     forced = call("docs", "--into", "index", "--force")
     assert "words and vectors, in" in forced.stdout
     assert open_index("index").modes == ("vector", "lexical", "hybrid")
@@ -74,7 +76,7 @@ def test_many_skipped_files_are_counted(docs) -> None:
     done = call("docs", "--into", "index", "--words-only")
     assert done.stdout.startswith("index: 3 passages of 2 files, words only, in ")
     assert done.stderr.count("is not text") == 10
-    assert "skipped: 3 files more (--json names all)" in done.stderr
+    assert "skipped: 3 more files (--json lists all)" in done.stderr
 
 
 def test_without_the_extra_words_alone_are_indexed_and_that_is_told(docs, monkeypatch) -> None:

@@ -37,7 +37,7 @@ def configuration(
             ``KEY=VALUE``.
     """
     if preset_name is not None and file is not None:
-        fail("--preset, --config: choose one of them", USAGE_ERROR)
+        fail("--preset, --config: give one of them", USAGE_ERROR)
     if file is not None:
         config = read_yaml(file)
     elif base is not None and preset_name is None:

@@ -39,12 +39,12 @@ class RerankInput:
         run_options = self.queries is not None, self.corpus is not None
         errors = {
             "--query: is empty": self.query is not None and not self.query.strip(),
-            "--query, --run: choose one of them": self.query is not None and self.run is not None,
-            "FILE, --run: choose one of them": self.file is not None and self.run is not None,
+            "--query, --run: give one of them": self.query is not None and self.run is not None,
+            "FILE, --run: give one of them": self.file is not None and self.run is not None,
             "--run: needs --queries and --corpus": self.run is not None and not all(run_options),
             "--queries, --corpus: need --run": self.run is None and any(run_options),
             "--resume: needs --output": resume and output is None,
-            "--resume, --force: choose one of them": resume and force,
+            "--resume, --force: give one of them": resume and force,
         }
         for message, is_wrong in errors.items():
             if is_wrong:

@@ -152,7 +152,7 @@ def query(
 
 def _check_call(question: str, rrf_k: float, *, hybrid: bool, lexical: bool) -> None:
     if hybrid and lexical:
-        fail("--hybrid, --lexical: choose one of them", USAGE_ERROR)
+        fail("--hybrid, --lexical: give one of them", USAGE_ERROR)
     if not question.strip():
         fail("--question: is empty", USAGE_ERROR)
     if not math.isfinite(rrf_k):

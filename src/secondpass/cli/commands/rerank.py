@@ -118,7 +118,7 @@ def rerank(
     source = RerankInput(file, query, run, queries, corpus)
     source.check(output, resume=resume, force=force)
     if json_lines and form not in {None, Format.jsonl}:
-        fail("--json, --format: choose one of them", USAGE_ERROR)
+        fail("--json, --format: give one of them", USAGE_ERROR)
     is_resumable = output is not None and _is_regular(output)
     if output is not None and is_resumable:
         source.check_not_overwritten(output, config, context)
