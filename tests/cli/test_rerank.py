@@ -389,13 +389,13 @@ LINE = {"query_id": "a", "query": "x", "candidates": []}
         (json_lines(requests(16)) + b"{broken\n", "standard input:17: is not JSON"),
         (b"\xff\n", "standard input:1: is not UTF-8"),
         (b"[1]\n", "standard input:1: must be a JSON object, not"),
-        (b"[" * 100_000, "standard input:1: is not JSON that can be read: it is nested"),
+        (b"[" * 100_000, "standard input:1: is not JSON that can be parsed: it is nested"),
         (
             b'{"query": "x", "candidates": [{"text": "a", "score": NaN}]}',
             "NaN is not a JSON number",
         ),
-        (json_lines([LINE, {**LINE, "query_id": None}]), ":2: has no 'query_id', unlike the"),
-        (json_lines([{**LINE, "query_id": None}, LINE]), ":2: has a 'query_id', unlike the"),
+        (json_lines([LINE, {**LINE, "query_id": None}]), ":2: has no 'query_id', unlike earlier"),
+        (json_lines([{**LINE, "query_id": None}, LINE]), ":2: has a 'query_id', unlike earlier"),
         (json_lines([LINE, LINE]), ":2: id 'a' was given before, in line 1"),
         (json_lines([{**LINE, "id": "b"}]), "has 'query_id' and 'id', and they differ"),
         (json_lines([{**LINE, "query_id": [1]}]), "'query_id' must be a string or an integer"),
@@ -497,14 +497,14 @@ def test_what_is_read_is_not_written_over(secondpass, write, tmp_path, monkeypat
     before = file.read_bytes()
     (tmp_path / "link").symlink_to(file)
     told = secondpass(*LEXICAL, file, "-o", output.format(tmp_path.name), "--force")
-    assert (told.code, "is read; name another output" in told.flat) == (2, True)
+    assert (told.code, "is an input file; name another output" in told.flat) == (2, True)
     assert file.read_bytes() == before
 
 
 def test_a_state_is_not_written_over_what_is_read(secondpass, write, tmp_path):
     file = write("out.state", requests(2))
     told = secondpass(*LEXICAL, file, "-o", tmp_path / "out")
-    assert (told.code, "out.state is read; name another output" in told.flat) == (2, True)
+    assert (told.code, "out.state is an input file; name another output" in told.flat) == (2, True)
     assert not (tmp_path / "out").exists()
 
 

@@ -57,7 +57,10 @@ class RerankInput:
         for target in (output, state_of(output)):
             for file in (self.file, self.run, self.queries, self.corpus, *others):
                 if file is not None and file.exists() and target.exists() and target.samefile(file):
-                    fail(f"--output {output}: {file} is an input; choose another", USAGE_ERROR)
+                    fail(
+                        f"--output {output}: {file} is an input file; name another output",
+                        USAGE_ERROR,
+                    )
 
     def requests(
         self, stack: ExitStack, reranker: Reranker, progress: Progress
