@@ -349,14 +349,14 @@ REPORTS = [
     (
         {"method": ByTable(), "order": lambda items: []},
         SCORED,
-        ("order_refused", "the ordering lost, doubled or added items", (), None),
+        ("order_refused", "the ordering lost, repeated or added items", (), None),
     ),
     (
         {"method": Answering(lambda count: None), "order": TIERS},
         SCORED,
         (
             "order_applied_unjudged",
-            "nothing was judged; the ordering was applied to the order that came in",
+            "nothing was judged; the ordering was applied to the input order",
             (),
             None,
         ),

@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "secondpass"
+SOURCES = (ROOT / "src", *sorted((ROOT / "integrations").glob("*/src")))
 
 ROOMS: tuple[tuple[str, ...], ...] = (
     ("_moved", "types", "errors", "effects", "candidates", "diagnostics"),
@@ -30,6 +31,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("scorers",),
     ("methods",),
     ("strategies",),
+    ("call_options",),
     ("ranking_pass",),
     ("reranker",),
     ("config",),
@@ -47,13 +49,21 @@ EXEMPT = frozenset({("secondpass.reranker", "secondpass.config")})
 Graph = Mapping[str, frozenset[str]]
 
 
-def import_graph(package: Path = PACKAGE) -> dict[str, frozenset[str]]:
-    """The modules of a package, each with those of the package that it imports."""
-    paths = [path for path in sorted(package.rglob("*.py")) if not is_shim(path)]
-    sources = {_name(path, package): path for path in paths if path.name != "__main__.py"}
+def import_graph(*sources: Path) -> dict[str, frozenset[str]]:
+    """Each module with the modules that it imports.
+
+    Args:
+        sources: folders that are on the import path; without any, that of secondpass. Shims that
+            forward old import paths are left out.
+    """
+    modules = {
+        _name(path, source): path
+        for source in sources or (PACKAGE.parent,)
+        for path in sorted(source.rglob("*.py"))
+        if path.name != "__main__.py" and not is_shim(path)
+    }
     return {
-        module: frozenset(_imports(module, path, sources)) - {module}
-        for module, path in sources.items()
+        module: frozenset(_imports(path, modules)) - {module} for module, path in modules.items()
     }
 
 
@@ -98,18 +108,38 @@ def upward_imports(graph: Graph) -> list[tuple[str, str]]:
     )
 
 
+def room_graph(graph: Graph) -> dict[str, frozenset[str]]:
+    """The rooms, each with those that it imports."""
+    rooms: dict[str, set[str]] = {}
+    for a, imported in graph.items():
+        for b in imported:
+            pair = room_of(a), room_of(b)
+            if None not in pair and pair[0] != pair[1] and (a, b) not in EXEMPT:
+                rooms.setdefault(str(pair[0]), set()).add(str(pair[1]))
+    return {room: frozenset(others) for room, others in rooms.items()}
+
+
+def room_sizes(graph: Graph) -> dict[str, int]:
+    """How many modules each room has that is a folder."""
+    sizes: dict[str, int] = {}
+    for module in graph:
+        if module.count(".") > 1:
+            room = str(room_of(module))
+            sizes[room] = sizes.get(room, 0) + 1
+    return sizes
+
+
 def is_shim(path: Path) -> bool:
     """Whether a module only forwards from an old import path."""
     return "from secondpass._moved import moved" in path.read_text(encoding="utf-8")
 
 
-def _name(path: Path, package: Path) -> str:
-    parts = path.relative_to(package.parent).with_suffix("").parts
+def _name(path: Path, source: Path) -> str:
+    parts = path.relative_to(source).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imports(module: str, path: Path, sources: Mapping[str, Path]) -> Iterator[str]:
-    package = module.split(".", maxsplit=1)[0]
+def _imports(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -118,10 +148,10 @@ def _imports(module: str, path: Path, sources: Mapping[str, Path]) -> Iterator[s
                 raise ValueError(f"{path}:{node.lineno}: relative imports are not followed")
             base = node.module or ""
             inside = [f"{base}.{alias.name}" for alias in node.names]
-            names = [name if name in sources else base for name in inside]
+            names = [name if name in modules else base for name in inside]
         else:
             continue
-        yield from (name for name in names if name.split(".")[0] == package)
+        yield from (name for name in names if name in modules)
 
 
 def main() -> int:
@@ -133,9 +163,10 @@ def main() -> int:
     if arguments.picture:
         from rooms_picture import picture
 
-        (ROOT / "docs" / "rooms.svg").write_text(picture(graph, ROOMS), encoding="utf-8")
+        svg = picture(room_graph(graph), room_sizes(graph))
+        (ROOT / "docs" / "rooms.svg").write_text(svg, encoding="utf-8")
         return 0
-    wrong = [f"circle: {', '.join(group)}" for group in circles(graph)]
+    wrong = [f"circle: {', '.join(group)}" for group in circles(import_graph(*SOURCES))]
     wrong += [f"upward: {a} imports {b}" for a, b in upward_imports(graph)]
     print("\n".join(wrong) or "no circles, no upward imports")
     return bool(wrong)

@@ -1,125 +1,158 @@
-"""What callers hand in, made into candidates."""
+"""Conversion of what callers pass in to candidates and requests, and access to their values."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from secondpass.errors import InputError
 from secondpass.types import Candidate, CandidateLike, Ranked
 
-_OWN_KEYS = frozenset({"text", "content", "id", "score", "metadata"})
+CheckedRequest: TypeAlias = tuple[str, list[Candidate], Any]
+"""Query, candidates and context of one ranking."""
+
+_CANDIDATE_KEYS = frozenset({"text", "content", "id", "score", "metadata"})
 _TEXT_KEYS = ("snippet", "page_content", "passage", "body", "chunk", "document", "description")
 """What other tools call the text of a document."""
 
 
-def to_candidates(given: Iterable[CandidateLike], *, text_needed: bool = True) -> list[Candidate]:
-    """Make a candidate of each string, mapping, Candidate or Ranked, in order.
+def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) -> list[Candidate]:
+    """Convert each string, mapping, Candidate or Ranked to a candidate.
 
     Args:
-        given: what the caller handed in.
-        text_needed: whether a mapping without a text is a mistake. It is none where other fields
-            are shown to the method.
+        values: the candidates as passed by the caller.
+        text_needed: whether a mapping without a text is an error. It is not if a method is shown
+            other fields.
 
     Raises:
-        InputError: naming the candidate's position and the field that is wrong.
+        InputError: a value cannot be converted; the message gives its position and the field.
     """
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InputError(
-            f"candidates: give a sequence of strings, mappings or Candidates, not {kind_of(given)}"
+            f"candidates: give a sequence of strings, mappings or Candidates, not {kind_of(values)}"
         )
     return [
-        one
-        if type(one) is Candidate and type(one.metadata) is dict
-        else _checked(one, position, text_needed)
-        for position, one in enumerate(given)
+        value
+        if type(value) is Candidate and type(value.metadata) is dict
+        else _to_candidate(value, position, text_needed)
+        for position, value in enumerate(values)
     ]
 
 
-def _checked(given: object, position: int, text_needed: bool) -> Candidate:
-    """The candidate that something stands for.
+def to_request(
+    query: str, candidates: Iterable[CandidateLike], context: Any = None, *, text_needed: bool
+) -> CheckedRequest:
+    """Check a query and convert its candidates.
 
     Raises:
-        InputError: it stands for none, or raises when it is read.
+        InputError: the query is not a string, or a candidate cannot be converted.
     """
+    if not isinstance(query, str):
+        raise InputError(f"query: give a string, not {kind_of(query)}")
+    return query, to_candidates(candidates, text_needed=text_needed), context
+
+
+def to_requests(values: Iterable[Sequence[Any]], *, text_needed: bool) -> Iterator[CheckedRequest]:
+    """Convert ``(query, candidates)`` and ``(query, candidates, context)`` tuples, one at a time.
+
+    Raises:
+        InputError: as :func:`to_request`; the message gives the number of the request.
+    """
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise InputError(f"requests: give (query, candidates) pairs, not {kind_of(values)}")
+    for number, value in enumerate(values):
+        if not isinstance(value, Sequence) or isinstance(value, str) or len(value) not in {2, 3}:
+            message = f"give (query, candidates), not {kind_of(value)}"
+            raise InputError(f"requests[{number}]: {message}")
+        try:
+            request = to_request(*value, text_needed=text_needed)
+        except InputError as error:
+            raise InputError(f"requests[{number}].{error}") from None
+        yield request
+
+
+def _to_candidate(value: object, position: int, text_needed: bool) -> Candidate:
+    where = f"candidates[{position}]"
     try:
-        candidate = _to_candidate(given, position, text_needed)
+        candidate = _converted(value, where, text_needed)
         if type(candidate.metadata) is not dict:
-            dict(candidate.metadata or {})  # it will be copied, so see whether it can be
+            dict(candidate.metadata or {})  # the ranking will copy it
     except InputError:
         raise
     except Exception as error:
-        # A foreign mapping may raise anything, and quote a passage.
-        message = f"candidates[{position}]: cannot be read ({type(error).__name__})"
+        # A foreign mapping may raise anything, and its message may quote a passage.
+        message = f"{where}: cannot be read ({type(error).__name__})"
     else:
         return candidate
     raise InputError(message)
 
 
-def _to_candidate(given: object, position: int, text_needed: bool) -> Candidate:
-    if isinstance(given, str):
-        return Candidate(given)
-    if isinstance(given, Candidate):
-        if given.metadata is not None and not isinstance(given.metadata, Mapping):
-            raise InputError(
-                f"candidates[{position}].metadata: give a mapping, not {kind_of(given.metadata)}"
-            )
-        return given
-    if isinstance(given, Ranked):
-        return given.candidate
-    if isinstance(given, Mapping):
-        return _from_mapping(given, f"candidates[{position}]", text_needed)
-    raise InputError(
-        f"candidates[{position}]: give a string, a mapping or a Candidate, not {kind_of(given)}"
-    )
+def _converted(value: object, where: str, text_needed: bool) -> Candidate:
+    if isinstance(value, str):
+        return Candidate(value)
+    if isinstance(value, Candidate):
+        if value.metadata is not None:
+            _check_metadata(value.metadata, where)
+        return value
+    if isinstance(value, Ranked):
+        return value.candidate
+    if isinstance(value, Mapping):
+        return _from_mapping(value, where, text_needed)
+    raise InputError(f"{where}: give a string, a mapping or a Candidate, not {kind_of(value)}")
 
 
-def _from_mapping(given: Mapping[str, Any], where: str, text_needed: bool) -> Candidate:
-    if "text" in given and "content" in given:
-        raise InputError(f"{where}: has both 'text' and 'content'; keep one, name the other apart")
-    if text_needed and "text" not in given and "content" not in given:
-        # No more and no longer ones: keys can be passages, where a mapping was turned around.
-        keys = ", ".join(f"{str(key)[:20]!r}" for key in [*given][:5]) or "none"
-        near = next((key for key in _TEXT_KEYS if isinstance(given.get(key), str)), None)
-        shown = f"[{near}]" if near else "[title, body]"
-        hint = f"set render.fields to show others in its place, such as {shown}"
+def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> Candidate:
+    if "text" in mapping and "content" in mapping:
+        raise InputError(f"{where}: has both 'text' and 'content'; remove or rename one")
+    if text_needed and "text" not in mapping and "content" not in mapping:
+        # A few short keys only: in a mapping with keys and values swapped, keys are passages.
+        keys = ", ".join(f"{str(key)[:20]!r}" for key in [*mapping][:5]) or "none"
+        similar = next((key for key in _TEXT_KEYS if isinstance(mapping.get(key), str)), None)
+        example = f"[{similar}]" if similar else "[title, body]"
+        hint = f"set render.fields to show other fields instead, such as {example}"
         raise InputError(f"{where}: has no 'text'; its keys are: {keys}; {hint}")
-    metadata = given.get("metadata")
+    metadata = mapping.get("metadata")
     if metadata is None:
         metadata = {}
-    elif not isinstance(metadata, Mapping):
-        raise InputError(f"{where}.metadata: give a mapping, not {kind_of(metadata)}")
-    extra = {key: value for key, value in given.items() if key not in _OWN_KEYS}
-    both = [key for key in extra.keys() & metadata.keys() if not _same(extra[key], metadata[key])]
-    if both:
-        names = ", ".join(sorted(map(str, both)))
+    _check_metadata(metadata, where)
+    extra = {key: value for key, value in mapping.items() if key not in _CANDIDATE_KEYS}
+    conflicts = [
+        key for key in extra.keys() & metadata.keys() if not _equal(extra[key], metadata[key])
+    ]
+    if conflicts:
+        names = ", ".join(sorted(map(str, conflicts)))
         raise InputError(
-            f"{where}: {names} stands both beside and inside 'metadata', with other values"
+            f"{where}: {names} stands both beside and inside 'metadata', with different values"
         )
-    identifier = given.get("id")
+    identifier = mapping.get("id")
     return Candidate(
-        text=given["text"] if "text" in given else given.get("content"),  # type: ignore[arg-type]
+        text=mapping["text"] if "text" in mapping else mapping.get("content"),  # type: ignore[arg-type]
         id=None if identifier is None else str(identifier),
-        score=given.get("score"),
+        score=mapping.get("score"),
         metadata={**extra, **metadata},
     )
 
 
-def _same(one: object, other: object) -> bool:
-    if one is other or all(isinstance(x, float) and math.isnan(x) for x in (one, other)):
+def _check_metadata(metadata: object, where: str) -> None:
+    if not isinstance(metadata, Mapping):
+        raise InputError(f"{where}.metadata: give a mapping, not {kind_of(metadata)}")
+
+
+def _equal(a: object, b: object) -> bool:
+    if a is b or all(isinstance(x, float) and math.isnan(x) for x in (a, b)):
         return True
     try:
-        if getattr(one, "shape", None) != getattr(other, "shape", None):
+        if getattr(a, "shape", None) != getattr(b, "shape", None):
             return False
-        equal: Any = one == other
+        equal: Any = a == b
         return bool(equal.all() if hasattr(equal, "all") else equal)
     except Exception:  # foreign values may raise anything
         return False
 
 
 def retrieval_score(candidate: Candidate) -> float | None:
-    """The retriever's score as a finite float, or None where there is no usable one."""
+    """Return the retriever's score as a finite float; None if there is none."""
     score = candidate.score
     if type(score) is float:
         return score if math.isfinite(score) else None
@@ -127,7 +160,7 @@ def retrieval_score(candidate: Candidate) -> float | None:
         return None
     try:
         if str(getattr(score, "dtype", "")).removeprefix("torch.") == "bool":
-            return None  # numpy's True is no bool, but it is no score either
+            return None  # a numpy bool is not an instance of bool
         number = float(score)
     except Exception:  # a foreign __float__ may raise anything
         return None
@@ -135,11 +168,11 @@ def retrieval_score(candidate: Candidate) -> float | None:
 
 
 def field_value(candidate: Candidate, name: str) -> Any:
-    """``text``, ``id``, ``score`` or a metadata value by name; None where there is none.
+    """Return ``text``, ``id``, ``score`` or a metadata value by name; None if there is none.
 
-    A dot goes into nested mappings (``source.title``) where no metadata key has the whole name.
-    ``metadata.text`` is the metadata key that the candidate's own field would hide. A foreign
-    mapping that raises has no value.
+    A dot reads nested mappings (``source.title``) unless a metadata key has the whole name.
+    ``metadata.text`` reads the metadata key ``text``, which the candidate's own field hides.
+    A mapping that raises has no value.
     """
     if name == "text":
         return candidate.text if isinstance(candidate.text, str) else None
@@ -164,30 +197,30 @@ def _metadata_value(value: Any, name: str) -> Any:
 
 
 def keep_best_of_each_id(candidates: Sequence[Candidate]) -> tuple[list[int], list[int]]:
-    """Input positions to keep, in order, and those left out as duplicates.
+    """Return the input positions to keep, in order, and those of duplicates.
 
-    Of the candidates that share an id the one with the highest retrieval score is kept (the first
-    of equals; a score beats none), in the place of the first of them. Candidates without an id are
-    all kept.
+    Of the candidates that share an id, the one with the highest retrieval score is kept, at the
+    place of the first of them. The first of equal scores is kept; no score is lower than any.
+    Candidates without an id are all kept.
     """
     kept: list[int] = []
-    left: list[int] = []
-    place: dict[str, int] = {}
+    duplicates: list[int] = []
+    slots: dict[str, int] = {}
     for position, candidate in enumerate(candidates):
         try:
-            first = place.setdefault(candidate.id, len(kept)) if candidate.id is not None else None
-        except Exception:  # an id that cannot be a key; a foreign __hash__ may raise anything
-            first = None
-        if first is None or first == len(kept):
+            slot = slots.setdefault(candidate.id, len(kept)) if candidate.id is not None else None
+        except Exception:  # the id is not hashable, or a foreign __hash__ raised
+            slot = None
+        if slot is None or slot == len(kept):
             kept.append(position)
             continue
-        rival = kept[first]
+        rival = kept[slot]
         if _score_or_lowest(candidate) > _score_or_lowest(candidates[rival]):
-            kept[first] = position
-            left.append(rival)
+            kept[slot] = position
+            duplicates.append(rival)
         else:
-            left.append(position)
-    return kept, sorted(left)
+            duplicates.append(position)
+    return kept, sorted(duplicates)
 
 
 def _score_or_lowest(candidate: Candidate) -> float:
@@ -196,5 +229,5 @@ def _score_or_lowest(candidate: Candidate) -> float:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, without showing it: it may be a query or a passage."""
+    """Name the type of a value without showing it: it may be a query or a passage."""
     return "nothing" if value is None else f"a {type(value).__name__}"

@@ -1,8 +1,9 @@
-"""Tracebacks of exceptions that scorers, functions and methods of your own raise.
+"""What is logged: issues of rankings, and tracebacks on request.
 
-Reports, errors and the logger ``secondpass`` name only the class of such an exception, because its
-message and its traceback may hold queries, passages or keys. The logger ``secondpass.diagnostics``
-gets all of it, but only if its own level is DEBUG::
+The logger ``secondpass`` gets one record for each ranking that met an error. Reports, errors and
+this logger name only the class of an exception that your own scorer, function or method raised,
+because its message and its traceback may hold queries, passages or keys. The logger
+``secondpass.diagnostics`` gets all of it, but only if its own level is DEBUG::
 
     logging.getLogger("secondpass.diagnostics").setLevel(logging.DEBUG)
 
@@ -13,11 +14,49 @@ passages into its logs by accident. Exceptions of providers' SDKs are never logg
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
-_logger = logging.getLogger("secondpass.diagnostics")
+from secondpass.types import Ranking
+
+_logger_name: ContextVar[str] = ContextVar("secondpass_logger_name", default="secondpass")
+_traceback_logger = logging.getLogger("secondpass.diagnostics")
+
+_INPUT_ISSUES = {"no_text", "field_missing", "original_missing", "original_out_of_range"}
+"""Issues caused by the candidates; they would be logged for every query over the same ones."""
+
+_RECOVERED = {"asked_again", "batch_failed"}
+"""Issues that cost only time if the report is ok."""
+
+
+@contextmanager
+def use_logger(name: str) -> Iterator[None]:
+    """Log under another name inside the block, for frameworks that show only their own loggers."""
+    token = _logger_name.set(name)
+    try:
+        yield
+    finally:
+        _logger_name.reset(token)
+
+
+def log(level: str, message: str, *values: object) -> None:
+    """Log a message at a level given by its name in lower case."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    logging.getLogger(_logger_name.get()).log(number, message, *values)
+
+
+def log_issues(rankings: Iterable[Ranking], level: str) -> None:
+    """Log the issues of each ranking in one record; at DEBUG if it recovered from all of them."""
+    for report in (ranking.report for ranking in rankings):
+        issues = [issue for issue in report.issues if issue.code not in _INPUT_ISSUES]
+        if issues:
+            recovered = report.status == "ok" and all(issue.code in _RECOVERED for issue in issues)
+            summary = "; ".join(f"{issue.code}: {issue.message}" for issue in issues)
+            log("debug" if recovered else level, "reranking is %s: %s", report.status, summary)
 
 
 def log_exception(error: BaseException, source: str) -> None:
-    """Log the traceback of ``error`` if the diagnostics logger is set to DEBUG."""
-    if logging.NOTSET < _logger.level <= logging.DEBUG:
-        _logger.debug("%s raised %s", source, type(error).__name__, exc_info=error)
+    """Log the traceback of ``error`` if the level of ``secondpass.diagnostics`` is DEBUG."""
+    if logging.NOTSET < _traceback_logger.level <= logging.DEBUG:
+        _traceback_logger.debug("%s raised %s", source, type(error).__name__, exc_info=error)

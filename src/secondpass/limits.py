@@ -26,7 +26,7 @@ class Limits:
         cost: in the currency of the model's prices, which have to be given.
         concurrency: questions under way at once, of all rankings of a reranker in one event loop;
             synchronous rankings share one. A model that calls the reranker which waits for it
-            needs a turn more.
+            needs one more slot.
         retries: how often a question that met a passing fault is asked again.
         repair: whether a question whose reply cannot be used is asked once more, saying why.
     """

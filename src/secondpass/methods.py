@@ -1,15 +1,22 @@
-"""Methods and stages, made of whatever describes them."""
+"""Methods and stages: conversion from settings, validated results, life cycle."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from secondpass.blending import Blend
+from secondpass.diagnostics import log
 from secondpass.effects import Judgement, Method, Plan, Raised, Task
-from secondpass.errors import ConfigurationError, MethodError, MissingExtraError
+from secondpass.errors import (
+    ConfigurationError,
+    MethodError,
+    MissingExtraError,
+    Problem,
+    SecondPassError,
+)
 from secondpass.scoring import ScorerMethod, check_kind
 from secondpass.settings import (
     Nested,
@@ -25,10 +32,10 @@ from secondpass.settings import (
 
 
 def to_method(value: object) -> Method:
-    """The method that a scorer, a method, a name or a mapping with a ``type`` describes.
+    """Convert a scorer, a method, a name or a mapping with a ``type`` to a method.
 
     Raises:
-        ConfigurationError: it is none of these, or its settings are wrong.
+        ConfigurationError: the value is none of these, or its settings are wrong.
     """
     if isinstance(value, str):
         value = {"type": value}
@@ -52,61 +59,112 @@ def to_method(value: object) -> Method:
 
 
 def place_of(method: object, name: str) -> str | None:
-    """Where in a configuration with this method a setting of that name stands, if it has one."""
+    """Return the path of a setting of this method in a configuration; None if it has no such."""
     path = "method"
-    described: Any = {"type": method} if isinstance(method, str) else method
+    settings: Any = {"type": method} if isinstance(method, str) else method
     families: tuple[registry.Family, ...] = ("methods", "llms")
     for family in families:
-        kind = described.get("type") if isinstance(described, Mapping) else None
+        kind = settings.get("type") if isinstance(settings, Mapping) else None
         if not isinstance(kind, str) or kind not in registry.names(family):
             return None
         try:
             fields = model_of(registry.kind(family, kind)).model_fields
-        except ConfigurationError:  # of another package, which cannot be loaded
+        except ConfigurationError:  # an entry point that cannot be loaded
             return None
         if name in fields:
             return f"{path}.{name}"
-        path, described = f"{path}.llm", described.get("llm")
+        path, settings = f"{path}.llm", settings.get("llm")
     return None
 
 
 def judged(method: Method, task: Task) -> Plan[Judgement]:
-    """The method's judgement, which is believed only if it can be laid beside the task.
+    """Run the method and validate its result.
 
     Raises:
-        MethodError: the method raised anything, or its answer cannot be used.
+        MethodError: the method raised an exception, or its result is not usable.
     """
-    raised: BaseException | None
+    cause: BaseException | None
     try:
         judgement = yield from method.judge(task)
         _check(judgement, len(task.texts))
     except MethodError as error:
-        failure, raised = error, error.__cause__
+        failure, cause = error, error.__cause__
     except Exception as error:
-        # A method of your own may raise anything, and quote anything.
+        # The message of a foreign exception may hold anything.
         failure = MethodError(f"it raised {type(error).__name__}", "method_failed")
-        raised = error
+        cause = error
     else:
         return judgement
-    if raised is not None:
-        yield Raised(raised, "the method")
+    if cause is not None:
+        yield Raised(cause, "the method")
     raise failure
 
 
 def inner(method: Method) -> Any:
-    """The object that the caller or the configuration gave: the scorer, where it is one."""
+    """Return the object that was configured: the scorer of a ScorerMethod, else the method."""
     return method.scorer if isinstance(method, ScorerMethod) else method
 
 
-def check_installed(method: Method) -> MissingExtraError | None:
-    """The error that the first use of ``method`` would meet for want of a package, if any."""
-    check = getattr(inner(method), "check_installed", None)
-    try:
-        if check is not None:
-            check()
-    except MissingExtraError as error:
-        return error
-    return None
+def check_installed(methods: Iterable[Method]) -> None:
+    """Check that the packages of at least one method are installed.
+
+    Raises:
+        MissingExtraError: all methods lack packages; this is the error of the first.
+    """
+    errors = []
+    for method in methods:
+        check = getattr(inner(method), "check_installed", None)
+        try:
+            if check is not None:
+                check()
+            return
+        except MissingExtraError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def warm_up(methods: Iterable[Method], log_level: str) -> None:
+    """Load the models of the first method that can be loaded.
+
+    Raises:
+        ModelLoadError | MissingExtraError: none can be loaded; this is the error of the first.
+    """
+    first_error: Exception | None = None
+    for method in methods:
+        load = getattr(inner(method), "warm_up", None)
+        try:
+            if load is not None:
+                load()
+            return
+        except Exception as error:
+            # The message of a foreign exception may hold anything.
+            reason = error if isinstance(error, SecondPassError) else type(error).__name__
+            log(log_level, "warming up %s failed: %s", method.name, reason)
+            first_error = first_error or error
+    if first_error is not None:
+        raise first_error
+
+
+def close(methods: Iterable[Method]) -> None:
+    """Release the models and connections of all methods."""
+    for method in methods:
+        release = getattr(inner(method), "close", None)
+        if release is not None:
+            release()
+
+
+def check_prices(methods: Iterable[Method]) -> None:
+    """Check that every language model has prices, so that a cost limit can be kept.
+
+    Raises:
+        ConfigurationError: a language model has no prices.
+    """
+    for method in methods:
+        for llm in getattr(method, "language_models", ()):
+            if getattr(llm, "prices", None) is None:
+                message = f"cannot be kept without the prices of {llm.name!r}: set its 'prices'"
+                raise ConfigurationError([Problem(("limits", "cost"), message)])
 
 
 METHOD = Nested(to_method, lambda: definition("method"))
@@ -117,13 +175,13 @@ METHOD = Nested(to_method, lambda: definition("method"))
 class Stage:
     """A method, and how its scores become final scores.
 
-    A reranker has one of its own, and one for each fallback. In a configuration the settings of a
-    fallback's method and these stand side by side, as in ``{type: embedded, floor: 0.1}``.
+    A reranker has a stage for its method and one for each fallback. In a configuration, these
+    settings stand beside those of the fallback's method: ``{type: embedded, floor: 0.1}``.
 
     Attributes:
         method: a scorer or another method.
-        blend: how the retriever's score goes into the final score; None takes the method's alone.
-        floor: scored items whose final score is lower are dropped.
+        blend: mixes the retriever's score into the final score; None uses the method's alone.
+        floor: threshold on the final score; scored items below it are dropped.
     """
 
     method: Annotated[Any, METHOD]
@@ -136,29 +194,29 @@ class Stage:
         try:
             self.blend.check(self.method.score_kind)
         except ConfigurationError as error:
-            inside = [problem.under(("blend",)) for problem in error.problems]
-            raise ConfigurationError(inside) from None
+            problems = [problem.under(("blend",)) for problem in error.problems]
+            raise ConfigurationError(problems) from None
 
     @property
     def depends_on_kind(self) -> bool:
-        """Whether scores of another kind than the method's would make other final scores.
+        """Whether the final scores depend on the score kind.
 
-        Blends by rank or by the statistics of the list take every kind.
+        Blends by rank or by statistics of the list do not.
         """
         by_value = self.blend is not None and self.blend.normalize in {"none", "sigmoid"}
         return by_value or self.floor is not None
 
     def as_setting(self, where: str) -> dict[str, Any]:
-        """The method's settings with these beside them."""
+        """Return the method's settings with these beside them."""
         return beside_as_setting(self, where)
 
 
 def beside(cls: type, value: object) -> Any:
-    """An object around a method, from one, or from settings that stand beside the method's own.
+    """Convert a method, or a mapping with settings beside those of the method, to a ``cls``.
 
     Args:
         cls: a configurable class with a setting ``method``, such as :class:`Stage`.
-        value: one of these, a mapping, or whatever :func:`to_method` takes.
+        value: an instance of ``cls``, a mapping, or anything that :func:`to_method` accepts.
     """
     if isinstance(value, cls):
         return value
@@ -173,10 +231,10 @@ def beside(cls: type, value: object) -> Any:
 
 
 def beside_as_setting(instance: Any, where: str) -> dict[str, Any]:
-    """The mapping that :func:`beside` makes ``instance`` from.
+    """Return the mapping that :func:`beside` converts to ``instance``.
 
     Raises:
-        NotSerializableError: its method has no registered name.
+        NotSerializableError: the method has no registered name.
     """
     own = registry.dump_settings(instance, where)
     return {**own.pop("method"), **own}
@@ -188,18 +246,27 @@ FALLBACK = OneOrMore(lambda: registry.bare_names(registry.schemas("methods")))
 
 
 def _check(judgement: Judgement, count: int) -> None:
-    """Refuse an answer that cannot be laid beside the texts it was asked for."""
+    """Raise MethodError unless the result is aligned with ``count`` texts and well formed."""
     scores = judgement.scores
     if len(scores) != count:
-        raise MethodError(f"the method gave {len(scores)} scores for {count} texts", "score_count")
-    given = [score for score in scores if score is not None]
-    if not given and len(judgement.beyond) < count:
+        raise MethodError(
+            f"the method returned {len(scores)} scores for {count} texts", "score_count"
+        )
+    present = [score for score in scores if score is not None]
+    if not present and len(judgement.beyond) < count:
         raise MethodError("the method judged nothing", "nothing_judged")
-    if not all(type(score) is float and math.isfinite(score) for score in given):
-        raise MethodError("the method gave scores that are no finite floats", "score_not_finite")
+    if not all(type(score) is float and math.isfinite(score) for score in present):
+        raise MethodError(
+            "the method returned scores that are not finite floats", "score_not_finite"
+        )
     if judgement.score_kind is not None:
         check_kind(judgement.score_kind)
     if judgement.stage_scores is not None and len(judgement.stage_scores) != count:
-        raise MethodError("the method gave stage scores for other texts", "stage_score_count")
-    if not all(0 <= at < count for issue in judgement.issues for at in issue.positions):
-        raise MethodError("the method told of texts that it was not given", "unknown_position")
+        raise MethodError(
+            f"the method returned {len(judgement.stage_scores)} stage scores for {count} texts",
+            "stage_score_count",
+        )
+    if not all(0 <= index < count for issue in judgement.issues for index in issue.positions):
+        raise MethodError(
+            f"an issue of the method has positions outside 0 to {count - 1}", "unknown_position"
+        )

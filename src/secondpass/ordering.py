@@ -127,6 +127,22 @@ def to_ordering(
     raise ConfigurationError(f"give a name, a mapping or a function, not {describe(value)}")
 
 
+def chosen_ordering(
+    order: Ordering | str | None, orders: Mapping[str, Ordering | None] | None
+) -> Ordering | None:
+    """The ordering of the setting ``order``, which may be a name in ``orders``.
+
+    Raises:
+        ConfigurationError: there is no ordering of that name.
+    """
+    if not isinstance(order, str):
+        return order
+    try:
+        return to_ordering(order, orders)
+    except ConfigurationError as error:
+        raise ConfigurationError([p.under(("order",)) for p in error.problems]) from None
+
+
 def _unless_name(value: object) -> Ordering | str | None:
     """A name stays one: only beside ``orders`` is it known what it stands for."""
     return value if isinstance(value, str) else to_ordering(value)

@@ -1,93 +1,63 @@
-"""The ranking pass.
-
-::
-
-    candidates -> head (depth) -> method -> reconcile -> blend -> floor -> order -> + tail -> top_k
-"""
+"""The :class:`Reranker`: settings, entry points and life cycle."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import replace
+from itertools import islice
 from os import PathLike
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
+from secondpass import methods
 from secondpass.blending import Blend
-from secondpass.candidates import kind_of, to_candidates
+from secondpass.call_options import CallOptions, PassSettings, show_call_options
+from secondpass.candidates import CheckedRequest, to_request, to_requests
+from secondpass.diagnostics import log_issues
 from secondpass.effects import Method
-from secondpass.errors import ConfigurationError, InputError, Problem, SecondPassError
 from secondpass.limits import Limits
-from secondpass.methods import FALLBACK, METHOD, STAGE, Stage, check_installed, inner, place_of
-from secondpass.ordering import CHOSEN_ORDERING, ORDERING, Ordering, to_ordering
-from secondpass.ranking_pass import CallSettings, RankingPass
+from secondpass.methods import FALLBACK, METHOD, STAGE, Stage
+from secondpass.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
+from secondpass.ranking_pass import RankingPass
 from secondpass.rendering import Rendering
 from secondpass.runtime import drivers
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
 from secondpass.settings import configurable, nested
-from secondpass.types import CandidateLike, Ranking, Request
+from secondpass.types import CandidateLike, Ranking, RequestLike
 
 if TYPE_CHECKING:
     from annotated_types import Ge
 
-logger = logging.getLogger("secondpass")
-
-_speaker: ContextVar[logging.Logger] = ContextVar("secondpass_logger", default=logger)
-
-
-@contextmanager
-def speaking_as(name: str) -> Iterator[None]:
-    """Log under another name within, for frameworks whose handlers hear names of their own only."""
-    token = _speaker.set(logging.getLogger(name))
-    try:
-        yield
-    finally:
-        _speaker.reset(token)
-
-
-_OF_THE_INPUT = {"no_text", "field_missing", "original_missing", "original_out_of_range"}
-"""Issues that tell of the candidates, and would come again with every query for them."""
-
-_RECOVERED = {"asked_again", "batch_failed"}
-"""Issues that cost nothing but time where the report is ok."""
-
-_SIDE_BY_SIDE = 64
-"""Passes of ``rerank_many`` that are under way at a time: bounds memory, still fills batches."""
+_CONCURRENT_PASSES = 64  # of rerank_many; bounds memory and still fills batches
 
 
 @configurable
 class Reranker:
-    """Puts the best candidates first, loses none, and says what it did.
+    """Reranks candidates: the best first, none lost, and a report of what was done.
+
+    A reranker can be used from several threads and event loops at once.
 
     Args:
         method: judges the candidates: a scorer, a registered name, or a mapping with a ``type``.
-        depth: how many of the candidates are judged; the rest are the tail. None judges all.
-        blend: mixes the retriever's score into the final score; None takes the method's alone.
-        floor: scored candidates whose final score is lower are dropped.
-        order: moves items after they are ranked: a function, a name (one of those in ``orders``
-            included), or a mapping with a ``type``.
-        orders: orderings by names of your own, to choose one with a call (``order="learn"``).
-        fallback: methods to try in turn when ``method`` has judged nothing; one may be named alone.
+        depth: number of candidates to judge; the rest are the tail. None judges all.
+        blend: mixes the retriever's score into the final score; None uses the method's alone.
+        floor: threshold on the final score; scored candidates below it are dropped.
+        order: moves items after they are ranked: a function, a name, or a mapping with a ``type``.
+        orders: further orderings by name, to choose one per call (``order="learn"``).
+        fallback: methods to try in turn if ``method`` judged nothing; or a single method.
         render: what of a candidate the method is shown; None shows its text.
         limits: what one ranking may take; None sets no limit.
-        top_k: how many items are returned; None returns all.
-        tail: ``keep`` puts the tail behind the head, ``drop`` leaves it out.
-        dedupe: of candidates with the same id, keep the one that was retrieved with the best score.
-        candidate_multiplier: ask the retriever for this many times ``top_k``
-            (:meth:`candidates_needed`).
+        top_k: number of items to return; None returns all.
+        tail: ``keep`` returns the tail behind the head, ``drop`` leaves it out.
+        dedupe: of candidates with the same id, keep the one with the highest retrieval score.
+        candidate_multiplier: candidates to retrieve per item returned (:meth:`candidates_needed`).
         strict: raise :class:`~secondpass.errors.RerankError` unless every candidate of the head
             that has something to show was scored, by the method or by a fallback.
-        log_level: at which faults are logged, once a ranking. Where the ranking is ok in spite of
-            them, because a question was asked again say, that is ``debug``.
+        log_level: level at which issues are logged, once per ranking. Where a ranking is ok in
+            spite of them, for example because a retry succeeded, the level is ``debug``.
 
     Raises:
-        ConfigurationError: a setting is wrong, or two do not go together.
+        ConfigurationError: a setting is wrong, or two settings exclude each other.
         MissingExtraError: neither the method nor any fallback has the packages it needs.
-
-    A reranker may be used from many threads and event loops at once.
     """
 
     def __init__(
@@ -114,8 +84,8 @@ class Reranker:
         self.blend = blend
         self.floor = floor
         self.orders = orders
-        self.order = _chosen(order, orders)
-        # Of an ordering in `orders`; it is what a configuration holds.
+        self.order = chosen_ordering(order, orders)
+        # Configurations hold the name of an ordering in `orders`, not the ordering.
         self._order_name = order if isinstance(order, str) and order in (orders or {}) else None
         self.fallback: tuple[Stage, ...] = tuple(fallback)
         self.render = render or Rendering()
@@ -128,24 +98,21 @@ class Reranker:
         self.log_level = log_level
         self._gate = Gate(self.limits.concurrency)
         self._stages = (Stage(self.method, blend=blend, floor=floor), *self.fallback)
+        self._methods = [stage.method for stage in self._stages]
         if self.limits.cost is not None:
-            _check_prices(self._stages)
-        missing = [check_installed(stage.method) for stage in self._stages]
-        if missing[0] is not None and all(missing):
-            raise missing[0]
-
-    # ------------------------------------------------------------------ configuration
+            methods.check_prices(self._methods)
+        methods.check_installed(self._methods)
 
     @staticmethod
     def _place_elsewhere(name: str, settings: Mapping[str, Any]) -> str | None:
-        return place_of(settings.get("method"), name)
+        return methods.place_of(settings.get("method"), name)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
-        """A reranker from a mapping or the path of a YAML file.
+        """Make a reranker from a mapping or the path of a YAML file.
 
         Raises:
-            ConfigurationError: telling what is wrong, where, and what would be right.
+            ConfigurationError: a setting is wrong; the message says where and what would be right.
         """
         from secondpass.config import load
 
@@ -153,17 +120,17 @@ class Reranker:
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> Reranker:
-        """A reranker from a named preset; mappings in ``overrides`` are merged into the preset's.
+        """Make a reranker from a preset; mappings in ``overrides`` are merged into the preset's.
 
         Raises:
-            ConfigurationError: no such preset, or a wrong override.
+            ConfigurationError: the preset does not exist, or an override is wrong.
         """
         from secondpass.config import load, preset
 
         return load(preset(name, **overrides))
 
     def to_config(self) -> dict[str, Any]:
-        """The mapping that :meth:`from_config` makes this reranker from; defaults are left out.
+        """Return the mapping that :meth:`from_config` accepts, without defaults.
 
         Raises:
             NotSerializableError: the method or the ordering has no registered name.
@@ -172,266 +139,162 @@ class Reranker:
 
         return dump(self)
 
-    # ------------------------------------------------------------------ ranking
-
+    @show_call_options
     def rerank(
         self,
         query: str,
         candidates: Iterable[CandidateLike],
         *,
-        top_k: int | None = None,
-        depth: int | None = None,
-        order: Ordering | Mapping[str, Any] | str | None = None,
         context: Any = None,
-        dedupe: bool | None = None,
-        floor: float | None = None,
+        **options: Unpack[CallOptions],
     ) -> Ranking:
         """Rank candidates for a query.
 
         Args:
-            query: what was searched for.
+            query: the search query.
             candidates: strings, mappings or Candidates, in the retriever's order.
-            top_k: how many to return, instead of the configured number.
-            depth: how many to judge, instead of the configured number.
-            order: an ordering instead of the configured one: as there, or one of the names in
-                ``orders``; ``"none"`` for none.
-            context: anything the method wants to know about this query.
-            dedupe: whether to keep only the best of each id, instead of the configured choice.
-            floor: instead of that of the method; a fallback keeps its own.
+            context: further information about this query, passed to the method.
+            options: override settings; see :class:`~secondpass.call_options.CallOptions`.
 
         Returns:
-            Every candidate once, best first, but for what ``top_k``, a floor, a dropped tail or
-            dedupe leave out; the report names those.
+            Every candidate once, best first, except those left out by ``top_k``, a floor, a dropped
+            tail or dedupe. The report lists what is left out.
 
         Raises:
-            InputError: an argument is of the wrong kind; the message names it.
-            RerankError: under ``strict``, when a candidate of the head could not be scored.
+            InputError: an argument is of the wrong type or out of range; the message names it.
+            RerankError: under ``strict``, if a candidate of the head could not be scored.
         """
-        request = Request(query, candidates, context)  # type: ignore[arg-type]
-        call = CallSettings(self, top_k, depth, order, dedupe=dedupe, floor=floor)
-        return self._tell(drivers.run([self._pass(request, call)]))[0]
+        request = to_request(query, candidates, context, text_needed=self.render.needs_text)
+        return self._run([request], options)[0]
 
+    @show_call_options
     async def arerank(
         self,
         query: str,
         candidates: Iterable[CandidateLike],
         *,
-        top_k: int | None = None,
-        depth: int | None = None,
-        order: Ordering | Mapping[str, Any] | str | None = None,
         context: Any = None,
-        dedupe: bool | None = None,
-        floor: float | None = None,
+        **options: Unpack[CallOptions],
     ) -> Ranking:
-        """:meth:`rerank` for event loops: whatever blocks does so in a worker thread."""
-        request = Request(query, candidates, context)  # type: ignore[arg-type]
-        call = CallSettings(self, top_k, depth, order, dedupe=dedupe, floor=floor)
-        return self._tell(await drivers.arun([self._pass(request, call)]))[0]
+        """:meth:`rerank` for event loops: blocking calls run in worker threads."""
+        request = to_request(query, candidates, context, text_needed=self.render.needs_text)
+        return (await self._arun([request], options))[0]
 
+    @show_call_options
     def rerank_many(
-        self,
-        requests: Iterable[Request | tuple[str, Sequence[CandidateLike]]],
-        *,
-        top_k: int | None = None,
-        depth: int | None = None,
-        order: Ordering | Mapping[str, Any] | str | None = None,
-        dedupe: bool | None = None,
-        floor: float | None = None,
+        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
     ) -> list[Ranking]:
-        """Rank for many queries; scorers that can do so fill their batches across them.
+        """Rank candidates for many queries. Scorers with ``score_many`` fill batches across them.
 
         Args:
-            requests: ``(query, candidates)`` or ``(query, candidates, context)`` each.
-            top_k: as in :meth:`rerank`, for all.
-            depth: likewise.
-            order: likewise.
-            dedupe: likewise.
-            floor: likewise.
+            requests: ``(query, candidates)`` or ``(query, candidates, context)`` tuples.
+            options: as in :meth:`rerank`, for all requests.
 
         Returns:
-            One ranking per request, in their order, each as :meth:`rerank` would give it. The clock
-            of each starts with its first call. From then on its waits for a turn count: give room
-            (``limits.concurrency``) or time where a ranking asks several times.
+            One ranking per request, in order, equal to that of :meth:`rerank`. The clock of each
+            starts with its first call and includes waiting for ``limits.concurrency``.
 
         Raises:
-            InputError: naming the request and what is wrong with it.
-            RerankError: under ``strict``, for the first request that has a fault.
+            InputError: a request is wrong; the message gives its number and what is wrong.
+            RerankError: under ``strict``, for the first request with unscored candidates.
         """
-        call = CallSettings(self, top_k, depth, order, dedupe=dedupe, floor=floor)
-        rankings: list[Ranking] = []
-        for wave in self._waves(requests, call):
-            rankings.extend(self._tell(drivers.run(wave)))
-        return rankings
+        return self._run(to_requests(requests, text_needed=self.render.needs_text), options)
 
+    @show_call_options
     async def arerank_many(
-        self,
-        requests: Iterable[Request | tuple[str, Sequence[CandidateLike]]],
-        *,
-        top_k: int | None = None,
-        depth: int | None = None,
-        order: Ordering | Mapping[str, Any] | str | None = None,
-        dedupe: bool | None = None,
-        floor: float | None = None,
+        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
     ) -> list[Ranking]:
         """:meth:`rerank_many` for event loops."""
-        call = CallSettings(self, top_k, depth, order, dedupe=dedupe, floor=floor)
-        rankings: list[Ranking] = []
-        for wave in self._waves(requests, call):
-            rankings.extend(self._tell(await drivers.arun(wave)))
-        return rankings
+        return await self._arun(to_requests(requests, text_needed=self.render.needs_text), options)
 
     def candidates_needed(
         self, top_k: int | None = None, *, depth: int | None = None
     ) -> int | None:
-        """How many candidates to ask the retriever for.
+        """Return how many candidates to ask the retriever for.
 
-        ``top_k`` times ``candidate_multiplier`` where that is set, else as many as are judged (but
-        no fewer than are returned); None when neither bounds it.
-
-        Args:
-            top_k: how many are to be returned, instead of the configured number.
-            depth: how many are to be judged, instead of the configured number.
+        ``top_k`` times ``candidate_multiplier`` if that is set, else the larger of ``top_k`` and
+        ``depth``; None if there is no bound. The arguments override the settings.
 
         Raises:
-            InputError: an argument is no whole number of 1 or more.
+            InputError: an argument is not a whole number of at least 1.
         """
-        call = CallSettings(self, top_k, depth, None)
-        if call.top_k is not None and self.candidate_multiplier is not None:
-            return call.top_k * self.candidate_multiplier
-        return (
-            call.depth if call.top_k is None or call.depth is None else max(call.top_k, call.depth)
-        )
+        settings = self._settings({"top_k": top_k, "depth": depth})
+        if settings.top_k is None or self.candidate_multiplier is None:
+            return settings.depth and max(settings.depth, settings.top_k or 0)
+        return settings.top_k * self.candidate_multiplier
 
-    # ------------------------------------------------------------------ life
+    def _settings(self, options: CallOptions) -> PassSettings:
+        return PassSettings(
+            stages=self._stages,
+            render=self.render,
+            depth=self.depth,
+            top_k=self.top_k,
+            order=self.order,
+            tail=self.tail,
+            dedupe=self.dedupe,
+            strict=self.strict,
+        ).override(options, self.orders)
+
+    def _passes(
+        self, requests: Iterable[CheckedRequest], options: CallOptions
+    ) -> Iterator[drivers.Pass[Ranking]]:
+        settings = self._settings(options)
+        for request in requests:
+            ledger = Ledger(self.limits)
+            plan = RankingPass(settings, ledger, *request).plan()
+            yield drivers.Pass(plan, ledger, self._gate)
+
+    def _run(self, requests: Iterable[CheckedRequest], options: CallOptions) -> list[Ranking]:
+        passes = self._passes(requests, options)
+        rankings: list[Ranking] = []
+        while batch := list(islice(passes, _CONCURRENT_PASSES)):
+            rankings += drivers.run(batch)
+            log_issues(rankings[-len(batch) :], self.log_level)
+        return rankings
+
+    async def _arun(
+        self, requests: Iterable[CheckedRequest], options: CallOptions
+    ) -> list[Ranking]:
+        passes = self._passes(requests, options)
+        rankings: list[Ranking] = []
+        while batch := list(islice(passes, _CONCURRENT_PASSES)):
+            rankings += await drivers.arun(batch)
+            log_issues(rankings[-len(batch) :], self.log_level)
+        return rankings
 
     def warm_up(self) -> None:
-        """Load the models, so that the first ranking need not.
-
-        Fallbacks are loaded only if the method cannot be.
+        """Load the model of the method, or of the first fallback that can be loaded.
 
         Raises:
             ModelLoadError | MissingExtraError: neither the method nor a fallback can be loaded.
         """
-        first: Exception | None = None
-        for method in (stage.method for stage in self._stages):
-            warm_up = getattr(inner(method), "warm_up", None)
-            try:
-                if warm_up is not None:
-                    warm_up()
-                return
-            except Exception as error:
-                told = error if isinstance(error, SecondPassError) else type(error).__name__
-                self._log("warming up %s failed: %s", method.name, told)
-                first = first or error
-        if first is not None:
-            raise first
+        methods.warm_up(self._methods, self.log_level)
 
     async def awarm_up(self) -> None:
-        """:meth:`warm_up` in a thread, which is left behind if this is cancelled."""
-        from secondpass.concurrency.portal import in_thread
+        """:meth:`warm_up` in a thread, which is abandoned if this is cancelled."""
+        from secondpass.concurrency.threads import in_thread
 
         await in_thread(self.warm_up)
 
     def close(self) -> None:
-        """Let go of models and connections. The reranker can be used again and reloads them."""
-        for stage in self._stages:
-            close = getattr(inner(stage.method), "close", None)
-            if close is not None:
-                close()
+        """Release models and connections. They are loaded again when the reranker is used again."""
+        methods.close(self._methods)
 
     async def aclose(self) -> None:
-        """:meth:`close` in a thread, which is left behind if this is cancelled."""
-        from secondpass.concurrency.portal import in_thread
+        """:meth:`close` in a thread, which is abandoned if this is cancelled."""
+        from secondpass.concurrency.threads import in_thread
 
         await in_thread(self.close)
 
     def __copy__(self) -> Reranker:
-        return self  # it keeps nothing of its calls, so a copy could do nothing that this cannot
+        return self  # it has no state of its calls, so a copy would behave the same
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Reranker:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Locks and loaded models cannot pass to another process; what they are made from can.
+        # Locks and loaded models cannot be pickled; the configuration can.
         return Reranker.from_config, (self.to_config(),)
 
     def __repr__(self) -> str:
         return f"<Reranker {self.method.name!r}, depth {self.depth}>"
-
-    # ------------------------------------------------------------------ one pass
-
-    def _pass(self, request: Request, call: CallSettings) -> drivers.Pass[Ranking]:
-        ledger = Ledger(self.limits)
-        query, given, context = request
-        if not isinstance(query, str):
-            raise InputError(f"query: give a string, not {kind_of(query)}")
-        candidates = to_candidates(given, text_needed=self.render.needs_text)
-        stages = self._stages
-        if call.floor is not None:
-            stages = (replace(stages[0], floor=call.floor), *stages[1:])
-        plan = RankingPass(self, stages, call, query, candidates, context, ledger).plan()
-        return drivers.Pass(plan, ledger, self._gate)
-
-    def _waves(
-        self,
-        requests: Iterable[Request | tuple[str, Sequence[CandidateLike]]],
-        call: CallSettings,
-    ) -> Iterator[list[drivers.Pass[Ranking]]]:
-        """Passes of the requests, as many at a time as are run side by side."""
-        if isinstance(requests, str | Mapping) or not isinstance(requests, Iterable):
-            raise InputError(f"requests: give (query, candidates) pairs, not {kind_of(requests)}")
-        wave: list[drivers.Pass[Ranking]] = []
-        for number, one in enumerate(requests):
-            if not isinstance(one, Sequence) or isinstance(one, str) or len(one) not in {2, 3}:
-                told = f"give (query, candidates), not {kind_of(one)}"
-                raise InputError(f"requests[{number}]: {told}")
-            try:
-                wave.append(self._pass(Request(*one), call))
-            except InputError as error:
-                raise InputError(f"requests[{number}].{error}") from None
-            if len(wave) == _SIDE_BY_SIDE:
-                yield wave
-                wave = []
-        if wave:
-            yield wave
-
-    def _tell(self, rankings: list[Ranking]) -> list[Ranking]:
-        """Log the faults that rankings met."""
-        for ranking in rankings:
-            faults = [issue for issue in ranking.report.issues if issue.code not in _OF_THE_INPUT]
-            if faults:
-                told = "; ".join(f"{issue.code}: {issue.message}" for issue in faults)
-                status = ranking.report.status
-                harmless = status == "ok" and all(issue.code in _RECOVERED for issue in faults)
-                level = "debug" if harmless else self.log_level
-                self._log("reranking is %s: %s", status, told, level=level)
-        return rankings
-
-    def _log(self, message: str, *values: object, level: str | None = None) -> None:
-        number = logging.getLevelNamesMapping()[(level or self.log_level).upper()]
-        _speaker.get().log(number, message, *values)
-
-
-def _chosen(
-    order: Ordering | str | None, orders: Mapping[str, Ordering | None] | None
-) -> Ordering | None:
-    """The ordering itself, where its name was given.
-
-    Raises:
-        ConfigurationError: there is none of that name.
-    """
-    if not isinstance(order, str):
-        return order
-    try:
-        return to_ordering(order, orders)
-    except ConfigurationError as error:
-        raise ConfigurationError([p.under(("order",)) for p in error.problems]) from None
-
-
-def _check_prices(stages: Sequence[Stage]) -> None:
-    """Refuse a limit of cost that could not be kept."""
-    for stage in stages:
-        for llm in getattr(stage.method, "language_models", ()):
-            if getattr(llm, "prices", None) is None:
-                told = f"cannot be kept without the prices of {llm.name!r}: give its llm 'prices'"
-                raise ConfigurationError([Problem(("limits", "cost"), told)])

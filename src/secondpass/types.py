@@ -228,3 +228,7 @@ class Request(NamedTuple):
     query: str
     candidates: Sequence[CandidateLike]
     context: Any = None
+
+
+RequestLike: TypeAlias = Request | tuple[str, Sequence[CandidateLike]]
+"""A request, or the tuple of its values."""

@@ -1,22 +1,19 @@
-"""The ledger by itself: what it counts, what it refuses, what it expects to be left."""
+"""The ledger: what it counts, refuses, and expects to be left."""
 
-import asyncio
 import time
 
 import pytest
 
-from secondpass import ConfigurationError
 from secondpass.effects import Completion, Estimate
-from secondpass.errors import BudgetError, NestedCallError
+from secondpass.errors import BudgetError
 from secondpass.limits import Limits, Prices
-from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
 
 QUESTION = Estimate(900, 100)
 PRICES = Prices(2, 10)  # a question costs 0.0018 + 0.001
 
 
-def told(*tokens):
+def usage_of(*tokens):
     return Completion("", False, *tokens)
 
 
@@ -30,19 +27,19 @@ def ask(ledger, completion, prices=None, estimate=QUESTION):
 USAGE = [
     # completions; prices; input tokens, output tokens, cost
     ([], None, (None, None, None)),
-    ([told(10, 5)], None, (10, 5, None)),
-    ([told(10, 5), told(30, 7)], None, (40, 12, None)),
-    ([told(0, 0)], PRICES, (0, 0, 0.0)),
-    ([told(1_000_000, 100_000)], PRICES, (1_000_000, 100_000, 3.0)),
-    ([told(10, 5), told(None, None)], PRICES, (None, None, None)),
-    ([told(None, None)], PRICES, (None, None, None)),
-    ([told(10, None)], PRICES, (None, None, None)),
-    ([told(None, 5)], PRICES, (None, None, None)),
+    ([usage_of(10, 5)], None, (10, 5, None)),
+    ([usage_of(10, 5), usage_of(30, 7)], None, (40, 12, None)),
+    ([usage_of(0, 0)], PRICES, (0, 0, 0.0)),
+    ([usage_of(1_000_000, 100_000)], PRICES, (1_000_000, 100_000, 3.0)),
+    ([usage_of(10, 5), usage_of(None, None)], PRICES, (None, None, None)),
+    ([usage_of(None, None)], PRICES, (None, None, None)),
+    ([usage_of(10, None)], PRICES, (None, None, None)),
+    ([usage_of(None, 5)], PRICES, (None, None, None)),
 ]
 
 
 @pytest.mark.parametrize(("completions", "prices", "usage"), USAGE)
-def test_sums_that_a_server_has_not_told_all_of_are_none(completions, prices, usage):
+def test_incomplete_sums_are_none(completions, prices, usage):
     ledger = Ledger()
     for completion in completions:
         ask(ledger, completion, prices)
@@ -52,24 +49,24 @@ def test_sums_that_a_server_has_not_told_all_of_are_none(completions, prices, us
     assert got.calls == len(completions)
 
 
-def test_a_cost_that_holds_for_a_part_only_is_none():
+def test_partly_priced_cost_is_none():
     ledger = Ledger()
-    ask(ledger, told(10, 5), PRICES)
-    ask(ledger, told(10, 5), None)
+    ask(ledger, usage_of(10, 5), PRICES)
+    ask(ledger, usage_of(10, 5), None)
     assert ledger.usage().cost is None
     assert ledger.usage().input_tokens == 20
 
 
-def test_what_failed_counts_as_a_call_and_costs_nothing():
+def test_failed_questions_are_free_calls():
     ledger = Ledger(Limits(tokens=1500))
     ledger.reserve(QUESTION, None)
     ledger.release(QUESTION, None)
-    ask(ledger, told(900, 100))
+    ask(ledger, usage_of(900, 100))
     assert ledger.usage().calls == 2
     assert ledger.usage().input_tokens == 900
 
 
-def test_what_was_not_sent_is_no_call():
+def test_unsent_questions_are_no_calls():
     ledger = Ledger(Limits(calls=1))
     ledger.calls += 2  # of scorers
     for _ in range(3):
@@ -84,7 +81,7 @@ def test_usage_has_rounds_and_pairs():
     assert (usage.rounds, usage.pairs) == (2, 7)
 
 
-def test_a_question_may_cost_all_that_is_left():
+def test_question_may_use_the_whole_budget():
     prices = Prices(1, 0)
     ledger = Ledger(Limits(cost=0.5))
     ledger.reserve(Estimate(500_000, 0), prices)
@@ -92,11 +89,11 @@ def test_a_question_may_cost_all_that_is_left():
         ledger.reserve(Estimate(1, 0), prices)
 
 
-def test_sums_are_none_where_a_question_was_given_up_on():
+def test_charged_estimates_leave_sums_none():
     ledger = Ledger()
-    ask(ledger, told(900, 100), PRICES)
+    ask(ledger, usage_of(900, 100), PRICES)
     ledger.reserve(QUESTION, PRICES)
-    ledger.give_up(QUESTION, PRICES)
+    ledger.charge_estimate(QUESTION, PRICES)
     usage = ledger.usage()
     assert (usage.input_tokens, usage.output_tokens, usage.cost) == (None, None, None)
 
@@ -104,7 +101,7 @@ def test_sums_are_none_where_a_question_was_given_up_on():
 # ---------------------------------------------------------------------- budgets
 
 
-def test_calls_are_counted_when_they_begin():
+def test_calls_count_when_reserved():
     ledger = Ledger(Limits(calls=2))
     ledger.reserve(QUESTION, None)
     ledger.reserve(QUESTION, None)
@@ -118,7 +115,7 @@ BUDGETS = [(Limits(tokens=2500), None), (Limits(cost=0.007), PRICES)]
 
 
 @pytest.mark.parametrize(("limits", "prices"), BUDGETS)
-def test_what_is_under_way_counts_as_it_was_estimated(limits, prices):
+def test_pending_questions_count_as_estimated(limits, prices):
     ledger = Ledger(limits)
     ledger.reserve(QUESTION, prices)
     ledger.reserve(QUESTION, prices)
@@ -126,31 +123,31 @@ def test_what_is_under_way_counts_as_it_was_estimated(limits, prices):
         ledger.reserve(QUESTION, prices)
     assert ledger.calls == 2  # what is refused is no call
     # One of them costs a tenth of what was expected, so another fits in.
-    ledger.settle(QUESTION, prices, told(90, 10))
+    ledger.settle(QUESTION, prices, usage_of(90, 10))
     ledger.reserve(QUESTION, prices)
 
 
 @pytest.mark.parametrize(("limits", "prices"), BUDGETS)
-def test_what_failed_makes_room_and_what_was_given_up_on_does_not(limits, prices):
+def test_only_released_questions_free_budget(limits, prices):
     ledger = Ledger(limits)
     for _ in range(5):
         ledger.reserve(QUESTION, prices)
         ledger.release(QUESTION, prices)
     for _ in range(2):
         ledger.reserve(QUESTION, prices)
-        ledger.give_up(QUESTION, prices)
+        ledger.charge_estimate(QUESTION, prices)
     with pytest.raises(BudgetError):
         ledger.reserve(QUESTION, prices)
 
 
-def test_a_server_that_tells_no_tokens_is_charged_the_estimate():
+def test_unreported_usage_charges_the_estimate():
     ledger = Ledger(Limits(tokens=1999))
-    ask(ledger, told(None, None))
+    ask(ledger, usage_of(None, None))
     with pytest.raises(BudgetError):
         ledger.reserve(QUESTION, None)
 
 
-def test_the_first_question_may_take_all_and_no_more():
+def test_first_question_fits_exactly():
     Ledger(Limits(tokens=1000)).reserve(QUESTION, None)
     with pytest.raises(BudgetError):
         Ledger(Limits(tokens=999)).reserve(QUESTION, None)
@@ -175,10 +172,10 @@ ROUNDS = [
 
 
 @pytest.mark.parametrize(("limits", "asked", "left"), ROUNDS)
-def test_rounds_left_by_what_those_before_took(limits, asked, left):
+def test_rounds_left_by_usage(limits, asked, left):
     ledger = Ledger(limits)
     for _ in range(asked):
-        ask(ledger, told(900, 100), PRICES)
+        ask(ledger, usage_of(900, 100), PRICES)
     assert ledger.rounds_left() == left
 
 
@@ -188,19 +185,19 @@ def test_rounds_left_by_what_those_before_took(limits, asked, left):
 def test_enormous_limits_leave_many_rounds(limits):
     ledger = Ledger(Limits(**limits))
     prices = Prices(1e-300, 1e-300)
-    ask(ledger, told(900, 100), prices)
-    ledger.round_of_questions(1e-9)
+    ask(ledger, usage_of(900, 100), prices)
+    ledger.add_question_round(1e-9)
     left = ledger.rounds_left()
     assert left is not None
     assert left > 10**12
 
 
-def test_rounds_left_by_the_clock():
+def test_rounds_left_by_time():
     ledger = Ledger(Limits(deadline=100))
     assert ledger.rounds_left() is None
-    ledger.round_of_questions(10)
+    ledger.add_question_round(10)
     assert ledger.rounds_left() == 8  # of 12 seconds each: some take longer than the mean
-    ledger.round_of_questions(30)
+    ledger.add_question_round(30)
     assert ledger.rounds_left() == 4
     ledger.started -= 60
     assert ledger.rounds_left() == 1
@@ -208,9 +205,9 @@ def test_rounds_left_by_the_clock():
     assert ledger.rounds_left() == 0
 
 
-def test_rounds_that_took_no_time_leave_some():
+def test_rounds_left_after_instant_rounds():
     ledger = Ledger(Limits(deadline=100))
-    ledger.round_of_questions(0.0)
+    ledger.add_question_round(0.0)
     left = ledger.rounds_left()
     assert left is not None
     assert left > 50
@@ -219,166 +216,17 @@ def test_rounds_that_took_no_time_leave_some():
 # ---------------------------------------------------------------------- the clock
 
 
-def test_the_clock_of_what_waits_starts_with_its_first_call():
+def test_clock_starts_with_the_first_call():
     ledger = Ledger(Limits(deadline=5), time.perf_counter() - 60, waiting=True)
-    assert ledger.left == 0
-    ledger.begin()
-    assert ledger.left is not None
-    assert ledger.left > 4
+    assert ledger.seconds_left == 0
+    ledger.start_clock()
+    assert ledger.seconds_left is not None
+    assert ledger.seconds_left > 4
     started = ledger.started
-    ledger.begin()
+    ledger.start_clock()
     assert ledger.started == started
 
 
-def test_left_is_none_without_a_deadline_and_never_below_nothing():
-    assert Ledger().left is None
-    assert Ledger(Limits(deadline=1), time.perf_counter() - 60).left == 0.0
-
-
-# ---------------------------------------------------------------------- settings
-
-WRONG = [
-    {"deadline": 0},
-    {"deadline": -1},
-    {"deadline": float("nan")},
-    {"deadline": "20"},
-    {"calls": 0},
-    {"calls": 1.5},
-    {"calls": True},
-    {"tokens": 0},
-    {"tokens": -5},
-    {"cost": 0},
-    {"cost": float("nan")},
-    {"concurrency": 0},
-    {"retries": -1},
-    {"repair": 2},
-    {"repair": -1},
-    {"timeout": 3},
-]
-
-
-@pytest.mark.parametrize("settings", WRONG, ids=str)
-def test_limits_that_cannot_be_are_refused(settings):
-    with pytest.raises(ConfigurationError, match=next(iter(settings))):
-        Limits(**settings)
-
-
-@pytest.mark.parametrize("settings", [{"input": -1, "output": 1}, {"input": 1}, {"output": "1"}])
-def test_prices_that_cannot_be_are_refused(settings):
-    with pytest.raises(ConfigurationError):
-        Prices(**settings)
-
-
-def test_prices_are_per_million():
-    assert Prices(3, 15).of(1_000_000, 0) == 3
-    assert Prices(3, 15).of(0, 2_000_000) == 30
-    assert Prices(0, 0).of(10, 10) == 0
-
-
-# ---------------------------------------------------------------------- the gate
-
-
-def test_a_gate_is_one_for_each_loop():
-    gate = Gate(1)
-
-    async def same():
-        return gate.here(), gate.here()
-
-    first, again = asyncio.run(same())
-    assert first is again
-    other, _ = asyncio.run(same())
-    assert other is not first
-
-
-def test_a_gate_lets_through_as_many_as_it_is_wide():
-    gate, under_way, most = Gate(3), 0, 0
-
-    async def one():
-        nonlocal under_way, most
-        async with gate.here():
-            under_way += 1
-            most = max(most, under_way)
-            await asyncio.sleep(0)
-            under_way -= 1
-
-    async def many():
-        await asyncio.gather(*(one() for _ in range(20)))
-
-    for _ in range(2):  # a gate serves one loop after the other
-        asyncio.run(many())
-    assert most == 3
-
-
-def test_the_gate_forgets_loops_that_are_closed():
-    gate = Gate(1)
-
-    async def wait_for_a_turn():
-        async def turn():
-            async with gate.here():
-                await asyncio.sleep(0)
-
-        await asyncio.gather(turn(), turn())
-
-    for _ in range(5):
-        asyncio.run(wait_for_a_turn())
-    assert len(gate._open) == 1
-
-
-def test_nested_turns_leave_nothing_behind():
-    """Two hold turns and want another each: the first waits, and gets that of the second."""
-    gate = Gate(2)
-    refused, ended = [], []
-
-    async def outer(number, inside):
-        async with gate.here():
-            inside.release()
-            await both.acquire()
-            try:
-                await asyncio.create_task(inner(number))
-            except NestedCallError:
-                refused.append(number)
-        # Its turn was given back: it may take one again, and wait for it.
-        async with gate.here():
-            ended.append(number)
-
-    async def inner(number):
-        async with gate.here():
-            ended.append(number)
-
-    async def main():
-        nonlocal both
-        inside, both = asyncio.Semaphore(0), asyncio.Semaphore(0)
-        tasks = [asyncio.create_task(outer(number, inside)) for number in range(2)]
-        for _ in tasks:
-            await inside.acquire()
-        for _ in tasks:
-            both.release()
-        await asyncio.gather(*tasks)
-        turns = gate.here()
-        return turns._blocked, turns._holders
-
-    both = None
-    assert asyncio.run(main()) == ([], {})
-    assert refused == [1]
-    assert sorted(ended) == [0, 0, 1]
-
-
-def test_a_turn_that_was_given_back_blocks_no_later_one():
-    gate = Gate(1)
-
-    async def hold(go):
-        async with gate.here():
-            await go.wait()
-
-    async def main():
-        async with gate.here():
-            pass
-        go = asyncio.Event()
-        other = asyncio.create_task(hold(go))
-        await asyncio.sleep(0)
-        waiting = asyncio.create_task(hold(go))  # knows the turn above, which is over
-        await asyncio.sleep(0)
-        go.set()
-        await asyncio.gather(other, waiting)
-
-    asyncio.run(main())
+def test_seconds_left_is_never_negative():
+    assert Ledger().seconds_left is None
+    assert Ledger(Limits(deadline=1), time.perf_counter() - 60).seconds_left == 0.0

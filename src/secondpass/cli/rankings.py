@@ -128,7 +128,7 @@ class Formatter:
             table.add_column(heading, justify="right")
         table.add_column("id", overflow="fold")
         table.add_column("text", no_wrap=True, overflow="ellipsis")
-        limit = request.settings.get("top_k") or self.top_k or _TABLE_ROWS
+        limit = request.options.get("top_k") or self.top_k or _TABLE_ROWS
         items: Sequence[Ranked] = ranking[:limit]
         for item in items:
             score = "" if item.final_score is None else f"{item.final_score:.4f}"

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
+from secondpass.call_options import CallOptions
 from secondpass.candidates import to_candidates
-from secondpass.cli.call_settings import CALL_SETTINGS
 from secondpass.cli.console import warn
 from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath, Line, decode_line, parse_json, parse_object
 from secondpass.settings import describe, suggestion
 from secondpass.types import Candidate
 
+_CALL_OPTIONS = tuple(CallOptions.__annotations__)
 _ID_KEYS = ("query_id", "id", "_id")
-_KEYS = frozenset({"query", "candidates", "context", *_ID_KEYS, *CALL_SETTINGS})
+_KEYS = frozenset({"query", "candidates", "context", *_ID_KEYS, *_CALL_OPTIONS})
 _MAX_UNKNOWN = 10
 """Different unknown keys to warn of."""
 
@@ -32,7 +33,7 @@ class InputRequest:
         context: context of this query for the method.
         digest: hash of the input that the request was read from.
         size: size of that input in bytes.
-        settings: settings of this call, by parameter name of ``rerank``.
+        options: the call options of the request.
     """
 
     query_id: str | None
@@ -41,7 +42,7 @@ class InputRequest:
     context: Any = field(repr=False)
     digest: bytes
     size: int
-    settings: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 def batches(
@@ -86,7 +87,7 @@ def read_requests(
     name: AnyPath,
     *,
     text_needed: bool,
-    check_settings: Callable[[Mapping[str, Any]], None],
+    check_options: Callable[[Mapping[str, Any]], object],
 ) -> Iterator[InputRequest]:
     """Read requests, one a line. Unknown keys are ignored with a warning.
 
@@ -94,7 +95,7 @@ def read_requests(
         stream: the lines.
         name: name of the stream in messages.
         text_needed: whether every candidate must have text.
-        check_settings: raises InputError if the settings of a call are wrong.
+        check_options: raises InputError if the call options of a request are wrong.
 
     Raises:
         FormatError: a line is not a request, an id is repeated, or only some lines have one.
@@ -125,14 +126,14 @@ def read_requests(
         ]
         for key in value.keys() - _KEYS:
             unknown.warn(line, key)
-        settings = {key: value[key] for key in CALL_SETTINGS if value.get(key) is not None}
+        options = {key: value[key] for key in _CALL_OPTIONS if value.get(key) is not None}
         try:
-            check_settings(settings)
+            check_options(options)
         except InputError as error:
             raise line.error(str(error)) from None
         digest = hashlib.sha256(raw).digest()
         yield InputRequest(
-            identifier, query, candidates, value.get("context"), digest, len(raw), settings
+            identifier, query, candidates, value.get("context"), digest, len(raw), options
         )
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from secondpass.cli.call_settings import check_settings
+from secondpass.call_options import validate
 from secondpass.cli.console import USAGE_ERROR, fail, on_terminal
 from secondpass.cli.requests import InputRequest, read_requests, read_single_request
 from secondpass.cli.resuming import state_of
@@ -76,8 +76,8 @@ class RerankInput:
         name, lines = _open(stack, self.file)
         if self.query is not None:
             return iter([read_single_request(lines, name, self.query, text_needed=text_needed)])
-        check = partial(check_settings, reranker)
-        return read_requests(lines, name, text_needed=text_needed, check_settings=check)
+        check = partial(validate, orders=reranker.orders)
+        return read_requests(lines, name, text_needed=text_needed, check_options=check)
 
 
 def read_context(file: Path | None) -> tuple[Any, str]:

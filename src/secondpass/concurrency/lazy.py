@@ -1,4 +1,4 @@
-"""Models that are loaded when they are first needed."""
+"""Loads models on first use, safely across threads and forks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from secondpass.errors import MissingExtraError, ModelLoadError
 T = TypeVar("T")
 
 _RETRY_AFTER = 60.0
-"""Seconds. An unreachable hub must not cost every query its time-out, nor stay unreachable."""
+"""Seconds. An unreachable hub must cost neither every query a timeout nor the model for good."""
 
 
 class ForkLock:
-    """A lock that is free in a forked child, unless the thread that forked holds it there too.
+    """A lock that is free in a forked child, unless the forking thread holds it.
 
-    What it guards must be consistent at every moment: a child may be forked while another thread
+    The guarded state must be consistent at every moment: a child may be forked while another thread
     holds the lock, and that thread does not exist in the child.
     """
 
@@ -39,7 +39,7 @@ class ForkLock:
         self._lock.release()
 
     def _renew(self) -> None:
-        """Replace the lock in a child, before any other thread runs there."""
+        """Replace the lock in a child, before other threads run there."""
         self._lock = threading.Lock()
         if self._owner == threading.get_ident():
             self._lock.acquire()
@@ -60,23 +60,24 @@ if hasattr(os, "register_at_fork"):
 
 
 class Lazy(Generic[T]):
-    """A value that is made once, by whichever thread comes first.
+    """A value that is created on first use, once for all threads.
 
     Args:
-        make: makes it. A ModelLoadError is remembered for a minute and raised again meanwhile.
+        create: returns the value, not None. A ModelLoadError is raised again for a minute before
+            the next attempt.
     """
 
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
+    def __init__(self, create: Callable[[], T]) -> None:
+        self._create = create
         self._lock = ForkLock()
         self._value: T | None = None
         self._failure: tuple[float, ModelLoadError] | None = None
 
     def get(self) -> T:
-        """The value, made if need be.
+        """The value, created if necessary.
 
         Raises:
-            ModelLoadError: it cannot be made, or could not less than a minute ago.
+            ModelLoadError: creating it failed, now or less than a minute ago.
         """
         value = self._value
         if value is not None:
@@ -87,7 +88,7 @@ class Lazy(Generic[T]):
             if self._failure is not None and time.monotonic() - self._failure[0] < _RETRY_AFTER:
                 raise self._failure[1].with_traceback(None)
             try:
-                self._value = self._make()
+                self._value = self._create()
             except ModelLoadError as error:
                 self._failure = (time.monotonic(), error)
                 raise
@@ -95,28 +96,28 @@ class Lazy(Generic[T]):
             return self._value
 
     def retry(self) -> T:
-        """:meth:`get`, but without regard to an earlier failure."""
+        """Like :meth:`get`, but tries again after a failure of the last minute."""
         with self._lock:
             self._failure = None
         return self.get()
 
     def clear(self) -> None:
-        """Forget the value; the next :meth:`get` makes it anew."""
+        """Forget the value; the next :meth:`get` creates it again."""
         with self._lock:
             self._value = None
             self._failure = None
 
 
 def require(modules: Sequence[str], extra: str, needed_for: str) -> None:
-    """Check that modules can be imported, without importing them.
+    """Check that modules are installed, without importing them.
 
     Raises:
-        MissingExtraError: one of them is not there.
+        MissingExtraError: a module is not installed.
     """
     for module in modules:
         try:
-            found = importlib.util.find_spec(module) is not None
+            installed = importlib.util.find_spec(module) is not None
         except (ImportError, ValueError):
-            found = False
-        if not found:
+            installed = False
+        if not installed:
             raise MissingExtraError(extra, needed_for)

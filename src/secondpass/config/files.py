@@ -1,4 +1,4 @@
-"""Where configurations come from: YAML files and presets, and how one is laid over another."""
+"""YAML files and presets, and how one configuration is laid over another."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from secondpass.settings import (
 )
 
 _USUAL_SECRETS = frozenset({"api_key", "token"})
-"""Settings that hold a key, where nothing says which kind they belong to."""
+"""Settings that hold a key in mappings of an unknown kind."""
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The configuration in a YAML file; if it names a preset, laid over that.
+    """The configuration in a YAML file, laid over the preset that it names, if any.
 
     Raises:
-        ConfigurationError: the file cannot be read, is not YAML, holds no mapping, or holds a key
-            in place of the name of its variable; or there is no such preset.
+        ConfigurationError: the file cannot be read, is not YAML, does not hold a mapping, holds a
+            key instead of the name of its variable, or names an unknown preset.
     """
     try:
         with path.open(encoding="utf-8") as file:
@@ -40,7 +40,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"cannot be read ({type(error).__name__})", str(path)) from None
     config = _parsed(text, str(path))
     try:
-        config = extended(config)
+        config = over_preset(config)
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, str(path)) from None
     if problems := [*_literal_secrets(config)]:
@@ -70,20 +70,20 @@ def _file_hint(name: str) -> str:
 
 
 def preset_purpose(name: str) -> str:
-    """What a preset is for, in the words at the head of its file.
+    """What a preset is for: the comment at the top of its file.
 
     Raises:
         ConfigurationError: no such preset.
     """
-    words = itertools.takewhile(lambda line: line.startswith("#"), _text(name).splitlines())
-    return " ".join(line.removeprefix("#").strip() for line in words)
+    comment = itertools.takewhile(lambda line: line.startswith("#"), _text(name).splitlines())
+    return " ".join(line.removeprefix("#").strip() for line in comment)
 
 
 def preset(name: str, **overrides: Any) -> dict[str, Any]:
     """The configuration of a preset, with ``overrides`` merged in.
 
-    A mapping in ``overrides`` is merged into the preset's mapping at that key, unless it has a
-    ``type`` of its own: then it stands in its place, as every other value does.
+    A mapping in ``overrides`` is merged into the preset's mapping of that key, unless it has a
+    ``type``: then it replaces it, as every other value does.
 
     Raises:
         ConfigurationError: no such preset.
@@ -111,8 +111,8 @@ def _text(name: str) -> str:
     raise ConfigurationError(f"no preset is named {describe(name)}{hint}")
 
 
-def extended(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration, laid over the preset that it names under ``preset``, if any.
+def over_preset(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration, laid over the preset that its key ``preset`` names, if any.
 
     Raises:
         ConfigurationError: there is no such preset.
@@ -120,12 +120,15 @@ def extended(config: Mapping[str, Any]) -> dict[str, Any]:
     rest = dict(config)
     if "preset" not in rest:
         return rest
-    name = environment.filled(rest.pop("preset"), ("preset",))
+    filled = environment.fill({"preset": rest.pop("preset")})
+    if problems := [*environment.unfilled(filled.values)]:
+        raise ConfigurationError(problems)
     try:
-        return merged(preset(name), rest)
+        return merged(preset(filled.values["preset"]), rest)
     except ConfigurationError as error:
-        inside = [problem.under(("preset",)) for problem in error.problems]
-        raise ConfigurationError(environment.told(inside, config)) from None
+        problems = [problem.under(("preset",)) for problem in error.problems]
+        problems = environment.with_sources(problems, filled.values, filled.variables)
+        raise ConfigurationError(problems) from None
 
 
 def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,17 +136,17 @@ def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, A
     result = dict(base)
     for key, value in overrides.items():
         below: Any = result.get(key)
-        if _settings(value) and _settings(below) and "type" not in value:
-            if key == "blend":  # whoever sets a blend expects scores to blend with
-                below = {name: one for name, one in below.items() if name != "optional"}
+        if _is_mergeable(value) and _is_mergeable(below) and "type" not in value:
+            if key == "blend":  # a blend that is set explicitly expects retrieval scores
+                below = {name: item for name, item in below.items() if name != "optional"}
             result[key] = merged(below, value)
         else:
             result[key] = value
     return result
 
 
-def _settings(value: Any) -> bool:
-    """Whether a value holds settings that can be merged: a variable is a plain value."""
+def _is_mergeable(value: Any) -> bool:
+    """Whether a value is a mapping of settings; a variable is a plain value."""
     return isinstance(value, Mapping) and not environment.names_variable(value)
 
 
@@ -151,7 +154,7 @@ def _settings(value: Any) -> bool:
 
 
 def _literal_secrets(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Problem]:
-    """A problem for each key that a configuration holds itself, rather than name its variable."""
+    """A problem for each key that a configuration holds instead of the name of its variable."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _literal_secrets(item, (*path, index))
@@ -169,11 +172,11 @@ def _literal_secrets(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[P
 
 
 def _secrets_of(kind: Any) -> frozenset[str]:
-    """The settings of a method or a language model that hold a key."""
+    """The settings that hold a key, of the method or language model that a ``type`` names."""
     kind = environment.read(kind)
     families: Sequence[registry.Family] = ("methods", "llms")
     for family in families:
         if isinstance(kind, str) and kind in registry.names(family):
-            fields = model_of(registry.kind(family, kind)).model_fields.items()
-            return frozenset(name for name, field in fields if SECRET in field.metadata)
+            fields = model_of(registry.kind(family, kind)).model_fields
+            return frozenset(name for name in fields if SECRET in fields[name].metadata)
     return _USUAL_SECRETS

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.settings import describe, environment, model_of, registry
+from secondpass.settings import describe, model_of, registry
+from secondpass.settings.environment import Unfilled
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +125,10 @@ def _place(config: Mapping[str, Any], one: Flat, llm_given: bool) -> list[str]:
     Raises:
         ConfigurationError: nowhere.
     """
-    method = environment.read(config.get("method"))
-    kind = environment.read(method.get("type")) if isinstance(method, Mapping) else method
-    unknown = kind is None or (isinstance(kind, str) and kind not in registry.names("methods"))
+    method = config.get("method")
+    kind = method.get("type") if isinstance(method, Mapping) else method
+    unknown = isinstance(kind, Unfilled | None)
+    unknown = unknown or (isinstance(kind, str) and kind not in registry.names("methods"))
     for place in one.places:
         *outer, key = place.split(".")
         if llm_given and "llm" in outer:
@@ -149,10 +151,8 @@ def _settings_of(config: Mapping[str, Any], outer: list[str]) -> Collection[str]
     """The settings of the method, or of the language model, that stands at a place."""
     described: Any = config
     for step in outer:
-        described = environment.read(described)
         described = described.get(step) if isinstance(described, Mapping) else None
-    described = environment.read(described)
-    kind = environment.read(described.get("type")) if isinstance(described, Mapping) else described
+    kind = described.get("type") if isinstance(described, Mapping) else described
     family: registry.Family = "llms" if "llm" in outer else "methods"
     if not isinstance(kind, str) or kind not in registry.names(family):
         return ()
@@ -167,7 +167,7 @@ def _has(config: Mapping[str, Any], path: list[str]) -> bool:
     """
     inside: Any = config
     for step in path:
-        if inside is not None and not isinstance(inside, Mapping | str):
+        if inside is not None and not isinstance(inside, Mapping | str | Unfilled):
             told = f"can't be set on {describe(inside)} that is ready; set {path[-1]!r} on that"
             raise ConfigurationError(told)
         if not isinstance(inside, Mapping) or step not in inside:

@@ -1,7 +1,7 @@
 """The JSON Schema of configurations.
 
-It comes from the signatures that check settings, so that both accept the same. What depends on two
-settings at a time, such as a blend and the kind of a method's scores, only the check can tell.
+It is derived from the signatures that validate settings, so that both accept the same. Only the
+loader checks what depends on two settings, such as a blend and the kind of a method's scores.
 """
 
 from __future__ import annotations
@@ -38,38 +38,30 @@ def json_schema() -> _Schema:
         f"preset.{name}": _over(preset(name), definitions["reranker"], definitions)
         for name in preset_names()
     }
-    named = _with_variable({"enum": preset_names()})
+    parts = {
+        **definitions,
+        **presets,
+        # The preset is named by a variable, so what it leaves out is unknown.
+        "any_preset": {
+            "properties": {key: {} for key in ["preset", *definitions["reranker"]["properties"]]},
+            "additionalProperties": False,
+        },
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "secondpass configuration",
         "type": "object",
         "if": {"required": ["preset"]},
         "then": {
-            "properties": {"preset": named},
+            "properties": {"preset": _with_variable({"enum": preset_names()})},
             "allOf": [
                 *(_when({"const": key.removeprefix("preset.")}, key) for key in presets),
                 _when({"type": "object"}, "any_preset"),
             ],
         },
         "else": {"$ref": "#/$defs/reranker"},
-        "$defs": {
-            name: _finished(part)
-            for name, part in {
-                **definitions,
-                **presets,
-                # A variable names the preset, so nothing is known of what can be left out.
-                "any_preset": {
-                    "properties": {key: {} for key in ["preset", *_settings(definitions)]},
-                    "additionalProperties": False,
-                },
-            }.items()
-        },
+        "$defs": {name: _finished(part) for name, part in parts.items()},
     }
-
-
-def _settings(definitions: Mapping[str, _Schema]) -> _Schema:
-    settings: _Schema = definitions["reranker"]["properties"]
-    return settings
 
 
 def _when(preset_schema: _Schema, name: str) -> _Schema:
@@ -80,37 +72,39 @@ def _when(preset_schema: _Schema, name: str) -> _Schema:
 
 
 def _beside(cls: type, methods: list[_Schema]) -> list[_Schema]:
-    """What describes an object around a method: its settings beside the method or its settings."""
+    """The schemas of an object around a method: its settings stand beside those of the method."""
     own = model_of(cls, without=("method",)).model_json_schema()["properties"]
-    apart = model_of(cls).model_json_schema()
     return [
         *({**option, "properties": {**option["properties"], **own}} for option in methods),
-        apart,
+        model_of(cls).model_json_schema(),
     ]
 
 
 def _over(base: Mapping[str, Any], schema: _Schema, definitions: Mapping[str, _Schema]) -> _Schema:
-    """What a configuration can hold that is laid over a preset's."""
-    found = _part_of(base, schema, definitions) or schema
+    """The schema of configurations that are laid over a preset."""
+    laid_over = _part_of(base, schema, definitions) or schema
     properties: _Schema = {"preset": {}}
-    for name, part in found["properties"].items():
+    for name, part in laid_over["properties"].items():
         whole = {"$ref": f"#/$defs/reranker/properties/{name}"}
         properties[name] = whole if part is schema["properties"][name] else {"anyOf": [whole, part]}
-    return {**found, "properties": properties}
+    return {**laid_over, "properties": properties}
 
 
 def _part_of(
     base: Mapping[str, Any], schema: _Schema, definitions: Mapping[str, _Schema]
 ) -> _Schema | None:
-    """The schema of mappings that are merged into ``base``, which need not be whole."""
+    """The schema of mappings that are merged into ``base``; None if none can be.
+
+    Settings that ``base`` has are not required.
+    """
     schema = definitions.get(schema.get("x-definition", ""), schema)
     for option in schema.get("anyOf", [schema]):
         properties = option.get("properties")
         if properties is None and isinstance(item := option.get("additionalProperties"), dict):
-            properties = dict.fromkeys(base, item)  # a mapping by names, such as orders
+            properties = dict.fromkeys(base, item)  # a mapping by name, such as orders
         if properties is None or properties.get("type", {}).get("const") != base.get("type"):
             continue
-        # With a type it would stand in the place of the base.
+        # A mapping with a type would replace the base.
         properties = {name: part for name, part in properties.items() if name != "type"}
         for name, below in base.items():
             if isinstance(below, Mapping) and not environment.names_variable(below):
@@ -123,12 +117,12 @@ def _part_of(
 
 
 def _finished(schema: _Schema) -> _Schema:
-    """A schema with references in it, and ``{env: NAME}`` allowed for every plain value."""
+    """A definition with references to others, and variables allowed for every plain value."""
     return _with_variable(schema) if "anyOf" in schema else _inside(schema)
 
 
 def _with_variable(schema: _Schema) -> _Schema:
-    """The schema of a value, with ``{env: NAME, default: VALUE}`` where that may be a plain one."""
+    """The schema of a value, with ``{env: NAME, default: VALUE}`` allowed if it can be plain."""
     plain = _plain(schema)
     schema = _inside(schema)
     if not plain:
@@ -149,7 +143,7 @@ def _with_variable(schema: _Schema) -> _Schema:
 
 
 def _plain(schema: _Schema) -> list[_Schema]:
-    """The plain values, no lists and no mappings, that a schema allows."""
+    """The options of a schema that are plain values: no lists and no mappings."""
     if "anyOf" in schema:
         return [part for option in schema["anyOf"] for part in _plain(option)]
     if "const" in schema or "enum" in schema or schema.get("type") in _PLAIN:
@@ -158,11 +152,11 @@ def _plain(schema: _Schema) -> list[_Schema]:
 
 
 def _inside(schema: _Schema) -> _Schema:
-    """The schema, with variables allowed for the values in the lists and mappings it describes."""
+    """The schema of a value, with variables allowed inside its lists and mappings."""
     if "x-definition" in schema:
         rest = {key: schema[key] for key in _ANNOTATIONS if key in schema}
         return {**rest, "$ref": f"#/$defs/{schema['x-definition']}"}
-    # Titles are but the names of settings once more.
+    # Titles only repeat the names of settings.
     result = {key: value for key, value in schema.items() if key != "title"}
     if "anyOf" in schema:
         result["anyOf"] = [_inside(option) for option in schema["anyOf"]]
@@ -173,7 +167,7 @@ def _inside(schema: _Schema) -> _Schema:
         result["items"] = _with_variable(schema["items"])
     if isinstance(schema.get("additionalProperties"), dict):
         result["additionalProperties"] = _with_variable(schema["additionalProperties"])
-        # A mapping that looks like a variable is one.
+        # A mapping of this form names a variable.
         result["not"] = {
             "required": ["env"],
             "properties": {"env": {}, "default": {}},

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.concurrency.portal import in_thread
+from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.limits import Prices

@@ -1,13 +1,16 @@
-"""Puts questions to language models and other services, side by side and within limits.
+"""Asks services questions, side by side and within limits.
 
-This is the whole of what surrounds an answer, for every provider and every strategy, and it is
-asynchronous only: a synchronous ranking runs it in the portal's loop
-(:mod:`secondpass.concurrency.portal`).
+This is all that surrounds an answer, for every provider and strategy. It is asynchronous only: a
+synchronous ranking runs it in the portal's loop (:mod:`secondpass.concurrency.portal`).
 
-A question is asked again at once when its client has changed how it asks (structured output stepped
-down, a parameter dropped) or when its passages were cut because the server found it too long; after
-a pause when the fault was a passing one (``Limits.retries``); and once, saying why, when the reply
-could not be used (``Limits.repair``). All of that counts in the ledger.
+A question is asked again
+
+- at once, if its service changed the form of its requests (an adaptation), or if its passages were
+  shortened because the server found the prompt too long;
+- after a pause, if the error was temporary (``Limits.retries``);
+- once, with the reason, if the reply could not be used (``Limits.repair``).
+
+Every attempt counts in the ledger.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import time
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from secondpass.concurrency.portal import retrieve_exception, within
+from secondpass.concurrency.threads import retrieve_exception, with_timeout
 from secondpass.effects import Answer, Ask, Completion, Prompt, Question, Turn
 from secondpass.errors import (
     DeadlineError,
@@ -31,73 +34,88 @@ from secondpass.errors import (
 from secondpass.limits import Prices
 from secondpass.prompts.fencing import as_text
 from secondpass.rendering import well_formed
-from secondpass.runtime.gate import Gate, Turns
+from secondpass.runtime.gate import Gate, Slots
 from secondpass.runtime.ledger import Ledger
 
 T = TypeVar("T")
 
 TIMEOUT = 60.0
-"""Seconds that one answer may take, where the model says nothing else."""
+"""Seconds per answer for services without a ``timeout``."""
 
 _ADAPTATIONS = 3
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds
-_PATIENCE = 30.0
-"""A server that wants to be left alone for longer than these seconds is not asked again."""
+_LONGEST_RETRY_AFTER = 30.0
+"""Seconds. A server that asks for a longer pause is not asked again."""
+_CLOCK_CHECK = 0.05
+"""Seconds between looks at whether the clock of a waiting ranking has started."""
 _CHARGED = frozenset({"content_filter", "bad_response", "response_too_long"})
-"""Faults of answers that a provider has made, and charges for, though nobody knows how much."""
+"""Codes of errors for which providers charge without reporting the usage."""
 _LONGEST_QUOTE = 4000
-"""Characters of an unusable reply that are shown to the model which wrote it."""
+"""Characters of an unusable reply that are sent back to the model."""
 
 
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
-    """One answer per question, by the deadline at the latest. Cancellation passes.
+    """Answer every question, by the ledger's deadline at the latest. Cancellation passes.
 
     Raises:
-        NestedCallError: the service, asked by this gate, called for this itself.
+        NestedCallError: the service called the ranking that waits for it.
     """
     started = time.perf_counter()
     ledger.rounds += 1
-    asked = [_Asked(effect.service, question, ledger, gate.here()) for question in effect.questions]
-    tasks = [asyncio.ensure_future(one.answer()) for one in asked]
+    slots = gate.in_this_loop()
+    questions = [
+        PendingQuestion(effect.service, question, ledger, slots) for question in effect.questions
+    ]
+    tasks = [asyncio.ensure_future(question.answer()) for question in questions]
     for task in tasks:
         task.add_done_callback(retrieve_exception)
     pending = set(tasks)
     try:
         while pending:
-            left = ledger.left
-            if ledger.waiting and left is not None:
-                left = 0.05  # the clock starts with the first question that gets its turn
-            elif left == 0:
+            seconds = ledger.seconds_left
+            if ledger.waiting and seconds is not None:
+                seconds = _CLOCK_CHECK  # the clock starts with the first question that gets a slot
+            elif seconds == 0:
                 break
-            _, pending = await asyncio.wait(pending, timeout=left)
+            _, pending = await asyncio.wait(pending, timeout=seconds)
     finally:
         for task in pending:
             task.cancel()
-    ledger.pairs += sum(one.question.documents for one in asked if one.requests)
-    ledger.round_of_questions(time.perf_counter() - started)
-    over = DeadlineError("the deadline passed before this was answered")
+    ledger.pairs += sum(item.question.documents for item in questions if item.requests)
+    ledger.add_question_round(time.perf_counter() - started)
+    late = DeadlineError("the deadline passed before this was answered")
     return [
-        Answer(error=over, troubles=tuple(one.troubles)) if task in pending else task.result()
-        for task, one in zip(tasks, asked, strict=True)
+        question.failed(late) if task in pending else task.result()
+        for task, question in zip(tasks, questions, strict=True)
     ]
 
 
-class _Asked:
-    """One question on its way to an answer."""
+class PendingQuestion:
+    """A question that is being asked.
+
+    Attributes:
+        requests: how many requests were sent.
+        issues: errors after which the question was asked again.
+    """
 
     def __init__(
-        self, service: Any, question: Question[Any, Any], ledger: Ledger, gate: Turns
+        self, service: Any, question: Question[Any, Any], ledger: Ledger, slots: Slots
     ) -> None:
         self.service = service
         self.question = question
         self.ledger = ledger
-        self.gate = gate
+        self.slots = slots
         self.requests = 0
-        self.troubles: list[MethodError] = []
+        self.issues: list[MethodError] = []
         self.prices: Prices | None = getattr(service, "prices", None)
         self.timeout: float | None = getattr(service, "timeout", TIMEOUT)
 
     async def answer(self) -> Answer[Any]:
+        """Ask until there is a usable reply or no further attempt is allowed.
+
+        Raises:
+            NestedCallError: the question would wait for itself.
+        """
         limits = self.ledger.limits
         retries, repairs, adaptations = limits.retries, limits.repair, _ADAPTATIONS
         request = self.question.request
@@ -111,147 +129,152 @@ class _Asked:
                 elif error.too_long and adaptations and (shorter := self.question.shrink()):
                     adaptations -= 1
                     self.question, request = shorter, shorter.request
-                elif error.retryable and retries:
+                elif error.retryable and pauses < retries:
                     pause = self._pause(error, pauses)
                     if pause is None:
-                        return self._failed(error)
-                    retries -= 1
+                        return self.failed(error)
                     pauses += 1
                     await asyncio.sleep(pause)
                 else:
-                    return self._failed(error)
-                self.troubles.append(error)
+                    return self.failed(error)
+                self.issues.append(error)
                 continue
-            except NestedCallError:  # of the gate; _reply() translates that of the service
+            except NestedCallError:  # raised by the slots; _call() translates that of the service
                 raise
             except MethodError as error:
-                return self._failed(error)
+                return self.failed(error)
             try:
-                return Answer(self.question.read(completion), None, tuple(self.troubles))
+                return Answer(self.question.read(completion), None, tuple(self.issues))
             except ReplyError as error:
                 if not repairs or self.question.reminder is None:
-                    return self._failed(error)
+                    return self.failed(error)
                 repairs -= 1
-                self.troubles.append(error)
-                request = _once_more(self.question, completion, error)
+                self.issues.append(error)
+                request = _repair_prompt(self.question, completion, error)
             except (Exception, asyncio.CancelledError, SystemExit) as error:
-                # The reader may be of your own strategy. Nothing is awaited, so this is no real
-                # cancellation.
+                # The reader may be the user's. Nothing is awaited, so nothing was cancelled.
                 self.ledger.record_exception(error, "the reader of the reply")
-                told = f"reading the reply raised {type(error).__name__}"
-                return self._failed(ReplyError(told))
+                message = f"reading the reply raised {type(error).__name__}"
+                return self.failed(ReplyError(message))
+
+    def failed(self, error: MethodError) -> Answer[Any]:
+        """An answer without a value."""
+        return Answer(error=error, troubles=tuple(self.issues))
 
     async def _complete(self, request: Any) -> Completion:
-        """Ask once, when it is our turn.
+        """Send one request when a slot is free, and book it in the ledger.
 
         Raises:
-            MethodError: no answer came.
+            MethodError: there is no completion.
         """
-        ledger, estimate = self.ledger, self.question.estimate
-        async with self.gate:
-            ledger.begin()
-            left = ledger.left
+        ledger, estimate, prices = self.ledger, self.question.estimate, self.prices
+        async with self.slots:
+            ledger.start_clock()
+            left = ledger.seconds_left
             if left == 0:
                 raise DeadlineError("the deadline passed before this was asked")
-            ledger.reserve(estimate, self.prices)
+            ledger.reserve(estimate, prices)
             self.requests += 1
-            times = [time for time in (left, self.timeout) if time is not None]
+            timeouts = [seconds for seconds in (left, self.timeout) if seconds is not None]
             try:
-                completion = await within(self._reply(request), min(times, default=None))
-                if isinstance(completion, Completion):
-                    completion = _checked(completion)
-                else:
-                    told = f"it returned a {type(completion).__name__}, not a Completion"
-                    raise LLMError(told, "bad_response")
+                result = await with_timeout(self._call(request), min(timeouts, default=None))
+                completion = _validated(result)
             except TimeoutError:
-                ledger.give_up(estimate, self.prices)
-                if ledger.left == 0:
-                    told = "the deadline passed before this was answered"
-                    raise DeadlineError(told) from None
-                told = f"no answer within {self.timeout:g} s" if self.timeout else "no answer"
-                origin = getattr(self.service, "origin", "")
-                told = f"{told} {origin}" if isinstance(origin, str) and origin else told
-                raise LLMError(told, "timeout", retryable=True) from None
+                ledger.charge_estimate(estimate, prices)
+                raise self._timeout_error() from None
             except asyncio.CancelledError:
-                ledger.give_up(estimate, self.prices)
+                ledger.charge_estimate(estimate, prices)
                 raise
             except MethodError as error:
                 sent = getattr(error, "sent", True)
                 if error.code in _CHARGED:
-                    ledger.give_up(estimate, self.prices)
+                    ledger.charge_estimate(estimate, prices)
                 else:
-                    ledger.release(estimate, self.prices, sent)
+                    ledger.release(estimate, prices, sent)
                 self.requests -= not sent
                 raise
             except MissingExtraError as error:
-                ledger.release(estimate, self.prices, sent=False)
+                ledger.release(estimate, prices, sent=False)
                 self.requests -= 1
                 raise LLMError(str(error), error.code, sent=False) from None
             except Exception as error:
-                ledger.give_up(estimate, self.prices)  # it may have been answered before that
-                fault = error
+                ledger.charge_estimate(estimate, prices)  # the server may have answered before
+                foreign = error
             else:
-                ledger.settle(estimate, self.prices, completion)
+                ledger.settle(estimate, prices, completion)
                 return completion
-        # Outside the except clause, or the foreign error, which may hold a key, would go along.
-        translated = self._translated(fault)
-        del fault
+        # Outside the except clause, or the foreign error, which may hold a key, would be attached.
+        translated = self._translated(foreign)
+        del foreign
         raise translated
 
+    async def _call(self, request: Any) -> Any:
+        """What the service returns. A NestedCallError of the service becomes an LLMError."""
+        try:
+            return await self.service.complete(request)
+        except NestedCallError as error:
+            raise LLMError(str(error), error.code) from None
+
+    def _timeout_error(self) -> MethodError:
+        if self.ledger.seconds_left == 0:
+            return DeadlineError("the deadline passed before this was answered")
+        message = f"no answer within {self.timeout:g} s" if self.timeout else "no answer"
+        origin = getattr(self.service, "origin", "")
+        if isinstance(origin, str) and origin:
+            message = f"{message} {origin}"
+        return LLMError(message, "timeout", retryable=True)
+
     def _translated(self, error: Exception) -> LLMError:
-        """An exception that the service should not have raised, as one of ours."""
+        """An unexpected exception of the service as an LLMError."""
         from secondpass.services.provider_errors import translated
 
         if getattr(self.service, "own_code", False):
             self.ledger.record_exception(error, "the model")
         return translated(error)
 
-    async def _reply(self, request: Any) -> Any:
-        """What the service returns. Run as a task, so that what it raises cannot be mistaken."""
-        try:
-            return await self.service.complete(request)
-        except NestedCallError as error:
-            raise LLMError(str(error), error.code) from None
-
     def _pause(self, error: LLMError, pauses: int) -> float | None:
-        """Seconds to wait before asking again; None where it would be too long."""
-        # Full jitter: rankings that failed together do not come back together.
+        """Seconds to wait before retry number ``pauses``, from 0; None if that is too long."""
+        # With jitter, so that rankings that failed together do not retry together.
         pause = random.uniform(0.5, 1) * min(_FIRST_PAUSE * 2**pauses, _LONGEST_PAUSE)
         if error.retry_after is not None:
             pause = max(pause, error.retry_after)
-        left = self.ledger.left
-        longest = _PATIENCE if left is None else min(left, _PATIENCE)
+        left = self.ledger.seconds_left
+        longest = _LONGEST_RETRY_AFTER if left is None else min(left, _LONGEST_RETRY_AFTER)
         return pause if pause < longest else None
 
-    def _failed(self, error: MethodError) -> Answer[Any]:
-        return Answer(error=error, troubles=tuple(self.troubles))
+
+def _validated(result: Any) -> Completion:
+    """The result of a service as a completion; token counts that are none become None.
+
+    Raises:
+        LLMError: it is not a completion, or its text is not a string.
+    """
+    if not isinstance(result, Completion):
+        message = f"the model returned a {type(result).__name__}, not a Completion"
+        raise LLMError(message, "bad_response")
+    if not isinstance(result.text, str):
+        message = f"the text of the reply is a {type(result.text).__name__}, not a string"
+        raise LLMError(message, "bad_response")
+    reported = [result.input_tokens, result.output_tokens]
+    counts = [count if type(count) is int and count >= 0 else None for count in reported]
+    if counts == reported:
+        return result
+    return replace(result, input_tokens=counts[0], output_tokens=counts[1])
 
 
-def _checked(completion: Completion) -> Completion:
-    """The same, with what is no count of tokens, as a function may tell it, untold."""
-    told = completion.input_tokens, completion.output_tokens
-    counts = [one if type(one) is int and one >= 0 else None for one in told]
-    if counts == list(told) and isinstance(completion.text, str):
-        return completion
-    if not isinstance(completion.text, str):
-        raise LLMError("the reply is no text", "bad_response")
-    return replace(completion, input_tokens=counts[0], output_tokens=counts[1])
-
-
-def _once_more(
+def _repair_prompt(
     question: Question[Prompt, Any], completion: Completion, error: ReplyError
 ) -> Prompt:
-    """The question again, with the reply that could not be used and the reason.
+    """The prompt, followed by the unusable reply and the reason why it cannot be used.
 
     The reply may have copied from passages what a fence or a chat template would act on, so it is
-    treated as passages are.
+    escaped like a passage.
     """
-    told = f"Your reply cannot be used: {error}. {question.reminder}"
+    message = f"Your reply cannot be used: {error}. {question.reminder}"
     quoted = as_text(well_formed(completion.text[:_LONGEST_QUOTE]))
-    if not quoted.strip():  # some servers refuse an empty turn
-        *before, last = question.request.turns
-        return replace(question.request, turns=(*before, Turn(last.role, f"{last.text}\n\n{told}")))
-    return replace(
-        question.request,
-        turns=(*question.request.turns, Turn("assistant", quoted), Turn("user", told)),
-    )
+    turns = question.request.turns
+    if quoted.strip():
+        turns = (*turns, Turn("assistant", quoted), Turn("user", message))
+    else:  # some servers refuse an empty turn
+        turns = (*turns[:-1], Turn(turns[-1].role, f"{turns[-1].text}\n\n{message}"))
+    return replace(question.request, turns=turns)

@@ -13,37 +13,37 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Lets so many questions through at once, in each event loop."""
+    """Lets ``width`` questions through at once in each event loop."""
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self._open: WeakKeyDictionary[AbstractEventLoop, Turns] = WeakKeyDictionary()
+        self._slots: WeakKeyDictionary[AbstractEventLoop, Slots] = WeakKeyDictionary()
 
-    def here(self) -> Turns:
-        """The gate of the running loop."""
+    def in_this_loop(self) -> Slots:
+        """The slots of the running event loop."""
         import asyncio  # costs more to import than the rest of secondpass together
 
-        # A semaphore at which somebody waited holds its loop, so these do not go by themselves.
-        # keyrefs() copies the keys at once; other loops may add theirs meanwhile.
-        for reference in self._open.keyrefs():
+        # A semaphore that somebody waited for references its loop, so closed loops are not
+        # collected. keyrefs() copies the keys, because other threads may add loops meanwhile.
+        for reference in self._slots.keyrefs():
             loop = reference()
             if loop is not None and loop.is_closed():
-                self._open.pop(loop, None)
-        return self._open.setdefault(asyncio.get_running_loop(), Turns(self.width))
+                self._slots.pop(loop, None)
+        return self._slots.setdefault(asyncio.get_running_loop(), Slots(self.width))
 
 
-_held: ContextVar[tuple[object, ...]] = ContextVar("secondpass_turns", default=())
-"""The turns that the current code runs under, those of outer rankings included."""
+_held: ContextVar[tuple[object, ...]] = ContextVar("secondpass_slots", default=())
+"""The slots that the current code runs under, including those of outer rankings."""
 
 
-class Turns:
-    """A semaphore that refuses a wait that cannot end.
+class Slots:
+    """A semaphore that raises instead of waiting for ever.
 
-    A model that calls the reranker which waits for its answer asks for a turn while it holds one.
-    If every turn is held by a question that itself waits for such a call, none is ever released.
+    A model that calls the reranker which waits for its answer needs a second slot while it holds
+    one. If every slot is held by a question that waits for such a call, none is ever released.
 
     Raises:
-        NestedCallError: on entering, if it would wait for ever.
+        NestedCallError: on entering, if the wait would never end.
     """
 
     def __init__(self, width: int) -> None:
@@ -53,36 +53,36 @@ class Turns:
         self._semaphore = asyncio.Semaphore(width)
         self._holders: dict[Task[Any] | None, object] = {}
         self._blocked: list[object] = []
-        """For each nested question that waits, the turns that cannot be released before it."""
+        """For each waiting nested question, the slots that cannot be released before it ends."""
 
     async def __aenter__(self) -> None:
         import asyncio
 
-        outer = [turn for turn in _held.get() if turn in self._holders.values()]
+        outer = [slot for slot in _held.get() if slot in self._holders.values()]
         if self._semaphore.locked():
             blocked = {*self._blocked, *outer}
             full = len(self._holders) == self._width
             if outer and full and blocked.issuperset(self._holders.values()):
                 raise NestedCallError(
-                    "a model called the reranker that waits for its answer, and every turn "
-                    f"(limits.concurrency: {self._width}) is taken by a question that waits for "
+                    "a model called the reranker that waits for its answer, and every slot "
+                    f"(limits.concurrency: {self._width}) is held by a question that waits for "
                     "such a call; let the model call another reranker"
                 )
             self._blocked += outer
             try:
                 await self._semaphore.acquire()
             finally:
-                for turn in outer:
-                    self._blocked.remove(turn)
+                for slot in outer:
+                    self._blocked.remove(slot)
         else:
             await self._semaphore.acquire()
-        turn = object()
-        self._holders[asyncio.current_task()] = turn
-        _held.set((*_held.get(), turn))
+        slot = object()
+        self._holders[asyncio.current_task()] = slot
+        _held.set((*_held.get(), slot))
 
     async def __aexit__(self, *_error: object) -> None:
         import asyncio
 
-        turn = self._holders.pop(asyncio.current_task())
-        _held.set(tuple(one for one in _held.get() if one is not turn))
+        released = self._holders.pop(asyncio.current_task())
+        _held.set(tuple(slot for slot in _held.get() if slot is not released))
         self._semaphore.release()

@@ -1,4 +1,4 @@
-"""What one ranking has used so far of its limits."""
+"""What one ranking has used of its limits."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from secondpass.errors import BudgetError
 from secondpass.limits import Limits, Prices
 from secondpass.types import Usage
 
-_MARGIN = 1.2
-"""A round is expected to take this many times the mean of those before it."""
+_ROUND_MARGIN = 1.2
+"""The next round is expected to take this many times the mean of the rounds so far."""
 
 
 @dataclass(slots=True)
 class _Total:
-    """Tokens, and money where there are prices."""
+    """Tokens, and their cost where there are prices."""
 
     tokens: float = 0.0
     cost: float = 0.0
@@ -31,14 +31,16 @@ class _Total:
 
 @dataclass(slots=True)
 class Ledger:
-    """What one pass has cost so far, and how long it may go on.
+    """Counts what a pass has used, and enforces its budgets.
 
     Attributes:
-        waiting: whether it has only waited for other passes so far; its clock does not count yet.
-        calls: calls of scorers and questions to language models.
-        questions: the latter alone.
-        rounds: how many calls had to wait for each other.
-        error: the first exception that code outside secondpass raised; not one of a provider.
+        waiting: whether the pass has only waited for other passes so far; its clock starts with its
+            first call.
+        calls: calls of scorers plus questions to services.
+        questions: questions to services alone.
+        rounds: calls that had to wait for each other; questions asked side by side are one round.
+        pairs: query-document pairs that were scored or asked about.
+        error: the first exception that a scorer, model or ordering of the user raised.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -52,15 +54,15 @@ class Ledger:
     _input_tokens: int | None = None
     _output_tokens: int | None = None
     _cost: float | None = None
-    _untold: bool = False
+    _unreported: bool = False
     _unpriced: bool = False
     _spent: _Total = field(default_factory=_Total)
     _reserved: _Total = field(default_factory=_Total)
-    _asking_rounds: int = 0
-    _asking_seconds: float = 0.0
+    _question_rounds: int = 0
+    _question_seconds: float = 0.0
 
-    def begin(self) -> None:
-        """Start the clock anew if the pass has only waited for others so far."""
+    def start_clock(self) -> None:
+        """Restart the clock if the pass has only waited for others so far."""
         if self.waiting:
             self.waiting = False
             self.started = time.perf_counter()
@@ -71,13 +73,13 @@ class Ledger:
         return time.perf_counter() - self.started
 
     @property
-    def left(self) -> float | None:
-        """Seconds to the deadline, 0 when it has passed; None for no end."""
+    def seconds_left(self) -> float | None:
+        """Seconds to the deadline, 0 if it has passed; None without a deadline."""
         deadline = self.limits.deadline
         return None if deadline is None else max(0.0, deadline - self.seconds)
 
     def record_exception(self, error: BaseException, source: str) -> None:
-        """Keep the first exception of code outside secondpass, and log each for diagnosis."""
+        """Keep the first exception of the user's code, and log each for diagnosis."""
         if self.error is None:
             self.error = error
         log_exception(error, source)
@@ -85,10 +87,10 @@ class Ledger:
     # ------------------------------------------------------------------ questions
 
     def reserve(self, estimate: Estimate, prices: Prices | None) -> None:
-        """Enter a question that is about to be asked.
+        """Count a question that is about to be asked, and reserve its estimate.
 
         Raises:
-            BudgetError: it would take more than is left.
+            BudgetError: the question would take more than is left.
         """
         limits = self.limits
         if limits.calls is not None and self.questions >= limits.calls:
@@ -105,44 +107,47 @@ class Ledger:
         self.calls += 1
 
     def release(self, estimate: Estimate, prices: Prices | None, sent: bool = True) -> None:
-        """The question failed, and cost nothing; or it was not even sent."""
+        """Undo the reservation of a question that failed at no cost, or was not ``sent``."""
         self._reserved.add(estimate, prices, -1)
         if not sent:
             self.questions -= 1
             self.calls -= 1
 
-    def give_up(self, estimate: Estimate, prices: Prices | None) -> None:
-        """The question cost something, and nobody knows what, so the estimate counts."""
-        self._untold = True
+    def charge_estimate(self, estimate: Estimate, prices: Prices | None) -> None:
+        """Charge the estimate: the question had a cost, but its usage was not reported."""
+        self._unreported = True
         self._reserved.add(estimate, prices, -1)
         self._spent.add(estimate, prices)
 
     def settle(self, estimate: Estimate, prices: Prices | None, completion: Completion) -> None:
-        """The question was answered."""
+        """Charge the usage that the completion reports; the estimate where it reports none."""
         self._reserved.add(estimate, prices, -1)
-        told = completion.input_tokens, completion.output_tokens
-        if None in told:
-            self._untold = True
+        reported = completion.input_tokens, completion.output_tokens
+        if None in reported:
+            self._unreported = True
         actual = Estimate(
-            estimate.input_tokens if told[0] is None else told[0],
-            estimate.output_tokens if told[1] is None else told[1],
+            estimate.input_tokens if reported[0] is None else reported[0],
+            estimate.output_tokens if reported[1] is None else reported[1],
         )
         self._spent.add(actual, prices)
-        self._input_tokens = (self._input_tokens or 0) + (told[0] or 0)
-        self._output_tokens = (self._output_tokens or 0) + (told[1] or 0)
+        self._input_tokens = (self._input_tokens or 0) + (reported[0] or 0)
+        self._output_tokens = (self._output_tokens or 0) + (reported[1] or 0)
         if prices is None:
             self._unpriced = True
         else:
             cost = prices.of(actual.input_tokens, actual.output_tokens)
             self._cost = (self._cost or 0.0) + cost
 
-    def round_of_questions(self, seconds: float) -> None:
-        """Questions were asked side by side, and took so long together."""
-        self._asking_rounds += 1
-        self._asking_seconds += seconds
+    def add_question_round(self, seconds: float) -> None:
+        """Count a round of questions and the seconds that it took."""
+        self._question_rounds += 1
+        self._question_seconds += seconds
 
     def rounds_left(self) -> int | None:
-        """How many more rounds of one question fit in, as far as those before tell."""
+        """How many more rounds of one question the limits allow; None if nothing limits them.
+
+        The estimate is based on the mean tokens, cost and seconds so far.
+        """
         limits = self.limits
         bounds: list[float] = []
         if limits.calls is not None:
@@ -154,18 +159,18 @@ class Ledger:
             ):
                 if limit is not None and spent:
                     bounds.append((min(limit, sys.maxsize) - spent) / (spent / self.questions))
-        if (left := self.left) is not None and self._asking_rounds:
-            mean = self._asking_seconds / self._asking_rounds
-            bounds.append(left / (mean * _MARGIN) if mean else left)
+        if (left := self.seconds_left) is not None and self._question_rounds:
+            mean = self._question_seconds / self._question_rounds
+            bounds.append(left / (mean * _ROUND_MARGIN) if mean else left)
         return max(0, int(min(*bounds, sys.maxsize))) if bounds else None
 
     def usage(self) -> Usage:
-        """The ledger as a record. Sums that a server has not told all of are None."""
+        """The totals; those of tokens and cost are None unless every reply reported its usage."""
         return Usage(
             calls=self.calls,
             rounds=self.rounds,
             pairs=self.pairs,
-            input_tokens=None if self._untold else self._input_tokens,
-            output_tokens=None if self._untold else self._output_tokens,
-            cost=None if self._untold or self._unpriced else self._cost,
+            input_tokens=None if self._unreported else self._input_tokens,
+            output_tokens=None if self._unreported else self._output_tokens,
+            cost=None if self._unreported or self._unpriced else self._cost,
         )

@@ -12,7 +12,8 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from secondpass.concurrency.lazy import ForkLock, require
-from secondpass.concurrency.portal import Portal, in_thread, portal
+from secondpass.concurrency.portal import Portal, portal
+from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError
 from secondpass.services.diagnosis import address, bare, private_parts, strings_in

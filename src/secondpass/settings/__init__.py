@@ -1,26 +1,26 @@
 """Settings: one check for Python and YAML, kinds by name, and environment variables."""
 
-from secondpass.settings.signature import (
+from secondpass.settings.environment import variable
+from secondpass.settings.messages import describe, suggestion
+from secondpass.settings.secrets import (
     SECRET,
-    Nested,
-    OneOrMore,
     OptionalVariables,
     Secret,
     Variables,
+    first_set,
+    variables,
+)
+from secondpass.settings.serialization import not_serializable, to_mapping
+from secondpass.settings.signature import (
+    Nested,
+    OneOrMore,
     changed,
     configurable,
     definition,
-    describe,
-    first_set,
     from_mapping,
     is_configurable,
     model_of,
     nested,
-    not_serializable,
-    suggestion,
-    to_mapping,
-    variable,
-    variables,
 )
 
 __all__ = [

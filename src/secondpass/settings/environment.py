@@ -2,61 +2,82 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.settings import OptionalVariables, describe, variable, yaml_text
+from secondpass.settings import yaml_text
+from secondpass.settings.messages import describe
 
-_HIDDEN = "what it holds"
-_LONG = 8
-"""Characters of a value that no message holds by chance."""
+Path: TypeAlias = tuple[str | int, ...]
 
 FOREIGN = frozenset({"options", "model_kwargs", "tokenizer_kwargs", "config_kwargs"})
-"""Settings that hold what others give a meaning to."""
+"""Settings that are passed on to other libraries as they are."""
+
+_PLACEHOLDER = "what it holds"
+_SHORT = 8
+"""Characters below which a value may also be a part of a message's own words."""
 
 
-def filled(value: Any, path: tuple[str | int, ...] = ()) -> Any:
-    """A configuration with each ``{env: NAME, default: VALUE}`` in it replaced by what is there.
+def variable(name: str) -> str:
+    """The value of an environment variable without surrounding space; empty if it is not set."""
+    try:
+        return os.environ.get(name, "").strip()
+    except ValueError:  # the operating system allows no variable of such a name
+        return ""
 
-    A variable that is not set, or is empty, counts as absent. Its value is read as the default's
-    type; without a default, as YAML reads it. It stands for a plain value: no list, no mapping.
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable that a setting was read from.
+
+    Attributes:
+        name: its name.
+        text: its value, which no message shows; empty if the default was used.
+        value: the value of the setting.
+    """
+
+    name: str
+    text: str = field(repr=False)
+    value: Any = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfilled:
+    """Takes the place of a setting whose variable gives no value; ``problem`` says why."""
+
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A configuration whose variables have been read.
+
+    Attributes:
+        values: the configuration without variables; an Unfilled where one gives no value.
+        variables: those that gave a value, by their places.
+    """
+
+    values: dict[str, Any] = field(repr=False)
+    variables: dict[Path, Variable]
+
+
+def fill(config: Mapping[str, Any]) -> Filled:
+    """Read the variables that a configuration names.
+
+    A variable that is not set, or is empty, counts as absent. It is read as the type of its
+    default; without a default, as YAML. It gives a plain value, never a list or a mapping.
 
     Raises:
-        ConfigurationError: a variable is absent and has no default, or does not fit.
+        ConfigurationError: the whole configuration is a variable.
     """
-    if isinstance(value, OptionalVariables):
-        return value
-    if isinstance(value, list | tuple):
-        return [filled(item, (*path, at)) for at, item in enumerate(value)]
-    if not isinstance(value, Mapping):
-        return value
-    if not names_variable(value):
-        return {
-            key: item if key in FOREIGN else filled(item, (*path, str(key)))
-            for key, item in value.items()
-        }
-    name = value["env"]
-    if not isinstance(name, str) or not name:
-        told = f"must be the name of a variable, not {describe(name)}"
-        raise ConfigurationError([Problem((*path, "env"), told)])
-    if isinstance(value.get("default"), Mapping | list | tuple):
-        told = f"must be a plain value, not {describe(value['default'])}"
-        raise ConfigurationError([Problem((*path, "default"), told)])
-    text = variable(name)
-    if not text:
-        if "default" in value:
-            return value["default"]
-        told = f"the environment variable {name} is not set, and there is no default"
-        raise ConfigurationError([Problem(path, told)])
-    kind, read = _READ.get(type(value.get("default")), ("a plain value", _as_yaml))
-    try:
-        return read(text)
-    except (ValueError, KeyError):
-        # Not its value: the variable may hold something else than was meant.
-        told = f"the environment variable {name} does not hold {kind}"
-        raise ConfigurationError([Problem(path, told)]) from None
+    if names_variable(config):
+        raise ConfigurationError("must be a mapping, and a variable gives a plain value")
+    variables: dict[Path, Variable] = {}
+    return Filled(_filled(config, (), variables), variables)
 
 
 def names_variable(value: object) -> bool:
@@ -64,27 +85,70 @@ def names_variable(value: object) -> bool:
     return isinstance(value, Mapping) and "env" in value and not value.keys() - {"env", "default"}
 
 
-def read(value: Any) -> Any:
-    """What a value stands for: that of its variable, if it names one that can be read."""
+def read(setting: Any) -> Any:
+    """A single setting, with its variable read if it names one."""
+    return _filled(setting, (), {}) if names_variable(setting) else setting
+
+
+def unfilled(values: Any) -> Iterator[Problem]:
+    """The problem of each Unfilled in a configuration."""
+    if isinstance(values, Unfilled):
+        yield values.problem
+    elif isinstance(values, Mapping | list | tuple):
+        for item in values.values() if isinstance(values, Mapping) else values:
+            yield from unfilled(item)
+
+
+def _filled(value: Any, path: Path, variables: dict[Path, Variable]) -> Any:
+    """A part of a configuration with its variables read, which are added to ``variables``."""
+    if isinstance(value, list | tuple):
+        return [_filled(item, (*path, index), variables) for index, item in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return value
     if not names_variable(value):
-        return value
-    try:
-        return filled(value)
-    except ConfigurationError:
-        return value
+        return {
+            key: item if key in FOREIGN else _filled(item, (*path, str(key)), variables)
+            for key, item in value.items()
+        }
+    source = _variable(value, path)
+    if isinstance(source, Unfilled):
+        return source
+    variables[path] = source
+    return source.value
 
 
-def _as_yaml(text: str) -> Any:
+def _variable(setting: Mapping[str, Any], path: Path) -> Variable | Unfilled:
+    """The variable that a setting names, read."""
+    name, default = setting["env"], setting.get("default")
+    if not isinstance(name, str) or not name:
+        message = f"must be the name of a variable, not {describe(name)}"
+        return Unfilled(Problem((*path, "env"), message))
+    if isinstance(default, Mapping | list | tuple):
+        message = f"must be a plain value, not {describe(default)}"
+        return Unfilled(Problem((*path, "default"), message))
+    text = variable(name)
+    if not text and "default" not in setting:
+        message = f"the environment variable {name} is not set, and there is no default"
+        return Unfilled(Problem(path, message))
+    kind, convert = _READERS.get(type(default), ("a plain value", _from_yaml))
     try:
-        found = yaml_text.parse(text)
+        return Variable(name, text, convert(text) if text else default)
+    except (ValueError, KeyError):
+        # The message does not quote the variable, which may hold a key by mistake.
+        return Unfilled(Problem(path, f"the environment variable {name} does not hold {kind}"))
+
+
+def _from_yaml(text: str) -> Any:
+    try:
+        value = yaml_text.parse(text)
     except yaml_text.NotYAMLError:
         return text
-    if isinstance(found, dict | list | set):
+    if isinstance(value, dict | list | set):
         raise ValueError(text)
-    return found
+    return value
 
 
-_READ: Mapping[type, tuple[str, Callable[[str], Any]]] = {
+_READERS: Mapping[type, tuple[str, Callable[[str], Any]]] = {
     str: ("a text", str),
     int: ("a whole number", int),
     float: ("a number", float),
@@ -93,48 +157,58 @@ _READ: Mapping[type, tuple[str, Callable[[str], Any]]] = {
 """How a variable is read, by the type of its default."""
 
 
-def _variables(value: Any, path: tuple[str | int, ...] = ()) -> dict[tuple[str | int, ...], str]:
-    """The variables that a configuration names, by their places."""
-    if isinstance(value, Mapping):
-        if names_variable(value):
-            return {path: value["env"]} if isinstance(value["env"], str) else {}
-        parts = [_variables(item, (*path, str(key))) for key, item in value.items()]
-    elif isinstance(value, list | tuple):
-        parts = [_variables(item, (*path, at)) for at, item in enumerate(value)]
-    else:
-        parts = []
-    return {place: name for part in parts for place, name in part.items()}
+# ---------------------------------------------------------------------- messages
 
 
-def _told_where(problem: Problem, name: str) -> Problem:
-    if name in problem.message:
-        return problem
-    message = _without(variable(name), problem.message)
-    return Problem(problem.path, f"{message} (from the environment variable {name})")
+def with_sources(
+    problems: Sequence[Problem], values: Mapping[str, Any], variables: Mapping[Path, Variable]
+) -> list[Problem]:
+    """The problems of a configuration, each with the name of the variable that it comes from.
+
+    Args:
+        problems: what is wrong.
+        values: the configuration that was checked.
+        variables: those of :func:`fill`; what has been laid over their settings since is not
+            theirs.
+    """
+    sources: dict[Path, Variable] = {}
+    for path, source in variables.items():
+        value: Any = values
+        for step in path:
+            value = _item(value, step)
+        place = path
+        if isinstance(value, Mapping):  # a bare name has become {type: name}
+            place, value = (*path, "type"), value.get("type")
+        if value is source.value:
+            sources[place] = source
+    return [_with_source(problem, sources) for problem in problems]
 
 
-def _without(value: str, message: str) -> str:
-    """A message that does not show a value: the variable may hold something else than was meant."""
-    quoted = repr(value)
-    if not value or (quoted in message and len(value) < _LONG):
-        # A short value, quoted once, may also be a part of the words of the message.
-        return message.replace(quoted, _HIDDEN) if value else message
-    message = message.replace(quoted, _HIDDEN)
-    return re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", lambda _: _HIDDEN, message)
+def _item(value: Any, step: str | int) -> Any:
+    if isinstance(step, int):
+        return value[step] if isinstance(value, list | tuple) and step < len(value) else None
+    return value.get(step) if isinstance(value, Mapping) else None
 
 
-def _variable_of(problem: Problem, variables: Mapping[tuple[str | int, ...], str]) -> str:
-    """The variable that a problem's place, or what it is part of, was read from; else nothing."""
+def _with_source(problem: Problem, sources: Mapping[Path, Variable]) -> Problem:
     path = problem.path
-    while path and path not in variables:
+    while path and path not in sources:
         path = path[:-1]
-    if path:
-        return variables[path]
-    # A name that no kind has is told at its 'type'.
-    return variables.get((*problem.path, "type"), "")
+    # A bare name that is not registered is a problem of its 'type'.
+    source = sources.get(path) or sources.get((*problem.path, "type"))
+    if source is None or source.name in problem.message:
+        return problem
+    if not source.text:
+        origin = f"the default of the environment variable {source.name}"
+        return Problem(problem.path, f"{problem.message} ({origin})")
+    message = _without(source.text, problem.message)
+    return Problem(problem.path, f"{message} (from the environment variable {source.name})")
 
 
-def told(problems: Sequence[Problem], config: Any) -> list[Problem]:
-    """The problems of a configuration, with the variables that they come from named."""
-    variables = _variables(config)
-    return [_told_where(one, _variable_of(one, variables)) for one in problems]
+def _without(text: str, message: str) -> str:
+    """A message that does not show a variable's value, which may be a key by mistake."""
+    quoted = repr(text)
+    hidden = message.replace(quoted, _PLACEHOLDER)
+    if quoted in message and len(text) < _SHORT:
+        return hidden
+    return re.sub(rf"(?<!\w){re.escape(text)}(?!\w)", lambda _: _PLACEHOLDER, hidden)

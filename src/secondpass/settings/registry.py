@@ -1,9 +1,8 @@
-"""Kinds by name.
+"""Kinds: the configurable classes that ``type: NAME`` in a configuration stands for.
 
-``type: cross_encoder`` in a configuration names a kind. The kinds that ship with secondpass are
-listed here by import path, so that none is imported before it is used. Other packages add theirs
-by entry point, in the group ``secondpass.methods``, ``secondpass.llms``, ``secondpass.orderings``
-or ``secondpass.contexts``; the value is a configurable class
+Those of secondpass are listed by import path, so that none is imported before it is used. Other
+packages register theirs as entry points of the group ``secondpass.methods``, ``secondpass.llms``,
+``secondpass.orderings`` or ``secondpass.contexts``; the value is a configurable class
 (:func:`secondpass.settings.configurable`).
 """
 
@@ -16,22 +15,16 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
-from secondpass.settings import (
-    describe,
-    from_mapping,
-    is_configurable,
-    model_of,
-    not_serializable,
-    suggestion,
-    to_mapping,
-)
+from secondpass.settings.messages import describe, suggestion
+from secondpass.settings.serialization import not_serializable, to_mapping
+from secondpass.settings.signature import from_mapping, is_configurable, model_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 Family: TypeAlias = Literal["methods", "llms", "orderings", "contexts"]
 
-_SHIPPED: dict[Family, dict[str, str]] = {
+_BUILT_IN: dict[Family, dict[str, str]] = {
     "methods": {
         "cross_encoder": "secondpass.scorers.cross_encoder:CrossEncoderScorer",
         "embedded": "secondpass.scorers.embedded:EmbeddedScorer",
@@ -58,33 +51,34 @@ _SHIPPED: dict[Family, dict[str, str]] = {
 
 
 @cache
-def _added(family: Family) -> dict[str, EntryPoint]:
+def _entry_points(family: Family) -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=f"secondpass.{family}")}
 
 
 def names(family: Family) -> list[str]:
-    """Every registered name of a family, shipped ones first."""
-    return list(dict.fromkeys([*_SHIPPED[family], *_added(family)]))
+    """Every registered name of a family, the built-in ones first."""
+    return list(dict.fromkeys([*_BUILT_IN[family], *_entry_points(family)]))
 
 
 def kind(family: Family, name: str) -> type:
-    """The class that a name stands for.
+    """The class that is registered under a name.
 
     Raises:
-        ConfigurationError: no such name, with the nearest one that there is.
+        ConfigurationError: there is none, or the package that provides it cannot be loaded.
     """
-    if name in _SHIPPED[family]:
-        module, _, attribute = _SHIPPED[family][name].partition(":")
-        found: type = getattr(importlib.import_module(module), attribute)
-        return found
-    if name in _added(family):
+    if name in _BUILT_IN[family]:
+        module, _, attribute = _BUILT_IN[family][name].partition(":")
+        built_in: type = getattr(importlib.import_module(module), attribute)
+        return built_in
+    if name in _entry_points(family):
         try:
-            loaded: type = _added(family)[name].load()
+            loaded: type = _entry_points(family)[name].load()
         except Exception as error:
-            told = f"the package that provides {name!r} cannot be loaded ({type(error).__name__})"
-            raise ConfigurationError([Problem(("type",), told)]) from error
+            reason = type(error).__name__
+            message = f"the package that provides {name!r} cannot be loaded ({reason})"
+            raise ConfigurationError([Problem(("type",), message)]) from error
         return loaded
     hint = suggestion(name, names(family))
     if family == "methods" and name in preset_names():
@@ -102,18 +96,18 @@ def preset_names() -> list[str]:
 
 
 def name_of(family: Family, instance: object) -> str | None:
-    """The registered name of an object's class, or None."""
+    """The name that an object's class is registered under, or None."""
     cls = type(instance)
     path = f"{cls.__module__}:{cls.__qualname__}"
-    for name, shipped in _SHIPPED[family].items():
-        if shipped == path:
+    for name, built_in in _BUILT_IN[family].items():
+        if built_in == path:
             return name
-    for name in _added(family):
+    for name in _entry_points(family):
         try:
             if kind(family, name) is cls:
                 return name
         except ConfigurationError:
-            continue  # another package's broken entry
+            continue  # the entry point of a broken package
     return None
 
 
@@ -121,7 +115,7 @@ def build(family: Family, settings: Mapping[str, Any]) -> Any:
     """Construct the object that a mapping with a ``type`` describes.
 
     Raises:
-        ConfigurationError: for a missing or unknown type, or wrong settings of that kind.
+        ConfigurationError: the type is missing or unknown, or its settings are wrong.
     """
     rest = dict(settings)
     name = rest.pop("type", None)
@@ -129,19 +123,23 @@ def build(family: Family, settings: Mapping[str, Any]) -> Any:
         message = "a preset can be named only at the top of a configuration"
         raise ConfigurationError([Problem(("preset",), message)])
     if name is None:
-        raise ConfigurationError(
-            [Problem(("type",), f"is required; known are: {', '.join(names(family))}")]
-        )
+        message = f"is required; known are: {', '.join(names(family))}"
+        raise ConfigurationError([Problem(("type",), message)])
     if not isinstance(name, str):
         raise ConfigurationError([Problem(("type",), f"must be a name, not {describe(name)}")])
     return from_mapping(kind(family, name), rest)
 
 
 def dump(family: Family, instance: Any, where: str) -> dict[str, Any]:
-    """The mapping that :func:`build` makes ``instance`` from.
+    """The mapping that :func:`build` makes an object from.
+
+    Args:
+        family: of the object's kind.
+        instance: the object.
+        where: the setting that holds it, for error messages.
 
     Raises:
-        NotSerializableError: its class has no registered name, or that of something inside it.
+        NotSerializableError: its class, or that of an object in its settings, is not registered.
     """
     name = name_of(family, instance)
     if name is None:
@@ -150,30 +148,30 @@ def dump(family: Family, instance: Any, where: str) -> dict[str, Any]:
 
 
 def dump_settings(instance: Any, where: str) -> dict[str, Any]:
-    """The settings of a configurable object that is itself the setting ``where``.
+    """The settings of a configurable object, without its ``type``; otherwise as :func:`dump`.
 
     Raises:
-        NotSerializableError: one of them cannot be written.
+        NotSerializableError: one of them cannot be written out.
     """
     try:
         return to_mapping(instance, dump_part)
     except NotSerializableError as error:
-        inside = [problem.under((where,)) for problem in error.problems]
-        raise NotSerializableError(inside) from None
+        problems = [problem.under((where,)) for problem in error.problems]
+        raise NotSerializableError(problems) from None
 
 
 def dump_part(value: Any, where: str) -> Any:
-    """What a configuration holds for an object that is a setting of another.
+    """What a configuration holds for an object in the setting ``where``.
 
-    With its ``type`` where the class has a registered name. An object that stands for another has a
-    method ``as_setting(where)`` of its own.
+    That is the result of its method ``as_setting(where)`` if it has one, else the mapping of its
+    settings, with a ``type`` if its class is registered.
 
     Raises:
         NotSerializableError: no configuration can describe it.
     """
     if hasattr(value, "as_setting"):
         return value.as_setting(where)
-    for family in _SHIPPED:
+    for family in _BUILT_IN:
         if name_of(family, value) is not None:
             return dump(family, value, where)
     if is_configurable(value):
@@ -182,23 +180,23 @@ def dump_part(value: Any, where: str) -> Any:
 
 
 def schemas(family: Family) -> list[dict[str, Any]]:
-    """JSON Schemas of the mappings that :func:`build` takes, one for each kind."""
+    """The JSON Schemas of the mappings that :func:`build` takes, one for each kind."""
     options = []
     for name in names(family):
         try:
-            own = model_of(kind(family, name)).model_json_schema()
+            option = model_of(kind(family, name)).model_json_schema()
         except Exception:
-            if name in _SHIPPED[family]:
+            if name in _BUILT_IN[family]:
                 raise
-            own = {"properties": {}}  # another package's: any settings
-        own["properties"] = {"type": {"const": name}, **own.get("properties", {})}
-        own["required"] = ["type", *own.get("required", [])]
-        options.append(own)
+            option = {}  # a broken package: any settings
+        option["properties"] = {"type": {"const": name}, **option.get("properties", {})}
+        option["required"] = ["type", *option.get("required", [])]
+        options.append(option)
     return options
 
 
 def bare_names(options: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Of the kinds with these schemas those whose name says all: no setting is required."""
+    """The names of those kinds, given by their schemas, that have no required setting."""
     return [
         option["properties"]["type"]["const"]
         for option in options

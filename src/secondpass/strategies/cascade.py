@@ -9,7 +9,7 @@ Calls, rounds and documents read are the sums of the stages'.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.effects import LLM, Judgement, Plan, Task
@@ -94,11 +94,10 @@ class Cascade:
         errors: list[MethodError] = []
         for stage in self.stages:
             entered = state.order[: stage.depth]
-            part = Task(
-                task.query,
-                [task.texts[index] for index in entered],
-                [task.candidates[index] for index in entered],
-                task.context,
+            part = replace(
+                task,
+                texts=[task.texts[index] for index in entered],
+                candidates=[task.candidates[index] for index in entered],
             )
             try:
                 judgement = yield from judged(stage.method, part)

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from secondpass.cli.call_settings import parse_order
+from secondpass.cli.call_options import parse_order
 from secondpass.cli.configurations import configuration, with_depth
 from secondpass.cli.console import (
     USAGE_ERROR,

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from secondpass import __version__
-from secondpass.cli.call_settings import parse_order, rerank_grouped
+from secondpass.cli.call_options import parse_order, rerank_grouped
 from secondpass.cli.configurations import configuration
 from secondpass.cli.console import (
     ERROR,
@@ -33,7 +33,7 @@ from secondpass.cli.resuming import Resumable
 from secondpass.config import load
 from secondpass.errors import RerankError
 from secondpass.reranker import Reranker
-from secondpass.settings.environment import filled
+from secondpass.settings.environment import fill
 from secondpass.types import Ranking, Request
 
 _STATUSES = ("ok", "partial", "degraded", "unchanged")
@@ -140,7 +140,7 @@ def rerank(
         sink: Stream | Resumable
         if output is not None and is_resumable:
             made_of = {
-                "configuration": filled(described),
+                "configuration": fill(described).values,
                 "version": __version__,
                 "query": query,
                 "context": context_hash,
@@ -188,7 +188,7 @@ def _rank(
         for item in batch
     ]
     try:
-        return rerank_grouped(reranker, requests, [{**options, **item.settings} for item in batch])
+        return rerank_grouped(reranker, requests, [{**options, **item.options} for item in batch])
     except RerankError as error:
         fail(f"requests {total + 1} to {total + len(batch)}: {error}")
 

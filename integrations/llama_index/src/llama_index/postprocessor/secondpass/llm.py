@@ -14,7 +14,7 @@ from llama_index.core.tools import FunctionTool
 from llama_index.core.tools.types import ToolMetadata
 
 from secondpass.adapters.home_loop import ForeignLLM, count, part
-from secondpass.concurrency.portal import in_thread
+from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.services.provider_errors import refusal_of

@@ -7,7 +7,7 @@ from haystack.dataclasses import ChatMessage
 from haystack.tracing.tracer import tracer
 
 from secondpass.adapters.home_loop import ForeignLLM, count
-from secondpass.concurrency.portal import in_thread
+from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 

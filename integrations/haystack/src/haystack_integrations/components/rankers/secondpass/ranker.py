@@ -36,8 +36,8 @@ from secondpass import ConfigurationError, Ranking, Reranker
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.config import resolve
 from secondpass.config.overrides import without
+from secondpass.diagnostics import use_logger
 from secondpass.errors import Problem
-from secondpass.reranker import speaking_as
 
 logger = logging.getLogger(__name__)
 _VOICE = "haystack_integrations.components.rankers.secondpass"
@@ -290,7 +290,7 @@ class SecondPassRanker:
                     self._llm.warm_up_sync()
                 self._warm.add("warm_up")
         if self._first("models"):
-            with self._tolerant("the models"), speaking_as(_VOICE):
+            with self._tolerant("the models"), use_logger(_VOICE):
                 self.reranker.warm_up()
 
     async def warm_up_async(self) -> None:
@@ -302,7 +302,7 @@ class SecondPassRanker:
                     await self._llm.warm_up_async()
                 self._warm.add("warm_up_async")
         if self._first("models"):
-            with self._tolerant("the models"), speaking_as(_VOICE):
+            with self._tolerant("the models"), use_logger(_VOICE):
                 await self.reranker.awarm_up()
 
     def close(self) -> None:
@@ -413,7 +413,7 @@ class SecondPassRanker:
         documents = checked_documents(documents)
         settings = self._call(top_k, score_threshold, depth, order, context)
         self._opened = True
-        with speaking_as(_VOICE):
+        with use_logger(_VOICE):
             ranking = self.reranker.rerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 
@@ -433,7 +433,7 @@ class SecondPassRanker:
         documents = checked_documents(documents)
         settings = self._call(top_k, score_threshold, depth, order, context)
         self._opened = True
-        with speaking_as(_VOICE):
+        with use_logger(_VOICE):
             ranking = await self.reranker.arerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 

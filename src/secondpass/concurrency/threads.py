@@ -1,0 +1,115 @@
+"""Blocking calls in daemon threads, and waits with a timeout that leave work behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import os
+import queue
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_MAX_IDLE = 32
+_idle: list[queue.SimpleQueue[Callable[[], None]]] = []
+"""Queues of the threads that wait for work. Starting a thread blocks the event loop until it runs,
+which takes long while other threads compute."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # threads do not survive a fork
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """Run ``call`` in a daemon thread, in the caller's context.
+
+    Cancellation returns at once and leaves the thread running. Unlike threads of an executor, these
+    are unlimited in number, and neither the event loop nor the process waits for them at its end.
+
+    Raises:
+        RuntimeError: ``call`` raised StopIteration or an exit, such as SystemExit.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = context.run(call)
+        except BaseException as raised:
+            # An exit raised by a task ends the event loop; a future cannot hold StopIteration.
+            plain = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
+            error = raised if plain else RuntimeError(type(raised).__name__)
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits
+            loop.call_soon_threadsafe(settle, result, error)
+
+    _start(work)
+    return await future
+
+
+def _start(work: Callable[[], None]) -> None:
+    """Run ``work`` in an idle thread, or in a new one."""
+    try:
+        jobs = _idle.pop()
+    except IndexError:
+        jobs = queue.SimpleQueue()
+        threading.Thread(target=_serve, args=[jobs], name="secondpass", daemon=True).start()
+    jobs.put(work)
+
+
+def _serve(jobs: queue.SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        jobs.get()()  # not assigned to a name, which would keep the caller's context alive
+        if len(_idle) >= _MAX_IDLE:
+            return
+        _idle.append(jobs)
+
+
+async def with_timeout(work: Awaitable[T], seconds: float | None) -> T:
+    """Await ``work`` for at most ``seconds``; None for no limit.
+
+    Unlike ``asyncio.wait_for`` this does not wait for the work that it cancels.
+
+    Raises:
+        TimeoutError: the work takes longer.
+        RuntimeError: the work was cancelled by other code, or raised an exit.
+    """
+    task = asyncio.ensure_future(_shielded(work))
+    # The caller may be cancelled at the moment at which the task fails.
+    task.add_done_callback(retrieve_exception)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if not task.done():
+            raise TimeoutError
+    finally:
+        task.cancel()
+    if task.cancelled():  # a CancelledError would look like a cancellation of the caller
+        raise RuntimeError("cancelled")
+    return task.result()
+
+
+async def _shielded(work: Awaitable[T]) -> T:
+    """Await ``work``; an exit that it raises becomes a RuntimeError, which ends no event loop."""
+    try:
+        return await work
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as raised:
+        raise RuntimeError(type(raised).__name__) from None
+
+
+def retrieve_exception(future: asyncio.Future[Any]) -> None:
+    """Mark the exception of a future as retrieved, so that asyncio does not log it."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,247 @@
+"""Decides what ranking passes need done next: scorer calls and questions. It performs no I/O.
+
+:func:`schedule` advances passes side by side. It yields commands and is sent their outcomes; the
+drivers in :mod:`secondpass.runtime.drivers` carry the commands out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from secondpass.effects import Answer, Ask, Effect, Plan, Raised, RawScores, RoundsLeft, Score
+from secondpass.errors import DeadlineError, MethodError
+from secondpass.runtime.gate import Gate
+from secondpass.runtime.ledger import Ledger
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Pass(Generic[T]):
+    """A running plan, its ledger, and the gate that its questions go through."""
+
+    plan: Plan[T]
+    ledger: Ledger
+    gate: Gate
+
+
+# ---------------------------------------------------------------------- commands
+
+
+@dataclass(frozen=True, slots=True)
+class CallScorer:
+    """Command: score all requests in one call, with ``score_many`` if there are several.
+
+    Outcome: a list of scores per request, or a MethodError.
+
+    Attributes:
+        requests: (query, documents) pairs.
+        ledgers: one per request.
+    """
+
+    scorer: Any
+    requests: Sequence[tuple[str, list[str]]]
+    ledgers: Sequence[Ledger]
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the latest deadline of its passes; None if one of them has none."""
+        seconds = [ledger.seconds_left for ledger in self.ledgers]
+        return None if None in seconds else max(value for value in seconds if value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class StartQuestions:
+    """Command: start to ask the questions of pass ``number``. Outcome: None, at once."""
+
+    number: int
+    effect: Ask[Any, Any]
+    ledger: Ledger
+    gate: Gate
+
+    def failed(self, error: MethodError) -> list[Answer[Any]]:
+        """Answers for the case that all questions failed."""
+        return [Answer(error=error)] * len(self.effect.questions)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForAnswers:
+    """Command: wait until started questions of at least one pass are answered.
+
+    Outcome: a list of (number of the pass, answers).
+    """
+
+
+Command: TypeAlias = CallScorer | StartQuestions | WaitForAnswers
+Outcome: TypeAlias = list[list[Any]] | MethodError | list[tuple[int, list[Answer[Any]]]] | None
+
+
+def scoring_deadline_error() -> DeadlineError:
+    """The outcome of a scorer call that the deadline cut off."""
+    return DeadlineError("the deadline passed before these were scored")
+
+
+# ---------------------------------------------------------------------- passes
+
+
+def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
+    """Advance every plan to its next effect, carry out all of those, and repeat until all end."""
+    results: dict[int, T] = {}
+    to_score: dict[int, Score] = {}
+    to_ask: dict[int, Ask[Any, Any]] = {}
+    asking = 0
+
+    def advance(number: int, result: Any) -> None:
+        plan, ledger = passes[number].plan, passes[number].ledger
+        try:
+            effect: Effect = plan.send(result)
+            while not isinstance(effect, Score | Ask):
+                if isinstance(effect, RoundsLeft):
+                    effect = plan.send(ledger.rounds_left())
+                elif isinstance(effect, Raised):
+                    ledger.record_exception(effect.error, effect.source)
+                    effect = next(plan)
+                else:
+                    message = f"the method yielded a {type(effect).__name__}, not an effect"
+                    effect = plan.throw(MethodError(message, "unknown_effect"))
+        except StopIteration as stop:
+            results[number] = stop.value
+        else:
+            if isinstance(effect, Score):
+                to_score[number] = effect
+            else:
+                to_ask[number] = effect
+
+    for number, item in enumerate(passes):
+        item.ledger.waiting = len(passes) > 1
+        advance(number, None)
+    while to_score or to_ask or asking:
+        for number in sorted(to_ask):
+            item = passes[number]
+            yield StartQuestions(number, to_ask.pop(number), item.ledger, item.gate)
+            asking += 1
+        if not to_score:
+            answered = yield WaitForAnswers()
+            asking -= len(answered)
+            for number, answers in answered:
+                advance(number, answers)
+            continue
+        scorings = {
+            number: _Scoring(effect, passes[number].ledger) for number, effect in to_score.items()
+        }
+        to_score.clear()
+        for numbers in _groups(scorings):
+            group = [scorings[number] for number in numbers]
+            yield from _score(group)
+            # A pass that shares no call advances before the next scorer is called.
+            for number in numbers:
+                advance(number, scorings[number].raw)
+    return [results[number] for number in range(len(passes))]
+
+
+# ---------------------------------------------------------------------- scores
+
+
+@dataclass(slots=True)
+class _Scoring:
+    """A Score effect that is being carried out."""
+
+    effect: Score
+    ledger: Ledger
+    raw: RawScores = field(default_factory=lambda: RawScores([]))
+
+
+@dataclass(slots=True)
+class _Slice:
+    """The part of the texts of one effect that a single call holds."""
+
+    scoring: _Scoring
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def count_call(self) -> None:
+        ledger = self.scoring.ledger
+        ledger.calls += 1
+        ledger.pairs += len(self)
+
+    def add_outcome(self, outcome: list[Any] | MethodError) -> None:
+        raw = self.scoring.raw
+        if isinstance(outcome, MethodError):
+            raw.values.extend([None] * len(self))
+            raw.failures.append((self.start, self.stop, outcome))
+        else:
+            raw.values.extend(outcome)
+
+
+def _groups(scorings: dict[int, _Scoring]) -> list[list[int]]:
+    """Numbers of the passes whose texts go to one scorer together."""
+    groups: dict[int, list[int]] = {}
+    for number, scoring in scorings.items():
+        scorer = scoring.effect.scorer
+        merges = callable(getattr(scorer, "score_many", None))
+        groups.setdefault(id(scorer if merges else scoring), []).append(number)
+    return list(groups.values())
+
+
+def _score(group: list[_Scoring]) -> Generator[CallScorer, Any, None]:
+    """Score the texts of passes with their common scorer, in as few calls as deadlines allow."""
+    for scoring in group:
+        scoring.ledger.rounds += 1
+    for slices in _calls(group):
+        live = []
+        for part in slices:
+            part.scoring.ledger.start_clock()
+            if part.scoring.ledger.seconds_left == 0:
+                part.add_outcome(scoring_deadline_error())
+            else:
+                live.append(part)
+        if len(live) > 1:
+            outcome = yield _call(live)
+            for part in live:
+                part.count_call()
+            if not isinstance(outcome, MethodError):
+                for part, values in zip(live, outcome, strict=True):
+                    part.add_outcome(values)
+                continue
+            # One request may have failed the call for all of them, so each is tried alone.
+            message = f"scoring several queries in one call failed: {outcome}"
+            error = MethodError(message, "batch_failed")
+            for part in live:
+                part.scoring.raw.troubles.append(error)
+        for part in live:
+            outcome = yield _call([part])
+            part.count_call()
+            part.add_outcome(outcome if isinstance(outcome, MethodError) else outcome[0])
+
+
+def _calls(group: list[_Scoring]) -> list[list[_Slice]]:
+    """Split texts into calls: one for all; with a deadline, ``at_most`` texts per call."""
+    timed = any(scoring.ledger.limits.deadline is not None for scoring in group)
+    limit = (group[0].effect.at_most if timed else None) or sys.maxsize
+    calls: list[list[_Slice]] = []
+    room = 0
+    for scoring in group:
+        count = len(scoring.effect.texts)
+        for start in range(0, count, limit):
+            part = _Slice(scoring, start, min(start + limit, count))
+            if len(part) > room:
+                calls.append([])
+                room = limit
+            calls[-1].append(part)
+            room -= len(part)
+    return calls
+
+
+def _call(slices: list[_Slice]) -> CallScorer:
+    effects = [(part.scoring.effect, part) for part in slices]
+    return CallScorer(
+        effects[0][0].scorer,
+        [(effect.query, list(effect.texts[part.start : part.stop])) for effect, part in effects],
+        [part.scoring.ledger for part in slices],
+    )

@@ -1,0 +1,75 @@
+"""Words for messages about settings: what a value is, and what was probably meant."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from secondpass.errors import ConfigurationError, Problem
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+_MAX_QUOTED = 60
+"""Characters of a value that a message quotes."""
+
+
+def describe(value: object) -> str:
+    """What a value is: short plain values are quoted, others named by their type."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, str | int | float | bool):
+        try:
+            text = repr(value)
+        except Exception:  # an integer of thousands of digits, or a foreign subclass
+            text = ""
+        if 0 < len(text) <= _MAX_QUOTED:
+            return text
+    kind = type(value)
+    if hasattr(builtins, kind.__name__) and kind.__module__ != "builtins":
+        return f"a {kind.__module__}.{kind.__name__}"  # such as numpy's bool
+    return f"a {kind.__name__}"
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """``; did you mean 'x'?`` if a known word is similar, else the list of known words."""
+    import difflib
+
+    if similar := difflib.get_close_matches(word, known, n=1, cutoff=0.65):
+        return f"; did you mean {similar[0]!r}?"
+    return f"; known are: {', '.join(sorted(known))}" if known else ""
+
+
+def problems_of(error: ValidationError, hint: Callable[[str], str]) -> list[Problem]:
+    """The problems that pydantic lists.
+
+    Args:
+        error: raised by the model of a configurable class.
+        hint: what to add to the message about an unknown key.
+    """
+    problems: list[Problem] = []
+    for detail in error.errors(include_url=False):
+        path, kind = detail["loc"], detail["type"]
+        cause = detail.get("ctx", {}).get("error")
+        if isinstance(cause, ConfigurationError):
+            problems.extend(problem.under(path) for problem in cause.problems)
+        elif kind == "extra_forbidden":
+            problems.append(Problem(path, "unknown key" + hint(str(path[-1]))))
+        elif kind == "missing":
+            problems.append(Problem(path, "is required"))
+        elif kind == "sequence_str":
+            problems.append(Problem(path, f"must be a list, not {describe(detail['input'])}"))
+        else:
+            problems.append(Problem(path, _reworded(detail["msg"], detail["input"])))
+    return problems
+
+
+def _reworded(message: str, value: object) -> str:
+    """A message of pydantic as a continuation of the setting's name."""
+    message = message.removeprefix("Value error, ")
+    if message.startswith("Value should have"):  # it says how many there are
+        return message.replace("Value should", "must").replace(" after validation", "")
+    message = message.replace("Input should", "must").replace("String should", "must")
+    message = message.replace("must be an instance of Sequence", "must be a list")
+    return f"{message}, not {describe(value)}"

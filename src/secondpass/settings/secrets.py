@@ -1,0 +1,95 @@
+"""Keys: given in Python as secrets, elsewhere by the names of their environment variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeAlias
+
+from secondpass.errors import ConfigurationError, NotSerializableError
+from secondpass.settings.environment import variable
+from secondpass.settings.messages import describe
+from secondpass.settings.signature import Nested
+
+
+class Secret:
+    """A key that was given in Python. It is used, but neither shown nor written out."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def reveal(self) -> str:
+        """The key itself."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "<secret>"
+
+    def __reduce__(self) -> Any:
+        raise NotSerializableError("a key given in Python cannot be written out: name its variable")
+
+
+def _secret(value: Any) -> Secret | None:
+    if value is None or isinstance(value, Secret):
+        return value
+    # pydantic's SecretStr and the like
+    if callable(reveal := getattr(value, "get_secret_value", None)):
+        value = reveal()
+    if not isinstance(value, str):
+        raise ConfigurationError(f"give a key, a string, not a {type(value).__name__}")
+    if not value.strip():
+        raise ConfigurationError("give a key, a string that is not blank")
+    return Secret(value.strip())
+
+
+SECRET = Nested(_secret, lambda: {"type": "null"})
+"""Marks a parameter that holds a key. A file can only leave it out."""
+
+
+def variables(setting: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The names of the variables in a setting of the type :data:`Variables`."""
+    return (setting,) if isinstance(setting, str) else tuple(setting or ())
+
+
+def first_set(names: Sequence[str]) -> str | None:
+    """The value of the first of these variables that is set and not empty."""
+    return next(filter(None, map(variable, names)), None)
+
+
+_NAME_PATTERN = r"(?!hf_\w{12})[A-Za-z_]\w*"
+"""Of a variable's name; tokens of the Hugging Face hub are excluded."""
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and bool(re.fullmatch(_NAME_PATTERN, name))
+
+
+def _checked_names(setting: Any) -> Any:
+    if not isinstance(setting, str | list | tuple | None):
+        message = f"give the name of a variable or a list of names, not {describe(setting)}"
+        raise ConfigurationError(message)
+    if setting is not None and not (setting and all(map(_is_name, variables(setting)))):
+        # It may be the key itself, so it is not quoted.
+        raise ConfigurationError("give the name of a variable, not the key")
+    return setting
+
+
+def _names_schema() -> dict[str, Any]:
+    name = {"type": "string", "pattern": f"^{_NAME_PATTERN}$"}
+    return {"anyOf": [name, {"type": "array", "items": name, "minItems": 1}, {"type": "null"}]}
+
+
+Variables: TypeAlias = Annotated[str | Sequence[str] | None, Nested(_checked_names, _names_schema)]
+"""A parameter that names the environment variable of a key, or several to be tried in turn."""
+
+
+class OptionalVariables(list[str]):
+    """Variables of a key that a self-hosted server may do without."""

@@ -1,0 +1,215 @@
+"""Blocking calls in daemon threads, and waits with a timeout."""
+
+import asyncio
+import contextvars
+import gc
+import threading
+import time
+
+import pytest
+
+from secondpass.concurrency import threads
+from secondpass.concurrency.portal import portal
+from secondpass.concurrency.threads import in_thread, with_timeout
+
+# ---------------------------------------------------------------------- threads
+
+
+def test_call_in_a_daemon_thread():
+    variable = contextvars.ContextVar("variable", default="unset")
+
+    async def use():
+        variable.set("set")
+        return await in_thread(lambda: (threading.current_thread(), variable.get()))
+
+    thread, value = asyncio.run(use())
+    assert thread is not threading.current_thread()
+    assert thread.daemon
+    assert value == "set"
+
+
+@pytest.mark.parametrize(
+    ("raised", "met"),
+    [
+        (LookupError("x"), LookupError),
+        (StopIteration(3), RuntimeError),
+        (MemoryError(), MemoryError),
+    ],
+)
+def test_exceptions_are_raised(raised, met):
+    def fail():
+        raise raised
+
+    async def use():
+        await in_thread(fail)
+
+    with pytest.raises(met):
+        asyncio.run(use())
+
+
+@pytest.mark.parametrize("way", ["thread", "portal"])
+def test_late_failures_are_not_logged(way, caplog):
+    failed = threading.Event()
+
+    def fail():
+        failed.set()
+        raise LookupError("a passage")
+
+    async def fail_there():
+        fail()
+
+    async def use():
+        work = in_thread(fail) if way == "thread" else portal().call(fail_there)
+        task = asyncio.ensure_future(work)
+        await asyncio.sleep(0)
+        failed.wait(5)
+        time.sleep(0.05)  # the outcome stands in the queue of this loop now
+        asyncio.get_running_loop().call_soon(task.cancel)
+        with pytest.raises((asyncio.CancelledError, LookupError)):
+            await task
+
+    asyncio.run(use())
+    gc.collect()
+    assert not caplog.records
+
+
+def test_late_thread_is_left_behind():
+    go, ended = threading.Event(), threading.Event()
+
+    def slow():
+        go.wait(60)
+        ended.set()
+
+    async def use():
+        with pytest.raises(TimeoutError):
+            await with_timeout(in_thread(slow), 0.05)
+
+    asyncio.run(use())  # neither waits for the thread nor hears of its end
+    assert not ended.is_set()
+    go.set()
+    assert ended.wait(5)
+
+
+def test_threads_are_unlimited():
+    barrier = threading.Barrier(40)
+
+    async def use():
+        await asyncio.gather(*(in_thread(lambda: barrier.wait(10)) for _ in range(40)))
+
+    asyncio.run(use())
+
+
+# ---------------------------------------------------------------------- waiting
+
+
+def test_with_timeout_returns_or_raises():
+    async def fail():
+        raise LookupError
+
+    async def use():
+        assert await with_timeout(asyncio.sleep(0, "done"), 5) == "done"
+        assert await with_timeout(asyncio.sleep(0, "done"), None) == "done"
+        with pytest.raises(LookupError):
+            await with_timeout(fail(), 5)
+
+    asyncio.run(use())
+
+
+def test_with_timeout_leaves_work_behind():
+    ended = []
+
+    async def stubborn(release):
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await release.wait()
+            ended.append(True)
+            raise LookupError("nobody looks at this") from None
+
+    async def use():
+        release = asyncio.Event()
+        with pytest.raises(TimeoutError):
+            await with_timeout(stubborn(release), 0.02)
+        assert ended == []
+        release.set()
+        while not ended:
+            await asyncio.sleep(0)
+
+    asyncio.run(use())
+
+
+def test_cancelling_with_timeout_cancels_the_work():
+    ended = []
+
+    async def endless():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(True)
+
+    async def use():
+        task = asyncio.ensure_future(with_timeout(endless(), 30))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0)
+
+    asyncio.run(use())
+    assert ended == [True]
+
+
+def test_failure_during_cancellation_is_not_logged():
+    complaints = []
+
+    async def use():
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
+        go = asyncio.Event()
+
+        async def fail():
+            await go.wait()
+            raise LookupError("text of a passage")
+
+        task = asyncio.ensure_future(with_timeout(fail(), 30))
+        await asyncio.sleep(0.01)
+        go.set()
+        await asyncio.sleep(0)  # it has failed by now, and `with_timeout` has not been told
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        del task
+        gc.collect()
+        await asyncio.sleep(0)
+
+    asyncio.run(use())
+    assert complaints == []
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3), KeyboardInterrupt()])
+def test_exits_of_work_become_errors(error):
+    """They must neither end the loop nor look like a cancellation of the caller."""
+
+    async def leave():
+        raise error
+
+    async def use():
+        name = "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
+        with pytest.raises(RuntimeError, match=f"^{name}$"):
+            await with_timeout(leave(), 5)
+
+    asyncio.run(use())
+
+
+def test_idle_threads_are_reused(monkeypatch):
+    async def use():
+        first = await in_thread(threading.current_thread)
+        # The thread becomes idle just after it has handed its result over.
+        for _ in range(1000):
+            if threads._idle:
+                break
+            await asyncio.sleep(0.01)
+        return first, await in_thread(threading.current_thread)
+
+    monkeypatch.setattr(threads, "_idle", [])
+    first, second = asyncio.run(use())
+    assert first is second

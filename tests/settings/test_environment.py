@@ -1,0 +1,218 @@
+"""Settings from environment variables."""
+
+import pytest
+
+from secondpass import ConfigurationError, Reranker, config
+from secondpass.config.overrides import Flat
+from secondpass.settings import environment, model_of, registry
+
+SECRET = "sk-live-SECRET"
+
+
+@pytest.fixture(autouse=True)
+def _variables(monkeypatch):
+    monkeypatch.delenv("ABSENT", raising=False)
+    monkeypatch.setenv("EMPTY", " ")
+    monkeypatch.setenv("SOME_VARIABLE", SECRET)
+
+
+def fill(setting):
+    return environment.fill({"key": setting}).values["key"]
+
+
+READ = {
+    # the variable's text; the default, if any; the setting
+    "text": ("5", "a", "5"),
+    "whole number": ("5", 1, 5),
+    "number": ("5", 1.0, 5.0),
+    "boolean": ("True", False, True),
+    "YAML number": ("0.5", ..., 0.5),
+    "YAML null": ("null", None, None),
+    "no YAML": ("a: [", ..., "a: ["),
+    "surrounding space": (" a ", ..., "a"),
+    "empty": ("", 7, 7),
+}
+
+
+@pytest.mark.parametrize(("text", "default", "value"), READ.values(), ids=READ)
+def test_reads_as_the_default_s_type(monkeypatch, text, default, value):
+    monkeypatch.setenv("FUZZED", text)
+    setting = {"env": "FUZZED"} | ({} if default is ... else {"default": default})
+    assert fill([{"inside": setting}]) == [{"inside": value}]
+    assert type(fill(setting)) is type(value)
+
+
+UNFILLED = {
+    "absent": ({"env": "ABSENT"}, "key: the environment variable ABSENT is not set, and there"),
+    "empty": ({"env": "EMPTY"}, "key: the environment variable EMPTY is not set"),
+    "impossible name": ({"env": "A\0B"}, "key: the environment variable"),
+    "no name": ({"env": 5}, "key.env: must be the name of a variable, not 5"),
+    "list as default": ({"env": "A", "default": []}, "key.default: must be a plain value"),
+    "another type": ({"env": "SOME_VARIABLE", "default": 1}, "does not hold a whole number"),
+    "no boolean": ({"env": "SOME_VARIABLE", "default": True}, "does not hold true or false"),
+}
+
+
+@pytest.mark.parametrize(("setting", "message"), UNFILLED.values(), ids=UNFILLED)
+def test_an_unfilled_setting_has_a_problem(setting, message):
+    filled = environment.fill({"key": setting, "other": [{"env": "ABSENT", "default": 1}]})
+    assert filled.values["other"] == [1]
+    (problem,) = environment.unfilled(filled.values)
+    assert message in str(problem)
+
+
+BOMB = ", ".join(
+    f"a{n}: &a{n} {{<<: [{','.join([f'*a{n - 1}'] * 5)}]}}" if n else "a0: &a0 {k: 1}"
+    for n in range(14)
+)
+
+
+@pytest.mark.parametrize("text", ["[1]", "{a: b}", "{<<: {a: b}}"])
+def test_lists_and_mappings_are_no_values(monkeypatch, text):
+    monkeypatch.setenv("FUZZED", text)
+    with pytest.raises(ConfigurationError, match="FUZZED does not hold a plain value"):
+        Reranker.from_config({"method": "lexical", "depth": {"env": "FUZZED"}})
+
+
+def test_a_bomb_is_a_text(monkeypatch):
+    monkeypatch.setenv("FUZZED", BOMB)
+    assert fill({"env": "FUZZED"}) == BOMB
+
+
+def test_every_absent_variable_is_listed():
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config({"method": {"env": "ABSENT"}, "render": {"prefix": {"env": "EMPTY"}}})
+    assert [problem.path for problem in caught.value.problems] == [
+        ("method",),
+        ("render", "prefix"),
+    ]
+
+
+def test_a_whole_configuration_is_no_variable():
+    with pytest.raises(ConfigurationError, match="configuration: must be a mapping"):
+        Reranker.from_config({"env": "SOME_VARIABLE"})
+
+
+class Model:
+    name = "model"
+    timeout = 1.0
+
+    async def complete(self, prompt):
+        raise NotImplementedError
+
+
+MODEL = {"flat": {"model": Flat("m", ("method.model", "method.llm.model"))}}
+GRADED = {"type": "graded", "llm": {"type": "openai", "timeout": {"env": "ABSENT"}}}
+TAKEN = {
+    # a configuration and other arguments of resolve; the place of the absent variable
+    "method": ({"method": {"env": "ABSENT"}}, MODEL, "method"),
+    "type": ({"method": {"type": {"env": "ABSENT"}}}, MODEL, "method.type"),
+    "type beside a model": (
+        {"method": {"type": {"env": "ABSENT"}}},
+        {"llm": Model()},
+        "method.type",
+    ),
+    "timeout of a replaced model": ({"method": GRADED}, {"llm": Model()}, "method.llm.timeout"),
+    "preset": ({"preset": {"env": "ABSENT"}}, MODEL, "preset"),
+}
+
+
+@pytest.mark.parametrize(("described", "others", "place"), TAKEN.values(), ids=TAKEN)
+def test_an_absent_variable_is_named_where_used(described, others, place):
+    with pytest.raises(ConfigurationError) as caught:
+        config.resolve(described, **others)
+    message = f"configuration: {place}: the environment variable ABSENT is not set"
+    assert str(caught.value).startswith(message)
+
+
+def test_an_absent_variable_may_be_replaced(tmp_path):
+    path = tmp_path / "rerank.yaml"
+    path.write_text(
+        "method: {type: graded, llm: {type: openai, model: {env: ABSENT}}}\ntop_k: {env: ABSENT}"
+    )
+    flat = {"top_n": Flat(3, ("top_k",))}
+    reranker = config.resolve(path, llm=Model(), flat=flat)
+    assert (reranker.top_k, reranker.method.llm.name) == (3, "model")
+
+
+HIDDEN = {
+    "depth": ({"method": "lexical", "depth": {"env": "SOME_VARIABLE"}}, {}),
+    "order": ({"method": "lexical", "order": {"env": "SOME_VARIABLE"}}, {}),
+    "fallback": ({"method": "lexical", "fallback": {"env": "SOME_VARIABLE"}}, {}),
+    "type": ({"method": {"type": {"env": "SOME_VARIABLE"}}}, {}),
+    "method": ({"method": {"env": "SOME_VARIABLE"}}, {}),
+    "method under a parameter": ({"method": {"env": "SOME_VARIABLE"}}, MODEL),
+    "fallback beside a model": (
+        {"method": "graded", "fallback": {"env": "SOME_VARIABLE"}},
+        {"llm": Model()},
+    ),
+    "with a default": (
+        {"method": {"type": "lexical", "k1": {"env": "SOME_VARIABLE", "default": 1.2}}},
+        {},
+    ),
+    "preset": ({"preset": {"env": "SOME_VARIABLE"}}, {}),
+}
+
+
+@pytest.mark.parametrize(("described", "others"), HIDDEN.values(), ids=HIDDEN)
+def test_wrong_values_are_not_shown(described, others):
+    with pytest.raises(ConfigurationError, match="SOME_VARIABLE") as caught:
+        config.resolve(described, **others)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_numbers_are_not_shown(monkeypatch):
+    monkeypatch.setenv("DEPTH", "-54321")
+    with pytest.raises(ConfigurationError, match="variable DEPTH") as caught:
+        Reranker.from_config({"method": "lexical", "depth": {"env": "DEPTH"}})
+    assert "54321" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["x", "a", "lexcial-preset"])
+def test_hiding_a_value_keeps_the_message(monkeypatch, value):
+    monkeypatch.setenv("PRESET", value)
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config({"preset": {"env": "PRESET"}})
+    message = str(caught.value)
+    assert message.startswith("configuration: preset: no preset is named what it holds; ")
+    assert "accurate, attune" in message
+    assert "lexical, llama_cpp, mixedbread" in message
+    assert "lexcial" not in message
+
+
+def test_a_wrong_default_is_named_as_such():
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config({"method": "lexical", "depth": {"env": "ABSENT", "default": 0}})
+    assert str(caught.value) == (
+        "configuration: depth: must be greater than or equal to 1, not 0 "
+        "(the default of the environment variable ABSENT)"
+    )
+
+
+def test_a_parameter_s_value_is_not_the_variable_s(monkeypatch):
+    monkeypatch.setenv("PRESET_DEPTH", "7")
+    base = config.preset("lexical", depth={"env": "PRESET_DEPTH"})
+    filled = environment.fill(base)
+    values = {**filled.values, "depth": 0}
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config(values)
+    assert environment.with_sources(caught.value.problems, values, filled.variables) == [
+        *caught.value.problems
+    ]
+
+
+def test_options_of_others_are_no_variables():
+    llm = {"type": "openai", "model": "m", "options": {"metadata": {"env": "prod"}}}
+    described = {"method": {"type": "graded", "llm": llm}}
+    assert Reranker.from_config(described).to_config() == described
+
+
+def test_foreign_settings_are_complete():
+    """Every setting that takes any mapping is listed."""
+    for family in ("methods", "llms", "orderings", "contexts"):
+        for name in registry.names(family):
+            properties = model_of(registry.kind(family, name)).model_json_schema()["properties"]
+            for key, part in properties.items():
+                options = part.get("anyOf", [part])
+                if any(option.get("additionalProperties") is True for option in options):
+                    assert key in environment.FOREIGN

@@ -1,0 +1,63 @@
+"""Kinds by name: built in, and registered by other packages."""
+
+from importlib.metadata import EntryPoint
+from typing import Annotated
+
+import pytest
+from annotated_types import Ge
+
+from secondpass import ConfigurationError, Reranker, config
+from secondpass.settings import configurable, model_of, registry
+
+
+@configurable
+class Added:
+    model_name = "added"
+
+    def __init__(self, *, size: Annotated[int, Ge(1)] = 3) -> None:
+        self.size = size
+
+    def score_pairs(self, query, documents):
+        return [float(self.size)] * len(documents)
+
+
+@pytest.fixture
+def register(monkeypatch):
+    """Registers ``added`` under an import path; what loads is another class if one is given."""
+
+    def register(path, cls=None):
+        point = EntryPoint("added", path, "secondpass.methods")
+        if cls is not None:
+            monkeypatch.setattr(EntryPoint, "load", lambda self: cls)
+        monkeypatch.setattr(registry, "_entry_points", lambda family: {"added": point})
+
+    return register
+
+
+def test_entry_points_add_kinds(register):
+    register(f"{Added.__module__}:{Added.__qualname__}", Added)
+    reranker = Reranker.from_config({"method": {"type": "added", "size": 4}})
+    assert reranker.rerank("q", ["a"])[0].rerank_score == 4.0
+    assert reranker.to_config() == {"method": {"type": "added", "size": 4}}
+    with pytest.raises(ConfigurationError, match=r"method\.size: must be greater"):
+        Reranker.from_config({"method": {"type": "added", "size": 0}})
+
+
+def test_the_class_may_be_defined_elsewhere(register):
+    register("elsewhere:Added", Added)
+    assert Reranker("added").to_config() == {"method": {"type": "added"}}
+
+
+def test_a_broken_package_is_named(register):
+    register("no_such_package:Any")
+    with pytest.raises(ConfigurationError, match=r"'added' cannot be loaded \(ModuleNotFound"):
+        Reranker("added")
+    assert "added" in str(config.json_schema())
+
+
+@pytest.mark.parametrize("family", ["methods", "llms", "orderings", "contexts"])
+def test_built_in_kinds_are_configurable(family):
+    for name in registry.names(family):
+        cls = registry.kind(family, name)
+        assert model_of(cls).model_json_schema()["additionalProperties"] is False
+        assert cls.__module__.startswith("secondpass.")

@@ -1,0 +1,41 @@
+"""Configurable objects as plain mappings."""
+
+import pytest
+
+from fakes import ByTable
+from secondpass import NotSerializableError, Reranker
+from secondpass.settings import Secret, not_serializable
+
+UNNAMED = {
+    "scorer": (lambda: Reranker(ByTable()), "method: a ByTable has no registered name"),
+    "function": (
+        lambda: Reranker("lexical", order=lambda items: items),
+        "order: a function has no registered name",
+    ),
+    "fallback": (
+        lambda: Reranker("lexical", fallback=[ByTable()]),
+        "fallback.method: a ByTable has no registered name",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), UNNAMED.values(), ids=UNNAMED)
+def test_unregistered_objects_are_refused(make, message):
+    with pytest.raises(NotSerializableError, match=message):
+        make().to_config()
+
+
+def test_a_key_is_refused():
+    error = not_serializable(Secret("sk-SECRET"), "api_key")
+    assert (
+        str(error) == "api_key: a key cannot be written out; name its environment variable instead"
+    )
+
+
+def test_an_explicitly_empty_mapping_is_kept():
+    reranker = Reranker({"type": "cross_encoder", "model": "m", "prompts": {}})
+    assert reranker.to_config()["method"]["prompts"] == {}
+
+
+def test_nested_defaults_are_left_out():
+    assert Reranker("lexical", limits={}, render={}).to_config() == {"method": {"type": "lexical"}}

@@ -1,0 +1,71 @@
+"""The check of settings that constructor signatures state."""
+
+from typing import Annotated
+
+import pytest
+from annotated_types import Ge
+
+from fakes import ByTable
+from secondpass import ConfigurationError, Reranker
+from secondpass.settings import changed, configurable, model_of, nested
+
+
+@configurable
+class Inner:
+    def __init__(self, size: Annotated[int, Ge(1)] = 1) -> None:
+        self.size = size
+
+
+@configurable
+class Outer:
+    def __init__(self, inner: Annotated[Inner, nested(Inner)], *, name: str = "outer") -> None:
+        self.inner = inner
+        self.name = name
+
+
+def test_mappings_become_objects():
+    outer = Outer({"size": 2})
+    assert isinstance(outer.inner, Inner)
+    assert outer.inner.size == 2
+    assert Outer(outer.inner).inner is outer.inner
+
+
+def test_lists_every_problem():
+    with pytest.raises(ConfigurationError) as caught:
+        Outer({"size": 0, "sice": 1}, nane="x")
+    assert str(caught.value) == (
+        "Outer: 3 problems\n"
+        "  inner.size: must be greater than or equal to 1, not 0\n"
+        "  inner.sice: unknown key; did you mean 'size'?\n"
+        "  nane: unknown key; did you mean 'name'?"
+    )
+
+
+def test_python_is_checked_like_files():
+    with pytest.raises(ConfigurationError, match=r"Reranker: blend\.original: must be less"):
+        Reranker(ByTable(), blend={"original": 3})
+    with pytest.raises(ConfigurationError, match="Reranker: depht: unknown key"):
+        Reranker(ByTable(), depht=3)  # type: ignore[call-arg]
+
+
+CALLS = {
+    "keyword-only": (lambda: Outer(Inner(), "x"), "at most 1 positional"),
+    "twice": (lambda: Outer(Inner(), inner=Inner()), "got 'inner' twice"),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), CALLS.values(), ids=CALLS)
+def test_wrong_calls_are_type_errors(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_copies_with_changes():
+    outer = Outer({"size": 2}, name="a")
+    other = changed(outer, name="b")
+    assert (other.name, other.inner, outer.name) == ("b", outer.inner, "a")
+
+
+def test_the_model_mirrors_the_signature():
+    assert model_of(Inner).model_json_schema()["properties"]["size"]["minimum"] == 1
+    assert [*model_of(Outer, without=("inner",)).model_fields] == ["name"]

@@ -1,0 +1,88 @@
+"""YAML text, read within bounds."""
+
+import pytest
+
+from secondpass.settings import yaml_text
+from secondpass.settings.yaml_text import NotYAMLError, TooLargeError
+
+NOT_YAML = {
+    "broken": ("method: [1, 2\n", "not YAML at line 2, column 1"),
+    "nested mapping in a line": ("a: b: c", "not YAML at line 1, column 5"),
+    "tab": ("method:\n\ttype: graded\n", "not YAML at line 2"),
+    "Python object": ("method: !!python/object/apply:os.system ['true']\n", "not YAML at line 1"),
+    "Python name": ("method: {type: !!python/name:os.system }\n", "not YAML at line 1"),
+    "unknown tag": ("method: !secret x\n", "not YAML at line 1"),
+    "key twice": ("a: 1\ndepth: 5\ndepth: 7", "line 3, column 1: the key 'depth' is there twice"),
+    "key twice inside": ("method: {type: a, type: b}\n", "the key 'type' is there twice"),
+    "equal keys": ("method: {1: a, 0x1: b}", "two keys mean the same"),
+    "two documents": ("method: lexical\n---\nmethod: lexical\n", "not YAML at line 2"),
+    "unknown alias": ("method: *other\n", "not YAML at line 1"),
+    "zero byte": ("method: lexical\x00\n", "not YAML"),
+    "deep nesting": ("method: " + "[" * 500, "not YAML: RecursionError"),
+    "wrong date": ("prefix: 2024-13-45", "not YAML: ValueError"),
+    "wrong integer": ("method: !!int abc", "not YAML: ValueError"),
+    "empty integer": ("depth: !!int ''", "not YAML: IndexError"),
+    "wrong boolean": ("depth: !!bool many", "not YAML: KeyError"),
+    "wrong timestamp": ("depth: !!timestamp today", "not YAML: AttributeError"),
+    "merged into itself": ("method: &a {<<: *a}", "a mapping is merged into itself"),
+    "merged number": ("method: {<<: 5}", "only mappings and lists of them can be merged"),
+    "merges of a long list": (
+        "a: &a {k: 1, j: 2}\n"
+        + "\n".join(f"b{n}: {{<<: [{','.join(['*a'] * 300)}]}}" for n in range(100)),
+        "what is merged is too large",
+    ),
+    "long hexadecimal": ("depth: 0x" + "f" * 5000, "a number of more than 400 characters"),
+    "overflowing sexagesimal": ("floor: " + "1:" * 180 + "1.5", "not YAML: OverflowError"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), NOT_YAML.values(), ids=NOT_YAML)
+def test_wrong_text(text, message):
+    with pytest.raises(NotYAMLError) as caught:
+        yaml_text.parse(text)
+    assert message in str(caught.value)
+
+
+TOO_LARGE = {
+    "long text": "method: lexical\n" + "# comment\n" * 30_000,
+    "billion laughs": "\n".join(
+        ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+        + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 6)]
+    ),
+    "refers to itself": "method: &a {type: graded, llm: *a}\n",
+    "nested lists": "order: " + "[" * 100 + "]" * 100,
+}
+
+
+@pytest.mark.parametrize("text", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_too_large(text):
+    with pytest.raises(TooLargeError, match=r"is too large|is nested more than 64 deep"):
+        yaml_text.parse(text)
+
+
+MERGED = {
+    "own keys take precedence": "base: &base {a: 1, b: 1}\nend: {<<: *base, b: 2}",
+    "the first of a list does": "a: &a {b: 2}\nb: &b {a: 1, b: 1}\nend: {<<: [*a, *b]}",
+    "merges of merges": "a: &a {a: 1, b: 3}\nb: &b {<<: *a, b: 2}\nend: {<<: *b}",
+    "before it is read": (
+        "end:\n  <<: &b\n    <<: &a {a: 1, b: 0}\n    b: 1\n  b: 2\nbefore: [*b, *a]"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", MERGED.values(), ids=MERGED)
+def test_merge_keys(text):
+    value = yaml_text.parse(text)
+    assert value["end"] == {"a": 1, "b": 2}
+    assert value.get("before") in (None, [{"a": 1, "b": 1}, {"a": 1, "b": 0}])
+
+
+def test_equal_merges_are_not_multiplied():
+    parts = [f"a{n}: &a{n} {{<<: [{','.join([f'*a{n - 1}'] * 5)}]}}" for n in range(1, 14)]
+    value = yaml_text.parse("\n".join(["a0: &a0 {k: 1}", *parts]))
+    assert value["a13"] == {"k": 1}
+
+
+def test_values_may_be_merged_twice():
+    text = "a: &a {k: 1}\nb: {<<: *a}\nc: {<<: *a, k: 2}"
+    assert yaml_text.parse(text) == {"a": {"k": 1}, "b": {"k": 1}, "c": {"k": 2}}
