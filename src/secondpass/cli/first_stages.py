@@ -15,7 +15,7 @@ from secondpass.search.documents import Progress, read_source
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
-    from secondpass.evaluation.experiment import Retriever
+    from secondpass.evaluation.first_stages import Retriever
     from secondpass.evaluation.suites import Suite
     from secondpass.search.index import Index
     from secondpass.search.retrieval import Mode

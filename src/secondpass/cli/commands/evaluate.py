@@ -32,7 +32,7 @@ from secondpass.search.index_files import is_index
 
 if TYPE_CHECKING:
     from secondpass.evaluation.comparison import Comparison
-    from secondpass.evaluation.experiment import FirstStage
+    from secondpass.evaluation.first_stages import FirstStage
     from secondpass.evaluation.suites import Suite
 
 
@@ -158,8 +158,8 @@ def evaluate(
     `secondpass eval suite --preset embedded --compare mine.yaml other.yaml --out results`
     """
     from secondpass.evaluation.experiment import compare as run_comparison
+    from secondpass.evaluation.loading import load_suite
     from secondpass.evaluation.measures import DEFAULT_MEASURES
-    from secondpass.evaluation.suites import load_suite
 
     suite_name, more = _split_arguments(arguments)
     compare = [*(compare or ()), *more]
