@@ -113,7 +113,7 @@ def test_asking_for_help_loads_no_model_runtime():
 def test_ctrl_c_is_told_as_such_whatever_a_library_makes_of_it():
     told = python(
         "import os, signal\n"
-        "from secondpass.cli.terminal import run\n"
+        "from secondpass.cli.running import run\n"
         "def command():\n"
         "    try: os.kill(os.getpid(), signal.SIGINT)\n"
         "    except KeyboardInterrupt: raise ImportError('a module could not be loaded')\n"
@@ -288,15 +288,15 @@ def test_a_closed_standard_output_is_told():
 
 
 def test_a_defect_is_told_as_one_and_shown_on_request(secondpass, monkeypatch):
-    from secondpass.cli import rerank
+    from secondpass.cli.commands import rerank
 
     def broken(*_arguments, **_settings):
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr(rerank, "windows", broken)
+    monkeypatch.setattr(rerank, "batches", broken)
     told = secondpass("rerank", "-p", "lexical", "-q", "x")
     assert told.code == 1
-    assert "this should not have happened: ZeroDivisionError: of ours" in told.flat
+    assert "internal error: ZeroDivisionError: of ours" in told.flat
     monkeypatch.setenv("SECONDPASS_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         secondpass("rerank", "-p", "lexical", "-q", "x")
@@ -309,7 +309,7 @@ def is_told(outcome):
     """An end that a person can make something of."""
     assert outcome.code in {0, 1, 2}, outcome.err
     assert "Traceback" not in outcome.err
-    assert "should not have happened" not in outcome.err, outcome.err
+    assert "internal error" not in outcome.err, outcome.err
     assert (
         outcome.code == 0
         or outcome.err

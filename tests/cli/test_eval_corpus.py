@@ -5,7 +5,7 @@ import json
 import pytest
 
 from secondpass import Candidate, Reranker
-from secondpass.cli.evaluate import _Indexed
+from secondpass.cli.first_stages import IndexStage
 from secondpass.evaluation import (
     IndexFaultError,
     StaleIndexError,
@@ -14,7 +14,7 @@ from secondpass.evaluation import (
     open_index,
 )
 from secondpass.search.embedders import default_embedder
-from secondpass.search.index import build
+from secondpass.search.indexing import build
 
 FILES = {
     "owl.md": "# Owls\n\nThe owl hunts mice at night.",
@@ -73,7 +73,7 @@ def test_an_index_of_words_is_searched_by_words(secondpass, asked, tmp_path):
         "hybrid": "skipped",
         "lexical+rerank": "ran",
     }
-    assert "the index holds words only" in found["vector"]["reason"]
+    assert "the index has no vectors" in found["vector"]["reason"]
 
 
 def test_a_stale_index_is_told_not_searched(secondpass, asked, tmp_path):
@@ -86,7 +86,7 @@ def test_a_stale_index_is_told_not_searched(secondpass, asked, tmp_path):
     assert "--stale-ok" in told.flat
     told = secondpass(*call, "--stale-ok")
     assert systems(told)["lexical"]["status"] == "ran"
-    assert "is stale, and searched all the same" in told.flat
+    assert "searching a stale index" in told.flat
 
 
 def test_the_size_of_passages_is_that_of_the_option(secondpass, asked, write, tmp_path):
@@ -115,7 +115,7 @@ def test_python_takes_them_too(asked, tmp_path):
     found = compare("lexical", suites[0], retriever=index, first_stages=["lexical"])
     assert [one.name for one in found.ran] == ["lexical", "lexical+lexical"]
     (tmp_path / "docs" / "owl.md").unlink()
-    with pytest.raises(StaleIndexError, match=r"owl\.md is not there any more"):
+    with pytest.raises(StaleIndexError, match=r"owl\.md no longer exists"):
         load_suite(asked, corpus=tmp_path / "words")
     (tmp_path / "words" / "secondpass-index.json").write_text("{")
     with pytest.raises(IndexFaultError):
@@ -141,5 +141,5 @@ def test_rerankers_behind_an_index_read_titles_as_the_search_does(asked, tmp_pat
     suite = load_suite(asked, corpus=index.corpus)
     compare(Reranker(reading), suite, retriever=index, first_stages=["lexical"])
     assert "Cats\nA cat sleeps for most of the day." in reading.texts
-    wrapped = _Indexed(index, {"lexical"}).retrieve("cat", 1, "lexical")
+    wrapped = IndexStage(index, {"lexical"}).retrieve("cat", 1, "lexical")
     assert [one.text for one in wrapped] == ["Cats\nA cat sleeps for most of the day."]

@@ -37,11 +37,13 @@ def test_a_folder_is_indexed_once(docs) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith("index: 3 passages of 2 files, words and vectors, in ")
     again = call("docs", "--into", "index")
-    told = "nothing has changed (3 passages of 2 files, words and vectors); --force makes it anew"
+    told = (
+        "nothing has changed (3 passages of 2 files, words and vectors); use --force to rebuild it"
+    )
     assert (again.exit_code, again.stdout) == (0, f"index: {told}\n")
     (docs / "ships.txt").write_text("Ships cross the ocean.")
     renewed = call("docs", "--into", "index")
-    assert "words and vectors, 2 vectors kept, in" in renewed.stdout
+    assert "words and vectors, 2 vectors reused, in" in renewed.stdout
     forced = call("docs", "--into", "index", "--force")
     assert "words and vectors, in" in forced.stdout
     assert open_index("index").modes == ("vector", "lexical", "hybrid")
@@ -61,9 +63,9 @@ def test_the_summary_as_json(docs) -> None:
         "vectors": 0,
         "vectors_kept": 0,
         "embedder": None,
-        "skipped": {"picture.png": "is no text"},
+        "skipped": {"picture.png": "is not text"},
     }
-    assert done.stderr == "warning: skipped: picture.png is no text\n"
+    assert done.stderr == "warning: skipped: picture.png is not text\n"
     again = call("docs", "--into", "index", "--words-only", "--json", "--passage-size", 50)
     assert json.loads(again.stdout)["status"] == "unchanged"
 
@@ -73,8 +75,8 @@ def test_many_skipped_files_are_counted(docs) -> None:
         (docs / f"{number:02}.bin").write_bytes(b"\0")
     done = call("docs", "--into", "index", "--words-only")
     assert done.stdout.startswith("index: 3 passages of 2 files, words only, in ")
-    assert done.stderr.count("is no text") == 10
-    assert "skipped: 3 files more (--json names all)" in done.stderr
+    assert done.stderr.count("is not text") == 10
+    assert "skipped: 3 more files (--json lists all)" in done.stderr
 
 
 def test_without_the_extra_words_alone_are_indexed_and_that_is_told(docs, monkeypatch) -> None:
@@ -110,17 +112,17 @@ def foreign(docs: Path) -> None:
     ("spoil", "arguments", "code", "told"),
     [
         (None, ("absent", "--into", "index"), 1, "absent: there is no such file or folder"),
-        (empty, ("docs", "--into", "index"), 1, "docs: holds no text to index"),
+        (empty, ("docs", "--into", "index"), 1, "docs: has no text to index"),
         pytest.param(
             unreadable,
             ("docs", "--into", "index"),
             1,
-            "docs: holds no text to index (1 files skipped: a.txt)",
+            "docs: has no text to index (1 files skipped: a.txt)",
             marks=pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs Linux"),
         ),
         (bad_line, ("docs", "--into", "index"), 1, "docs/corpus.jsonl:17: is not JSON"),
         (bad_line, ("docs/corpus.jsonl", "--into", "i"), 1, "docs/corpus.jsonl:17: is not JSON"),
-        (foreign, ("docs", "--into", "index"), 1, "index: holds other files (thesis.tex)"),
+        (foreign, ("docs", "--into", "index"), 1, "index: has other files (thesis.tex)"),
         (None, ("docs", "--into", "docs/owls.md"), 1, "docs/owls.md: is a file"),
         (None, ("docs", "--into", "docs/owls.md/x"), 1, "Not a directory"),
         (None, ("docs",), 2, "--into"),
@@ -219,7 +221,7 @@ def test_a_pipe_gets_no_colour_and_no_bars(docs) -> None:
         env={**os.environ, "TERM": "xterm-256color"},
     )
     assert "\x1b" not in done.stdout + done.stderr
-    assert done.stderr == "warning: skipped: x.bin is no text\n"
+    assert done.stderr == "warning: skipped: x.bin is not text\n"
 
 
 def test_a_terminal_sees_how_far_it_is(docs) -> None:

@@ -15,7 +15,7 @@ from secondpass.cli.app import app
 from secondpass.evaluation import HybridRetriever, write_corpus
 from secondpass.fusion import reciprocal_rank_fusion
 from secondpass.search.embedders import EmbeddedEmbedder, default_embedder
-from secondpass.search.index import build
+from secondpass.search.indexing import build
 from terminals import SECONDPASS, on_a_terminal
 from tiny_models import write_classifier
 
@@ -98,8 +98,8 @@ def test_each_mode_is_that_of_the_retriever(here, options, mode) -> None:
     ],
 )
 def test_what_is_found_is_reranked(here, options, mode, warned) -> None:
-    told = "what is reranked comes from the {} search alone\n"
-    stderr = f"warning: --rerank without --hybrid: {told.format(warned)}" if warned else ""
+    message = "warning: --rerank without --hybrid reranks the results of the {} search alone\n"
+    stderr = message.format(warned) if warned else ""
     answer = asked(*OWL, *options, "--rerank", "--preset", "lexical", stderr=stderr)
     assert answer["mode"] == mode
     assert answer["rerank_top_n"] == 50
@@ -196,7 +196,7 @@ def test_an_order_can_be_given(many) -> None:
 
 @pytest.mark.parametrize("options", [("--order", "none"), ("--rerank-top-n", 3)])
 def test_an_option_of_the_second_pass_without_it_is_told(here, options) -> None:
-    told = "warning: nothing is reranked; options that say what to rerank by need --rerank\n"
+    told = "warning: options of the reranker have no effect without --rerank\n"
     asked(*OWL, *options, stderr=told)
 
 
@@ -238,15 +238,13 @@ def test_a_configuration_can_be_a_file(here, tmp_path) -> None:
 
 
 def test_options_of_the_second_pass_without_it_are_told(here) -> None:
-    told = "warning: nothing is reranked; options that say what to rerank by need --rerank\n"
+    told = "warning: options of the reranker have no effect without --rerank\n"
     asked(*OWL, "--preset", "lexical", stderr=told)
 
 
 def test_nothing_found_is_no_fault(here) -> None:
     assert asked("-q", "zebra", "--corpus", "index", "--lexical")["results"] == []
-    stderr = (
-        "warning: --rerank without --hybrid: what is reranked comes from the lexical search alone\n"
-    )
+    stderr = "warning: --rerank without --hybrid reranks the results of the lexical search alone\n"
     options = ("-q", "zebra", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical")
     assert asked(*options, stderr=stderr)["results"] == []
 
@@ -257,8 +255,8 @@ def test_nothing_found_is_no_fault(here) -> None:
 @pytest.mark.parametrize("options", [("--lexical",), ("--hybrid",)])
 def test_a_corpus_can_be_indexed_in_memory(here, options) -> None:
     stderr = (
-        "warning: corpus.jsonl is no index, so it is indexed in memory for this question; "
-        "to keep one: secondpass index corpus.jsonl --into FOLDER\n"
+        "warning: corpus.jsonl is not an index and is indexed in memory for this query; "
+        "to store one, run: secondpass index corpus.jsonl --into FOLDER\n"
     )
     in_memory = asked("-q", "owl", "--corpus", "corpus.jsonl", *options, stderr=stderr)
     kept = asked("-q", "owl", "--corpus", "index", *options)
@@ -269,7 +267,7 @@ def test_a_folder_can_be_indexed_in_memory(tmp_path) -> None:
     (tmp_path / "owls.md").write_text("# Owls\n\nThe owl hunts mice.")
     (tmp_path / "x.bin").write_bytes(b"\0")
     done = call("-q", "mice", "--corpus", tmp_path, "--lexical")
-    assert "warning: skipped: x.bin is no text\n" in done.stderr
+    assert "warning: skipped: x.bin is not text\n" in done.stderr
     [found] = json.loads(done.stdout)["results"]
     assert found["id"] == "owls.md#1"
     assert found["metadata"] == {"title": "Owls", "path": "owls.md", "passage": 1}
@@ -285,7 +283,7 @@ def test_words_only_are_searched_by_words_only(here) -> None:
         source = here / "corpus.jsonl"
         assert done.exit_code == 1
         assert done.stderr == (
-            "secondpass: words: holds words only; search it with --lexical, or add vectors: "
+            "secondpass: words: has no vectors; use --lexical, or add vectors: "
             f"secondpass index {source} --into words\n"
         )
 
@@ -327,9 +325,9 @@ def test_a_stale_index_is_told_not_served(own) -> None:
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == (
         "secondpass: index: is stale: corpus.jsonl has changed. "
-        f"Make it anew: {renew}. Or search it as it is, with --stale-ok\n"
+        f"To rebuild it, run: {renew}. To search it as it is, use --stale-ok\n"
     )
-    stderr = "warning: index: is stale, and searched all the same: corpus.jsonl has changed\n"
+    stderr = "warning: index: searching a stale index: corpus.jsonl has changed\n"
     assert "new" not in [
         one["id"] for one in asked(*search, "--stale-ok", stderr=stderr)["results"]
     ]
@@ -374,12 +372,17 @@ LEXICAL = ("-q", "owl", "--lexical", "--corpus")
 @pytest.mark.parametrize(
     ("spoil", "arguments", "code", "told"),
     [
-        (cut, (*LEXICAL, "index"), 1, "index: its part passages.jsonl has another size"),
+        (
+            cut,
+            (*LEXICAL, "index"),
+            1,
+            "index: its part passages.jsonl was changed: its size differs",
+        ),
         (other_version, (*LEXICAL, "index"), 1, "its format is version 9"),
         (other_embedder, (*LEXICAL, "index"), 1, "made by another embedder (other)"),
-        (without_parts, (*LEXICAL, "index"), 1, "index: is not whole: indexing was cut off"),
+        (without_parts, (*LEXICAL, "index"), 1, "index: is incomplete: indexing was interrupted"),
         (None, (*LEXICAL, "absent"), 1, "absent: there is no such file or folder"),
-        (Path.mkdir, (*LEXICAL, "empty"), 1, "empty: holds no text to search"),
+        (Path.mkdir, (*LEXICAL, "empty"), 1, "empty: has no text to search"),
         (bad_line, (*LEXICAL, "corpus.jsonl"), 1, "corpus.jsonl:17: 'text' must be a string"),
         (None, ("--corpus", "index"), 2, "--question"),
         (None, ("-q", " ", "--corpus", "index"), 2, "--question: is empty"),
@@ -460,7 +463,7 @@ def test_a_terminal_gets_a_table(own) -> None:
     assert "…" in output
     assert "{" not in output
     assert json.loads(on_a_terminal(*"query -q owl --corpus index --lexical --json".split()))
-    assert "Nothing was found." in on_a_terminal(*"query -q zebra --corpus index --lexical".split())
+    assert "No results." in on_a_terminal(*"query -q zebra --corpus index --lexical".split())
 
 
 def test_the_table_shows_what_it_is_sorted_by(own) -> None:

@@ -261,7 +261,7 @@ def test_the_order_of_a_run_is_that_of_its_scores(secondpass, write, trec):
         (
             "--run",
             "q0 Q0 d0-0 1 1 t\nq1 Q0 d1-0 1 1 t\nq0 Q0 d0-1 2 1 t",
-            "run:3: query 'q0' was there before, with others between; sort the run",
+            "run:3: the lines of query 'q0' are not consecutive; sort the run",
         ),
         ("--run", "q0 Q0 d0-0 1 1 t\nq0 Q0 d0-0 2 1 t", "run:2: query 'q0' has document 'd0-0'"),
         ("--run", "q9 Q0 d0-0 1 1 t", "run:1: query 'q9' is not among the queries"),
@@ -349,7 +349,7 @@ def test_what_is_read_twice_cannot_come_through_a_pipe(secondpass, trec, part):
     files[part] = f"/dev/fd/{pipe}"
     told = secondpass(*LEXICAL, *options(files))
     os.close(pipe)
-    assert (told.code, "give a file" in told.flat) == (1, True)
+    assert (told.code, "must be a file, not a pipe" in told.flat) == (1, True)
 
 
 def with_small_files(*arguments, stdin=b""):
@@ -375,7 +375,7 @@ def test_a_disk_without_room_for_a_corpus_places_is_told(write, trec):
     )
     told = with_small_files(*options(files))
     assert told.returncode == 1
-    assert b"the places of its documents cannot be kept on disk" in told.stderr
+    assert b"the offsets of its documents cannot be stored on disk" in told.stderr
 
 
 # ---------------------------------------------------------------------- what is wrong
@@ -389,10 +389,13 @@ LINE = {"query_id": "a", "query": "x", "candidates": []}
         (json_lines(requests(16)) + b"{broken\n", "standard input:17: is not JSON"),
         (b"\xff\n", "standard input:1: is not UTF-8"),
         (b"[1]\n", "standard input:1: must be a JSON object, not"),
-        (b"[" * 100_000, "standard input:1: is not JSON that can be read: it is nested"),
-        (b'{"query": "x", "candidates": [{"text": "a", "score": NaN}]}', "NaN is no number"),
-        (json_lines([LINE, {**LINE, "query_id": None}]), ":2: has no 'query_id', unlike the"),
-        (json_lines([{**LINE, "query_id": None}, LINE]), ":2: has a 'query_id', unlike the"),
+        (b"[" * 100_000, "standard input:1: is not JSON that can be parsed: it is nested"),
+        (
+            b'{"query": "x", "candidates": [{"text": "a", "score": NaN}]}',
+            "NaN is not a JSON number",
+        ),
+        (json_lines([LINE, {**LINE, "query_id": None}]), ":2: has no 'query_id', unlike earlier"),
+        (json_lines([{**LINE, "query_id": None}, LINE]), ":2: has a 'query_id', unlike earlier"),
         (json_lines([LINE, LINE]), ":2: id 'a' was given before, in line 1"),
         (json_lines([{**LINE, "id": "b"}]), "has 'query_id' and 'id', and they differ"),
         (json_lines([{**LINE, "query_id": [1]}]), "'query_id' must be a string or an integer"),
@@ -424,7 +427,7 @@ def test_what_is_wrong_with_a_line_is_told_with_its_number(secondpass, stdin, to
 
 def test_lines_that_hold_more_than_one_value_or_less_are_told(secondpass):
     told = secondpass(*LEXICAL, "-q", "x", stdin=json.dumps(FRUIT).encode())
-    assert "standard input:1: is a list; give each candidate a line of its own" in told.flat
+    assert "standard input:1: is a list; put each candidate on its own line" in told.flat
     told = secondpass(*LEXICAL, "-q", "x", stdin=json.dumps(FRUIT, indent=1).encode())
     assert "standard input:1: is not JSON: Expecting value at column 2; each line" in told.flat
 
@@ -432,7 +435,7 @@ def test_lines_that_hold_more_than_one_value_or_less_are_told(secondpass):
 def test_requests_under_query_are_told(secondpass):
     outcome = secondpass(*LEXICAL, "-q", "x", stdin=json_lines(requests(1)))
     assert outcome.code == 1
-    assert "leave --query out to rank these" in outcome.flat
+    assert "to rank them, leave out --query" in outcome.flat
 
 
 @pytest.mark.parametrize(
@@ -444,13 +447,13 @@ def test_requests_under_query_are_told(secondpass):
         (["-o", "."], 1, "Is a directory"),
         (["-o", "no/such/folder"], 1, "there is no such file or folder"),
         (["-f", "trec", "--tag", "a b"], 1, "'a b' has white space"),
-        (["--run", "r"], 2, "--run needs --queries and --corpus"),
-        (["--run", "r", "--queries", "q"], 2, "--run needs --queries and --corpus"),
-        (["--corpus", "c"], 2, "are those of a --run"),
+        (["--run", "r"], 2, "--run: needs --queries and --corpus"),
+        (["--run", "r", "--queries", "q"], 2, "--run: needs --queries and --corpus"),
+        (["--corpus", "c"], 2, "--queries, --corpus: need --run"),
         (["--run", "r", "-q", "x"], 2, "--query, --run: give one of them"),
         (["f", "--run", "r"], 2, "FILE, --run: give one of them"),
-        (["--resume"], 2, "--resume goes on with an --output"),
-        (["--resume", "-o", "-"], 2, "--resume goes on with an --output"),
+        (["--resume"], 2, "--resume: needs --output"),
+        (["--resume", "-o", "-"], 2, "--resume: needs --output"),
         (["-q", " "], 2, "--query: is empty"),
         (["--json", "-f", "trec"], 2, "--json, --format: give one of them"),
         (["--resume", "--force", "-o", "x"], 2, "--resume, --force: give one of them"),
@@ -494,14 +497,14 @@ def test_what_is_read_is_not_written_over(secondpass, write, tmp_path, monkeypat
     before = file.read_bytes()
     (tmp_path / "link").symlink_to(file)
     told = secondpass(*LEXICAL, file, "-o", output.format(tmp_path.name), "--force")
-    assert (told.code, "is read; name another output" in told.flat) == (2, True)
+    assert (told.code, "is an input file; name another output" in told.flat) == (2, True)
     assert file.read_bytes() == before
 
 
 def test_a_state_is_not_written_over_what_is_read(secondpass, write, tmp_path):
     file = write("out.state", requests(2))
     told = secondpass(*LEXICAL, file, "-o", tmp_path / "out")
-    assert (told.code, "out.state is read; name another output" in told.flat) == (2, True)
+    assert (told.code, "out.state is an input file; name another output" in told.flat) == (2, True)
     assert not (tmp_path / "out").exists()
 
 
@@ -579,7 +582,7 @@ def test_one_output_has_one_writer(secondpass, tmp_path):
             time.sleep(0.02)
         for option in ("--resume", "--force"):
             second = secondpass(*LEXICAL, "-o", target, option, stdin=b"".join(lines))
-            assert (second.code, "another process is writing it" in second.flat) == (1, True)
+            assert (second.code, "another process is writing to it" in second.flat) == (1, True)
         first.stdin.write(b"".join(lines[1:]))
         first.stdin.close()
     assert first.returncode == 0
@@ -596,10 +599,10 @@ def test_an_output_that_is_there_stays_unless_it_is_forced(secondpass, tmp_path)
     target.write_text("mine")
     told = secondpass(*LEXICAL, "-o", target, stdin=json_lines(requests(1)))
     assert (told.code, target.read_text()) == (1, "mine")
-    assert "is there already; --force begins anew, --resume goes on with it" in told.flat
+    assert "already exists; use --force to overwrite it, or --resume to continue it" in told.flat
     told = secondpass(*LEXICAL, "-o", target, "--resume", stdin=json_lines(requests(1)))
     assert (told.code, target.read_text()) == (1, "mine")
-    assert "there is no out.jsonl.state beside it" in told.flat
+    assert "cannot be resumed without its state file, out.jsonl.state" in told.flat
     assert secondpass(*LEXICAL, "-o", target, "--force", stdin=json_lines(requests(1))).code == 0
     assert json.loads(target.read_text())["query_id"] == "q0"
 
@@ -649,8 +652,8 @@ def test_going_on_without_an_output_begins_one_and_a_finished_one_stays(secondpa
         (["--set", "method.k1=2"], requests(4), "was made with another configuration"),
         (["--top-k", "2"], requests(4), "was made with another choice of options"),
         (["-q", "x"], ["a"], "was made with another query"),
-        ([], requests(4, seed=1), "the first 4 requests are not those that it was made of"),
-        ([], requests(3), "has answers to 4 requests, and the input only 3"),
+        ([], requests(4, seed=1), "its first 4 requests were different"),
+        ([], requests(3), "has 4 requests, but the input has only 3"),
     ],
 )
 def test_an_output_of_something_else_is_not_gone_on_with(
@@ -662,7 +665,7 @@ def test_an_output_of_something_else_is_not_gone_on_with(
     outcome = secondpass(*LEXICAL, *arguments, "-o", target, "--resume", stdin=json_lines(stdin))
     assert outcome.code == 1
     assert told in outcome.flat
-    assert "--force begins anew" in outcome.flat
+    assert "use --force to overwrite it" in outcome.flat
     assert target.read_bytes() == before
 
 
@@ -675,7 +678,7 @@ def test_a_broken_state_is_told(secondpass, tmp_path, state):
     (tmp_path / "out.state").write_text(state)
     outcome = secondpass(*LEXICAL, "-o", target, "--resume", stdin=json_lines(requests(1)))
     assert outcome.code == 1
-    assert "cannot be read as what tells how the output was made" in outcome.flat
+    assert "is not a valid state file" in outcome.flat
 
 
 @pytest.mark.parametrize("change", [lambda was: was[:10], lambda was: was[::-1] + b"more"])
@@ -685,7 +688,7 @@ def test_an_output_that_was_changed_is_told(secondpass, tmp_path, change):
     changed = change(target.read_bytes())
     target.write_bytes(changed)
     outcome = secondpass(*LEXICAL, "-o", target, "--resume", stdin=json_lines(requests(2)))
-    assert (outcome.code, "is not as it was left" in outcome.flat) == (1, True)
+    assert (outcome.code, "was changed since it was written" in outcome.flat) == (1, True)
     assert target.read_bytes() == changed
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from secondpass.cli.resuming import Resumable
-from secondpass.cli.vectors import KeptVectors
+from secondpass.cli.vectors import CachedEmbedder
 from secondpass.evaluation import write_queries
 from secondpass.formats import files as module
-from secondpass.formats.files import replacing
-from secondpass.search.index import build
+from secondpass.formats.files import atomic_write
+from secondpass.search.indexing import build
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_lines(tmp_path: Path, events) -> None:
 @linux
 def test_the_state_of_an_output(tmp_path: Path, events) -> None:
     with Resumable(tmp_path / "out", {}, resume=False, force=False) as output:
-        output.new([b"digest"])
+        output.count_done([b"digest"])
         events.clear()
         output.write("answer\n", Counter())
     check_order(events, "out.state", tmp_path)
@@ -71,7 +71,7 @@ def test_kept_vectors(tmp_path: Path, events) -> None:
         def embed(self, texts):
             return np.ones((len(texts), 1), dtype=np.float32)
 
-    KeptVectors(Embedder(), tmp_path, lambda _done, _count: None).embed(["a", "b"])
+    CachedEmbedder(Embedder(), tmp_path, lambda _done, _count: None).embed(["a", "b"])
     (kept,) = tmp_path.iterdir()
     check_order(events, kept.name, tmp_path)
 
@@ -93,7 +93,7 @@ def test_after_an_exception_the_old_file_stays(tmp_path: Path) -> None:
     target.write_text("old")
 
     def fail() -> None:
-        with replacing(target) as file:
+        with atomic_write(target) as file:
             file.write(b"new")
             raise KeyError
 

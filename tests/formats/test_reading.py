@@ -178,7 +178,11 @@ DEEP = "[" * 200_000
     [
         (read_corpus, "{", "is not JSON: Expecting property name"),
         (read_corpus, DEEP, "is not JSON"),
-        (read_corpus, '{"_id": "2", "text": "", "score": NaN}', "is not JSON: NaN is no number"),
+        (
+            read_corpus,
+            '{"_id": "2", "text": "", "score": NaN}',
+            "is not JSON: NaN is not a JSON number",
+        ),
         (read_corpus, "[1]", "must be a JSON object, not a list"),
         (read_corpus, '{"text": "x"}', "needs an '_id' or 'id': a string or an integer"),
         (read_corpus, '{"id": true, "text": "x"}', "needs an '_id' or 'id'"),
@@ -337,6 +341,6 @@ def test_queries_from_a_pipe_are_refused_where_they_would_be_read_twice() -> Non
     pipe, end = os.pipe()
     os.write(end, b"q1\tone\nq2\ttwo\n")
     os.close(end)
-    with pytest.raises(FormatError, match="give a file, not a pipe"):
+    with pytest.raises(FormatError, match="must be a file, not a pipe"):
         read_queries(f"/dev/fd/{pipe}")
     os.close(pipe)

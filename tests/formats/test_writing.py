@@ -53,7 +53,7 @@ def test_queries_come_back(tmp_path, suffix, queries):
     ("corpus", "told"),
     [
         ([Candidate("a")], "candidate 1: has no id"),
-        ([Candidate("a", "1"), Candidate("b", "1")], "candidate 2: the id '1' is there twice"),
+        ([Candidate("a", "1"), Candidate("b", "1")], "candidate 2: the id '1' is repeated"),
         ([Candidate(None, "1")], "candidate 1: has no text"),  # type: ignore[arg-type]
         ([Candidate("a", "1", metadata={"x": object()})], "candidate 1: JSON cannot hold it"),
         ([Candidate("a", "1", metadata={"x": float("nan")})], "candidate 1: JSON cannot hold it"),

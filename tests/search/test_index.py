@@ -19,8 +19,9 @@ from secondpass import Candidate, InputError
 from secondpass.evaluation import FormatError, HybridRetriever, write_corpus
 from secondpass.formats.errors import IndexFaultError, StaleIndexError
 from secondpass.search.documents import read_source
-from secondpass.search.index import build, open_index
-from secondpass.search.index_files import MANIFEST, is_index
+from secondpass.search.index import open_index
+from secondpass.search.index_files import MANIFEST, is_index, read_manifest, write_manifest
+from secondpass.search.indexing import build
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -82,6 +83,9 @@ def ids(found) -> list[str]:
         ("a.md", "# C#\nsharp", [("C#", "# C#\n\nsharp")]),
         ("a.md", "---\nno end of it", [("a", "---\nno end of it")]),
         ("a.md", "~~~\nnever closed\n# x", [("a", "~~~\nnever closed\n# x")]),
+        ("a.md", "- a\n\n  ```\n  b\n\n  # c\n  ```", [("a", "- a\n\n  ```\n  b\n\n  # c\n  ```")]),
+        ("a.md", "Two\nlines\n===\nx", [("Two lines", "Two\nlines\n===\n\nx")]),
+        ("a.md", "<pre>\n# x\n</pre>", [("a", "<pre>\n# x\n</pre>")]),
         (
             "a.html",
             "<html><head><title>On &amp; off</title><style>p{}</style><script>if (a<b) x()"
@@ -188,14 +192,14 @@ def test_what_is_no_text_is_named_and_skipped(tmp_path) -> None:
     (folder / ".git" / "config").write_text("hidden")
     read = read_source(folder)
     assert ids(read.corpus) == ["good.txt#1"]
-    no_file = "is a link to a folder, or no file"
+    no_file = "is a link to a folder, or not a regular file"
     assert read.skipped == {
-        "picture.png": "is no text",
-        "latin.txt": "is no text, or not in UTF-8",
-        "late.txt": "is no text, or not in UTF-8",
-        "wide.html": "is no text, or not in UTF-8",
-        "empty.md": "holds no text",
-        "script.html": "holds no text",
+        "picture.png": "is not text",
+        "latin.txt": "is not text, or not UTF-8",
+        "late.txt": "is not text, or not UTF-8",
+        "wide.html": "is not text, or not UTF-8",
+        "empty.md": "has no text",
+        "script.html": "has no text",
         "gone": no_file,
         "elsewhere": no_file,
         "itself": no_file,
@@ -218,7 +222,8 @@ def test_files_that_cannot_be_read_and_names_that_are_not_utf8_are_told(tmp_path
 
 _CLOSED = """
 import sys
-from secondpass.search.index import build, open_index
+from secondpass.search.index import open_index
+from secondpass.search.indexing import build
 
 build("docs", "index")
 print(build("docs", "index").made, open_index("index").changes)
@@ -298,7 +303,7 @@ def test_what_was_built_is_told(docs, tmp_path) -> None:
     (docs / "x.bin").write_bytes(b"\0")
     built = build(docs, tmp_path / "index", Letters(), progress=lambda *one: told.append(one))
     assert (built.made, built.files, built.passages, built.vectors) == (True, 3, 4, 4)
-    assert (built.kept, built.embedder, built.skipped) == (0, "letters", {"x.bin": "is no text"})
+    assert (built.kept, built.embedder, built.skipped) == (0, "letters", {"x.bin": "is not text"})
     assert told[0] == ("reading files", 0, 4)
     assert ("indexing words", 0, None) in told
     assert ("indexing words", 1, 1) in told
@@ -333,12 +338,24 @@ def test_an_unchanged_source_is_left_alone(docs, tmp_path) -> None:
         lambda docs: {"source": docs / "deep"},
     ],
 )
-def test_other_settings_make_an_index_anew(docs, tmp_path, change) -> None:
+def test_other_settings_rebuild(docs, tmp_path, change) -> None:
     arguments = {"source": docs, "folder": tmp_path / "index", "embedder": Letters()}
     build(**arguments)
     arguments |= change(docs)
     assert build(**arguments).made
     assert not build(**arguments).made
+
+
+def test_an_older_reader_version_rebuilds(docs, tmp_path) -> None:
+    folder = tmp_path / "index"
+    build(docs, folder, Letters())
+    manifest = read_manifest(folder)
+    del manifest["source"]["reader"]  # as before there were versions
+    write_manifest(folder, manifest)
+    assert len(open_index(folder, Letters()).corpus) > 0
+    built = build(docs, folder, Letters())
+    assert (built.made, built.kept) == (True, built.vectors)
+    assert not build(docs, folder, Letters()).made
 
 
 def test_vectors_of_texts_that_stay_are_kept(docs, tmp_path) -> None:
@@ -385,13 +402,13 @@ def test_every_part_is_checked(index) -> None:
         name = path.relative_to(next(index.glob("parts-*"))).as_posix()
         flipped = bytes([content[0] ^ 1]) + content[1:]
         for damaged, told in [
-            (content[:-1], "has another size"),
-            (b"", "has another size"),
+            (content[:-1], "was changed: its size differs"),
+            (b"", "was changed: its size differs"),
             (flipped, "was changed"),
             (None, "is missing"),
         ]:
             path.unlink() if damaged is None else path.write_bytes(damaged)
-            with pytest.raises(IndexFaultError, match=f"its part {name} {told}.*Make it anew:"):
+            with pytest.raises(IndexFaultError, match=f"its part {name} {told}.*To rebuild it"):
                 open_index(index, Letters(), stale_ok=True)
         path.write_bytes(content)
     assert open_index(index, Letters())
@@ -422,7 +439,7 @@ def test_a_manifest_that_was_changed_is_told_or_says_the_same(index, data) -> No
         ("[]", "cannot be read"),
         ("[" * 100_000, "cannot be read"),
         ("{}", "cannot be read"),
-        ('{"format": "secondpass index", "version": 2}', "version 2, and this program reads 1"),
+        ('{"format": "secondpass index", "version": 2}', "version 2; this program reads 1"),
         ('{"format": "secondpass index", "version": 1}', "was changed"),
     ],
 )
@@ -436,16 +453,16 @@ def test_a_manifest_of_another_kind_is_told(index, manifest, told) -> None:
 
 def test_what_is_no_index_is_told(docs, tmp_path) -> None:
     assert not is_index(docs)
-    with pytest.raises(IndexFaultError, match=r"is no index: it has no secondpass-index\.json"):
+    with pytest.raises(IndexFaultError, match=r"is not an index: it has no secondpass-index\.json"):
         open_index(docs)
-    with pytest.raises(IndexFaultError, match="is no index"):
+    with pytest.raises(IndexFaultError, match="is not an index"):
         open_index(docs / "owls.md")
     with pytest.raises(FileNotFoundError):
         open_index(tmp_path / "absent")
     half = tmp_path / "half"
     (half / f"parts-{'0' * 32}").mkdir(parents=True)
     assert is_index(half)
-    with pytest.raises(IndexFaultError, match="is not whole: indexing was cut off"):
+    with pytest.raises(IndexFaultError, match="is incomplete: indexing was interrupted"):
         open_index(half)
     build(docs, half)
     assert [path.name for path in half.glob("parts-0*")] in ([], [next(half.glob("parts-*")).name])
@@ -480,8 +497,8 @@ def rewrite_in_place(docs: Path) -> None:
         (lambda docs: (docs / "new.bin").write_bytes(b"\0"), "new.bin is new"),
         (lambda docs: (docs / "owls.md").write_text("x"), "owls.md has changed"),
         (rewrite_in_place, "owls.md has changed"),
-        (lambda docs: (docs / "cats.html").unlink(), "cats.html is not there any more"),
-        (lambda docs: docs.rename(docs.parent / "moved"), "docs is not there any more"),
+        (lambda docs: (docs / "cats.html").unlink(), "cats.html no longer exists"),
+        (lambda docs: docs.rename(docs.parent / "moved"), "docs no longer exists"),
         (
             lambda docs: [(docs / f"{at}.txt").write_text("x") for at in range(5)],
             "0.txt is new, 1.txt is new, 2.txt is new, and 2 more",
@@ -495,7 +512,7 @@ def test_a_stale_index_is_told_not_served(index, docs, change, told) -> None:
     with pytest.raises(StaleIndexError) as error:
         open_index(index, Letters())
     assert told in str(error.value)
-    assert f"Make it anew: secondpass index {docs} --into {index}" in str(error.value)
+    assert f"To rebuild it, run: secondpass index {docs} --into {index}" in str(error.value)
     again = pickle.loads(pickle.dumps(error.value))
     assert (str(again), again.changes) == (str(error.value), error.value.changes)
     stale = open_index(index, Letters(), stale_ok=True)
@@ -514,12 +531,12 @@ def test_a_corpus_that_changes_makes_its_index_stale(tmp_path) -> None:
 
 
 def test_folders_of_others_are_not_touched(docs, tmp_path) -> None:
-    with pytest.raises(IndexFaultError, match=r"holds other files \(cats.html, deep, owls.md\)"):
+    with pytest.raises(IndexFaultError, match=r"has other files \(cats.html, deep, owls.md\)"):
         build(docs, docs)
     with pytest.raises(IndexFaultError, match="is a file"):
         build(docs, docs / "owls.md")
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(IndexFaultError, match="is a link to nothing"):
+    with pytest.raises(IndexFaultError, match="is a broken link"):
         build(docs, tmp_path / "gone")
     assert sorted(os.listdir(docs)) == ["cats.html", "deep", "owls.md"]
 
@@ -527,7 +544,7 @@ def test_folders_of_others_are_not_touched(docs, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "kind", "told"),
     [
-        (lambda docs: None, IndexFaultError, "holds no text to index$"),
+        (lambda docs: None, IndexFaultError, "has no text to index$"),
         (
             lambda docs: (docs / "a").write_bytes(b"\0"),
             IndexFaultError,
@@ -584,7 +601,7 @@ def test_two_do_not_index_into_one_folder_at_a_time(docs, index) -> None:
 
     class Meanwhile(Letters):
         def embed(self, texts):
-            with pytest.raises(IndexFaultError, match="another process indexes into it just now"):
+            with pytest.raises(IndexFaultError, match="another process is building this index"):
                 build(docs, index, Letters())
             return super().embed(texts)
 
@@ -620,7 +637,8 @@ from pathlib import Path
 import numpy as np
 import bm25s
 from secondpass.formats.errors import IndexFaultError
-from secondpass.search.index import build, open_index
+from secondpass.search.index import open_index
+from secondpass.search.indexing import build
 
 class Letters:
     name = "letters"
@@ -662,7 +680,7 @@ while killed_at(number):
     except FileNotFoundError:
         states.append("none yet")
     except IndexFaultError as error:
-        assert "no index" in str(error) or "indexing was cut off" in str(error), error
+        assert "not an index" in str(error) or "indexing was interrupted" in str(error), error
         states.append("none yet")
     if states[-1] == "newer":
         (docs / "a.txt").write_text("old")

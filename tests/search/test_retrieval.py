@@ -201,9 +201,9 @@ ONE = [Candidate("x", "1")]
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: HybridRetriever([]), "corpus: holds no candidate"),
+        (lambda: HybridRetriever([]), "corpus: is empty"),
         (lambda: HybridRetriever(["x"]), r"corpus\[0\]\.id: retrieval needs an id"),
-        (lambda: HybridRetriever([*ONE, *ONE]), r"corpus\[1\]\.id: '1' is that of corpus\[0\]"),
+        (lambda: HybridRetriever([*ONE, *ONE]), r"\[1\]\.id: '1' is also the id of corpus\[0\]"),
         (
             lambda: HybridRetriever(ONE, depth=0),
             "depth: must be a whole number of 1 or more, not 0",
@@ -215,7 +215,7 @@ ONE = [Candidate("x", "1")]
         (lambda: HybridRetriever(ONE, Returning([[np.nan]])), "must have length 1"),
         (
             lambda: HybridRetriever(ONE, Returning([[1.0]], [[1.0, 0.0]])).retrieve("x", 1),
-            "the query's vector has 2 dimensions, the corpus' have 1",
+            "the query's vector has 2 dimensions, those of the corpus have 1",
         ),
         (lambda: HybridRetriever(ONE).retrieve("x", 1), "vectors need an embedder"),
         (

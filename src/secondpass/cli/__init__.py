@@ -1,4 +1,4 @@
-"""The command ``secondpass``. typer and rich come with the extra ``cli``."""
+"""The command ``secondpass``. It needs the extra ``cli`` (typer and rich)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from secondpass.errors import MissingExtraError
 
 
 def main() -> None:
-    """Run the command; what it was asked for stands in ``sys.argv``.
+    """Run the command with the arguments in ``sys.argv``.
 
     Raises:
         SystemExit: with the exit code.
     """
     try:
         from secondpass.cli.app import app
-        from secondpass.cli.terminal import run
+        from secondpass.cli.running import run
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise

@@ -1,4 +1,4 @@
-"""The command and its subcommands, each in a file of its own."""
+"""The command and its subcommands."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Annotated
 import typer
 
 from secondpass import __version__
-from secondpass.cli.configurations import presets, schema
-from secondpass.cli.doctor import doctor
-from secondpass.cli.evaluate import evaluate
-from secondpass.cli.index import index
-from secondpass.cli.query import query
-from secondpass.cli.rerank import rerank
-from secondpass.cli.terminal import guarded
+from secondpass.cli.commands.doctor import doctor
+from secondpass.cli.commands.evaluate import evaluate
+from secondpass.cli.commands.index import index
+from secondpass.cli.commands.presets import presets
+from secondpass.cli.commands.query import query
+from secondpass.cli.commands.rerank import rerank
+from secondpass.cli.commands.schema import schema
+from secondpass.cli.running import report_errors
 
 app = typer.Typer(
     name="secondpass",
-    help="A second, better ranking pass behind any retrieval: rerank, search, and see whether it "
+    help="Rerank the candidates of a retriever, search documents, and measure whether reranking "
     "helps.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -26,8 +27,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(value: bool) -> None:
+    if value:
         typer.echo(__version__)
         raise typer.Exit
 
@@ -35,12 +36,15 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
-    """What every subcommand does first."""
+    """Options of the command itself."""
 
 
 for command in (rerank, index, query, presets, schema, doctor):
-    app.command()(guarded(command))
-app.command("eval")(guarded(evaluate))
+    app.command()(report_errors(command))
+app.command("eval")(report_errors(evaluate))

@@ -1,4 +1,4 @@
-"""How ``secondpass rerank`` writes rankings: their forms, and where they go."""
+"""Write the rankings of ``secondpass rerank``: formats and output streams."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
-from secondpass.cli.requests import Ask
-from secondpass.cli.terminal import as_json, for_a_file, one_line, results, write
+from secondpass.cli.console import file_console, one_line, result_console, to_json, write
+from secondpass.cli.requests import InputRequest
 from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import check_field
 from secondpass.types import Ranked, Ranking
 
-_SHOWN = 10
-"""Items of a table, unless a request or --top-k says how many."""
+_TABLE_ROWS = 10
+"""Rows of a table unless a request or --top-k has a number."""
 
 
 class Format(StrEnum):
-    """Forms of the output."""
+    """Output formats."""
 
     jsonl = "jsonl"
     trec = "trec"
@@ -31,10 +32,19 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True)
-class Shape:
-    """How a ranking is written."""
+class Formatter:
+    """Formats rankings.
 
-    form: Format
+    Attributes:
+        format: the output format.
+        text: whether to include texts and metadata.
+        timings: whether to include durations.
+        tag: last field of a TREC run.
+        top_k: value of ``--top-k``.
+        to_file: whether the output is not the terminal.
+    """
+
+    format: Format
     text: bool
     timings: bool
     tag: str
@@ -42,42 +52,45 @@ class Shape:
     to_file: bool
 
     def __post_init__(self) -> None:
-        if self.form is Format.trec:
+        if self.format is Format.trec:
             check_field("--tag", "tag", self.tag)
 
-    def check(self, number: int, ask: Ask) -> None:
-        """Refuse what cannot be written so, before anything is spent on ranking it."""
-        if self.form is not Format.trec:
+    def check(self, number: int, request: InputRequest) -> None:
+        """Check that the ranking of a request can be written, before it is computed.
+
+        Raises:
+            FormatError: an id is missing or does not fit in a TREC run.
+        """
+        if self.format is not Format.trec:
             return
-        query = _name(number, ask)
+        query = _query_id(number, request)
         check_field("--format trec", "query id", query)
-        for candidate in ask.candidates:
+        for candidate in request.candidates:
             if candidate.id is None:
-                told = f"query {query!r}: a candidate has no id, which a TREC run needs"
-                raise FormatError("--format trec", None, told)
+                problem = f"query {query!r}: a candidate has no id, which a TREC run needs"
+                raise FormatError("--format trec", None, problem)
             check_field("--format trec", "document id", candidate.id)
 
-    def of(self, number: int, one: tuple[Ask, Ranking]) -> str:
-        """A ranking; ``number`` is that of the request, from 1."""
-        ask, ranking = one
-        if self.form is Format.trec:
-            return self._trec(_name(number, ask), ranking)
-        if self.form is Format.table:
-            return self._table(ask, ranking)
-        return self._json(ask, ranking)
+    def format_ranking(self, number: int, request: InputRequest, ranking: Ranking) -> str:
+        """Format a ranking; ``number`` is the 1-based number of the request."""
+        if self.format is Format.trec:
+            return self._trec(_query_id(number, request), ranking)
+        if self.format is Format.table:
+            return self._table(request, ranking)
+        return self._json(request, ranking)
 
-    def _json(self, ask: Ask, ranking: Ranking) -> str:
+    def _json(self, request: InputRequest, ranking: Ranking) -> str:
         report = ranking.report.to_dict()
         if not self.timings:
             del report["seconds"]
-        told: dict[str, Any] = {} if ask.query_id is None else {"query_id": ask.query_id}
-        told["query"] = ask.query
-        told["ranking"] = [self._item(item) for item in ranking]
-        told["report"] = report
-        return as_json(told) + "\n"
+        record: dict[str, Any] = {} if request.query_id is None else {"query_id": request.query_id}
+        record["query"] = request.query
+        record["ranking"] = [self._item(item) for item in ranking]
+        record["report"] = report
+        return to_json(record) + "\n"
 
     def _item(self, item: Ranked) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        record: dict[str, Any] = {
             "rank": item.rank,
             "id": item.id,
             "position": item.position,
@@ -87,65 +100,64 @@ class Shape:
             "final_score": item.final_score,
         }
         if item.stage_scores:
-            told["stage_scores"] = list(item.stage_scores)
+            record["stage_scores"] = list(item.stage_scores)
         if self.text:
-            told["text"] = item.text
+            record["text"] = item.text
             if item.candidate.metadata:
-                told["metadata"] = dict(item.candidate.metadata)
-        return told
+                record["metadata"] = dict(item.candidate.metadata)
+        return record
 
     def _trec(self, query: str, ranking: Ranking) -> str:
-        # Scores n - i, as in runs of an evaluation: those of items that were not judged are absent,
-        # and those of the tail on another scale. Of an id that repeats the best place counts.
-        places: dict[str, int] = {}
+        # The scores are n - i, as in runs of an evaluation: unjudged items have no final score, and
+        # that of the tail is on another scale. Of a repeated id the best rank counts.
+        ranks: dict[str, int] = {}
         for item in ranking:
-            places.setdefault(str(item.id), item.rank)
+            ranks.setdefault(str(item.id), item.rank)
         count = len(ranking)
         return "".join(
-            f"{query} Q0 {document} {rank} {float(count - place + 1)!r} {self.tag}\n"
-            for rank, (document, place) in enumerate(places.items(), 1)
+            f"{query} Q0 {document} {number} {float(count - rank + 1)!r} {self.tag}\n"
+            for number, (document, rank) in enumerate(ranks.items(), 1)
         )
 
-    def _table(self, ask: Ask, ranking: Ranking) -> str:
-        console = for_a_file() if self.to_file else results()
-        name = "" if ask.query_id is None else f"{ask.query_id}: "
+    def _table(self, request: InputRequest, ranking: Ranking) -> str:
+        console = file_console() if self.to_file else result_console()
+        prefix = "" if request.query_id is None else f"{request.query_id}: "
         status = "" if ranking.report.status == "ok" else f" ({ranking.report.status})"
         table = Table(box=None, pad_edge=False)
         for heading in ("#", "was", "score"):
             table.add_column(heading, justify="right")
         table.add_column("id", overflow="fold")
         table.add_column("text", no_wrap=True, overflow="ellipsis")
-        shown: Sequence[Ranked] = ranking[: ask.settings.get("top_k") or self.top_k or _SHOWN]
-        for item in shown:
+        limit = request.options.get("top_k") or self.top_k or _TABLE_ROWS
+        items: Sequence[Ranked] = ranking[:limit]
+        for item in items:
             score = "" if item.final_score is None else f"{item.final_score:.4f}"
-            words = one_line(item.text[:500]) if self.text and isinstance(item.text, str) else ""
-            cells = (str(item.rank), str(item.position + 1), score, one_line(item.id or ""), words)
-            table.add_row(*map(_escaped, cells))
+            text = one_line(item.text[:500]) if self.text and isinstance(item.text, str) else ""
+            cells = (str(item.rank), str(item.position + 1), score, one_line(item.id or ""), text)
+            table.add_row(*map(Text, cells))
         with console.capture() as captured:
-            console.print(_escaped(one_line(f"{name}{ask.query}{status}")), style="bold")
+            console.print(Text(one_line(f"{prefix}{request.query}{status}")), style="bold")
             console.print(table)
-            if hidden := len(ranking) - len(shown):
-                console.print(f"and {hidden} more; --top-k shows as many as you like", style="dim")
+            if hidden := len(ranking) - len(items):
+                console.print(f"and {hidden} more; --top-k sets the number of rows", style="dim")
         return captured.get() + "\n"
 
 
-def _name(number: int, ask: Ask) -> str:
-    """The id of a request in a run; the input may have none."""
-    return ask.query_id or f"q{number}"
-
-
-def _escaped(text: str) -> Any:
-    from rich.text import Text
-
-    return Text(text)
+def _query_id(number: int, request: InputRequest) -> str:
+    """The query id in a run; the input may have none."""
+    return request.query_id or f"q{number}"
 
 
 class Stream:
-    """Standard output, or whatever is no file that could be gone on with."""
+    """Standard output, or an output that is not a regular file and cannot be resumed.
+
+    Attributes:
+        counts: sums of what :meth:`write` was called with.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self.counts: Counter[str] = Counter()
-        self._file = None if path is None else open(path, "wb")  # noqa: SIM115 - closed with this
+        self._file = None if path is None else open(path, "wb")  # noqa: SIM115 - see __exit__
 
     def __enter__(self) -> Stream:
         return self
@@ -154,7 +166,8 @@ class Stream:
         if self._file is not None:
             self._file.close()
 
-    def new(self, digests: Iterator[bytes]) -> int:  # noqa: ARG002 - nothing is done already
+    def count_done(self, digests: Iterator[bytes]) -> int:  # noqa: ARG002 - as Resumable has it
+        """How many of the next requests are done already: none."""
         return 0
 
     def write(self, text: str, counts: Counter[str]) -> None:
@@ -167,4 +180,4 @@ class Stream:
             self._file.flush()
 
     def finish(self) -> None:
-        """Nothing can be missing."""
+        """Do nothing, as nothing can be missing."""

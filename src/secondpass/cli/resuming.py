@@ -1,9 +1,9 @@
-"""A file that is written part by part, and can be gone on with after whatever stopped it.
+"""An output file that can be resumed after a crash.
 
-Beside ``out.jsonl`` stands ``out.jsonl.state``, a small file of JSON: of what the output is made,
-how many requests are done, how many bytes that came to, and hashes of the requests and of these
-bytes. It is moved into its place after what it tells of is on disk, so what stands in the output
-beyond it is the rest of a part that was not finished, and is cut off.
+Beside ``out.jsonl`` there is ``out.jsonl.state``, a JSON file with hashes of the settings, the
+number of requests that are done, the size of their output, and hashes of these requests and of this
+output. It is replaced after the output is on disk. What the output has beyond that size is an
+incomplete part, and is cut off.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from secondpass.errors import InputError
-from secondpass.formats.files import flush_file, replacing
+from secondpass.formats.files import atomic_write, flush_file, lock
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-_NOTHING = hashlib.sha256().hexdigest()
-_PART = 1 << 20
-"""Bytes that are read at a time."""
+_EMPTY = hashlib.sha256().hexdigest()
+_BLOCK = 1 << 20
+"""Bytes to read at a time."""
 
 
 class Resumable:
-    """The output file and its state. Nothing is changed before the first request is noted.
+    """The output file and its state. Neither is changed before the first :meth:`count_done`.
 
     Args:
-        path: of the output; an empty file counts as none.
-        made_of: what its content depends on, apart from the requests: names for people, and values.
-        resume: go on with what is there, if it is of the same.
-        force: begin anew, whatever is there.
+        path: the output; an empty file counts as none.
+        made_of: what the output depends on besides the requests: name for messages -> value.
+        resume: continue an output of the same settings.
+        force: overwrite an output.
 
     Attributes:
-        done: requests whose answers were there before.
-        counts: what was counted about them.
+        done: number of requests whose output existed before.
+        counts: sums of what :meth:`write` was called with, including those before.
 
     Raises:
-        InputError: there is an output already, it is of something else, or of another process.
+        InputError: the output exists, has other settings, or another process is writing to it.
         OSError: it cannot be read or written.
     """
 
@@ -51,23 +51,23 @@ class Resumable:
         self.made_of = {name: _hash(value) for name, value in made_of.items()}
         self.done = 0
         self.counts: Counter[str] = Counter()
-        self._expected = self._chain = _NOTHING
+        self._expected = self._chain = _EMPTY
         self._read = 0
         self._written = hashlib.sha256()
-        self._begun = False
+        self._started = False
         self._file: BinaryIO | None = None
         if path.exists():
-            self._file = _locked(path, new=False)
+            self._file = _open_locked(path, new=False)
             try:
                 if path.stat().st_size and not force:
-                    self._recall(self._file, resume=resume)
+                    self._load(self._file, resume=resume)
             except BaseException:
                 self._file.close()
                 raise
 
     @property
     def state(self) -> Path:
-        """Where the state is."""
+        """Path of the state file."""
         return state_of(self.path)
 
     def __enter__(self) -> Resumable:
@@ -75,62 +75,62 @@ class Resumable:
 
     def __exit__(self, *_error: object) -> None:
         if self._file is not None:
-            with suppress(OSError):  # of a part that could not be written, and was told
+            with suppress(OSError):  # of a part that could not be written; it was reported
                 self._file.close()
 
-    def new(self, digests: Iterable[bytes]) -> int:
-        """Take note of the next requests; how many of them, from the front, are done already.
+    def count_done(self, digests: Iterable[bytes]) -> int:
+        """How many of the next requests, from the first, are done already.
 
         Raises:
-            InputError: those that are done were others.
+            InputError: the requests that are done were different.
         """
-        self._begin()
+        self._start()
         count = 0
         for digest in digests:
             self._chain = hashlib.sha256(bytes.fromhex(self._chain) + digest).hexdigest()
             self._read += 1
             count += self._read <= self.done
             if self._read == self.done and self._chain != self._expected:
-                told = f"the first {self.done} requests are not those that it was made of"
-                raise InputError(f"{self.path}: {told}; --force begins anew")
+                problem = f"its first {self.done} requests were different"
+                raise InputError(f"{self.path}: {problem}; use --force to overwrite it")
         return count
 
     def write(self, text: str, counts: Mapping[str, int]) -> None:
-        """Add the answers to the requests noted so far, and make sure that they stay."""
-        file, answers = self._begin(), text.encode("utf-8", "backslashreplace")
+        """Append the output of the requests counted so far, to the disk, and save the state."""
+        file, data = self._start(), text.encode("utf-8", "backslashreplace")
         try:
-            file.write(answers)
+            file.write(data)
             flush_file(file)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
-        self._written.update(answers)
+        self._written.update(data)
         self.counts.update(counts)
         self._save(file)
 
     def finish(self) -> None:
-        """All requests were read.
+        """Check that no request is missing at the end of the input.
 
         Raises:
-            InputError: there are fewer than are done.
+            InputError: the output has more requests than the input.
         """
-        self._begin()
+        self._start()
         if self._read < self.done:
-            told = f"has answers to {self.done} requests, and the input only {self._read}"
-            raise InputError(f"{self.path}: {told}; --force begins anew")
+            problem = f"has {self.done} requests, but the input has only {self._read}"
+            raise InputError(f"{self.path}: {problem}; use --force to overwrite it")
 
-    def _begin(self) -> BinaryIO:
-        """The output, cut to what is done, with a state beside it."""
+    def _start(self) -> BinaryIO:
+        """Open the output, cut it to what is done, and write the first state."""
         if self._file is None:
-            self._file = _locked(self.path, new=True)
-        if not self._begun:
-            self._begun = True
+            self._file = _open_locked(self.path, new=True)
+        if not self._started:
+            self._started = True
             self._file.truncate()
             if not self.done:
                 self._save(self._file)
         return self._file
 
     def _save(self, file: BinaryIO) -> None:
-        told = {
+        state = {
             "made_of": self.made_of,
             "requests": max(self._read, self.done),
             "bytes": file.tell(),
@@ -138,56 +138,59 @@ class Resumable:
             "written": self._written.hexdigest(),
             "counts": dict(self.counts),
         }
-        # Of one name, so that what a killed process left is written over.
-        draft = self.state.with_name(f".{self.state.name}.tmp")
-        with replacing(self.state, draft) as state:
-            state.write(f"{json.dumps(told, indent=1)}\n".encode())
+        # A fixed name, so that the file of a killed process is overwritten.
+        temporary = self.state.with_name(f".{self.state.name}.tmp")
+        with atomic_write(self.state, temporary) as state_file:
+            state_file.write(f"{json.dumps(state, indent=1)}\n".encode())
 
-    def _recall(self, file: BinaryIO, *, resume: bool) -> None:
-        """Take up what the state tells, and leave the file at the end of what is finished."""
+    def _load(self, file: BinaryIO, *, resume: bool) -> None:
+        """Load the state, verify the output, and seek to the end of what is done."""
         if not resume:
-            why = "is there already; --force begins anew, --resume goes on with it"
-            raise InputError(f"{self.path}: {why}")
+            hint = "use --force to overwrite it, or --resume to continue it"
+            raise InputError(f"{self.path}: already exists; {hint}")
         try:
-            told = json.loads(self.state.read_text(encoding="utf-8"))
-            made_of, done, size = dict(told["made_of"]), int(told["requests"]), int(told["bytes"])
-            self._expected, written = str(told["sha256"]), str(told["written"])
-            self.counts.update({str(name): int(count) for name, count in told["counts"].items()})
+            state = json.loads(self.state.read_text(encoding="utf-8"))
+            made_of, done, size = (
+                dict(state["made_of"]),
+                int(state["requests"]),
+                int(state["bytes"]),
+            )
+            self._expected, written = str(state["sha256"]), str(state["written"])
+            self.counts.update({str(name): int(count) for name, count in state["counts"].items()})
         except FileNotFoundError:
-            why = f"there is no {self.state.name} beside it that tells how it was made"
-            raise InputError(f"{self.path}: {why}; --force begins anew") from None
+            problem = f"cannot be resumed without its state file, {self.state.name}"
+            raise InputError(f"{self.path}: {problem}; use --force to overwrite it") from None
         except _UNREADABLE:
-            why = "cannot be read as what tells how the output was made"
-            raise InputError(f"{self.state}: {why}; --force begins anew") from None
+            problem = "is not a valid state file"
+            raise InputError(f"{self.state}: {problem}; use --force to start again") from None
         if other := [name for name in self.made_of if made_of.get(name) != self.made_of[name]]:
-            told_of = f"was made with another {' and another '.join(other)}"
-            raise InputError(f"{self.path}: {told_of}; --force begins anew")
-        while size > 0 and (part := file.read(min(size, _PART))):
-            self._written.update(part)
-            size -= len(part)
+            problem = f"was made with another {' and another '.join(other)}"
+            raise InputError(f"{self.path}: {problem}; use --force to overwrite it")
+        while size > 0 and (block := file.read(min(size, _BLOCK))):
+            self._written.update(block)
+            size -= len(block)
         if size or done < 0 or self._written.hexdigest() != written:
-            raise InputError(f"{self.path}: is not as it was left; --force begins anew")
+            problem = "was changed since it was written"
+            raise InputError(f"{self.path}: {problem}; use --force to overwrite it")
         self.done = done
 
 
 def state_of(path: Path) -> Path:
-    """The state file of an output."""
+    """Path of the state file of an output."""
     return path.with_name(f"{path.name}.state")
 
 
-def _locked(path: Path, *, new: bool) -> BinaryIO:
-    """A file that no other process writes; a killed one holds no lock."""
-    file: BinaryIO = open(path, "xb" if new else "r+b")  # noqa: SIM115 - closed with its owner
-    if sys.platform != "win32":  # where a locked file could not be read, either
-        import fcntl
-
+def _open_locked(path: Path, *, new: bool) -> BinaryIO:
+    """Open a file for writing; one process at a time can."""
+    file: BinaryIO = open(path, "xb" if new else "r+b")  # noqa: SIM115 - see Resumable.__exit__
+    if sys.platform != "win32":  # a locked file could not be read there
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except BlockingIOError:
             file.close()
-            raise InputError(f"{path}: another process is writing it just now") from None
+            raise InputError(f"{path}: another process is writing to it") from None
         except OSError:
-            pass  # a file system that has no locks
+            pass  # the file system has no locks
     return file
 
 

@@ -1,4 +1,4 @@
-"""Vectors of a corpus, kept in a folder between runs."""
+"""Vectors of a corpus, cached in a folder between runs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secondpass.cli.terminal import tell, warn
-from secondpass.formats.files import replacing
-from secondpass.search.embedders import NamedEmbedder, in_blocks
+from secondpass.cli.console import info, warn
+from secondpass.formats.files import atomic_write
+from secondpass.search.embedders import NamedEmbedder, embed_in_batches
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def cache_folder() -> Path:
-    """Where this platform wants what can be made again."""
+    """The cache folder of the platform."""
     home = Path.home()
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "secondpass"
@@ -28,13 +28,13 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "secondpass"
 
 
-class KeptVectors:
-    """An embedder that keeps the vectors of many texts in a file, by a hash of them and its name.
+class CachedEmbedder:
+    """Caches the vectors of a list of texts in a file, named by a hash of texts and embedder.
 
     Args:
-        embedder: makes them.
-        folder: None keeps nothing.
-        progress: is told how many are made, and of how many.
+        embedder: computes the vectors.
+        folder: the cache; None: no cache.
+        progress: called with the number of vectors done, and the total.
     """
 
     def __init__(
@@ -45,49 +45,50 @@ class KeptVectors:
         self.progress = progress
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
-        """The vectors; of one text, a query, without looking for a file."""
+        """The vectors of the texts. A single text, such as a query, is not cached."""
         if len(texts) == 1:
             return self.embedder.embed(texts)
         if self.folder is None:
-            return in_blocks(self.embedder, texts, self.progress)
-        path = self.folder / f"vectors-{_key(self.embedder.name, texts)}.npy"
-        found = _read(path, len(texts))
-        if found is not None:
-            tell(f"vectors: {len(texts):,} texts, read from {path}")
-            return found
-        vectors = in_blocks(self.embedder, texts, self.progress)
+            return embed_in_batches(self.embedder, texts, self.progress)
+        path = self.folder / f"vectors-{_hash(self.embedder.name, texts)}.npy"
+        cached = _read(path, len(texts))
+        if cached is not None:
+            info(f"vectors: {len(texts):,} texts, read from {path}")
+            return cached
+        vectors = embed_in_batches(self.embedder, texts, self.progress)
         try:
-            _keep(path, vectors)
+            _write(path, vectors)
         except OSError as error:
-            warn(f"{path}: the vectors cannot be kept ({error.strerror or type(error).__name__})")
+            warn(f"{path}: cannot cache the vectors ({error.strerror or type(error).__name__})")
         else:
-            tell(f"vectors: {len(texts):,} texts, kept in {path}")
+            info(f"vectors: {len(texts):,} texts, cached in {path}")
         return vectors
 
 
-def _key(name: str, texts: Sequence[str]) -> str:
+def _hash(name: str, texts: Sequence[str]) -> str:
     digest = hashlib.sha256(name.encode())
     for text in texts:
         raw = text.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(raw) + raw)  # so that no two lists of texts read the same
+        digest.update(b"%d:" % len(raw) + raw)  # with lengths, so that no two lists hash the same
     return digest.hexdigest()[:32]
 
 
 def _read(path: Path, count: int) -> NDArray[np.float32] | None:
-    """The vectors in a file; None where there are none that can be used."""
+    """The vectors in a file; None if they are missing or broken."""
     import numpy as np
 
     try:
-        found = np.load(path, allow_pickle=False)
+        vectors = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
-    fits = isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == count
-    return found if fits and found.dtype == np.float32 and bool(np.isfinite(found).all()) else None
+    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or len(vectors) != count:
+        return None
+    return vectors if vectors.dtype == np.float32 and bool(np.isfinite(vectors).all()) else None
 
 
-def _keep(path: Path, vectors: NDArray[np.floating[Any]]) -> None:
+def _write(path: Path, vectors: NDArray[np.floating[Any]]) -> None:
     import numpy as np
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         np.save(file, vectors, allow_pickle=False)

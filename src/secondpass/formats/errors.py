@@ -1,12 +1,12 @@
-"""What evaluation raises beyond the core's own exceptions.
+"""Errors of files, measures and indexes.
 
 ::
 
     SecondPassError
-    ├── FormatError (also a ValueError)    a file that cannot be read, or records no file can hold
-    ├── MeasureError (also a ValueError)   no such measure, or one that cannot be computed here
-    └── IndexFaultError (also a ValueError)   a folder that is no index, or one that is not served
-        └── StaleIndexError                its source has changed since
+    ├── FormatError (also a ValueError)    a malformed file, or records that a format cannot hold
+    ├── MeasureError (also a ValueError)   an unknown measure, or one that cannot be computed
+    └── IndexFaultError (also a ValueError)   a folder that is not an index, or an unusable index
+        └── StaleIndexError                its source has changed
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from secondpass.settings import describe
 
 
 class FormatError(SecondPassError, ValueError):
-    """A file is malformed, or what was to be written does not fit its format.
+    """A file is malformed, or its format cannot hold what should be written.
 
     Args:
         path: the file.
-        line: 1-based number of the line; None when nothing was read.
+        line: 1-based line number; None where the error is not in a line that was read.
         problem: what is wrong.
     """
 
@@ -34,15 +34,15 @@ class FormatError(SecondPassError, ValueError):
         super().__init__(self.path, line, problem)
 
     def __str__(self) -> str:
-        where = self.path if self.line is None else f"{self.path}:{self.line}"
-        return f"{where}: {self.problem}"
+        place = self.path if self.line is None else f"{self.path}:{self.line}"
+        return f"{place}: {self.problem}"
 
 
 class MeasureError(SecondPassError, ValueError):
-    """A measure is unknown, its parameters are wrong, or it cannot be computed.
+    """A measure is unknown, has wrong parameters, or cannot be computed.
 
     Args:
-        measure: its name as it was given.
+        measure: its name as the caller wrote it.
         problem: what is wrong.
     """
 
@@ -56,12 +56,12 @@ class MeasureError(SecondPassError, ValueError):
 
 
 class IndexFaultError(SecondPassError, ValueError):
-    """A folder is no index, or holds one that is not served: not whole, or made otherwise.
+    """A folder is not an index, or its index cannot be used: incomplete, changed or incompatible.
 
     Args:
         folder: the index.
         problem: what is wrong with it.
-        renew: the command that makes it anew.
+        renew: the command that rebuilds it.
     """
 
     def __init__(self, folder: str, problem: str, renew: str = "") -> None:
@@ -71,38 +71,39 @@ class IndexFaultError(SecondPassError, ValueError):
         super().__init__(folder, problem, renew)
 
     def __str__(self) -> str:
-        told = f"{self.folder}: {self.problem}"
-        return f"{told}. Make it anew: {self.renew}" if self.renew else told
+        message = f"{self.folder}: {self.problem}"
+        return f"{message}. To rebuild it, run: {self.renew}" if self.renew else message
 
 
 class StaleIndexError(IndexFaultError):
-    """The source of an index is no longer what it was made of.
+    """The source of an index has changed since the index was built.
 
     Args:
         folder: the index.
-        changes: what has changed, one file each.
-        renew: the command that makes it anew.
+        changes: what has changed, one string per file.
+        renew: the command that rebuilds it.
     """
 
     def __init__(self, folder: str, changes: Sequence[str], renew: str) -> None:
         self.changes = tuple(changes)
-        IndexFaultError.__init__(self, folder, f"is stale: {few(changes)}", renew)
+        IndexFaultError.__init__(self, folder, f"is stale: {first_few(changes)}", renew)
         self.args = (folder, self.changes, renew)
 
 
 def check_numbers(**numbers: tuple[object, int]) -> None:
-    """Refuse numbers that are not whole, or less than the least that is given with each.
+    """Check that numbers are integers and not below the minimum that is paired with each.
 
     Raises:
-        InputError: naming the first of them.
+        InputError: naming the first wrong one.
     """
-    for name, (number, least) in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int) or number < least:
-            told = f"must be a whole number of {least} or more, not {describe(number)}"
-            raise InputError(f"{name}: {told}")
+    for name, (number, minimum) in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < minimum:
+            raise InputError(
+                f"{name}: must be a whole number of {minimum} or more, not {describe(number)}"
+            )
 
 
-def few(names: Sequence[str] | Mapping[str, str], shown: int = 3) -> str:
-    """The first few of them, and how many more there are."""
-    first = ", ".join([*names][:shown])
-    return first if len(names) <= shown else f"{first}, and {len(names) - shown} more"
+def first_few(names: Sequence[str] | Mapping[str, str], limit: int = 3) -> str:
+    """The first names, comma-separated, and the number of the others."""
+    first = ", ".join([*names][:limit])
+    return first if len(names) <= limit else f"{first}, and {len(names) - limit} more"

@@ -1,9 +1,4 @@
-"""Replacing a file so that a reader, or whoever comes after a crash, finds the old or the new one.
-
-The new content is written to a draft beside the file and flushed to disk; then the draft takes the
-file's name, and the folder is flushed, too. Without the first flush a crash can leave an empty file
-under the new name, without the second the old file.
-"""
+"""Atomic writes that survive a crash, and locks between processes."""
 
 from __future__ import annotations
 
@@ -13,48 +8,52 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 from uuid import uuid4
 
 _NOT_SUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.ENOSYS, errno.EACCES, errno.EPERM}
-"""What platforms and file systems answer that cannot flush a folder."""
+"""Errors of platforms and file systems that cannot flush a folder."""
 
 
 @contextmanager
-def replacing(target: Path, draft: Path | None = None) -> Iterator[BinaryIO]:
-    """A file to write to, which replaces ``target`` at the end; after an exception, it does not.
+def atomic_write(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
+    """Write a file that replaces ``path`` when the block ends without an exception.
+
+    A reader, also one after a crash, finds the old content or the new one. The content is flushed
+    to disk before the rename, or a crash could leave an empty file; the folder is flushed after it,
+    or a crash could bring the old file back.
 
     Args:
-        target: the file, which need not be there yet.
-        draft: where to write until then, in the same folder; None takes a new name. One that is
-            there is written over.
+        path: the file; it may not exist yet.
+        temporary: where to write until then, in the same folder; an existing file is overwritten.
+            None: a new unique name.
 
     Raises:
-        OSError: it cannot be written, flushed or renamed.
+        OSError: the file cannot be written, flushed or renamed.
     """
-    draft = draft or target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+    temporary = temporary or path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
-        with open(draft, "wb") as file:
+        with open(temporary, "wb") as file:
             yield file
             flush_file(file)
-        os.replace(draft, target)
-        flush_folder(target.parent)
+        os.replace(temporary, path)
+        flush_folder(path.parent)
     finally:
-        draft.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def flush_file(file: BinaryIO) -> None:
-    """Wait until what was written to a file is on disk.
+    """Flush a file to disk.
 
     Raises:
-        OSError: it cannot be written there.
+        OSError: it cannot be written.
     """
     file.flush()
     os.fsync(file.fileno())
 
 
 def flush_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on disk, where the platform can do that.
+    """Flush the names in a folder to disk, where the platform supports it.
 
     Raises:
         OSError: the disk has an error.
@@ -62,15 +61,37 @@ def flush_folder(folder: Path) -> None:
     if sys.platform == "win32":  # a folder cannot be opened there
         return
     try:
-        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         if error.errno in _NOT_SUPPORTED:
             return
         raise
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     except OSError as error:
         if error.errno not in _NOT_SUPPORTED:
             raise
     finally:
-        os.close(number)
+        os.close(descriptor)
+
+
+def lock(file: IO[Any]) -> None:
+    """Lock an open file until it is closed, without waiting. The lock of a killed process is free.
+
+    On Windows other processes cannot read the locked byte.
+
+    Raises:
+        BlockingIOError: another process holds the lock.
+        OSError: the file system has no locks.
+    """
+    if sys.platform == "win32":
+        import msvcrt
+
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            raise BlockingIOError(error.errno, error.strerror) from None
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

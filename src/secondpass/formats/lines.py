@@ -1,4 +1,4 @@
-"""Files of lines, read and written by :mod:`secondpass.formats.reading`."""
+"""Lines of text and of JSON: what reading and writing share."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from secondpass.formats.errors import FormatError
-from secondpass.formats.files import replacing
+from secondpass.formats.files import atomic_write
 from secondpass.settings import describe
 
 AnyPath: TypeAlias = str | PathLike[str]
 INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-"""A whole number as the formats hold it: read and written by the same rule."""
+"""An integer in a file."""
 
 
 class Line(NamedTuple):
-    """One line of a file: 1-based number, text without its end."""
+    """One line of a file: 1-based number, and text without the line end."""
 
     path: AnyPath
     number: int
@@ -30,24 +30,24 @@ class Line(NamedTuple):
 
 
 def read_lines(path: AnyPath) -> Iterator[Line]:
-    """The lines that are not blank. Lines end at line feeds only.
+    """Read the lines that are not blank. Only a line feed ends a line.
 
     Raises:
         FormatError: a line is not UTF-8.
     """
-    # Bytes, because text files decode ahead and could not name the line that is not UTF-8.
+    # Bytes: a text file decodes ahead, so an error could not name its line.
     with open(path, "rb") as file:
         for number, raw in enumerate(file, 1):
-            line = line_of(path, number, raw)
+            line = decode_line(path, number, raw)
             if line.text.strip():
                 yield line
 
 
-def line_of(path: AnyPath, number: int, raw: bytes) -> Line:
-    """A line as it stands in a file, which may begin with a byte order mark.
+def decode_line(path: AnyPath, number: int, raw: bytes) -> Line:
+    """Decode a line; a byte order mark at the start of the file is removed.
 
     Raises:
-        FormatError: it is not UTF-8.
+        FormatError: the line is not UTF-8.
     """
     try:
         text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -57,69 +57,70 @@ def line_of(path: AnyPath, number: int, raw: bytes) -> Line:
 
 
 def read_json_lines(path: AnyPath) -> Iterator[tuple[Line, dict[str, Any]]]:
-    """The lines that are not blank, with the object that each holds.
+    """Read the lines that are not blank, each with its JSON object.
 
     Raises:
         FormatError: a line is not a JSON object.
     """
     for line in read_lines(path):
-        yield line, object_of(line)
+        yield line, parse_object(line)
 
 
-def object_of(line: Line) -> dict[str, Any]:
-    """The JSON object that a line holds.
+def parse_object(line: Line) -> dict[str, Any]:
+    """Parse a line that must be a JSON object.
 
     Raises:
-        FormatError: it holds none.
+        FormatError: it is not.
     """
-    record = json_of(line)
+    record = parse_json(line)
     if not isinstance(record, dict):
         raise line.error(f"must be a JSON object, not {describe(record)}")
     return record
 
 
-def json_of(line: Line) -> Any:
-    """The value that a line holds.
+def parse_json(line: Line) -> Any:
+    """Parse a line as JSON.
 
     Raises:
-        FormatError: it holds none, or one with a number that JSON does not have.
+        FormatError: it is not JSON, or has a NaN or an infinity.
     """
     try:
-        return json.loads(line.text, parse_constant=_no_number)
+        return json.loads(line.text, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
-        told = f"is not JSON: {error.msg} at column {error.colno}"
-        raise line.error(f"{told}; each line holds one whole value") from None
+        raise line.error(
+            f"is not JSON: {error.msg} at column {error.colno}; each line must be one value"
+        ) from None
     except RecursionError:
-        raise line.error("is not JSON that can be read: it is nested too deeply") from None
+        raise line.error("is not JSON that can be parsed: it is nested too deeply") from None
     except ValueError as error:
         raise line.error(f"is not JSON: {error}") from None
 
 
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number there")
+def _reject_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
 
 
-def check_field(path: AnyPath, what: str, identifier: object) -> None:
-    """Refuse what can't stand in one field of a line that white space divides.
+def check_field(path: AnyPath, name: str, value: object) -> None:
+    """Check that a value fits in one field of a line whose fields are separated by white space.
 
     Raises:
-        FormatError: naming ``what``.
+        FormatError: it does not; the message begins with ``name``.
     """
     problem = ""
-    if not isinstance(identifier, str) or not identifier:
-        problem = f"must be a string that is not empty, not {describe(identifier)}"
-    elif identifier.split() != [identifier]:
-        problem = f"{identifier!r} has white space, which separates the fields of this format"
-    elif identifier.startswith("\ufeff") or "\0" in identifier:
-        # The one would be taken for the file's mark, the other ends a string in trec_eval.
-        problem = f"{identifier!r} has a byte order mark or a null character"
-    elif any("\ud800" <= character <= "\udfff" for character in identifier):
-        problem = f"{identifier!r} has a lone surrogate, which UTF-8 cannot hold"
+    if not isinstance(value, str) or not value:
+        problem = f"must be a string that is not empty, not {describe(value)}"
+    elif value.split() != [value]:
+        problem = f"{value!r} has white space, which separates the fields of this format"
+    elif value.startswith("\ufeff") or "\0" in value:
+        # At the start of a file the one would be dropped; the other ends a string in trec_eval.
+        problem = f"{value!r} has a byte order mark or a null character"
+    elif any("\ud800" <= character <= "\udfff" for character in value):
+        problem = f"{value!r} has a lone surrogate, which UTF-8 cannot hold"
     if problem:
-        raise FormatError(path, None, f"{what} {problem}")
+        raise FormatError(path, None, f"{name} {problem}")
 
 
 def write_lines(path: AnyPath, lines: Iterable[str]) -> None:
-    """Write a file whole or, when anything is raised on the way, not at all."""
-    with replacing(Path(path)) as file:
+    """Write a file atomically: after any exception it is unchanged."""
+    with atomic_write(Path(path)) as file:
         file.writelines(line.encode() for line in lines)

@@ -1,9 +1,9 @@
-"""Corpora, queries, judgments and runs from files.
+"""Read corpora, queries, judgments and runs.
 
-BEIR's JSON lines and TSV (Thakur et al., "BEIR", NeurIPS Datasets 2021), and the white-space
-separated forms of trec_eval. Files are UTF-8; a byte order mark and blank lines are passed over.
-A malformed line raises :class:`FormatError` with the file, the line and what is wrong; nothing is
-guessed or skipped. :mod:`secondpass.formats.writing` writes the same forms.
+Formats: BEIR's JSON lines and TSV (Thakur et al., "BEIR", NeurIPS Datasets 2021), and the
+white-space separated files of trec_eval. Files are UTF-8; a byte order mark and blank lines are
+ignored. A malformed line raises :class:`FormatError` with file and line; nothing is guessed or
+skipped. :mod:`secondpass.formats.writing` writes the same formats.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from secondpass.formats.lines import (
     read_json_lines,
     read_lines,
 )
-from secondpass.formats.runs import Qrels, Run, in_trec_order, single, whole_relevance
+from secondpass.formats.runs import Qrels, Run, single_precision, trec_order, whole_relevance
 from secondpass.settings import describe
 from secondpass.types import Candidate
 
@@ -32,52 +32,52 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def read_corpus(path: AnyPath) -> Iterator[Candidate]:
-    """Candidates from JSON lines with ``_id`` (or ``id``), ``text``, ``title`` and ``metadata``.
+    """Read candidates from JSON lines with ``_id`` (or ``id``), ``text``, ``title``, ``metadata``.
 
-    A title goes to ``metadata["title"]`` unless it is empty; keys beyond these go to the metadata
-    too, as when a mapping is handed to a reranker. The file is read as the iterator advances.
+    A title that is not empty becomes ``metadata["title"]``; other keys are added to the metadata,
+    as for a mapping that is passed to a reranker. The file is read lazily.
 
     Raises:
-        FormatError: a line is malformed, or an id is there twice.
+        FormatError: a line is malformed, or an id is repeated.
         OSError: the file cannot be read.
     """
     seen: dict[str, int] = {}
     for line, record in read_json_lines(path):
-        candidate = document(line, record)
-        _note(line, str(candidate.id), seen)
+        candidate = parse_document(line, record)
+        _check_new(line, str(candidate.id), seen)
         yield candidate
 
 
-def document(line: Line, record: Mapping[str, Any]) -> Candidate:
-    """The candidate that a line of a corpus holds, as :func:`read_corpus` has it.
+def parse_document(line: Line, record: Mapping[str, Any]) -> Candidate:
+    """Make the candidate of one line of a corpus.
 
     Raises:
-        FormatError: it is malformed.
+        FormatError: the record is malformed.
     """
     identifier = _id(line, record)
-    text, title, own = record.get("text"), record.get("title"), record.get("metadata")
+    text, title, nested = record.get("text"), record.get("title"), record.get("metadata")
     if not isinstance(text, str):
         raise line.error(f"'text' must be a string, not {describe(text)}")
     if title is not None and not isinstance(title, str):
         raise line.error(f"'title' must be a string, not {describe(title)}")
-    if own is not None and not isinstance(own, dict):
-        raise line.error(f"'metadata' must be an object, not {describe(own)}")
+    if nested is not None and not isinstance(nested, dict):
+        raise line.error(f"'metadata' must be an object, not {describe(nested)}")
     metadata = {key: value for key, value in record.items() if key not in _CORPUS_KEYS}
     if title:
         metadata["title"] = title
-    if both := sorted(metadata.keys() & (own or {}).keys()):
+    if both := sorted(metadata.keys() & (nested or {}).keys()):
         raise line.error(f"{', '.join(both)} stands both beside and inside 'metadata'")
-    return Candidate(text, identifier, metadata={**metadata, **(own or {})})
+    return Candidate(text, identifier, metadata={**metadata, **(nested or {})})
 
 
 def read_queries(path: AnyPath) -> dict[str, str]:
-    r"""Query texts by id, in the order of the file.
+    r"""Read queries: id -> text, in the order of the file.
 
-    JSON lines with ``_id`` (or ``id``) and ``text``, or lines of ``id<TAB>text``. The file's suffix
-    says which (``.jsonl``, ``.tsv``); else a first line that begins with ``{`` means JSON.
+    Reads JSON lines with ``_id`` (or ``id``) and ``text``, or lines of ``id<TAB>text``. The suffix
+    decides (``.jsonl``, ``.tsv``); with any other, a first line that begins with ``{`` means JSON.
 
     Raises:
-        FormatError: a line is malformed, or an id is there twice.
+        FormatError: a line is malformed, or an id is repeated.
         OSError: the file cannot be read.
     """
     queries: dict[str, str] = {}
@@ -92,17 +92,17 @@ def read_queries(path: AnyPath) -> dict[str, str]:
     for line in read_lines(path):
         identifier, tab, text = line.text.partition("\t")
         if not tab:
-            raise line.error("must be an id, a tab and the query's text; there is no tab")
+            raise line.error("must be an id, a tab and the query text; there is no tab")
         queries[_new_id(line, {"id": identifier}, seen)] = text
     return queries
 
 
 def read_qrels(path: AnyPath) -> Qrels:
-    """Judgments: lines of ``query 0 document relevance``, or BEIR's TSV.
+    """Read judgments: lines of ``query 0 document relevance``, or BEIR's TSV.
 
     The TSV has a header, whose first column is ``query-id``, and three columns: query, document,
-    relevance; ids in it may hold spaces. Relevance is an integer, negative too. The same judgment
-    may be repeated; two different ones on the same document may not.
+    relevance; its ids may contain spaces. Relevance is an integer and may be negative. A judgment
+    may be repeated, but not with another relevance.
 
     Raises:
         FormatError: a line is malformed, or judgments contradict each other.
@@ -127,11 +127,10 @@ def read_qrels(path: AnyPath) -> Qrels:
 
 
 def read_run(path: AnyPath) -> Run:
-    """A run: lines of ``query Q0 document rank score tag``.
+    """Read a run: lines of ``query Q0 document rank score tag``.
 
-    Documents come in the order that trec_eval would give them: by score in single precision, ties
-    by document id from the highest to the lowest, whatever the ranks say. Measures of what is read
-    are therefore those that trec_eval gives for the file.
+    Documents are ordered as in trec_eval: by score in single precision, ties by descending document
+    id; ranks are ignored. Measures therefore agree with those of trec_eval for the file.
 
     Raises:
         FormatError: a line is malformed, or a query has a document twice.
@@ -139,37 +138,35 @@ def read_run(path: AnyPath) -> Run:
     """
     run: Run = {}
     for line in read_lines(path):
-        query, document, score = run_line(line)
-        found = run.setdefault(query, {})
-        if document in found:
+        query, document, score = parse_run_line(line)
+        scores = run.setdefault(query, {})
+        if document in scores:
             raise line.error(f"query {query!r} has document {document!r} twice")
-        found[document] = score
-    return {query: in_trec_order(found) for query, found in run.items()}
+        scores[document] = score
+    return {query: trec_order(scores) for query, scores in run.items()}
 
 
-def run_line(line: Line) -> tuple[str, str, float]:
-    """The query, the document and the score that a line of a run holds.
+def parse_run_line(line: Line) -> tuple[str, str, float]:
+    """The query id, document id and score of one line of a run.
 
     Raises:
-        FormatError: it is malformed.
+        FormatError: the line is malformed.
     """
     fields = line.text.split()
     if len(fields) != 6:
-        told = f"must have six fields (query Q0 document rank score tag), has {len(fields)}"
-        raise line.error(told)
+        raise line.error(
+            f"must have six fields (query Q0 document rank score tag), has {len(fields)}"
+        )
     query, _, document, rank, score, _ = fields
     if not INTEGER.fullmatch(rank):
         raise line.error(f"the rank must be an integer, not {describe(rank)}")
     if not _NUMBER.fullmatch(score):
         raise line.error(f"the score must be a finite number, not {describe(score)}")
     try:
-        single(float(score), document)
+        single_precision(float(score), document)
     except InputError as error:
         raise line.error(str(error)) from None
     return query, document, float(score)
-
-
-# ---------------------------------------------------------------------- one record
 
 
 def _is_json(path: AnyPath) -> bool:
@@ -178,26 +175,28 @@ def _is_json(path: AnyPath) -> bool:
         return suffix == ".jsonl"
     with open(path, "rb") as file:
         if not file.seekable():
-            raise FormatError(path, None, "is looked at before it is read: give a file, not a pipe")
+            raise FormatError(
+                path, None, "must be a file, not a pipe: its format is detected before it is read"
+            )
     return next((line.text.lstrip().startswith("{") for line in read_lines(path)), False)
 
 
 def _new_id(line: Line, record: Mapping[str, Any], seen: dict[str, int]) -> str:
     identifier = _id(line, record)
-    _note(line, identifier, seen)
+    _check_new(line, identifier, seen)
     return identifier
 
 
 def _id(line: Line, record: Mapping[str, Any]) -> str:
     if "_id" in record and "id" in record and record["_id"] != record["id"]:
         raise line.error("has both '_id' and 'id', and they differ")
-    given = record.get("_id", record.get("id"))
-    if isinstance(given, bool) or not isinstance(given, str | int) or given == "":
-        raise line.error(f"needs an '_id' or 'id': a string or an integer, not {describe(given)}")
-    return str(given)
+    value = record.get("_id", record.get("id"))
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise line.error(f"needs an '_id' or 'id': a string or an integer, not {describe(value)}")
+    return str(value)
 
 
-def _note(line: Line, identifier: str, seen: dict[str, int]) -> None:
+def _check_new(line: Line, identifier: str, seen: dict[str, int]) -> None:
     if seen.setdefault(identifier, line.number) != line.number:
         raise line.error(f"id {identifier!r} was given before, in line {seen[identifier]}")
 
@@ -210,9 +209,9 @@ def _judgment(line: Line, tabbed: bool) -> tuple[str, str, int]:
             "of three columns need a first line 'query-id<TAB>corpus-id<TAB>score'"
         )
     if len(fields) != (3 if tabbed else 4):
-        form = "three tab-separated" if tabbed else "four"
+        count = "three tab-separated" if tabbed else "four"
         names = "query document relevance" if tabbed else "query 0 document relevance"
-        raise line.error(f"must have {form} fields ({names}), has {len(fields)}")
+        raise line.error(f"must have {count} fields ({names}), has {len(fields)}")
     query, document, relevance = fields[0], fields[-2], fields[-1].strip()
     if not query or not document:
         raise line.error("an id is empty")
@@ -221,5 +220,6 @@ def _judgment(line: Line, tabbed: bool) -> tuple[str, str, int]:
     try:
         return query, document, whole_relevance(int(relevance))
     except ValueError as error:
-        told = f"the relevance of document {document!r} for query {query!r} {error}"
-        raise line.error(told) from None
+        raise line.error(
+            f"the relevance of document {document!r} for query {query!r} {error}"
+        ) from None

@@ -1,12 +1,12 @@
-"""What a run is, and when two of its scores are a tie.
+"""Runs and judgments, and ties between the scores of a run.
 
-trec_eval keeps scores in *single precision* and orders by score, ties by document id from the
-highest to the lowest; it reads neither the ranks nor the order of the lines. So a ranker's own
-order survives only where the scores fall strictly, and do so in single precision.
+trec_eval keeps scores in *single precision* and orders by score, ties by descending document id; it
+ignores the ranks and the order of lines. A ranking therefore keeps its order only if its scores
+decrease strictly in single precision.
 
-Here a run is in the order of its scores in single precision, and **ties keep the order of the
-mapping**. :func:`strictly_falling` writes that order into the scores, so that trec_eval and every
-measure agree with it, whatever the ids are.
+In secondpass a run is ordered by its scores in single precision, and **ties keep the order of the
+mapping**. :func:`strictly_falling` writes that order into the scores, so that trec_eval and
+every measure agree with it for any ids.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ Run: TypeAlias = dict[str, dict[str, float]]
 """query id -> document id -> score; higher is better."""
 
 Qrels: TypeAlias = dict[str, dict[str, int]]
-"""query id -> document id -> relevance; 1 or more is relevant."""
+"""query id -> document id -> relevance; 1 or more means relevant."""
 
 RELEVANCE = (-(2**31), 10_000_000)
-"""The least and the greatest relevance.
+"""The smallest and the largest relevance.
 
-trec_eval holds them as a C int, and has a counter for every grade up to the greatest of a query:
-80 MB for this one. It returns nothing, or ends the process, when there is no room for them.
+trec_eval stores them as a C int, and allocates a counter for every grade up to the largest of a
+query: 80 MB for this one. Without that memory it returns nothing, or ends the process.
 """
 
-_LEAST = 2.0**-149
-"""The smallest positive number in single precision."""
+_SMALLEST_POSITIVE = 2.0**-149
+"""In single precision."""
 
 
 def whole_relevance(value: object) -> int:
     """A relevance as an int.
 
     Raises:
-        ValueError: it is no whole number, or out of range; the message follows "the relevance".
+        ValueError: it is not an integer, or out of range; the message continues "the relevance".
     """
     try:
         number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
@@ -48,57 +48,61 @@ def whole_relevance(value: object) -> int:
         number = None
     if number is None:
         raise ValueError(f"must be a whole number, not {describe(value)}")
-    least, greatest = RELEVANCE
-    if not least <= number <= greatest:
-        raise ValueError(f"must be {least} to {greatest}, not {describe(number)}")
+    smallest, largest = RELEVANCE
+    if not smallest <= number <= largest:
+        raise ValueError(f"must be {smallest} to {largest}, not {describe(number)}")
     return number
 
 
 def strictly_falling(scores: Mapping[str, float]) -> dict[str, float]:
-    """The documents of one query, best first, with scores that fall strictly.
+    """The documents of one query, best first, with strictly decreasing scores.
 
     Args:
-        scores: document id -> score; finite, no larger than single precision holds (3.4e38).
+        scores: document id -> score; finite in single precision (up to 3.4e38).
 
     Returns:
-        Every document. A score is as given where it is lower, in single precision, than the one
-        before it; else it is the next lower number in single precision (about 6e-8 of it). Doing
-        this twice changes nothing.
+        Every document. A score that is lower, in single precision, than the one before it is
+        unchanged; another becomes the next lower number in single precision (about 6e-8 of it).
+        The function is idempotent.
 
     Raises:
         InputError: a score is not a number within range.
     """
-    lowered: dict[str, float] = {}
-    before: float | None = None
+    decreasing: dict[str, float] = {}
+    previous: float | None = None
     for document, score in sorted(
-        scores.items(), key=lambda item: single(item[1], item[0]), reverse=True
+        scores.items(), key=lambda item: single_precision(item[1], item[0]), reverse=True
     ):
-        own = single(score, document)
-        if before is None or own < before:
-            lowered[document] = float(score)
+        rounded = single_precision(score, document)
+        if previous is None or rounded < previous:
+            decreasing[document] = float(score)
         else:
-            own = single(_next_below(before), document)
-            lowered[document] = own
-        before = own
-    return lowered
+            rounded = single_precision(_next_below(previous), document)
+            decreasing[document] = rounded
+        previous = rounded
+    return decreasing
 
 
-def in_trec_order(scores: Mapping[str, float]) -> dict[str, float]:
-    """The documents of one query as trec_eval orders them: ties from the highest id down.
+def trec_order(scores: Mapping[str, float]) -> dict[str, float]:
+    """The documents of one query in the order of trec_eval: by score, ties by descending id.
 
     Raises:
         InputError: a score is not a finite number in single precision.
     """
     return dict(
-        sorted(scores.items(), key=lambda item: (single(item[1], item[0]), item[0]), reverse=True)
+        sorted(
+            scores.items(),
+            key=lambda item: (single_precision(item[1], item[0]), item[0]),
+            reverse=True,
+        )
     )
 
 
-def single(score: float, document: str) -> float:
-    """``score`` as trec_eval sees it: rounded to single precision.
+def single_precision(score: float, document: str) -> float:
+    """``score`` rounded to single precision, as in trec_eval.
 
     Raises:
-        InputError: it is not a number, or not a finite one in single precision.
+        InputError: it is not a number, or not finite in single precision.
     """
     try:
         rounded: float = struct.unpack("<f", struct.pack("<f", score))[0]
@@ -114,8 +118,8 @@ def single(score: float, document: str) -> float:
 def _next_below(score: float) -> float:
     """The next lower number in single precision; minus infinity below the lowest."""
     if score == 0:
-        return -_LEAST
-    # The bits of a float, read as an integer, count its distance from zero.
+        return -_SMALLEST_POSITIVE
+    # Read as an integer, the bits of a float count the floats between it and zero.
     bits: int = struct.unpack("<i", struct.pack("<f", score))[0]
     below: float = struct.unpack("<f", struct.pack("<i", bits - 1 if score > 0 else bits + 1))[0]
     return below

@@ -1,7 +1,7 @@
-"""Corpora, queries, judgments and runs to files, in the forms that ``formats`` reads.
+"""Write corpora, queries, judgments and runs, in the formats of :mod:`secondpass.formats.reading`.
 
-A file is written under another name beside its place and then moved there, so no reader ever meets
-half of it; when anything is raised, the file is as it was.
+Files are written atomically: no reader sees a partial file, and after an exception the old file is
+unchanged.
 """
 
 from __future__ import annotations
@@ -21,40 +21,41 @@ from secondpass.types import Candidate
 def write_corpus(path: AnyPath, corpus: Iterable[Candidate]) -> None:
     """Write candidates as JSON lines with ``_id``, ``text``, ``title`` and ``metadata``.
 
-    ``metadata["title"]`` becomes the title; scores are not part of a corpus and not written.
+    ``metadata["title"]`` becomes the title. Scores are not written: a corpus has none.
 
     Raises:
-        FormatError: a candidate has no id or no text, or metadata that JSON cannot hold.
+        FormatError: a candidate has no id or no text, an id is repeated, or JSON cannot hold the
+            metadata.
         OSError: the file cannot be written.
     """
 
     def lines() -> Iterator[str]:
         seen: set[str] = set()
         for number, candidate in enumerate(corpus, 1):
-            where = f"candidate {number}"
+            name = f"candidate {number}"
             if not isinstance(candidate.id, str) or not candidate.id:
-                raise FormatError(path, None, f"{where}: has no id")
+                raise FormatError(path, None, f"{name}: has no id")
             if candidate.id in seen:
-                raise FormatError(path, None, f"{where}: the id {candidate.id!r} is there twice")
+                raise FormatError(path, None, f"{name}: the id {candidate.id!r} is repeated")
             seen.add(candidate.id)
             if not isinstance(candidate.text, str):
-                raise FormatError(path, None, f"{where}: has no text")
+                raise FormatError(path, None, f"{name}: has no text")
             record: dict[str, object] = {"_id": candidate.id, "text": candidate.text}
             metadata = dict(candidate.metadata)
             if isinstance(metadata.get("title"), str) and metadata["title"]:
                 record["title"] = metadata.pop("title")
             if metadata:
                 record["metadata"] = metadata
-            yield _json_line(path, where, record)
+            yield _json_line(path, name, record)
 
     write_lines(path, lines())
 
 
 def write_queries(path: AnyPath, queries: Mapping[str, str]) -> None:
-    """Write queries as JSON lines, or as ``id<TAB>text`` where the suffix is ``.tsv``.
+    """Write queries as JSON lines, or as ``id<TAB>text`` if the suffix is ``.tsv``.
 
     Raises:
-        FormatError: an id or text does not fit the form (no tab or line break fits in a TSV).
+        FormatError: an id or text does not fit the format (a TSV cannot hold tabs and line breaks).
         OSError: the file cannot be written.
     """
 
@@ -79,9 +80,9 @@ def write_qrels(path: AnyPath, qrels: Mapping[str, Mapping[str, int]]) -> None:
     """Write judgments as ``query 0 document relevance``.
 
     Raises:
-        FormatError: an id has white space or is empty, a relevance is not a whole number within
-            :data:`~secondpass.formats.runs.RELEVANCE`, or a query
-            has no judgments (the form cannot say so). The file is as it was.
+        FormatError: an id has white space or is empty, a relevance is not an integer within
+            :data:`~secondpass.formats.runs.RELEVANCE`, or a query has no judgments, which the
+            format cannot express.
         OSError: the file cannot be written.
     """
 
@@ -93,11 +94,11 @@ def write_qrels(path: AnyPath, qrels: Mapping[str, Mapping[str, int]]) -> None:
             for document, relevance in judged.items():
                 check_field(path, "document id", document)
                 try:
-                    written = whole_relevance(relevance)
+                    number = whole_relevance(relevance)
                 except ValueError as error:
-                    told = f"query {query!r}, document {document!r}: the relevance {error}"
-                    raise FormatError(path, None, told) from None
-                yield f"{query} 0 {document} {written}\n"
+                    problem = f"query {query!r}, document {document!r}: the relevance {error}"
+                    raise FormatError(path, None, problem) from None
+                yield f"{query} 0 {document} {number}\n"
 
     write_lines(path, lines())
 
@@ -107,15 +108,15 @@ def write_run(
 ) -> None:
     """Write a run as ``query Q0 document rank score tag``, best first, ranks from 1.
 
-    The order is by score, and documents with equal scores keep the order of the mapping. trec_eval
-    would order those by document id, which says nothing about them, so a score that does not fall
-    is written as the next lower number in single precision
-    (:func:`secondpass.formats.runs.strictly_falling`). All other scores are written in full. A
-    query without documents leaves no line; measures count it as one without results all the same.
+    Documents are ordered by score; equal scores keep the order of the mapping. trec_eval would
+    order those by document id, so a score that is not lower than the one before it is written as
+    the next lower number in single precision (:func:`secondpass.formats.runs.strictly_falling`).
+    Other scores are written in full. A query without documents has no line; measures still count
+    it, as one without results.
 
     Raises:
-        FormatError: an id or the tag has white space or is empty, or a score is not a finite
-            number in single precision. The file is as it was.
+        FormatError: an id or the tag has white space or is empty, or a score is not finite in
+            single precision.
         OSError: the file cannot be written.
     """
 
@@ -124,21 +125,21 @@ def write_run(
         for query, scores in run.items():
             check_field(path, "query id", query)
             try:
-                falling = strictly_falling(scores)
+                decreasing = strictly_falling(scores)
             except InputError as error:
                 raise FormatError(path, None, f"query {query!r}, {error}") from None
-            for rank, (document, score) in enumerate(falling.items(), 1):
+            for rank, (document, score) in enumerate(decreasing.items(), 1):
                 check_field(path, "document id", document)
                 yield f"{query} Q0 {document} {rank} {score!r} {tag}\n"
 
     write_lines(path, lines())
 
 
-def _json_line(path: AnyPath, where: str, record: Mapping[str, object]) -> str:
+def _json_line(path: AnyPath, name: str, record: Mapping[str, object]) -> str:
     try:
         line = json.dumps(record, ensure_ascii=False, allow_nan=False)
         line.encode()
     except (TypeError, ValueError) as error:
-        why = f"JSON cannot hold it ({type(error).__name__})"
-        raise FormatError(path, None, f"{where}: {why}") from None
+        problem = f"{name}: JSON cannot hold it ({type(error).__name__})"
+        raise FormatError(path, None, problem) from None
     return line + "\n"

@@ -1,6 +1,6 @@
-"""Passages from a folder of files, or from a corpus in JSON lines.
+"""Read passages from a folder of text, Markdown and HTML files, or from a corpus in JSON lines.
 
-Text, Markdown and HTML are read; what is no text is passed over, and named.
+Files that are not text are skipped and reported.
 """
 
 from __future__ import annotations
@@ -17,40 +17,38 @@ from typing import NamedTuple, TypeAlias
 from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath
 from secondpass.formats.reading import read_corpus
-from secondpass.search.passages import (
-    Block,
-    Document,
-    from_html,
-    from_markdown,
-    packed,
-    paragraphs,
-)
+from secondpass.search.html import parse_html
+from secondpass.search.markdown import parse_markdown
+from secondpass.search.passages import Block, Document, pack, paragraphs
 from secondpass.settings import describe
 from secondpass.types import Candidate
 
 PASSAGE_SIZE = 1000
-"""Characters of a passage, at most. About 220 tokens of English, which the embedded model reads."""
+"""Most characters of a passage: about 220 tokens of English, within the embedded model's limit."""
 SMALLEST_PASSAGE = 50
+
+READER_VERSION = 2
+"""Version of how files become passages. A build replaces an index of another version."""
 
 CORPUS_NAME = "corpus.jsonl"
 _HTML = frozenset({".html", ".htm", ".xhtml"})
 _MARKDOWN = frozenset({".md", ".markdown", ".mdown", ".mkd"})
-_NOT_FOLLOWED = "is a link to a folder, or no file"
-_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"),
+_NOT_FOLLOWED = "is a link to a folder, or not a regular file"
+_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"),
           (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
 
 Progress: TypeAlias = Callable[[str, int, int | None], None]
-"""Told a label, how much is done and of how much."""
+"""Called with a label, the number done, and the total; None where the total is unknown."""
 
 
 class SourceFile(NamedTuple):
-    """One file as it was when it was read.
+    """A file at the time it was read.
 
     Attributes:
         size: in bytes.
-        modified: in nanoseconds.
-        sha256: of its content; empty where it could not be read.
-        skipped: why nothing of it is in the corpus; empty where it is.
+        modified: modification time in nanoseconds.
+        sha256: hash of the content; empty if it could not be read.
+        skipped: why the file is not in the corpus; empty if it is.
     """
 
     size: int
@@ -61,11 +59,11 @@ class SourceFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What was read.
+    """The files of a folder, and their passages.
 
     Attributes:
         path: the folder or the file.
-        files: by their paths under the folder.
+        files: path relative to the folder -> file.
         corpus: the passages.
     """
 
@@ -75,7 +73,7 @@ class Source:
 
     @property
     def skipped(self) -> dict[str, str]:
-        """The files of which nothing is in the corpus, and why."""
+        """The files that are not in the corpus, and why."""
         return {name: file.skipped for name, file in self.files.items() if file.skipped}
 
 
@@ -83,25 +81,26 @@ def read_source(
     path: AnyPath,
     *,
     passage_size: int = PASSAGE_SIZE,
-    without: Path | None = None,
+    exclude: Path | None = None,
     progress: Progress | None = None,
 ) -> Source:
-    """Read a folder of text, Markdown and HTML files, one such file, or a BEIR-style corpus.
+    """Read a folder of text, Markdown and HTML files, one such file, or a corpus in BEIR's format.
 
-    A folder is read with all folders in it, but for hidden files and folders (whose names begin
-    with a dot). One that holds a ``corpus.jsonl`` is that corpus. Passages have the id
-    ``path#number`` and the metadata ``title``, ``path`` and ``passage``.
+    Folders are read recursively, except hidden files and folders (names that begin with a dot). A
+    folder with a ``corpus.jsonl`` is read as that corpus. Passages have the id ``path#number`` and
+    the metadata ``title``, ``path`` and ``passage``.
 
     Args:
-        path: the folder, or a ``.jsonl`` in BEIR's form, or one file.
-        passage_size: characters of a passage, at most.
-        without: a folder that is passed over.
-        progress: told how many files, or passages of a corpus, are done.
+        path: a folder, a ``.jsonl`` in BEIR's format, or another file.
+        passage_size: most characters of a passage.
+        exclude: a folder to leave out.
+        progress: called with the number of files, or of passages of a corpus.
 
     Raises:
         FormatError: a line of a ``.jsonl`` is malformed.
         InputError: the passage size is too small.
-        OSError: there is no such file or folder, or it cannot be read.
+        MissingExtraError: a file is Markdown, and markdown-it-py is not installed.
+        OSError: the file or folder does not exist or cannot be read.
     """
     if type(passage_size) is not int or passage_size < SMALLEST_PASSAGE:
         raise InputError(
@@ -122,24 +121,23 @@ def read_source(
         if progress is not None:
             progress("reading passages", len(source.corpus), len(source.corpus))
         return source
-    found = list(_found(path, without))
-    for done, (name, file_path, problem) in enumerate(found):
+    entries = list(_entries(path, exclude))
+    for done, (name, file_path, problem) in enumerate(entries):
         if progress is not None:
-            progress("reading files", done, len(found))
+            progress("reading files", done, len(entries))
         if problem or file_path is None:
             source.files[name] = SourceFile(0, 0, "", problem)
             continue
-        file_read, document = _read(file_path)
-        source.files[name] = file_read
+        source.files[name], document = _read(file_path)
         if document is not None:
             source.corpus.extend(_candidates(name, document, passage_size))
     if progress is not None:
-        progress("reading files", len(found), len(found))
+        progress("reading files", len(entries), len(entries))
     return source
 
 
 def corpus_file(path: Path) -> Path | None:
-    """The file in BEIR's form that a path stands for; None where it stands for documents."""
+    """The corpus in BEIR's format at a path; None if the path holds documents."""
     if path.is_dir():
         path = path / CORPUS_NAME
         return path if path.is_file() else None
@@ -147,65 +145,62 @@ def corpus_file(path: Path) -> Path | None:
 
 
 def changes(
-    path: Path, known: Mapping[str, SourceFile], without: Path | None = None
+    path: Path, known: Mapping[str, SourceFile], exclude: Path | None = None
 ) -> Iterator[str]:
-    """What is no longer as it was read, one file after the other.
+    """Describe each file that has changed since it was read.
 
-    A file with its size and time as they were is taken to be the same; one with another time is
-    read again.
+    A file of the same size and modification time counts as unchanged; one of the same size and
+    another time is hashed.
     """
     if not path.exists():
-        yield f"{path} is not there any more"
+        yield f"{path} no longer exists"
         return
     corpus = corpus_file(path)
-    found = [(corpus.name, corpus, "")] if corpus is not None else [*_found(path, without)]
-    for name, file, problem in found:
+    entries = [(corpus.name, corpus, "")] if corpus is not None else [*_entries(path, exclude)]
+    for name, file, problem in entries:
         old = known.get(name)
         if old is None:
             yield f"{name} is new"
         elif _differs(old, file, problem):
             yield f"{name} has changed"
-    here = {name for name, _, _ in found}
-    yield from (f"{name} is not there any more" for name in known if name not in here)
+    names = {name for name, _, _ in entries}
+    yield from (f"{name} no longer exists" for name in known if name not in names)
 
 
-# ---------------------------------------------------------------------- files
-
-
-def _found(path: Path, without: Path | None) -> Iterator[tuple[str, Path | None, str]]:
-    """Name, place and what is wrong with it, of every file, in the order of their names."""
+def _entries(path: Path, exclude: Path | None) -> Iterator[tuple[str, Path | None, str]]:
+    """Name, path and problem (or an empty string) of every file, sorted by name in each folder."""
     if not path.is_dir():
-        os.stat(path)  # raises where there is nothing
+        os.stat(path)  # raises if it does not exist
         yield path.name, path, "" if path.is_file() else _NOT_FOLLOWED
         return
-    os.listdir(path)  # raises where the folder itself cannot be read
-    closed: list[OSError] = []
-    for folder, folders, files in os.walk(path, onerror=closed.append):
-        here = Path(folder)
-        links = [name for name in folders if (here / name).is_symlink()]
+    os.listdir(path)  # raises if the folder itself cannot be read
+    unreadable: list[OSError] = []
+    for folder_name, folders, files in os.walk(path, onerror=unreadable.append):
+        folder = Path(folder_name)
+        links = [name for name in folders if (folder / name).is_symlink()]
         folders[:] = sorted(
             name
             for name in folders
             if not name.startswith(".")
             and name not in links
-            and (without is None or (here / name).resolve() != without.resolve())
+            and (exclude is None or (folder / name).resolve() != exclude.resolve())
         )
         for name in sorted([*files, *links]):
             if name.startswith("."):
                 continue
-            place = here / name
-            shown = place.relative_to(path).as_posix()
-            plain = shown.encode("utf-8", "backslashreplace").decode()
-            if plain != shown:
-                yield plain, None, "has a name that is not UTF-8"
-            elif not place.is_file():
-                yield shown, None, _NOT_FOLLOWED
+            file = folder / name
+            relative = file.relative_to(path).as_posix()
+            printable = relative.encode("utf-8", "backslashreplace").decode()
+            if printable != relative:
+                yield printable, None, "has a name that is not UTF-8"
+            elif not file.is_file():
+                yield relative, None, _NOT_FOLLOWED
             else:
-                yield shown, place, ""
-    for error in closed:
-        shown = Path(str(error.filename)).relative_to(path).as_posix()
-        shown = shown.encode("utf-8", "backslashreplace").decode()
-        yield f"{shown}/", None, f"cannot be read: {error.strerror}"
+                yield relative, file, ""
+    for error in unreadable:
+        relative = Path(str(error.filename)).relative_to(path).as_posix()
+        printable = relative.encode("utf-8", "backslashreplace").decode()
+        yield f"{printable}/", None, f"cannot be read: {error.strerror}"
 
 
 def _differs(old: SourceFile, path: Path | None, problem: str) -> bool:
@@ -213,7 +208,7 @@ def _differs(old: SourceFile, path: Path | None, problem: str) -> bool:
         return old.skipped != problem
     try:
         status = path.stat()
-        if old.sha256:  # else it could not be read
+        if old.sha256:  # empty if it could not be read
             if status.st_size != old.size:
                 return True
             if status.st_mtime_ns == old.modified:
@@ -231,35 +226,36 @@ def _read(path: Path) -> tuple[SourceFile, Document | None]:
             status = os.fstat(file.fileno())
             size, modified = status.st_size, status.st_mtime_ns
             start = file.read(8192)
-            marked = any(start.startswith(mark) for mark, _ in _MARKS)
-            if b"\0" in start and not marked:
+            has_mark = any(start.startswith(mark) for mark, _ in _BYTE_ORDER_MARKS)
+            if b"\0" in start and not has_mark:
                 file.seek(0)
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-                return SourceFile(size, modified, digest, "is no text"), None
+                return SourceFile(size, modified, digest, "is not text"), None
             data = start + file.read()
     except OSError as error:
-        told = f"cannot be read: {error.strerror or type(error).__name__}"
-        return SourceFile(size, modified, "", told), None
+        problem = f"cannot be read: {error.strerror or type(error).__name__}"
+        return SourceFile(size, modified, "", problem), None
     digest = hashlib.sha256(data).hexdigest()
     suffix = path.suffix.lower()
-    text = _decoded(data, html=suffix in _HTML)
+    text = _decode(data, html=suffix in _HTML)
     if text is None:
-        return SourceFile(size, modified, digest, "is no text, or not in UTF-8"), None
+        return SourceFile(size, modified, digest, "is not text, or not UTF-8"), None
     if suffix in _HTML:
-        document = from_html(text)
+        document = parse_html(text)
     elif suffix in _MARKDOWN:
-        document = from_markdown(text)
+        document = parse_markdown(text)
     else:
         document = Document("", [Block(part) for part in paragraphs(text)])
     if not document.blocks:
-        return SourceFile(size, modified, digest, "holds no text"), None
+        return SourceFile(size, modified, digest, "has no text"), None
     document = document._replace(title=document.title or path.stem)
     return SourceFile(size, modified, digest), document
 
 
-def _decoded(data: bytes, html: bool) -> str | None:
-    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), None)
-    # A declaration that can be read as bytes is wrong if it says that characters have more.
+def _decode(data: bytes, html: bool) -> str | None:
+    """The text with line feeds as line ends; None if it cannot be decoded."""
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), None)
+    # A declaration that can be read byte by byte cannot mean UTF-16 or UTF-32.
     declared = re.search(
         rb"<meta[^>]{0,200}charset=[\"' ]?(?!utf-?(?:16|32))([\w-]+)", data[:2048], re.I
     )
@@ -277,7 +273,7 @@ def _decoded(data: bytes, html: bool) -> str | None:
 
 
 def _candidates(name: str, document: Document, size: int) -> Iterator[Candidate]:
-    for number, (section, text) in enumerate(packed(document.blocks, size), 1):
+    for number, (section, text) in enumerate(pack(document.blocks, size), 1):
         title = document.title
         if section and section != title:
             title = f"{title} > {section}"

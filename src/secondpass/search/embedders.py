@@ -1,4 +1,4 @@
-"""Embedders whose vectors can be kept."""
+"""Embedders with a name, so that their vectors can be stored, and the embedded model."""
 
 from __future__ import annotations
 
@@ -15,52 +15,54 @@ if TYPE_CHECKING:
 
     from secondpass.scorers.minilm import MiniLM
 
-_TEXTS_AT_A_TIME = 64
+_BATCH = 64
+"""Texts per call, so that progress can be reported."""
 
 
 @runtime_checkable
 class NamedEmbedder(Embedder, Protocol):
-    """An embedder whose vectors can be kept: the same name has to mean the same vectors."""
+    """An embedder with a name. Embedders with the same name return the same vectors."""
 
     name: str
 
 
-def in_blocks(
-    embedder: Embedder, texts: Sequence[str], told: Callable[[int, int], None]
+def embed_in_batches(
+    embedder: Embedder, texts: Sequence[str], progress: Callable[[int, int], None]
 ) -> NDArray[np.floating[Any]]:
-    """The vectors of texts, some at a time; ``told`` how many are made, and of how many."""
+    """Embed texts batch by batch; ``progress`` is called with the number done and the total."""
     import numpy as np
 
     if not texts:
         return embedder.embed([])
-    blocks = []
-    for start in range(0, len(texts), _TEXTS_AT_A_TIME):
-        told(start, len(texts))
-        blocks.append(embedder.embed(texts[start : start + _TEXTS_AT_A_TIME]))
-    told(len(texts), len(texts))
-    return np.concatenate(blocks)
+    batches = []
+    for start in range(0, len(texts), _BATCH):
+        progress(start, len(texts))
+        batches.append(embedder.embed(texts[start : start + _BATCH]))
+    progress(len(texts), len(texts))
+    return np.concatenate(batches)
 
 
 class EmbeddedEmbedder:
-    """The embedded model, loaded when it is first asked.
+    """The embedded model, loaded on first use.
 
     Args:
-        max_tokens: longer texts are cut. Passages of 1,000 characters rarely have more than 256.
+        max_tokens: longer texts are truncated. Passages of 1,000 characters rarely have more than
+            256.
     """
 
     def __init__(self, max_tokens: int = 256) -> None:
         from secondpass.scorers.minilm import MODEL_NAME
 
         self.name = f"{MODEL_NAME}, {max_tokens} tokens"
-        self._model: Lazy[MiniLM] = Lazy(lambda: _minilm(max_tokens))
+        self._model: Lazy[MiniLM] = Lazy(lambda: _load(max_tokens))
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of length 1, shape ``(len(texts), 384)``."""
+        """Vectors of length 1; shape ``(len(texts), 384)``."""
         return self._model.get().embed(texts)
 
 
 def default_embedder() -> EmbeddedEmbedder | None:
-    """The embedded model; None where the extra ``embedded`` is not installed."""
+    """The embedded model; None if the extra ``embedded`` is not installed."""
     from secondpass.scorers.minilm import check_installed
 
     try:
@@ -70,7 +72,7 @@ def default_embedder() -> EmbeddedEmbedder | None:
     return EmbeddedEmbedder()
 
 
-def _minilm(max_tokens: int) -> MiniLM:
+def _load(max_tokens: int) -> MiniLM:
     from secondpass.scorers.minilm import MiniLM
 
     return MiniLM(max_tokens=max_tokens)

@@ -1,7 +1,7 @@
-"""The files of an index: its parts, the manifest that names them, and the lock of who writes.
+"""The files of an index: the parts, the manifest that names them, and the lock of builds.
 
-Parts stand in a folder of their own; the manifest, replaced in one step, says which. It has the
-size and the checksum of each part, and a seal over itself.
+The parts are in a folder that the manifest names. The manifest has the size and the checksum of
+each part, and a checksum of itself, the seal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,8 +19,8 @@ from typing import TYPE_CHECKING, Any, overload
 from uuid import uuid4
 
 from secondpass.errors import MissingExtraError
-from secondpass.formats.errors import IndexFaultError, few
-from secondpass.formats.files import flush_file, flush_folder, replacing
+from secondpass.formats.errors import IndexFaultError, first_few
+from secondpass.formats.files import atomic_write, flush_file, flush_folder, lock
 from secondpass.formats.lines import AnyPath
 from secondpass.search.documents import PASSAGE_SIZE, SourceFile
 from secondpass.search.retrieval import Parts
@@ -42,7 +41,7 @@ _WORDS = "words"
 
 
 def is_index(folder: AnyPath) -> bool:
-    """Whether a folder is an index, or was to become one."""
+    """Whether a folder is an index, or what an interrupted build has left."""
     folder = Path(folder)
     if (folder / MANIFEST).exists():
         return True
@@ -50,7 +49,7 @@ def is_index(folder: AnyPath) -> bool:
 
 
 class Passages(Sequence[Candidate]):
-    """Candidates of a file of JSON lines, read as they are needed."""
+    """The candidates in a file of JSON lines, read on demand."""
 
     def __init__(self, path: Path, ends: NDArray[np.int64]) -> None:
         import numpy as np
@@ -62,33 +61,31 @@ class Passages(Sequence[Candidate]):
         return len(self._ends)
 
     @overload
-    def __getitem__(self, at: int) -> Candidate: ...
+    def __getitem__(self, index: int) -> Candidate: ...
     @overload
-    def __getitem__(self, at: slice) -> list[Candidate]: ...
-    def __getitem__(self, at: int | slice) -> Candidate | list[Candidate]:
-        if isinstance(at, slice):
-            return [self[one] for one in range(*at.indices(len(self)))]
-        if not -len(self) <= at < len(self):
-            raise IndexError(at)
-        at %= len(self)
-        start = int(self._ends[at - 1]) if at else 0
-        text, identifier, metadata = json.loads(self._bytes[start : int(self._ends[at])].tobytes())
+    def __getitem__(self, index: slice) -> list[Candidate]: ...
+    def __getitem__(self, index: int | slice) -> Candidate | list[Candidate]:
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index %= len(self)
+        start = int(self._ends[index - 1]) if index else 0
+        line = self._bytes[start : int(self._ends[index])].tobytes()
+        text, identifier, metadata = json.loads(line)
         return Candidate(text, identifier, metadata=metadata)
 
 
-# ---------------------------------------------------------------------- parts
-
-
 def write_parts(folder: Path, parts: Parts) -> dict[str, list[Any]]:
-    """Write them, to the disk; returns name -> size and sha256."""
+    """Write the parts and flush them to disk; returns file name -> [size, sha256]."""
     import numpy as np
 
     ends = []
     with open(folder / "passages.jsonl", "wb") as file:
-        for one in parts.corpus:
-            record = json.dumps([one.text, one.id, dict(one.metadata)], ensure_ascii=False)
-            # Lone surrogates are carried along, as json does when it reads.
-            file.write(record.encode("utf-8", "surrogatepass") + b"\n")
+        for candidate in parts.corpus:
+            record = [candidate.text, candidate.id, dict(candidate.metadata)]
+            line = json.dumps(record, ensure_ascii=False) + "\n"
+            file.write(line.encode("utf-8", "surrogatepass"))  # json.loads reads them, too
             ends.append(file.tell())
     np.save(folder / "ends.npy", np.array(ends, dtype=np.int64))
     np.save(folder / "rows.npy", parts.row_of)
@@ -109,20 +106,30 @@ def write_parts(folder: Path, parts: Parts) -> dict[str, list[Any]]:
     return written
 
 
-def check_parts(folder: Path, manifest: Mapping[str, Any], renew: str) -> None:
+def check_parts(folder: Path, manifest: Mapping[str, Any], rebuild: str) -> None:
+    """Compare the size and checksum of every part with the manifest.
+
+    Raises:
+        IndexFaultError: a part is missing or was changed.
+    """
     for name, (size, digest) in manifest["parts"].items():
         try:
             with open(folder / manifest["folder"] / name, "rb") as file:
                 if os.fstat(file.fileno()).st_size != size:
-                    told = f"its part {name} has another size than it had"
-                    raise IndexFaultError(str(folder), told, renew)
+                    problem = f"its part {name} was changed: its size differs"
+                    raise IndexFaultError(str(folder), problem, rebuild)
                 if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                    raise IndexFaultError(str(folder), f"its part {name} was changed", renew)
+                    raise IndexFaultError(str(folder), f"its part {name} was changed", rebuild)
         except FileNotFoundError:
-            raise IndexFaultError(str(folder), f"its part {name} is missing", renew) from None
+            raise IndexFaultError(str(folder), f"its part {name} is missing", rebuild) from None
 
 
 def load_parts(folder: Path, manifest: Mapping[str, Any]) -> Parts:
+    """Load the parts; passages, words and vectors are memory-mapped.
+
+    Raises:
+        MissingExtraError: bm25s or numpy is not installed.
+    """
     try:
         import bm25s
         import numpy as np
@@ -138,37 +145,42 @@ def load_parts(folder: Path, manifest: Mapping[str, Any]) -> Parts:
     return Parts(corpus, words, np.load(folder / "rows.npy", allow_pickle=False), vectors)
 
 
-# ---------------------------------------------------------------------- manifest
-
-
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Replace the manifest atomically."""
     sealed = {**manifest, "seal": _seal(manifest)}
-    with replacing(folder / MANIFEST, folder / f"{MANIFEST}.{uuid4().hex}.tmp") as file:
+    with atomic_write(folder / MANIFEST, folder / f"{MANIFEST}.{uuid4().hex}.tmp") as file:
         file.write(json.dumps(sealed, indent=1).encode())
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    anew = renewal(folder, None)
+    """Read the manifest and verify its seal.
+
+    Raises:
+        IndexFaultError: there is none, it is of another version, or it was changed.
+        OSError: the folder does not exist, or the manifest cannot be read.
+    """
+    rebuild = rebuild_command(folder, None)
     try:
         data = (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        os.stat(folder)  # raises where there is no such folder
+        os.stat(folder)  # raises if the folder does not exist
         if is_index(folder):
-            raise IndexFaultError(str(folder), "is not whole: indexing was cut off", anew) from None
-        raise IndexFaultError(str(folder), f"is no index: it has no {MANIFEST}") from None
+            problem = "is incomplete: indexing was interrupted"
+            raise IndexFaultError(str(folder), problem, rebuild) from None
+        raise IndexFaultError(str(folder), f"is not an index: it has no {MANIFEST}") from None
     try:
         manifest = json.loads(data)
     except (ValueError, RecursionError):
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise IndexFaultError(str(folder), f"its {MANIFEST} cannot be read", anew)
+        raise IndexFaultError(str(folder), f"its {MANIFEST} cannot be read", rebuild)
     version = manifest.get("version")
     if version != FORMAT_VERSION:
-        told = f"its format is version {version!r}, and this program reads {FORMAT_VERSION}"
-        raise IndexFaultError(str(folder), told, anew)
-    # Whoever has this seal right has written the manifest as we do, so its fields need no check.
+        problem = f"its format is version {version!r}; this program reads {FORMAT_VERSION}"
+        raise IndexFaultError(str(folder), problem, rebuild)
+    # With the right seal it is as it was written, so the fields need no checks.
     if manifest.pop("seal", None) != _seal(manifest):
-        raise IndexFaultError(str(folder), f"its {MANIFEST} was changed", anew)
+        raise IndexFaultError(str(folder), f"its {MANIFEST} was changed", rebuild)
     return manifest
 
 
@@ -176,12 +188,15 @@ def _seal(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
-def files_of(manifest: Mapping[str, Any]) -> dict[str, SourceFile]:
+def source_files(manifest: Mapping[str, Any]) -> dict[str, SourceFile]:
+    """The files that the index was built from, by name."""
     return {name: SourceFile(*file) for name, file in manifest["source"]["files"].items()}
 
 
-def renewal(folder: Path, manifest: Mapping[str, Any] | None, *, with_vectors: bool = False) -> str:
-    """The command that makes an index anew, as it was made or with vectors in any case."""
+def rebuild_command(
+    folder: Path, manifest: Mapping[str, Any] | None, *, with_vectors: bool = False
+) -> str:
+    """The command that rebuilds an index, with its settings or with vectors in any case."""
     source = shlex.quote(manifest["source"]["path"]) if manifest else "SOURCE"
     command = f"secondpass index {source} --into {shlex.quote(str(folder))}"
     if manifest and manifest["source"]["passage_size"] != PASSAGE_SIZE:
@@ -191,24 +206,25 @@ def renewal(folder: Path, manifest: Mapping[str, Any] | None, *, with_vectors: b
     return command
 
 
-# ---------------------------------------------------------------------- the folder
+def check_folder(folder: Path) -> None:
+    """Check that a folder is new or empty, or has files of an index only.
 
-
-def check_place(folder: Path) -> None:
-    """Refuse a folder that holds anything of somebody else."""
+    Raises:
+        IndexFaultError: it is not.
+    """
     if not folder.exists():
         if folder.is_symlink():
-            raise IndexFaultError(str(folder), "is a link to nothing; an index needs a folder")
+            raise IndexFaultError(str(folder), "is a broken link; an index needs a folder")
         return
     if not folder.is_dir():
         raise IndexFaultError(str(folder), "is a file; an index needs a folder")
-    foreign = [name for name in sorted(os.listdir(folder)) if not _is_ours(name)]
+    foreign = [name for name in sorted(os.listdir(folder)) if not _is_index_file(name)]
     if foreign:
-        told = f"holds other files ({few(foreign)}); name a new folder, or an index"
-        raise IndexFaultError(str(folder), told)
+        problem = f"has other files ({first_few(foreign)}); choose a new folder, or an index"
+        raise IndexFaultError(str(folder), problem)
 
 
-def _is_ours(name: str) -> bool:
+def _is_index_file(name: str) -> bool:
     return (
         name in {MANIFEST, LOCK}
         or _PARTS.fullmatch(name) is not None
@@ -216,11 +232,11 @@ def _is_ours(name: str) -> bool:
     )
 
 
-def sweep(folder: Path) -> None:
-    """Take away what an older index or a killed process has left.
+def remove_leftovers(folder: Path) -> None:
+    """Delete parts that the manifest does not name: of an older index, or of a killed process.
 
     Raises:
-        IndexFaultError: the manifest that is there cannot be read, so nothing is taken away.
+        IndexFaultError: the manifest is broken; nothing is deleted.
     """
     keep = read_manifest(folder)["folder"] if (folder / MANIFEST).exists() else None
     for name in os.listdir(folder):
@@ -231,19 +247,16 @@ def sweep(folder: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from indexing into a folder; a killed one holds no lock."""
+def index_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, so that one process at a time builds its index.
+
+    Raises:
+        IndexFaultError: another process holds it.
+    """
     with open(folder / LOCK, "a") as file:
         try:
-            if sys.platform == "win32":
-                import msvcrt
-
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            else:
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except OSError:
-            told = "another process indexes into it just now"
-            raise IndexFaultError(str(folder), told) from None
+            problem = "another process is building this index"
+            raise IndexFaultError(str(folder), problem) from None
         yield

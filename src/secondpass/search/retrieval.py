@@ -1,9 +1,9 @@
-"""A small first stage to measure rerankers behind: words, vectors, or both fused.
+"""A small first stage: lexical, vector or hybrid search, in memory and exact.
 
-Everything is in memory and exact: BM25 by bm25s (Lù, "BM25S: orders of magnitude faster lexical
-search via eager sparse scoring", 2024), cosine by one matrix product, fusion by reciprocal ranks.
-Suits up to about 100,000 passages; a query then takes milliseconds, and vectors of 384 dimensions
-take 150 MB.
+BM25 is computed by bm25s (Lù, "BM25S: orders of magnitude faster lexical search via eager sparse
+scoring", 2024), cosine similarity by a matrix product, and hybrid search by reciprocal rank fusion.
+It suits up to about 100,000 passages; a query then takes milliseconds, and vectors of 384
+dimensions take 150 MB.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["vector", "lexical", "hybrid"]
 
-_SHOWN = Rendering(fields=("title", "text"))
+_RENDERING = Rendering(fields=("title", "text"))
 _WORD = r"\w+"
 
 
@@ -36,19 +36,19 @@ class Embedder(Protocol):
     """Turns texts into vectors."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
-        """Vectors of shape ``(len(texts), dimensions)``, rows of length 1."""
+        """Vectors of shape ``(len(texts), dimensions)``; each row has length 1."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a retriever has made of its corpus; :mod:`~secondpass.search.index` keeps it.
+    """What a retriever computes from its corpus, and an index stores.
 
     Attributes:
         corpus: the candidates.
-        words: the index of their words, a ``bm25s.BM25``; None where there is no word.
+        words: the ``bm25s.BM25`` of their words; None if there are no words.
         row_of: for each candidate the row of its vector.
-        vectors: those of the distinct texts; None where there was no embedder.
+        vectors: the vectors of the distinct texts; None without an embedder.
     """
 
     corpus: Sequence[Candidate]
@@ -58,26 +58,26 @@ class Parts:
 
 
 class HybridRetriever:
-    """Retrieves by words (BM25), by vectors (cosine), or by both.
+    """Retrieves by BM25, by cosine similarity of vectors, or by both.
 
     Args:
-        corpus: candidates with ids, each id once. A title (``metadata["title"]``) is searched with
-            the text, in both ways.
-        embedder: makes the vectors, of the corpus once and of each query; None leaves only the
-            mode ``lexical``.
-        depth: how many of each list the mode ``hybrid`` fuses.
-        stem: cuts a list of words down to their stems, for one language. None leaves words whole.
-        k1: how soon repetitions of a word stop counting (BM25).
-        b: how much long passages are held back, 0 to 1 (BM25).
+        corpus: candidates with unique ids. A title (``metadata["title"]``) is searched together
+            with the text in every mode.
+        embedder: embeds the corpus once, and each query. Without it the only mode is ``lexical``.
+        depth: how many candidates of each list the mode ``hybrid`` fuses.
+        stem: maps a list of words to their stems, for example PyStemmer's ``stemWords``, which
+            clearly improves BM25 for English and similar languages. None: no stemming.
+        k1: saturation of the term frequency in BM25, 0 or more.
+        b: length normalisation in BM25, 0 to 1.
 
-    Words are runs of letters, digits and underscores, lower-cased; there is no list of stop words,
-    whose work the inverse document frequency does in any language. That is also how
-    :class:`secondpass.scorers.lexical.LexicalScorer` reads, and ``k1`` and ``b`` are Lucene's. For
-    English and its kin, stemming raises BM25 clearly (PyStemmer's ``stemWords`` fits ``stem``).
+    Words are lower-cased runs of letters, digits and underscores. There are no stop words: the
+    inverse document frequency does their work in every language.
+    :class:`secondpass.scorers.lexical.LexicalScorer` splits words in the same way. The defaults of
+    ``k1`` and ``b`` are Lucene's.
 
     Raises:
-        InputError: a candidate without an id, an id that repeats, no candidate at all,
-            vectors of a wrong shape or length, or an argument out of range.
+        InputError: the corpus is empty, an id is missing or repeated, vectors have a wrong shape
+            or length, or an argument is out of range.
         MissingExtraError: bm25s or numpy is not installed.
     """
 
@@ -103,16 +103,16 @@ class HybridRetriever:
         if not (0 <= k1 < float("inf") and 0 <= b <= 1):
             raise InputError(f"k1, b: must be 0 or more and 0 to 1, not {k1} and {b}")
         _check_ids(self.corpus)
-        texts = searched(self.corpus)
+        texts = search_texts(self.corpus)
         index = bm25s.BM25(method="lucene", k1=k1, b=b)
         self._index = index if self._index_words(index, texts) else None
-        # Each distinct text has one vector: equal passages then score equally to the last bit,
-        # whatever blocks the matrix product works in, and fall back on the order of the corpus.
+        # One vector for each distinct text: a matrix product may round equal rows differently, and
+        # equal passages must tie.
         rows: dict[str, int] = {}
         self._row_of: NDArray[np.integer[Any]] = np.array(
             [rows.setdefault(text, len(rows)) for text in texts], dtype=np.int32
         )
-        self._vectors = _vectors_of(embedder, list(rows)) if embedder is not None else None
+        self._vectors = _embed(embedder, list(rows)) if embedder is not None else None
 
     @classmethod
     def from_parts(
@@ -123,38 +123,38 @@ class HybridRetriever:
         depth: int = 100,
         stem: Callable[[list[str]], list[str]] | None = None,
     ) -> HybridRetriever:
-        """A retriever of what another has made.
+        """Make a retriever from the parts of another.
 
         Args:
-            parts: those of the other.
-            embedder: that of the other; None leaves only the mode ``lexical``.
-            depth: as for a new one.
-            stem: that of the other.
+            parts: the parts of the other retriever.
+            embedder: its embedder; None leaves only the mode ``lexical``.
+            depth: as in the constructor.
+            stem: its stemmer.
 
         Raises:
             InputError: the depth is out of range.
             MissingExtraError: bm25s or numpy is not installed.
         """
         _check_installed()
-        made = cls.__new__(cls)
-        made.corpus = parts.corpus
-        made.embedder = embedder
+        retriever = cls.__new__(cls)
+        retriever.corpus = parts.corpus
+        retriever.embedder = embedder
         check_numbers(depth=(depth, 1))
-        made.depth = depth
-        made.stem = stem
-        made._index = parts.words
-        made._row_of = parts.row_of
-        made._vectors = parts.vectors
-        return made
+        retriever.depth = depth
+        retriever.stem = stem
+        retriever._index = parts.words
+        retriever._row_of = parts.row_of
+        retriever._vectors = parts.vectors
+        return retriever
 
     @property
     def parts(self) -> Parts:
-        """What was made of the corpus, to keep it."""
+        """What was computed from the corpus."""
         return Parts(self.corpus, self._index, self._row_of, self._vectors)
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """The modes that can be asked for."""
+        """The modes that :meth:`retrieve` accepts."""
         if self.embedder is None or self._vectors is None:
             return ("lexical",)
         return get_args(Mode)
@@ -162,23 +162,23 @@ class HybridRetriever:
     def retrieve(
         self, query: str, k: int, mode: Mode = "hybrid", rrf_k: float = 60
     ) -> list[Candidate]:
-        """The best ``k`` candidates, best first; ties in the order of the corpus.
+        """Return the best ``k`` candidates, best first; ties keep the order of the corpus.
 
         Args:
-            query: what is searched for.
-            k: how many to return, at most.
-            mode: ``lexical`` returns only what shares a word with the query; ``hybrid`` at most
-                what the two lists of ``depth`` hold.
-            rrf_k: of the fusion; see :func:`~secondpass.fusion.reciprocal_rank_fusion`.
+            query: the search query.
+            k: most candidates to return.
+            mode: ``lexical`` returns only candidates that share a word with the query; ``hybrid``
+                at most the candidates in the two lists of ``depth``.
+            rrf_k: see :func:`~secondpass.fusion.reciprocal_rank_fusion`.
 
         Returns:
-            New candidates with the score: BM25 (0 or more), cosine (-1 to 1), or the sum of
-            reciprocal ranks. Of equal fused scores the vector list's candidates come first.
+            New candidates. The score is BM25 (0 or more), the cosine (-1 to 1), or the sum of
+            reciprocal ranks. Of equal fused scores, candidates of the vector list come first.
 
         Raises:
-            InputError: an argument out of range, or vectors are needed and there is no embedder.
+            InputError: an argument is out of range, or the mode needs an embedder.
         """
-        query = _SHOWN.query(query)
+        query = _RENDERING.query(query)
         check_numbers(k=(k, 1))
         if mode not in get_args(Mode):
             known = ", ".join(get_args(Mode))
@@ -189,8 +189,6 @@ class HybridRetriever:
             return self._by_vectors(query, k)
         lists = [self._by_vectors(query, self.depth), self._by_words(query, self.depth)]
         return reciprocal_rank_fusion(lists, rrf_k=rrf_k)[:k]
-
-    # ------------------------------------------------------------------ words
 
     def _index_words(self, index: Any, texts: list[str]) -> bool:
         tokens = self._words(texts)
@@ -221,20 +219,16 @@ class HybridRetriever:
             return []
         return self._best(self._index.get_scores_from_ids(words), k, above=0.0)
 
-    # ------------------------------------------------------------------ vectors
-
     def _by_vectors(self, query: str, k: int) -> list[Candidate]:
         if self.embedder is None or self._vectors is None:
-            raise InputError("vectors need an embedder, and none was given")
-        vector = _vectors_of(self.embedder, [query])[0]
+            raise InputError("vectors need an embedder")
+        vector = _embed(self.embedder, [query])[0]
         if vector.shape[0] != self._vectors.shape[1]:
             raise InputError(
                 f"embedder: the query's vector has {vector.shape[0]} dimensions, "
-                f"the corpus' have {self._vectors.shape[1]}"
+                f"those of the corpus have {self._vectors.shape[1]}"
             )
         return self._best((self._vectors @ vector)[self._row_of], k)
-
-    # ------------------------------------------------------------------ both
 
     def _best(
         self, scores: NDArray[np.floating[Any]], k: int, above: float | None = None
@@ -247,25 +241,25 @@ class HybridRetriever:
             score = float(scores[position])
             if above is not None and score <= above:
                 break
-            found = self.corpus[position]
-            best.append(Candidate(found.text, found.id, score, found.metadata))
+            candidate = self.corpus[position]
+            best.append(Candidate(candidate.text, candidate.id, score, candidate.metadata))
         return best
 
 
-def searched(corpus: Sequence[Candidate]) -> list[str]:
-    """The text of each candidate that is searched: its title and its text."""
-    return [text or "" for text in _SHOWN.candidates(corpus)]
+def search_texts(corpus: Sequence[Candidate]) -> list[str]:
+    """The title and text of each candidate, as they are searched."""
+    return [text or "" for text in _RENDERING.candidates(corpus)]
 
 
 def _check_installed() -> None:
     try:
-        import bm25s  # noqa: F401 - so that its absence is told here
+        import bm25s  # noqa: F401
         import numpy  # noqa: F401
     except ImportError:
         raise MissingExtraError("evaluation", "HybridRetriever") from None
 
 
-def _vectors_of(embedder: Embedder, texts: list[str]) -> NDArray[np.float32]:
+def _embed(embedder: Embedder, texts: list[str]) -> NDArray[np.float32]:
     import numpy as np
 
     vectors: NDArray[np.float32] = np.asarray(embedder.embed(texts), dtype=np.float32)
@@ -275,26 +269,28 @@ def _vectors_of(embedder: Embedder, texts: list[str]) -> NDArray[np.float32]:
             f"not {vectors.shape}"
         )
     lengths = np.linalg.norm(vectors, axis=1)
-    if not np.all(np.abs(lengths - 1) < 0.01):  # false for NaN, too
+    if not np.all(np.abs(lengths - 1) < 0.01):  # also if a length is NaN
         raise InputError("embedder: every vector must have length 1")
     return vectors
 
 
 def _check_ids(corpus: Sequence[Candidate]) -> None:
     if not corpus:
-        raise InputError("corpus: holds no candidate")
+        raise InputError("corpus: is empty")
     seen: dict[str, int] = {}
     for position, candidate in enumerate(corpus):
         if candidate.id is None:
             raise InputError(f"corpus[{position}].id: retrieval needs an id")
         first = seen.setdefault(candidate.id, position)
         if first != position:
-            raise InputError(f"corpus[{position}].id: {candidate.id!r} is that of corpus[{first}]")
+            raise InputError(
+                f"corpus[{position}].id: {candidate.id!r} is also the id of corpus[{first}]"
+            )
 
 
 @contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """Hold back a library's debug lines; bm25s lets them through to any handler of the root."""
+    """Silence the debug records of bm25s, which sets its own level to DEBUG."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.WARNING)

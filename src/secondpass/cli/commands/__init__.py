@@ -1,0 +1,1 @@
+"""The subcommands: one module each, registered in :mod:`secondpass.cli.app`."""

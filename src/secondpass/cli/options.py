@@ -1,0 +1,47 @@
+"""Options that several subcommands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from secondpass.search.documents import SMALLEST_PASSAGE
+
+Preset = Annotated[str | None, typer.Option("--preset", "-p", help="Name of a preset.")]
+Config = Annotated[
+    Path | None, typer.Option("--config", "-c", help="YAML file with a configuration.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="KEY=VALUE",
+        help="Override a setting: `--set depth=50 --set method.device=cpu`. Repeatable.",
+    ),
+]
+Order = Annotated[
+    str | None,
+    typer.Option(
+        "--order",
+        help="Ordering to apply after reranking: a name in the configuration's `orders`, "
+        "`lost_in_the_middle`, a mapping such as `{type: tiers, …}`, or `none`.",
+    ),
+]
+RerankTopN = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Number of candidates to rerank. Default: `depth` of the configuration, else 50.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+PassageSize = Annotated[
+    int,
+    typer.Option(min=SMALLEST_PASSAGE, metavar="CHARACTERS", help="Maximum length of a passage."),
+]
+StaleOk = Annotated[
+    bool, typer.Option("--stale-ok", help="Search an index even if its source has changed.")
+]

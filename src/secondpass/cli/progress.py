@@ -1,0 +1,61 @@
+"""Progress bars."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from secondpass.cli.console import live_console, message_console, on_terminal
+from secondpass.search import documents
+
+
+class _Rate(ProgressColumn):
+    """Steps per second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.1f}/s", style="progress.data.speed")
+
+
+@contextmanager
+def progress_bars(quiet: bool = False) -> Iterator[documents.Progress]:
+    """Show progress bars on standard error, if it is a terminal; one bar for each label.
+
+    Yields:
+        A function of a label, the number done, and the total; None where the total is unknown.
+    """
+    console = message_console()
+    if quiet or not on_terminal(sys.stderr):
+        yield lambda _label, _done, _total: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bars, live_console(console):
+        tasks: dict[str, TaskID] = {}
+
+        def update(label: str, done: int, total: int | None) -> None:
+            if label not in tasks:
+                tasks[label] = bars.add_task(label, total=total)
+            bars.update(tasks[label], completed=done, total=total)
+
+        yield update

@@ -1,0 +1,115 @@
+"""The input of ``secondpass rerank``: which options go together, and the requests they name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from secondpass.call_options import validate
+from secondpass.cli.console import USAGE_ERROR, fail, on_terminal
+from secondpass.cli.requests import InputRequest, read_requests, read_single_request
+from secondpass.cli.resuming import state_of
+from secondpass.cli.trec_requests import CorpusFile, read_run_requests
+from secondpass.errors import ConfigurationError
+from secondpass.formats.reading import read_queries
+from secondpass.reranker import Reranker
+from secondpass.search.documents import Progress
+from secondpass.settings import yaml_text
+
+
+@dataclass(frozen=True)
+class RerankInput:
+    """The options that name the input; None where an option is absent."""
+
+    file: Path | None
+    query: str | None
+    run: Path | None
+    queries: Path | None
+    corpus: Path | None
+
+    def check(self, output: Path | None, *, resume: bool, force: bool) -> None:
+        """Exit if the options do not go together."""
+        run_options = self.queries is not None, self.corpus is not None
+        errors = {
+            "--query: is empty": self.query is not None and not self.query.strip(),
+            "--query, --run: give one of them": self.query is not None and self.run is not None,
+            "FILE, --run: give one of them": self.file is not None and self.run is not None,
+            "--run: needs --queries and --corpus": self.run is not None and not all(run_options),
+            "--queries, --corpus: need --run": self.run is None and any(run_options),
+            "--resume: needs --output": resume and output is None,
+            "--resume, --force: give one of them": resume and force,
+        }
+        for message, is_wrong in errors.items():
+            if is_wrong:
+                fail(message, USAGE_ERROR)
+        if self.file is None and self.run is None and on_terminal(sys.stdin):
+            fail("missing FILE, or JSON lines on standard input (see --help)", USAGE_ERROR)
+
+    def check_not_overwritten(self, output: Path, *others: Path | None) -> None:
+        """Exit if the output or its state file is one of the input files, or of the others."""
+        for target in (output, state_of(output)):
+            for file in (self.file, self.run, self.queries, self.corpus, *others):
+                if file is not None and file.exists() and target.exists() and target.samefile(file):
+                    fail(
+                        f"--output {output}: {file} is an input file; name another output",
+                        USAGE_ERROR,
+                    )
+
+    def requests(
+        self, stack: ExitStack, reranker: Reranker, progress: Progress
+    ) -> Iterator[InputRequest]:
+        """Read the requests lazily; the stack closes the files."""
+        if self.run is not None and self.queries is not None and self.corpus is not None:
+            queries = read_queries(self.queries)
+            name, lines = _open(stack, self.run)
+            indexed = partial(_report_documents, progress)
+            corpus = stack.enter_context(CorpusFile(self.corpus, indexed))
+            return read_run_requests(lines, name, queries, corpus)
+        text_needed = reranker.render.needs_text
+        name, lines = _open(stack, self.file)
+        if self.query is not None:
+            return iter([read_single_request(lines, name, self.query, text_needed=text_needed)])
+        check = partial(validate, orders=reranker.orders)
+        return read_requests(lines, name, text_needed=text_needed, check_options=check)
+
+
+def read_context(file: Path | None) -> tuple[Any, str]:
+    """The value of a JSON or YAML file, and the hash of the file.
+
+    Raises:
+        ConfigurationError: it is neither JSON nor YAML.
+    """
+    if file is None:
+        return None, ""
+    raw = file.read_bytes()
+    digest = hashlib.sha256(raw).hexdigest()
+    try:
+        text = raw.decode("utf-8")
+        try:
+            return json.loads(text), digest
+        except ValueError:
+            return yaml_text.parse(text), digest
+    except yaml_text.NotYAMLError as error:
+        raise ConfigurationError(f"not JSON; as YAML: {error}", str(file)) from None
+    except (ValueError, RecursionError):
+        raise ConfigurationError("not JSON or YAML", str(file)) from None
+
+
+def _open(stack: ExitStack, file: Path | None) -> tuple[Path | str, BinaryIO]:
+    """The name of the input in messages, and its lines."""
+    if file is not None and str(file) != "-":
+        return file, stack.enter_context(file.open("rb"))
+    if sys.stdin is None:
+        fail("standard input: is closed")
+    return "standard input", sys.stdin.buffer
+
+
+def _report_documents(progress: Progress, count: int) -> None:
+    progress("Indexing the corpus", count, None)

@@ -1,0 +1,145 @@
+"""Run the command: errors become one sentence and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import functools
+import io
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import current_thread, main_thread
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+import typer
+
+from secondpass.cli.console import INTERRUPTED, fail, warn
+from secondpass.errors import SecondPassError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_MOST_WARNINGS = 10
+"""Different log messages to show: a thousand queries may each log one."""
+
+_interrupts: list[int] = []
+"""An entry for each Ctrl-C since the command started."""
+
+
+def run(app: Callable[[], Any]) -> None:
+    """Run the command.
+
+    Raises:
+        SystemExit: with the exit code.
+    """
+    _use_utf8()
+    try:
+        with _log_warnings(), _count_interrupts():
+            report_errors(app)()
+    except typer.Exit as exit_:  # of an error before a subcommand
+        sys.exit(exit_.exit_code)
+    finally:
+        _flush_or_discard()
+
+
+def report_errors(command: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a command so that an error is reported in one sentence."""
+
+    @functools.wraps(command)
+    def reported(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            result = command(*args, **kwargs)
+            if sys.stdout is not None:
+                sys.stdout.flush()  # report a full disk here, not while Python exits
+            return result
+        except (typer.Exit, typer.Abort):
+            raise
+        except KeyboardInterrupt:
+            fail("stopped", INTERRUPTED)
+        except Exception as error:
+            if _interrupts:  # a library may turn Ctrl-C into an error of its own
+                fail("stopped", INTERRUPTED)
+            _report(error)
+
+    return reported
+
+
+def _report(error: Exception) -> NoReturn:
+    if isinstance(error, BrokenPipeError):  # the reader has closed the pipe, as `head` does
+        _flush_or_discard()
+        raise typer.Exit(0) from None
+    if isinstance(error, SecondPassError):
+        fail(str(error))
+    if isinstance(error, OSError):
+        _flush_or_discard()
+        path = f"{error.filename}: " if error.filename else ""
+        missing = isinstance(error, FileNotFoundError)
+        reason = "there is no such file or folder" if missing else error.strerror
+        fail(path + (reason or type(error).__name__))
+    if os.environ.get("SECONDPASS_DEBUG"):
+        raise error
+    hint = "set SECONDPASS_DEBUG=1 to see the traceback, and please report it"
+    fail(f"internal error: {type(error).__name__}: {error} ({hint})")
+
+
+@contextmanager
+def _count_interrupts() -> Iterator[None]:
+    def interrupt(number: int, frame: object) -> NoReturn:  # noqa: ARG001
+        _interrupts.append(number)
+        raise KeyboardInterrupt
+
+    _interrupts.clear()
+    previous = signal.getsignal(signal.SIGINT)
+    # Otherwise Ctrl-C is ignored, as in the background of a shell, or somebody else handles it.
+    replace = previous is signal.default_int_handler and current_thread() is main_thread()
+    if replace:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        if replace:
+            signal.signal(signal.SIGINT, previous)
+
+
+def _flush_or_discard() -> None:
+    """Flush standard output; if it cannot be written, discard it, or Python would complain."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _use_utf8() -> None:
+    """Write UTF-8 in any locale."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+class _WarningHandler(logging.Handler):
+    """Prints each different message of the library once, up to a limit."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.seen: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if message in self.seen or len(self.seen) > _MOST_WARNINGS:
+            return
+        self.seen.add(message)
+        warn(message if len(self.seen) <= _MOST_WARNINGS else "further warnings are not shown")
+
+
+@contextmanager
+def _log_warnings() -> Iterator[None]:
+    logger, handler = logging.getLogger("secondpass"), _WarningHandler()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
