@@ -1,11 +1,11 @@
-"""What the driver of questions costs beside the questions themselves.
+"""Overhead of asking questions, without the time that a language model takes.
 
     python benchmarks/asking.py
 
-100 candidates, graded in 5 questions that go out side by side. The model answers at once: a
-function, then a loopback server behind OpenAI's SDK. There the same 5 prompts are also sent by the
-bare SDK, in turns with ours, and the ratio of the medians is printed. Nothing here is a language
-model, so what is seen is all overhead: prompts, fences, labels, schemas, readers, ledger, threads.
+Grades 100 candidates in 5 concurrent questions. The model replies at once: first a function, then a
+loopback server behind OpenAI's SDK. The bare SDK sends the same 5 prompts, alternating with the
+rankings, and the ratio of the medians is printed. All that is measured is overhead: prompts,
+fences, labels, schemas, readers, ledger, threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from secondpass import Reranker
 from secondpass.candidates import to_candidates
 from secondpass.effects import Task
 
-TEXTS = [f"{at % 10} passage about something, of some length: {'word ' * 60}" for at in range(100)]
+TEXTS = [
+    f"{number % 10} passage about something, of some length: {'word ' * 60}"
+    for number in range(100)
+]
 ROUNDS = 30
 
 
@@ -36,7 +39,7 @@ async def function(messages: list[dict[str, str]]) -> str:
     return json.dumps({label: int(grade) for label, grade in labels})
 
 
-def seconds(call: Callable[[], Any]) -> float:
+def duration(call: Callable[[], Any]) -> float:
     started = time.perf_counter()
     call()
     return time.perf_counter() - started
@@ -46,8 +49,8 @@ def milliseconds(times: list[float]) -> float:
     return statistics.median(times) * 1000
 
 
-async def bare(client: Any, reranker: Reranker) -> float:
-    """The five requests of a ranking, sent by the SDK alone."""
+async def by_sdk(client: Any, reranker: Reranker) -> float:
+    """Seconds that the SDK alone takes for the five requests of a ranking."""
     plan = reranker.method.judge(Task("what", TEXTS, to_candidates(TEXTS)))
     questions = next(plan).questions
     started = time.perf_counter()
@@ -56,33 +59,33 @@ async def bare(client: Any, reranker: Reranker) -> float:
             model="m",
             temperature=0.0,
             messages=[
-                {"role": "system", "content": one.request.system},
-                {"role": "user", "content": one.request.turns[0].text},
+                {"role": "system", "content": question.request.system},
+                {"role": "user", "content": question.request.turns[0].text},
             ],
             response_format={
                 "type": "json_schema",
-                "json_schema": {"name": "reply", "strict": True, "schema": one.request.schema},
+                "json_schema": {"name": "reply", "strict": True, "schema": question.request.schema},
             },
         )
-        for one in questions
+        for question in questions
     ]
     await asyncio.gather(*requests)
     return time.perf_counter() - started
 
 
 def main() -> None:
-    ours = Reranker.from_config({"method": {"type": "graded", "llm": function}})
-    ours.rerank("what", TEXTS)
-    times = [seconds(lambda: ours.rerank("what", TEXTS)) for _ in range(ROUNDS)]
+    reranker = Reranker.from_config({"method": {"type": "graded", "llm": function}})
+    reranker.rerank("what", TEXTS)
+    times = [duration(lambda: reranker.rerank("what", TEXTS)) for _ in range(ROUNDS)]
     print(f"a function, synchronous   {milliseconds(times):6.1f} ms a ranking of 100")
 
     async def asynchronous() -> list[float]:
-        found = []
+        times = []
         for _ in range(ROUNDS):
             started = time.perf_counter()
-            await ours.arerank("what", TEXTS)
-            found.append(time.perf_counter() - started)
-        return found
+            await reranker.arerank("what", TEXTS)
+            times.append(time.perf_counter() - started)
+        return times
 
     print(f"a function, asynchronous  {milliseconds(asyncio.run(asynchronous())):6.1f} ms")
 
@@ -95,19 +98,19 @@ def main() -> None:
         served = Reranker.from_config({"method": {"type": "graded", "llm": llm}})
         assert served.rerank("what", TEXTS).report.status == "ok"
 
-        async def in_turns() -> tuple[list[float], list[float]]:
+        async def alternate() -> tuple[list[float], list[float]]:
             client = openai.AsyncOpenAI(base_url=url, api_key="k", max_retries=0)
-            await bare(client, served)
+            await by_sdk(client, served)
             alone, with_us = [], []
             for _ in range(ROUNDS):
-                alone.append(await bare(client, served))
+                alone.append(await by_sdk(client, served))
                 started = time.perf_counter()
                 await served.arerank("what", TEXTS)
                 with_us.append(time.perf_counter() - started)
             await client.close()
             return alone, with_us
 
-        alone, with_us = asyncio.run(in_turns())
+        alone, with_us = asyncio.run(alternate())
         served.close()
     print(f"the SDK alone             {milliseconds(alone):6.1f} ms, 5 requests at once")
     ratio = statistics.median(with_us) / statistics.median(alone)

@@ -1,9 +1,9 @@
-"""How long an event loop stalls while nodes are reranked in it, beside a loop that does nothing.
+"""How long an event loop stalls while it reranks nodes, compared with an idle loop.
 
-A ticker sleeps for a millisecond and notes how much later than that it wakes. Two kinds of run take
-turns: in one the loop awaits a reranking of 100 nodes, in the other it does nothing under the same
-load: the scorer's or the blocking model's own calls in plain threads, and where it says so a thread
-that computes all the while. What is compared is the longest stall of each run.
+A ticker sleeps for a millisecond and measures how late it wakes up. Two kinds of run alternate: in
+one the loop awaits the reranking of 100 nodes, in the other it is idle under the same load, which
+is the scorer's or blocking model's calls in plain threads and, where stated, a thread that
+computes. The longest stalls of the runs are compared.
 
     python benchmarks/event_loop.py
 """
@@ -67,7 +67,7 @@ def nodes() -> list[NodeWithScore]:
 
 
 class Waiting(Chatting):
-    """A chat model that takes a while to answer, and leaves the loop alone meanwhile."""
+    """A chat model that takes a while to answer, without blocking the loop."""
 
     async def achat(self, *args: Any, **kwargs: Any) -> Any:
         await asyncio.sleep(LATENCY)
@@ -83,7 +83,7 @@ class Blocking(Completing):
 
 
 async def longest_stall(work: Work) -> float:
-    """Seconds by which the ticker was late at most, while ``work`` was under way."""
+    """The longest delay of the ticker during ``work``, in seconds."""
     worst = 0.0
 
     async def tick() -> None:
@@ -123,7 +123,7 @@ _replies: dict[str, Said] = {}
 
 
 def script(asked: Asked) -> Said:
-    """What was answered before: to make an answer would cost the loop more than to read it."""
+    """A cached reply: generating one would take more of the loop's time than reading it."""
     if asked.sent not in _replies:
         said = Said(asked.honest).text(asked.form)
         _replies[asked.sent] = Said(before=said)
@@ -131,16 +131,16 @@ def script(asked: Asked) -> Said:
 
 
 def scored(config: dict[str, Any]) -> tuple[Work, Work]:
-    """A reranking by a scorer, and its call alone in a thread."""
-    given = nodes()
-    texts = [one.node.get_content() for one in given]
+    """Reranking with a scorer, and the scorer's call alone in a thread."""
+    candidates = nodes()
+    texts = [one.node.get_content() for one in candidates]
     reranker = Reranker.from_config({**config, "depth": None})
     postprocessor = SecondPassRerank(reranker)
     scorer: Any = reranker.method
     scorer = getattr(scorer, "scorer", scorer)
 
     def ours() -> Awaitable[Any]:
-        return postprocessor.apostprocess_nodes(given, query_str=QUERY)
+        return postprocessor.apostprocess_nodes(candidates, query_str=QUERY)
 
     def idle() -> Awaitable[Any]:
         return asyncio.to_thread(scorer.score_pairs, QUERY, texts)
@@ -149,31 +149,31 @@ def scored(config: dict[str, Any]) -> tuple[Work, Work]:
 
 
 def asked(form: Form, make: type[Any], rounds: int, calls: int) -> tuple[Work, Work]:
-    """A reranking by a language model, and its own calls in threads, or waiting for as long."""
-    given = nodes()
+    """Reranking with a language model, and its calls alone, in threads or as equal waits."""
+    candidates = nodes()
     llm = make(script=script, form=form)
     postprocessor = SecondPassRerank({"method": {"type": form.name}}, llm=llm)
-    postprocessor.postprocess_nodes(given, query_str=QUERY)
-    # Messages, as it is asked by them; to make a prompt of them is its own work.
+    postprocessor.postprocess_nodes(candidates, query_str=QUERY)
+    # The model receives messages; turning them into a prompt is its own work.
     sent = [[ChatMessage(role="user", content=prompt)] for prompt in llm.sent]
 
     def ours() -> Awaitable[Any]:
-        return postprocessor.apostprocess_nodes(given, query_str=QUERY)
+        return postprocessor.apostprocess_nodes(candidates, query_str=QUERY)
 
-    def waited(at: int) -> Awaitable[Any]:
+    def wait(number: int) -> Awaitable[Any]:
         if make is Blocking:
-            return asyncio.to_thread(llm.chat, sent[at])
+            return asyncio.to_thread(llm.chat, sent[number])
         return asyncio.sleep(LATENCY)
 
     async def idle() -> None:
         for _ in range(rounds):
-            await asyncio.gather(*map(waited, range(calls)))
+            await asyncio.gather(*map(wait, range(calls)))
 
     return ours, idle
 
 
 def cases(folder: Path) -> Iterator[tuple[str, tuple[Work, Work], str]]:
-    """Names, a reranking and what it is compared with, and the load of both."""
+    """Name, reranking and comparison, and the load of both."""
     import tiny_models
 
     model = str(tiny_models.write_classifier(folder / "model"))
@@ -181,10 +181,10 @@ def cases(folder: Path) -> Iterator[tuple[str, tuple[Work, Work], str]]:
     yield "a tiny cross-encoder", scored({"method": cross_encoder}), "its own"
     embedded = {"type": "embedded", "remember": 0}
     yield "the embedding model", scored({"method": embedded}), "its own"
-    for load_of_it in ("none", "a busy thread"):
-        yield "`graded`, asynchronous model", asked(GRADED, Waiting, 1, 5), load_of_it
-        yield "`graded`, blocking model", asked(GRADED, Blocking, 1, 5), load_of_it
-        yield "`listwise`, asynchronous model", asked(LISTWISE, Waiting, 9, 1), load_of_it
+    for load_name in ("none", "a busy thread"):
+        yield "`graded`, asynchronous model", asked(GRADED, Waiting, 1, 5), load_name
+        yield "`graded`, blocking model", asked(GRADED, Blocking, 1, 5), load_name
+        yield "`listwise`, asynchronous model", asked(LISTWISE, Waiting, 9, 1), load_name
 
 
 def main() -> None:
@@ -192,19 +192,19 @@ def main() -> None:
     print("| longest stall, ms | load | reranking | idle | ratio of medians | worst of each |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")
     with tempfile.TemporaryDirectory() as folder:
-        for name, (ours, idle), load_of_it in cases(Path(folder)):
-            found: dict[Work, list[float]] = {ours: [], idle: []}
-            with load(load_of_it == "a busy thread"), asyncio.Runner() as runner:
+        for name, (ours, idle), load_name in cases(Path(folder)):
+            worst: dict[Work, list[float]] = {ours: [], idle: []}
+            with load(load_name == "a busy thread"), asyncio.Runner() as runner:
                 for work in (ours, idle):
                     runner.run(longest_stall(work))
                 gc.collect()
                 for _ in range(ROUNDS):
-                    for work, stalls in found.items():
+                    for work, stalls in worst.items():
                         stalls.append(1000 * runner.run(longest_stall(work)))
-            with_us, alone = (statistics.median(found[work]) for work in (ours, idle))
+            with_us, alone = (statistics.median(worst[work]) for work in (ours, idle))
             print(
-                f"| {name} | {load_of_it} | {with_us:.1f} | {alone:.1f} | {with_us / alone:.2f} "
-                f"| {max(found[ours]):.1f} and {max(found[idle]):.1f} |",
+                f"| {name} | {load_name} | {with_us:.1f} | {alone:.1f} | {with_us / alone:.2f} "
+                f"| {max(worst[ours]):.1f} and {max(worst[idle]):.1f} |",
                 flush=True,
             )
     print(f"\nThe bar: a ratio of at most {BAR:g} under a load.")

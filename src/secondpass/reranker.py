@@ -21,6 +21,7 @@ from secondpass.rendering import Rendering
 from secondpass.runtime import drivers
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.scheduler import Pass
 from secondpass.settings import configurable, nested
 from secondpass.types import CandidateLike, Ranking, RequestLike
 
@@ -237,12 +238,12 @@ class Reranker:
 
     def _passes(
         self, requests: Iterable[CheckedRequest], options: CallOptions
-    ) -> Iterator[drivers.Pass[Ranking]]:
+    ) -> Iterator[Pass[Ranking]]:
         settings = self._settings(options)
         for request in requests:
             ledger = Ledger(self.limits)
             plan = RankingPass(settings, ledger, *request).plan()
-            yield drivers.Pass(plan, ledger, self._gate)
+            yield Pass(plan, ledger, self._gate)
 
     def _run(self, requests: Iterable[CheckedRequest], options: CallOptions) -> list[Ranking]:
         passes = self._passes(requests, options)

@@ -304,7 +304,7 @@ def test_parts_may_be_named_one_by_one(secondpass, suite, write):
             "suite/qrels.tsv: File exists",
         ),
         (["suite", "--qrels", "empty"], 1, "there are no judgements"),
-        (["suite", "--qrels", "other"], 1, "their ids do not meet"),
+        (["suite", "--qrels", "other"], 1, "the ids do not match"),
         (["suite", "--qrels", "broken"], 1, "broken:2: must have four fields"),
         (["suite", "--corpus", "mixed"], 1, "mixed:1: has both '_id' and 'id', and they differ"),
         (["suite", "--corpus", "line17"], 1, "line17:17: is not JSON"),

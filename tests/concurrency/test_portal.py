@@ -151,7 +151,7 @@ print([issue.code for issue in replies.report.issues])
 
 
 def test_exiting_function_keeps_the_portal():
-    # In a process of its own: a broken portal would be everybody's.
+    # In a separate process, because a broken portal would break other tests.
     done = subprocess.run(
         [sys.executable, "-c", EXITING], capture_output=True, text=True, timeout=60, check=False
     )

@@ -160,10 +160,10 @@ def test_cancelling_with_timeout_cancels_the_work():
 
 
 def test_failure_during_cancellation_is_not_logged():
-    complaints = []
+    reports = []
 
     async def use():
-        asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
         go = asyncio.Event()
 
         async def fail():
@@ -173,7 +173,7 @@ def test_failure_during_cancellation_is_not_logged():
         task = asyncio.ensure_future(with_timeout(fail(), 30))
         await asyncio.sleep(0.01)
         go.set()
-        await asyncio.sleep(0)  # it has failed by now, and `with_timeout` has not been told
+        await asyncio.sleep(0)  # it has failed by now, and `with_timeout` does not know yet
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -182,7 +182,7 @@ def test_failure_during_cancellation_is_not_logged():
         await asyncio.sleep(0)
 
     asyncio.run(use())
-    assert complaints == []
+    assert reports == []
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3), KeyboardInterrupt()])

@@ -9,15 +9,11 @@ from pathlib import Path
 
 import ir_measures
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from secondpass import Candidate, Reranker
 from secondpass.evaluation import (
     Comparison,
-    Cost,
     FormatError,
-    Result,
     compare,
     evaluate,
     load_suite,
@@ -28,7 +24,8 @@ from secondpass.evaluation import (
     write_qrels,
     write_queries,
 )
-from secondpass.evaluation.report.tables import per_query_csv
+from secondpass.evaluation.report import svg
+from secondpass.evaluation.report.files import per_query_csv
 
 MEASURES = ("nDCG@10", "AP(rel=2)", "RR@3", "P@1")
 TEXTS = ("an owl", "an owl and a cat", "owl owl cat", "the sea, the owl, the cat", "nothing")
@@ -64,10 +61,7 @@ def compared(given=None, **settings) -> Comparison:
     )
 
 
-# ------------------------------------------------------------------ written and read
-
-
-def test_the_files_give_the_figures_again(tmp_path: Path) -> None:
+def test_files_give_the_same_figures(tmp_path: Path) -> None:
     found = compared()
     written = found.write(tmp_path / "out" / "deep")
     names = [str(Path(path).relative_to(tmp_path / "out" / "deep")) for path in written]
@@ -96,7 +90,7 @@ def test_the_files_give_the_figures_again(tmp_path: Path) -> None:
     assert Path(written[2]).read_text() == found.to_markdown()
 
 
-def test_a_suite_from_files_gives_the_same_as_one_from_python(tmp_path: Path) -> None:
+def test_suite_from_files_or_python(tmp_path: Path) -> None:
     given = suite()
     write_corpus(tmp_path / "corpus.jsonl", given.corpus)
     write_queries(tmp_path / "queries.jsonl", given.queries)
@@ -109,7 +103,7 @@ def test_a_suite_from_files_gives_the_same_as_one_from_python(tmp_path: Path) ->
     assert one == other
 
 
-def test_json_holds_everything_and_nothing_but_plain_values() -> None:
+def test_json() -> None:
     told = json.loads(json.dumps(compared().to_dict(), allow_nan=False))
     assert (told["suite"], told["queries"], told["baseline"]) == ("animals", 3, "lexical")
     systems = {system["name"]: system for system in told["systems"]}
@@ -130,7 +124,7 @@ def test_json_holds_everything_and_nothing_but_plain_values() -> None:
     assert systems["lexical+broken"]["issues"] == {"scorer_raised": 2}
 
 
-def test_the_csv_has_a_line_for_each_query_and_system() -> None:
+def test_csv() -> None:
     found = compared()
     rows = list(csv.DictReader(io.StringIO(per_query_csv(found))))
     assert len(rows) == 3 * len(found.ran)
@@ -142,7 +136,8 @@ def test_the_csv_has_a_line_for_each_query_and_system() -> None:
         assert float(row["seconds"]) == found[row["system"]].cost.seconds[row["query"]]
 
 
-def test_every_system_has_a_file_of_its_own(tmp_path: Path) -> None:
+def test_one_file_per_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(svg, "available", lambda: False)
     names = ["a b", "a/b", "A b", "../../up", "naïve ☃ \ud800"]
     files = ["a_b", "a_b-2", "A_b-3", ".._.._up", "na_ve____"]
     found = compare({name: Reranker(Longest()) for name in names}, suite())
@@ -153,7 +148,8 @@ def test_every_system_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert all(read_run(path)["q1"] for path in written[6:])
 
 
-def test_ids_that_do_not_fit_into_runs_are_told_when_all_else_is_written(tmp_path: Path) -> None:
+def test_unfit_ids_fail_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(svg, "available", lambda: False)
     found = compared(suite(prefix="a document ", text="owl cat \ud800"))
     assert found["lexical+longest"].gains
     with pytest.raises(FormatError, match="white space"):
@@ -162,10 +158,7 @@ def test_ids_that_do_not_fit_into_runs_are_told_when_all_else_is_written(tmp_pat
     assert (tmp_path / "report.html").exists()
 
 
-# ------------------------------------------------------------------ Markdown
-
-
-def test_the_tables_tell_all_that_there_is_to_tell() -> None:
+def test_markdown_tables() -> None:
     lines = compared().to_markdown().splitlines()
     assert lines[0] == "# animals: 3 queries"
     assert [line for line in lines if line.startswith("## ")] == [
@@ -173,10 +166,10 @@ def test_the_tables_tell_all_that_there_is_to_tell() -> None:
         "## Not measured",
         "## Against lexical",
         "## Cost",
-        "## Faults",
-        "## Sensitivity to the order that came in",
-        "## Queries that lexical+longest makes better",
+        "## Issues",
+        "## Sensitivity to input order",
         "## Skipped",
+        "## Queries that lexical+longest makes better",
     ]
     assert "| lexical+broken | 1 ok, 2 unchanged | 2 scorer\\_raised |" in lines
     assert "| lexical+absent | no key |" in lines
@@ -185,7 +178,7 @@ def test_the_tables_tell_all_that_there_is_to_tell() -> None:
     assert f"**{mean:.4f}**" in quality
 
 
-def test_nothing_ran_and_the_tables_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     found = compare({"x": Reranker(Longest())}, suite(), behind="vector", first_stages=["vector"])
     assert found.ran == ()
     assert found.to_markdown().splitlines()[2] == "## Skipped"
@@ -205,38 +198,7 @@ def test_texts_and_names_stay_text() -> None:
     }
 
 
-# ------------------------------------------------------------------ records
-
-
-@given(st.lists(st.floats(0, 100), max_size=30), st.floats(0, 1))
-def test_a_percentile_is_a_time_that_was_measured(times, share) -> None:
-    cost = Cost({str(at): seconds for at, seconds in enumerate(times)})
-    found = cost.percentile(share)
-    if not times:
-        assert found is None
-        return
-    assert found in times
-    assert sum(time <= found for time in times) >= share * len(times) - 1e-9
-    assert cost.percentile(0.0) == min(times)
-    assert cost.percentile(1.0) == max(times)
-
-
-@pytest.mark.parametrize(
-    ("share", "expected"), [(0.0, 1.0), (0.5, 5.0), (0.51, 6.0), (0.95, 10.0), (1.0, 10.0)]
-)
-def test_percentiles_by_hand(share, expected) -> None:
-    assert Cost({str(at): float(at) for at in range(10, 0, -1)}).percentile(share) == expected
-
-
-@pytest.mark.parametrize(
-    ("statuses", "rate"),
-    [({}, None), ({"ok": 3}, 0.0), ({"ok": 9, "partial": 1}, 0.1), ({"unchanged": 2}, 1.0)],
-)
-def test_failure_rates(statuses, rate) -> None:
-    assert Result("x", "ran", statuses=statuses).failure_rate == rate
-
-
-def test_systems_are_found_by_name() -> None:
+def test_by_name() -> None:
     found = compared()
     assert found["lexical+longest"] is found.results[3]
     with pytest.raises(KeyError, match="other"):
@@ -244,6 +206,6 @@ def test_systems_are_found_by_name() -> None:
     assert replace(found, results=()).ran == ()
 
 
-def test_a_comparison_shows_itself_in_notebooks() -> None:
+def test_in_notebooks() -> None:
     assert "lexical+longest" in compared()._repr_html_()
     assert "owl" not in repr(compared())  # no texts in logs

@@ -1,4 +1,4 @@
-"""Rerankers that judged nothing, or not by their own method, and suites that are too small."""
+"""Whole comparisons of rerankers that judged nothing or only by a fallback, and of few queries."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,8 +9,9 @@ import pytest
 from fakes import ByTable
 from secondpass import Candidate, Reranker
 from secondpass.evaluation import Suite, compare, make_suite
+from secondpass.evaluation.report import svg
 from secondpass.evaluation.report.verdict import verdict
-from secondpass.evaluation.reranked import _not_measured
+from secondpass.evaluation.reranking import _not_measured
 from secondpass.types import Ranking, Report
 
 TOPICS = ("owls", "seas", "cats", "figs", "bees", "elms")
@@ -40,7 +41,8 @@ DOWN = ByTable(score_pairs=fails)
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_reranker_that_judges_nothing_is_not_measured(tmp_path: Path, strict) -> None:
+def test_judges_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strict) -> None:
+    monkeypatch.setattr(svg, "available", lambda: False)
     down = Reranker(DOWN, strict=strict)
     found = compare({"down": down, "up": Reranker(ByTable())}, SUITE, first_stages=["lexical"])
     result = found["lexical+down"]
@@ -86,7 +88,7 @@ def test_a_reranker_that_judges_nothing_is_not_measured(tmp_path: Path, strict) 
     }
 
 
-def test_what_is_not_measured_is_no_baseline() -> None:
+def test_no_baseline() -> None:
     rerankers = {"down": Reranker(DOWN), "up": Reranker(ByTable())}
     found = compare(rerankers, SUITE, first_stages=["lexical"], baseline="lexical+down")
     assert found.baseline is None
@@ -94,14 +96,14 @@ def test_what_is_not_measured_is_no_baseline() -> None:
     assert not any(result.differences for result in found.results)
 
 
-def test_a_verdict_needs_a_reranker_that_is_measured() -> None:
+def test_no_verdict() -> None:
     found = verdict(compare({"down": Reranker(DOWN)}, SUITE, first_stages=["lexical"]))
     assert (found.answer, found.best, found.difference) == ("No verdict.", None, None)
     assert found.because.startswith("No reranker was measured, so")
     assert "lexical+down is not measured: nothing was judged" in found.because
 
 
-def test_rankings_with_nothing_to_judge_do_not_make_a_dead_reranker_measured() -> None:
+def test_empty_rankings_are_no_evidence() -> None:
     # Without candidates a ranking is ok, whatever the state of the method.
     suite = suite_of(candidates={**CANDIDATES, "q-owls": []})
     found = compare({"down": Reranker(DOWN), "up": Reranker(ByTable())}, suite)
@@ -111,7 +113,7 @@ def test_rankings_with_nothing_to_judge_do_not_make_a_dead_reranker_measured() -
     assert found["given+up"].status == "ran"
 
 
-def test_a_single_candidate_that_is_left_alone_says_nothing_of_the_method() -> None:
+def test_single_candidates_are_no_evidence() -> None:
     reports = [Report("ok"), Report("unchanged")]
     item = Reranker(ByTable()).rerank("q", [Candidate("x", "a")])[0]
     alone = (replace(item, status="tail", rerank_score=None),)
@@ -124,7 +126,7 @@ def test_a_single_candidate_that_is_left_alone_says_nothing_of_the_method() -> N
     assert not _not_measured([*rankings, partial], {})
 
 
-def test_the_verdict_names_the_fallback_and_gives_both_shares() -> None:
+def test_verdict_names_the_fallback() -> None:
     def fails_for(*failing_queries: str):
         def score(query: str, documents: Sequence[str]) -> list[float]:
             if query in failing_queries:
@@ -153,7 +155,7 @@ def test_the_verdict_names_the_fallback_and_gives_both_shares() -> None:
     )
 
 
-def test_a_system_that_is_only_a_fallback_says_so() -> None:
+def test_only_the_fallback_ran() -> None:
     spare = Reranker(DOWN, fallback=[ByTable(model_name="spare")])
     found = compare({"spare": spare}, SUITE, first_stages=["lexical"])
     assert found["lexical+spare"].statuses == {"degraded": 6}
@@ -162,7 +164,7 @@ def test_a_system_that_is_only_a_fallback_says_so() -> None:
     assert "0.0% were unchanged" in told
 
 
-def test_partial_rankings_count_as_run() -> None:
+def test_partial_rankings_count() -> None:
     half = Reranker(ByTable({one.text: float("nan") for one in CORPUS[:6]}))
     found = compare({"half": half}, suite_of(candidates=CANDIDATES))
     assert found["given+half"].status == "ran"
@@ -170,7 +172,8 @@ def test_partial_rankings_count_as_run() -> None:
 
 
 @pytest.mark.parametrize("test", ["randomization", "t"])
-def test_few_queries_are_too_few_to_say(test) -> None:
+def test_few_queries(test, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(svg, "available", lambda: False)
     found = compare(
         {"up": Reranker(ByTable())}, SUITE.first(2), first_stages=["lexical"], test=test
     )
@@ -181,7 +184,7 @@ def test_few_queries_are_too_few_to_say(test) -> None:
     assert "too few queries" in found.to_html()
 
 
-def test_many_ties_make_no_difference() -> None:
+def test_only_ties() -> None:
     same = Reranker(ByTable(score_pairs=lambda _query, texts: [1.0] * len(texts)))
     found = compare({"same": same}, SUITE, first_stages=["lexical"])
     assert verdict(found).answer == "The second pass makes no difference."

@@ -35,7 +35,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_first_stage_gets_its_line(data: Path) -> None:
+def test_a_line_per_first_stage(data: Path) -> None:
     config = data / "mine.yaml"
     config.write_text("method: {type: lexical}\n")
     done = run(
@@ -54,21 +54,21 @@ def test_every_first_stage_gets_its_line(data: Path) -> None:
     assert rows[4][2:] == ["1.0000", "lexical", "1.0000", "+0.0000", "0 / 1 / 0"]
 
 
-def test_rankings_that_are_not_whole_are_told(data: Path) -> None:
+def test_incomplete_rankings_are_reported(data: Path) -> None:
     config = data / "short.yaml"
     config.write_text("method: {type: lexical}\nlimits: {deadline: 1.0e-9}\n")
     done = run("--data", data, "--sets", "words", "--config", config)
     assert "1 of 1 rankings unchanged by the first stage" in done.stdout
 
 
-def test_without_data_it_says_so(tmp_path: Path) -> None:
+def test_without_data(tmp_path: Path) -> None:
     done = run("--data", tmp_path / "none")
     assert done.returncode == 0
     assert "Not measured" in done.stdout
     assert "nothing to measure" in done.stdout
 
 
-def test_an_unknown_preset_is_an_error(data: Path) -> None:
+def test_unknown_preset(data: Path) -> None:
     done = run("--data", data, "--sets", "words", "--preset", "lexicle")
     assert done.returncode == 1
     assert "did you mean 'lexical'?" in done.stderr

@@ -44,7 +44,7 @@ def by_all_signs(gains: list[float]) -> float:
 
 
 @given(paired(2, 40))
-def test_the_t_test_and_its_interval_are_those_of_scipy(pair) -> None:
+def test_t_test_as_in_scipy(pair) -> None:
     own, base = pair
     assume(spread(own, base))
     found = difference("nDCG", own, base, test="t", confidence=0.9)
@@ -62,13 +62,13 @@ def test_the_t_test_and_its_interval_are_those_of_scipy(pair) -> None:
     )
 )  # whose mean is 0, but for rounding
 @settings(max_examples=50)
-def test_of_few_queries_all_signs_are_tried(pair) -> None:
+def test_few_queries_try_all_signs(pair) -> None:
     own, base = pair
     gains = [own[query] - base[query] for query in own]
     assert difference("nDCG", own, base).p == pytest.approx(by_all_signs(gains), abs=1e-12)
 
 
-def test_of_many_queries_random_signs_are_tried_as_scipy_does() -> None:
+def test_many_queries_as_in_scipy() -> None:
     rng = np.random.default_rng(1)
     values, others = rng.random(50), rng.random(50) * 0.9
     own, base = (
@@ -91,7 +91,7 @@ def test_of_many_queries_random_signs_are_tried_as_scipy_does() -> None:
 
 @given(paired(2, 8), st.sampled_from(["t", "randomization"]))
 @settings(max_examples=50)
-def test_the_other_way_round_is_the_same_with_other_signs(pair, test) -> None:
+def test_antisymmetric(pair, test) -> None:
     own, base = pair
     one, other = difference("m", own, base, test=test), difference("m", base, own, test=test)
     assert (one.wins, one.ties, one.losses) == (other.losses, other.ties, other.wins)
@@ -123,7 +123,7 @@ def test_wins_ties_and_losses(own, base, counts) -> None:
 @pytest.mark.parametrize("test", ["t", "randomization"])
 @given(pair=paired(2, 12), noise=st.lists(st.floats(-9e-10, 9e-10), min_size=12, max_size=12))
 @settings(max_examples=40, deadline=None)
-def test_gains_below_tie_count_nowhere(test, pair, noise) -> None:
+def test_gains_below_tie_count_as_zero(test, pair, noise) -> None:
     own, base = pair
     noisy = {
         query: base[query] + noise[at] if own[query] == base[query] else value
@@ -132,7 +132,7 @@ def test_gains_below_tie_count_nowhere(test, pair, noise) -> None:
     assert difference("m", noisy, base, test=test) == difference("m", own, base, test=test)
 
 
-def test_only_ties_is_no_difference() -> None:
+def test_only_ties() -> None:
     base = {str(at): 0.5 for at in range(20)}
     above = {query: value + 4e-10 for query, value in base.items()}
     found = difference("m", above, base)
@@ -141,7 +141,7 @@ def test_only_ties_is_no_difference() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None, "1", True])
 @pytest.mark.parametrize("side", ["values", "baseline"])
-def test_a_value_must_be_a_finite_number(side, bad) -> None:
+def test_values_are_finite(side, bad) -> None:
     good = {f"q{at}": at / 8 for at in range(8)}
     wrong = {**good, "q3": bad}
     pair = (wrong, good) if side == "values" else (good, wrong)
@@ -149,7 +149,7 @@ def test_a_value_must_be_a_finite_number(side, bad) -> None:
         difference("m", *pair)
 
 
-def test_the_fewest_queries_are_those_that_can_reach_the_level() -> None:
+def test_fewest_queries() -> None:
     for confidence, fewest in ((0.95, 6), (0.9, 5), (0.99, 8)):
         gained = {str(at): at / 100 + 0.1 for at in range(fewest)}
         found = difference("m", gained, dict.fromkeys(gained, 0.0), confidence=confidence)
@@ -162,13 +162,13 @@ def test_the_fewest_queries_are_those_that_can_reach_the_level() -> None:
 
 
 @pytest.mark.parametrize("test", ["t", "randomization"])
-def test_equal_rankers_are_equal(test) -> None:
+def test_equal_rankers(test) -> None:
     values = {str(at): at / 7 for at in range(7)}
     found = difference("m", values, values, test=test)
     assert (found.mean, found.low, found.high, found.p) == (0, None, None, 1)
 
 
-def test_differences_without_any_spread_have_a_limit() -> None:
+def test_no_variance() -> None:
     own, base = dict.fromkeys("abcd", 0.75), dict.fromkeys("abcd", 0.5)
     assert difference("m", own, base, test="t").p == 0.0
     randomized = difference("m", own, base)
@@ -176,7 +176,7 @@ def test_differences_without_any_spread_have_a_limit() -> None:
     assert (randomized.low, randomized.high) == (None, None)
 
 
-def test_of_one_query_nothing_can_be_said() -> None:
+def test_one_query() -> None:
     found = difference("m", {"q": 1.0}, {"q": 0.5})
     assert (found.mean, found.p, found.corrected_p, found.low, found.high) == (0.5, *[None] * 4)
 
@@ -185,19 +185,19 @@ def test_of_one_query_nothing_can_be_said() -> None:
     ("own", "base", "settings", "problem"),
     [
         ({"a": 1.0}, {"b": 1.0}, {}, "must be of the same queries"),
-        ({}, {}, {}, "hold no query"),
+        ({}, {}, {}, "must hold at least one query"),
         ({"a": 1.0}, {"a": 1.0}, {"confidence": 1.0}, "confidence: must lie between 0 and 1"),
         ({"a": 1.0}, {"a": 1.0}, {"test": "wilcoxon"}, "test: must be randomization or t"),
         ({"a": 1.0}, {"a": 1.0}, {"resamples": 0}, "resamples: must be a whole number of 1 or"),
         ({"a": 1.0}, {"a": 1.0}, {"seed": 1.5}, "seed: must be a whole number of 0 or more"),
     ],
 )
-def test_wrong_arguments_are_named(own, base, settings, problem) -> None:
+def test_wrong_arguments(own, base, settings, problem) -> None:
     with pytest.raises(InputError, match=problem):
         difference("m", own, base, **settings)
 
 
-def test_without_scipy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy", None)
     with pytest.raises(MissingExtraError, match=r'pip install "secondpass\[evaluation\]"'):
         difference("m", {"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 0.5})
@@ -227,7 +227,7 @@ p_lists = st.lists(st.none() | st.floats(0, 1), max_size=12)
 
 
 @given(p_lists, st.randoms(use_true_random=False))
-def test_what_holm_promises(p_values, random) -> None:
+def test_holm_properties(p_values, random) -> None:
     corrected = holm(p_values)
     pairs = [(p, own) for p, own in zip(p_values, corrected, strict=True) if p is not None]
     assert [p is None for p in p_values] == [own is None for own in corrected]
@@ -241,7 +241,7 @@ def test_what_holm_promises(p_values, random) -> None:
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.1, math.nan])
-def test_what_is_no_probability_is_refused(p) -> None:
+def test_holm_wrong_p_values(p) -> None:
     with pytest.raises(InputError, match=r"p_values\[1\]: must lie between 0 and 1"):
         holm([0.5, p])
 
@@ -250,7 +250,7 @@ def test_what_is_no_probability_is_refused(p) -> None:
 
 
 @pytest.mark.long
-def test_the_tests_agree_with_those_of_ranx() -> None:
+def test_as_in_ranx() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the packages that ranx brings
         pytest.importorskip("ranx")

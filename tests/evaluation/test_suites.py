@@ -1,206 +1,14 @@
-"""Suites from every form that they come in, and what is wrong with others."""
-
-import json
-import re
-import sys
-from pathlib import Path
-from types import SimpleNamespace
-
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from secondpass import Candidate, InputError, SecondPassError
-from secondpass.evaluation import (
-    FormatError,
-    load_suite,
-    make_suite,
-    write_corpus,
-    write_qrels,
-    write_queries,
-    write_run,
-)
+from secondpass import Candidate, InputError
+from secondpass.evaluation import make_suite
 
 QUERIES = {"q1": "owl", "q2": "sea"}
 QRELS = {"q1": {"a": 2, "b": 0}, "q2": {"c": 1}}
 CORPUS = [Candidate("the owl", "a"), Candidate("a cat", "b"), Candidate("the sea", "c")]
 
 
-def json_lines(path: Path, *records: object) -> Path:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return path
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    place = tmp_path / "animals"
-    (place / "qrels").mkdir(parents=True)
-    write_corpus(place / "corpus.jsonl", CORPUS)
-    write_queries(place / "queries.jsonl", QUERIES)
-    lines = ["query-id\tcorpus-id\tscore", *(
-        f"{query}\t{document}\t{relevance}"
-        for query, judged in QRELS.items()
-        for document, relevance in judged.items()
-    )]  # fmt: skip
-    (place / "qrels" / "test.tsv").write_text("\n".join(lines))
-    return place
-
-
-# ------------------------------------------------------------------ forms
-
-
-def test_a_beir_folder(folder: Path) -> None:
-    suite = load_suite(folder)
-    assert (suite.name, suite.queries, suite.qrels) == ("animals", QUERIES, QRELS)
-    assert suite.corpus == CORPUS
-    assert (suite.candidates, suite.notes) == (None, ())
-
-
-@pytest.mark.parametrize("name", ["qrels.tsv", "qrels.txt", "qrels"])
-def test_judgements_may_stand_beside_the_rest(folder: Path, name: str) -> None:
-    (folder / "qrels" / "test.tsv").unlink()
-    (folder / "qrels").rmdir()
-    write_qrels(folder / name, QRELS)
-    assert load_suite(folder).qrels == QRELS
-
-
-def test_files_with_names_of_their_own(folder: Path) -> None:
-    write_queries(folder / "asked.tsv", QUERIES)
-    write_qrels(folder / "judged", QRELS)
-    parts = {"queries": folder / "asked.tsv", "qrels": folder / "judged"}
-    write_run(folder / "found", {"q1": {"b": 2.0, "a": 1.0}, "q2": {"a": 1.0, "b": 1.0}})
-    suite = load_suite(**parts, corpus=folder / "corpus.jsonl", run=folder / "found")
-    assert (suite.queries, suite.qrels, suite.corpus) == (QUERIES, QRELS, CORPUS)
-    found = {query: [one.id for one in each] for query, each in suite.candidates.items()}
-    assert found == {"q1": ["b", "a"], "q2": ["a", "b"]}
-    first = suite.candidates["q1"][0]
-    assert (first.text, first.score) == ("a cat", 2.0)
-
-
-def test_a_file_stands_in_the_place_of_the_folders(folder: Path) -> None:
-    write_qrels(folder / "mine", {"q2": {"c": 3}})
-    suite = load_suite(folder, qrels=folder / "mine")
-    assert suite.qrels == {"q2": {"c": 3}}
-    assert suite.notes == ("without judgement, so left out: 1 of 2 queries",)
-
-
-def test_one_file_of_queries_with_their_answers(folder: Path) -> None:
-    path = json_lines(
-        folder / "asked.jsonl",
-        {"query": "owl", "relevant": ["a"]},
-        {"id": 7, "question": "sea", "relevant": {"c": 3, "b": 0}},
-        {"_id": "none", "text": "nothing", "relevant": []},
-    )
-    suite = load_suite(path)
-    assert suite.name == "asked"
-    assert suite.queries == {"q1": "owl", "7": "sea"}
-    assert suite.qrels == {"q1": {"a": 1}, "7": {"c": 3, "b": 0}}
-    assert suite.corpus == CORPUS
-    assert suite.notes == ("without judgement, so left out: 1 of 3 queries",)
-    other = json_lines(folder / "other", {"_id": "a", "text": "another owl"})
-    assert [one.text for one in load_suite(path, corpus=other).corpus] == ["another owl"]
-
-
-def test_candidates_of_a_first_stage(folder: Path) -> None:
-    listed = [
-        {"id": "c", "score": 2},
-        {"id": "b", "text": None},
-        {"id": "z", "title": "Far", "text": "from elsewhere"},
-    ]
-    json_lines(
-        folder / "candidates.jsonl",
-        {"query_id": "q1", "candidates": listed},
-        {"query_id": "unasked", "candidates": listed},
-    )
-    suite = load_suite(folder)
-    assert list(suite.candidates) == ["q1"]
-    assert [(one.id, one.text, one.score) for one in suite.candidates["q1"]] == [
-        ("c", "the sea", 2),
-        ("b", "a cat", None),
-        ("z", "Far\nfrom elsewhere", None),
-    ]
-    assert suite.notes == ("without candidates, so counted as finding nothing: 1 of the queries",)
-
-
-def test_a_passage_is_its_title_and_its_text(folder: Path) -> None:
-    json_lines(
-        folder / "corpus.jsonl",
-        {"_id": "a", "title": "Owls", "text": "hunt", "year": 3},
-        {"_id": "c", "title": "", "text": "sea"},
-    )
-    assert load_suite(folder).corpus == [
-        Candidate("Owls\nhunt", "a", metadata={"year": 3}),
-        Candidate("sea", "c"),
-    ]
-
-
-class _Dataset:
-    """What ir_datasets gives for a name, of its documented interface."""
-
-    def __init__(self, fault: Exception | None = None) -> None:
-        self.fault = fault
-
-    def queries_iter(self):
-        if self.fault:
-            raise self.fault
-        for query, text in QUERIES.items():
-            yield SimpleNamespace(query_id=query, default_text=lambda text=text: text)
-
-    def qrels_iter(self):
-        for query, judged in QRELS.items():
-            for document, relevance in judged.items():
-                yield SimpleNamespace(query_id=query, doc_id=document, relevance=relevance)
-
-    def docs_iter(self):
-        for one in CORPUS:
-            yield SimpleNamespace(doc_id=one.id, default_text=lambda one=one: one.text)
-
-
-def test_a_name_of_ir_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {"animals/test": _Dataset(), "far/away": _Dataset(OSError("no network"))}
-    known["animals/1.0/test"] = known["animals/test"]
-    monkeypatch.setitem(sys.modules, "ir_datasets", SimpleNamespace(load=known.__getitem__))
-    suite = load_suite("animals/test")
-    assert (suite.name, suite.queries, suite.qrels) == ("animals/test", QUERIES, QRELS)
-    assert suite.corpus == CORPUS
-    assert load_suite("animals/1.0/test").queries == QUERIES
-    with pytest.raises(InputError, match="ir_datasets knows no such collection"):
-        load_suite("animals/train")
-    with pytest.raises(InputError, match=r"ir_datasets cannot load it here \(OSError\)"):
-        load_suite("far/away")
-
-
-def test_without_ir_datasets_a_name_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ir_datasets", None)
-    with pytest.raises(InputError, match=r"no such file or folder; .*pip install ir-datasets"):
-        load_suite("animals/test")
-
-
-ids = st.text("abcdefg", min_size=1, max_size=2)
-
-
-@given(
-    st.dictionaries(ids, st.text(max_size=5), max_size=4),
-    st.dictionaries(ids, st.dictionaries(ids, st.integers(-1, 3), max_size=3), max_size=4),
-    st.lists(ids, unique=True, max_size=5),
-)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_written_is_what_is_loaded(tmp_path: Path, queries, qrels, corpus) -> None:
-    passages = [Candidate(f"text of {one}", one) for one in corpus]
-    qrels = {query: judged for query, judged in qrels.items() if judged}
-    try:
-        made = make_suite(tmp_path.name, queries, qrels, corpus=passages)
-    except InputError:
-        return
-    assert list(made.queries) == list(made.qrels)
-    assert made.queries.items() <= queries.items()
-    write_corpus(tmp_path / "corpus.jsonl", passages)
-    write_queries(tmp_path / "queries.jsonl", queries)
-    write_qrels(tmp_path / "qrels.tsv", qrels)
-    assert load_suite(tmp_path) == made
-
-
-def test_only_the_first_queries() -> None:
+def test_first_queries() -> None:
     suite = make_suite("s", QUERIES, QRELS, corpus=CORPUS)
     assert suite.first(None) is suite.first(2) is suite
     one = suite.first(1)
@@ -211,9 +19,6 @@ def test_only_the_first_queries() -> None:
             suite.first(wrong)
 
 
-# ------------------------------------------------------------------ what is wrong
-
-
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
@@ -222,10 +27,11 @@ def test_only_the_first_queries() -> None:
         ({"qrels": {"q1": {}}}, "there are no judgements"),
         (
             {"qrels": {"Q1": {"a": 1}}},
-            "no query has a judgement; their ids do not meet: 'q1', 'q2'",
+            "no query has a judgement; the ids do not match: the queries are 'q1', 'q2', "
+            "those of the judgements 'Q1'",
         ),
         ({"qrels": {"q1": {"a": 0, "b": -1}}}, "no document is judged relevant"),
-        ({"qrels": {"q1": {"A": 1}}}, "no judged document is among the candidates: 'A' are judged"),
+        ({"qrels": {"q1": {"A": 1}}}, "no judged document is among the candidates: judged are 'A'"),
         ({"qrels": {"q1": {"a": 1.5}}}, r"qrels\['q1'\]\['a'\]: must be a whole number"),
         ({"qrels": {"q1": {"a": True}}}, r"qrels\['q1'\]\['a'\]: must be a whole number"),
         ({"qrels": {"q1": {"a": 2**31}}}, r"qrels\['q1'\]\['a'\]: must be -2147483648 to "),
@@ -237,18 +43,19 @@ def test_only_the_first_queries() -> None:
         ({"candidates": CORPUS}, "candidates: must be a mapping"),
         (
             {"candidates": {"Q1": CORPUS}},
-            "no query has candidates; their ids do not meet: 'q1', 'q2' are asked; 'Q1' have some",
+            "no query has candidates; the ids do not match: the queries are 'q1', 'q2', "
+            "those of the candidates 'Q1'",
         ),
-        ({"corpus": None}, "needs a corpus, or the candidates of a first stage; it is not there"),
+        ({"corpus": None}, "needs a corpus, or the candidates of a first stage; it is missing"),
         ({"corpus": []}, "needs a corpus, or the candidates of a first stage; it is empty"),
-        ({"corpus": [*CORPUS, Candidate("x", "a")]}, r"corpus\[3\].id: 'a' is that of \[0\]"),
+        ({"corpus": [*CORPUS, Candidate("x", "a")]}, r"corpus\[3\].id: 'a' is the id of \[0\]"),
         ({"corpus": ["a text alone"]}, r"corpus\[0\].id: must be a string"),
         ({"corpus": "abc"}, "corpus: candidates: give a sequence"),
         ({"corpus": None, "candidates": {"q1": []}}, "first stage; it is empty"),
         ({"candidates": {"q1": [Candidate("x")]}}, r"candidates\['q1'\]\[0\].id: must be a string"),
     ],
 )
-def test_parts_that_do_not_make_a_suite(parts, problem: str) -> None:
+def test_unfit_parts(parts, problem: str) -> None:
     whole = {"queries": QUERIES, "qrels": QRELS, "corpus": CORPUS, **parts}
     with pytest.raises(InputError, match=f"^s: .*{problem}"):
         make_suite("s", whole.pop("queries"), whole.pop("qrels"), **whole)
@@ -257,126 +64,28 @@ def test_parts_that_do_not_make_a_suite(parts, problem: str) -> None:
 @pytest.mark.parametrize(
     ("parts", "note"),
     [
-        ({"qrels": {"q1": {"a": 1}}}, "without judgement, so left out: 1 of 2 queries"),
-        ({"qrels": {**QRELS, "q9": {"a": 1}}}, "judged but not asked, so left out: 1 of"),
+        ({"qrels": {"q1": {"a": 1}}}, "without judgements, left out: 1 of 2 queries"),
+        (
+            {"qrels": {**QRELS, "q9": {"a": 1}}},
+            "judgements of unknown queries, left out: 1",
+        ),
         ({"qrels": {"q1": {"a": 1, "far": 1}, "q2": {"c": 1}}}, "1 of 3 judged documents are not"),
-        ({"candidates": {"q1": CORPUS, "q2": []}}, "without candidates, so counted"),
-        ({"qrels": {**QRELS, "q1": {"a": 0, "b": -1}}}, "without a relevant document, so counted"),
+        ({"candidates": {"q1": CORPUS, "q2": []}}, "without candidates, counted"),
+        (
+            {"qrels": {**QRELS, "q1": {"a": 0, "b": -1}}},
+            "without a relevant document, counted",
+        ),
     ],
 )
-def test_what_is_left_out_is_told(parts, note: str) -> None:
+def test_notes_on_what_is_left_out(parts, note: str) -> None:
     whole = {"queries": QUERIES, "qrels": QRELS, "corpus": CORPUS, **parts}
     suite = make_suite("s", whole.pop("queries"), whole.pop("qrels"), **whole)
     assert [one for one in suite.notes if one.startswith(note)]
 
 
-def test_a_list_of_candidates_may_repeat_ids_and_lack_text() -> None:
+def test_candidates_may_repeat_or_lack_text() -> None:
     listed = {"q1": [Candidate("x", "a"), Candidate("x", "a"), {"id": "b"}], "q2": CORPUS}
     suite = make_suite("s", QUERIES, QRELS, candidates=listed)
     assert [(one.id, one.text) for one in suite.candidates["q1"]] == [
         ("a", "x"), ("a", "x"), ("b", None),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("missing", "problem"),
-    [
-        ("queries.jsonl", r"animals: has no queries \(queries.jsonl, queries.tsv\)"),
-        ("qrels/test.tsv", r"animals: has no qrels \(qrels/test.tsv, qrels.tsv, "),
-        ("corpus.jsonl", "animals: needs a corpus, or the candidates of a first stage"),
-    ],
-)
-def test_a_missing_file_is_named(folder: Path, missing: str, problem: str) -> None:
-    (folder / missing).unlink()
-    with pytest.raises(InputError, match=problem):
-        load_suite(folder)
-
-
-@pytest.mark.parametrize(
-    ("file", "line", "problem"),
-    [
-        ("corpus.jsonl", '{"_id": "d"}', "'text' must be a string"),
-        ("corpus.jsonl", '{"_id": "a", "text": ""}', "id 'a' was given before, in line 1"),
-        ("queries.jsonl", '{"text": "x"}', "needs an '_id' or 'id'"),
-        ("queries.jsonl", "{", "is not JSON"),
-        ("qrels/test.tsv", "q1\ta", "must have three tab-separated fields"),
-        ("qrels/test.tsv", "q1\ta\t0", "was judged 2 before, now 0"),
-        ("candidates.jsonl", "[]", "must be a JSON object"),
-        ("candidates.jsonl", '{"query_id": true}', "the 'query_id' must be a string"),
-        ("candidates.jsonl", '{"query_id": "p"}', "needs 'candidates': a list"),
-        ("candidates.jsonl", '{"query_id": "p", "candidates": ["a"]}', "must be an object"),
-        ("candidates.jsonl", '{"query_id": "p", "candidates": [{}]}', "the id of a candidate"),
-        ("candidates.jsonl", '{"query_id": "p", "candidates": [{"id": "z"}]}', "'z' has no text"),
-        (
-            "candidates.jsonl",
-            '{"query_id": "p", "candidates": [{"id": "a", "score": "1"}]}',
-            "the score of 'a' must be a number",
-        ),
-        ("candidates.jsonl", '{"query_id": "r0", "candidates": []}', "'r0' were given before"),
-        ("asked.jsonl", "{]", "is not JSON"),
-        ("asked.jsonl", '{"relevant": ["a"]}', "needs a 'query'"),
-        ("asked.jsonl", '{"query": "x"}', "needs 'relevant'"),
-        ("asked.jsonl", '{"query": "x", "relevant": "a"}', "needs 'relevant'"),
-        ("asked.jsonl", '{"query": "x", "relevant": [null]}', "an id in 'relevant' must be"),
-        ("asked.jsonl", '{"query": "x", "relevant": {"a": 0.5}}', "the grade of 'a' must be"),
-        ("asked.jsonl", '{"query": "x", "relevant": {"a": 1e11}}', "the grade of 'a' must be"),
-        (
-            "asked.jsonl",
-            '{"query": "x", "relevant": {"a": 99999999999}}',
-            "the grade of 'a' must be -2147483648 to 10000000",
-        ),
-        ("asked.jsonl", '{"query": "x", "relevant": [], "id": "r0"}', "'r0' was given before"),
-        ("asked.jsonl", '{"query": "x", "relevant": [], "_id": null}', "the id must be a string"),
-    ],
-)
-def test_a_bad_line_17_is_named(folder: Path, file: str, line: str, problem: str) -> None:
-    path = folder / file
-    lines = path.read_text().splitlines() if path.exists() else []
-    more = {
-        "corpus.jsonl": '{{"_id": "r{0}", "text": ""}}',
-        "queries.jsonl": '{{"_id": "r{0}", "text": ""}}',
-        "qrels/test.tsv": "r{0}\ta\t0",
-        "candidates.jsonl": '{{"query_id": "r{0}", "candidates": []}}',
-        "asked.jsonl": '{{"_id": "r{0}", "query": "", "relevant": []}}',
-    }[file]
-    lines += [more.format(number) for number in range(16 - len(lines))]
-    path.write_text("\n".join([*lines, line]))
-    source = path if file == "asked.jsonl" else folder
-    with pytest.raises(FormatError, match=re.escape(problem)) as caught:
-        load_suite(source)
-    assert (caught.value.path, caught.value.line) == (str(path), 17)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ({}, "suite: has no queries and no qrels"),
-        ({"source": "{folder}/none"}, "none: there is no such file or folder"),
-        ({"source": "./none"}, "./none: there is no such file or folder"),
-        ({"source": "none", "corpus": "{folder}/corpus.jsonl"}, "none: there is no such file"),
-        ({"source": "{folder}", "run": "{folder}/run"}, "has document 'z', which the corpus"),
-        ({"queries": "{folder}/queries.jsonl"}, "suite: has no qrels"),
-        (
-            {
-                "queries": "{folder}/queries.jsonl",
-                "qrels": "{folder}/qrels/test.tsv",
-                "run": "{folder}/run",
-            },
-            "a run names documents; their texts need a corpus",
-        ),
-        (
-            {"source": "{folder}/queries.jsonl", "qrels": "{folder}/qrels/test.tsv"},
-            "is a file of queries with their answers; leave out qrels",
-        ),
-    ],
-)
-def test_a_wrong_call_is_told(folder: Path, arguments, problem: str) -> None:
-    write_run(folder / "run", {"q1": {"z": 1.0}})
-    filled = {name: value.format(folder=folder) for name, value in arguments.items()}
-    with pytest.raises(SecondPassError, match=re.escape(problem)):
-        load_suite(**filled)
-
-
-def test_a_named_file_that_is_not_there(folder: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="none"):
-        load_suite(folder, corpus=folder / "none")

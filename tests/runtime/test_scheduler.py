@@ -99,6 +99,13 @@ def test_one_pass_makes_one_call():
     assert not item.ledger.waiting
 
 
+def test_each_score_effect_is_a_round():
+    scorer = Single()
+    item = pass_of(score(scorer, 2), score(scorer, 1))
+    drive([item])
+    assert used(item) == (2, 2, 3)
+
+
 single, merging, other = Single(), Merging(), Merging()
 GROUPS = {
     "same single": ([single, single], [[1], [2]]),

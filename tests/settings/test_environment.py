@@ -17,7 +17,7 @@ def _variables(monkeypatch):
 
 
 def fill(setting):
-    return environment.fill({"key": setting}).values["key"]
+    return environment.fill({"key": setting})[0]["key"]
 
 
 READ = {
@@ -55,9 +55,11 @@ UNFILLED = {
 
 @pytest.mark.parametrize(("setting", "message"), UNFILLED.values(), ids=UNFILLED)
 def test_an_unfilled_setting_has_a_problem(setting, message):
-    filled = environment.fill({"key": setting, "other": [{"env": "ABSENT", "default": 1}]})
-    assert filled.values["other"] == [1]
-    (problem,) = environment.unfilled(filled.values)
+    others = [{"env": "ABSENT", "default": 1}]
+    values, variables = environment.fill({"key": setting, "other": others})
+    assert values["other"] == [1]
+    assert [*variables] == [("other", 0)]
+    (problem,) = environment.unfilled(values)
     assert message in str(problem)
 
 
@@ -191,14 +193,12 @@ def test_a_wrong_default_is_named_as_such():
 
 def test_a_parameter_s_value_is_not_the_variable_s(monkeypatch):
     monkeypatch.setenv("PRESET_DEPTH", "7")
-    base = config.preset("lexical", depth={"env": "PRESET_DEPTH"})
-    filled = environment.fill(base)
-    values = {**filled.values, "depth": 0}
+    values, variables = environment.fill(config.preset("lexical", depth={"env": "PRESET_DEPTH"}))
+    values["depth"] = 0
     with pytest.raises(ConfigurationError) as caught:
         Reranker.from_config(values)
-    assert environment.with_sources(caught.value.problems, values, filled.variables) == [
-        *caught.value.problems
-    ]
+    problems = [*caught.value.problems]
+    assert environment.with_sources(problems, values, variables) == problems
 
 
 def test_options_of_others_are_no_variables():

@@ -309,3 +309,15 @@ class Model:
 def always(said: Reply) -> Callable[[Shown], Reply]:
     """Says the same whatever it is shown."""
     return lambda _shown: said
+
+
+def within_deadlines(rank: Callable[[float], Any], as_expected: Callable[[Any], bool]) -> Any:
+    """What ``rank`` returns under the shortest deadline at which a busy machine keeps up.
+
+    A test asserts what it expects of the result, which is that of the last deadline otherwise.
+    """
+    for deadline in (0.2, 1.0, 6.0):
+        result = rank(deadline)
+        if as_expected(result):
+            break
+    return result

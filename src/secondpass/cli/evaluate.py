@@ -37,7 +37,7 @@ from secondpass.types import Candidate
 
 if TYPE_CHECKING:
     from secondpass.evaluation.comparison import Comparison
-    from secondpass.evaluation.experiment import FirstStage, Retriever
+    from secondpass.evaluation.first_stages import FirstStage, Retriever
     from secondpass.evaluation.suites import Suite
     from secondpass.search.index import Index
     from secondpass.search.retrieval import Mode
@@ -148,8 +148,8 @@ def evaluate(
     `secondpass eval suite --preset embedded --compare mine.yaml other.yaml --out results`
     """
     from secondpass.evaluation.experiment import compare as compared
+    from secondpass.evaluation.loading import load_suite
     from secondpass.evaluation.measures import DEFAULT_MEASURES
-    from secondpass.evaluation.suites import load_suite
 
     suite, more = _parted(places)
     compare = [*(compare or ()), *more]

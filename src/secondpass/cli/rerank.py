@@ -148,7 +148,7 @@ def rerank(
         sink: Stream | Resumable
         if output is not None and resumable:
             made_of = {
-                "configuration": fill(described).values,
+                "configuration": fill(described)[0],
                 "version": __version__,
                 "query": query,
                 "context": context_digest,

@@ -120,14 +120,14 @@ def over_preset(config: Mapping[str, Any]) -> dict[str, Any]:
     rest = dict(config)
     if "preset" not in rest:
         return rest
-    filled = environment.fill({"preset": rest.pop("preset")})
-    if problems := [*environment.unfilled(filled.values)]:
+    named, variables = environment.fill({"preset": rest.pop("preset")})
+    if problems := [*environment.unfilled(named)]:
         raise ConfigurationError(problems)
     try:
-        return merged(preset(filled.values["preset"]), rest)
+        return merged(preset(named["preset"]), rest)
     except ConfigurationError as error:
         problems = [problem.under(("preset",)) for problem in error.problems]
-        problems = environment.with_sources(problems, filled.values, filled.variables)
+        problems = environment.with_sources(problems, named, variables)
         raise ConfigurationError(problems) from None
 
 

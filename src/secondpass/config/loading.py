@@ -141,11 +141,11 @@ def _construct(
     """
     try:
         _check_size(config)
-        filled = environment.fill(over_preset(config))
+        values, variables = environment.fill(over_preset(config))
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, about) from None
-    overrides = overlay(filled.values, flat, own=own, llm_given=llm is not None)
-    values = {**defaults, **filled.values}
+    overrides = overlay(values, flat, own=own, llm_given=llm is not None)
+    values = {**defaults, **values}
     method = values.get("method")
     if "method" in overrides and isinstance(method, str | environment.Unfilled):
         values["method"] = {"type": method}
@@ -158,7 +158,7 @@ def _construct(
             raise ConfigurationError(problems)
         reranker: Reranker = from_mapping(Reranker, values)
     except ConfigurationError as error:
-        problems = environment.with_sources(error.problems, values, filled.variables)
+        problems = environment.with_sources(error.problems, values, variables)
         raise ConfigurationError(with_parameter_names(problems, flat), about) from None
     except RecursionError:
         message = "is nested too deeply"

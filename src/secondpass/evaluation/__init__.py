@@ -1,26 +1,22 @@
-"""Measuring rankings: suites, runs, measures, and whether a second pass pays.
+"""Evaluation: suites, runs, measures, and comparisons of rerankers.
 
-:func:`compare` measures first stages and rerankers on a :class:`Suite`; the rest is what it is made
-of. Nothing heavy is imported here. ir_measures, bm25s, numpy and scipy (extra ``evaluation``) are
-imported where they are used.
+:func:`compare` measures first stages and rerankers on a :class:`Suite`. ir_measures, bm25s, numpy,
+scipy and jinja2 (extra ``evaluation``) are imported on first use.
 """
 
-from secondpass.evaluation.comparison import (
-    Change,
-    Comparison,
-    Cost,
-    Result,
-    Shown,
-    Stability,
-)
-from secondpass.evaluation.experiment import FirstStage, Retriever, Spec, compare
+from secondpass.evaluation.comparison import Comparison
+from secondpass.evaluation.experiment import compare
+from secondpass.evaluation.first_stages import FirstStage, Retriever
+from secondpass.evaluation.loading import load_suite
 from secondpass.evaluation.measures import (
     DEFAULT_MEASURES,
     Evaluation,
     evaluate,
     ranking_to_run,
 )
-from secondpass.evaluation.reranked import Progress
+from secondpass.evaluation.rerankers import Spec
+from secondpass.evaluation.reranking import Progress
+from secondpass.evaluation.results import Change, Cost, Result, Shown, Stability
 from secondpass.evaluation.significance import (
     Difference,
     Test,
@@ -28,7 +24,7 @@ from secondpass.evaluation.significance import (
     fewest_queries,
     holm,
 )
-from secondpass.evaluation.suites import Suite, load_suite, make_suite
+from secondpass.evaluation.suites import Suite, make_suite
 from secondpass.formats.errors import (
     FormatError,
     IndexFaultError,

@@ -1,7 +1,7 @@
-"""How good rankings are, by the measures of ir_measures.
+"""Measures of rankings, computed by ir_measures.
 
-MacAvaney, Macdonald and Ounis, "Streamlining evaluation with ir-measures", ECIR 2022. Names and
-code of the measures are theirs (``nDCG@10``, ``RR``, ``AP(rel=2)``); nothing is computed anew here.
+MacAvaney, Macdonald and Ounis, "Streamlining evaluation with ir-measures", ECIR 2022. Measures have
+the names that ir_measures gives them (``nDCG@10``, ``RR``, ``AP(rel=2)``).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from secondpass.formats.runs import Run, strictly_falling, whole_relevance
 from secondpass.settings import describe, suggestion
 
 DEFAULT_MEASURES = ("nDCG@10", "RR", "R@100")
-"""Gain near the top, place of the first relevant document, and what a first stage found at all."""
+"""Gain near the top, rank of the first relevant document, and recall of the first stage."""
 
 _PLAIN = re.compile(r"(\w+)(?:@([0-9]+))?")
-_DEEPEST = 2**31 - 1
+_MAX_CUTOFF = 2**31 - 1
 _NO_DOCUMENT = "none"
-"""An id that no document has: those are numbers."""
+"""Not the id of any document: those are numbers."""
 
 
 class Identified(Protocol):
@@ -36,13 +36,11 @@ class Identified(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A run's measures.
+    """The measures of a run, under the names they were requested by.
 
     Attributes:
         per_query: measure -> query id -> value, for every query of the qrels, in their order.
         mean: measure -> mean over the queries of the qrels.
-
-    Measures have the names that they were asked for by.
     """
 
     per_query: dict[str, dict[str, float]]
@@ -54,22 +52,22 @@ def evaluate(
     qrels: Mapping[str, Mapping[str, int]],
     measures: Sequence[str] = DEFAULT_MEASURES,
 ) -> Evaluation:
-    """Measure a run against judgments.
+    """Measure a run against judgements.
 
     Args:
         run: query id -> document id -> score. Documents with equal scores rank in the order of the
             mapping, so the values are those of the file that
-            :func:`~secondpass.formats.reading.write_run` makes of it.
-        qrels: query id -> document id -> relevance, a whole number; below 1 nothing is gained.
-        measures: names, as ir_measures writes them.
+            :func:`~secondpass.formats.writing.write_run` writes.
+        qrels: query id -> document id -> relevance, a whole number; below 1 is not relevant.
+        measures: names as in ir_measures.
 
     Returns:
-        Values for every query of the qrels. One that the run lacks, or finds nothing for, has the
-        measure's default (0), as with ``trec_eval -c``. Queries without judgments do not count.
+        Values for every query of the qrels. A query without results in the run has the measure's
+        default (0), as with ``trec_eval -c``. Queries without judgements do not count.
 
     Raises:
         MeasureError: a measure is unknown, or cannot be computed.
-        InputError: there is no query to measure, an id is no string, a score is not a finite
+        InputError: there is no query to measure, an id is not a string, a score is not a finite
             number, or a relevance is not a whole number within
             :data:`~secondpass.formats.runs.RELEVANCE`.
         MissingExtraError: ir_measures is not installed.
@@ -82,9 +80,9 @@ def evaluate(
     if isinstance(measures, str):
         raise InputError(f"measures: give a sequence of names, such as [{measures!r}]")
     if not qrels:
-        raise InputError("qrels: hold no query, so there is nothing to take a mean of")
-    # Queries and documents go by numbers: other ids crash trec_eval's code (lone surrogates), are
-    # cut (NUL), break the files of gdeval.pl (white space) or lose all up to a hyphen there.
+        raise InputError("qrels: must hold at least one query")
+    # Ids are replaced by numbers: lone surrogates crash trec_eval, NUL cuts ids short, white space
+    # breaks the files of gdeval.pl, and gdeval.pl drops everything up to a hyphen.
     queries = {str(number): query for number, query in enumerate(qrels)}
     judged: dict[str, dict[str, int]] = {}
     ranked: dict[str, dict[str, float]] = {}
@@ -93,9 +91,9 @@ def evaluate(
         names = _numbered({**relevance, **scores}, query)
         judged[number] = {names[document]: grade for document, grade in relevance.items()}
         if judged[number] and max(judged[number].values()) < 0:
-            # Without a grade of 0 or more trec_eval has no counters, and writes before them.
+            # Without a grade of 0 or more, trec_eval writes outside its array of counters.
             judged[number][_NO_DOCUMENT] = 0
-        # Some providers divide by the number of results; a query without any gets the default.
+        # Some providers divide by the number of results, so queries without results are left out.
         if scores:
             ranked[number] = {names[document]: score for document, score in scores.items()}
     per_query: dict[str, dict[str, float]] = {}
@@ -115,15 +113,14 @@ def evaluate(
 
 
 def ranking_to_run(rankings: Mapping[str, Sequence[Identified]]) -> Run:
-    """A run of rankings (or of a retriever's lists), in their order.
+    """A run in the order of rankings, or of a retriever's lists.
 
     Args:
         rankings: query id -> Ranking, or list of candidates, best first.
 
     Returns:
-        Scores ``n - i`` for the i-th of n. The final scores would not do: they are absent behind
-        the head, and the tail's are on another scale. Of an id that repeats only the best place
-        counts, as trec_eval takes each document once.
+        Scores ``n - i`` for the item at index i of n, as final scores are missing or on another
+        scale behind the head. Of a repeated id only the first counts: a run has each document once.
 
     Raises:
         InputError: an item has no id.
@@ -139,33 +136,33 @@ def ranking_to_run(rankings: Mapping[str, Sequence[Identified]]) -> Run:
 
 
 def _relevance(judged: Mapping[str, int], query: str) -> dict[str, int]:
-    found = {}
+    checked = {}
     for document, relevance in judged.items():
         try:
-            found[document] = whole_relevance(relevance)
+            checked[document] = whole_relevance(relevance)
         except ValueError as error:
-            told = f"qrels[{query!r}][{document!r}]: the relevance {error}"
-            raise InputError(told) from None
-    return found
+            message = f"qrels[{query!r}][{document!r}]: the relevance {error}"
+            raise InputError(message) from None
+    return checked
 
 
 def _numbered(documents: Mapping[str, object], query: str) -> dict[str, str]:
-    """A number for each document id; as strings they are in the order of the ids.
+    """A number for each document id, as strings that sort like the ids.
 
-    trec_eval breaks ties by comparing ids, byte by byte. Code points have the same order.
+    trec_eval breaks ties by the bytes of ids, which sort like their code points.
     """
     for document in documents:
         if not isinstance(document, str):
-            told = f"the id of a document must be a string, not {describe(document)}"
-            raise InputError(f"query {query!r}: {told}")
+            message = f"the id of a document must be a string, not {describe(document)}"
+            raise InputError(f"query {query!r}: {message}")
     width = len(str(len(documents)))
-    return {document: f"{at:0{width}}" for at, document in enumerate(sorted(documents))}
+    return {document: f"{index:0{width}}" for index, document in enumerate(sorted(documents))}
 
 
 def _safe(judged: dict[str, dict[str, int]], measure: Any) -> dict[str, dict[str, int]]:
-    """The judgements that a measure can be computed of; the other queries have its default.
+    """The judgements that the measure can be computed on; other queries get its default.
 
-    trec_eval's Bpref reads a counter for every grade below ``rel``, though there be fewer.
+    trec_eval's Bpref reads a counter for every grade below ``rel``, even if there are fewer.
     """
     if measure.NAME != "Bpref":
         return judged
@@ -178,7 +175,7 @@ def _safe(judged: dict[str, dict[str, int]], measure: Any) -> dict[str, dict[str
 
 
 def _ranked(scores: Mapping[str, float], query: str) -> dict[str, float]:
-    # Strictly falling scores leave no ties, which ir_measures' providers break each in its own way.
+    # Without ties, which the providers of ir_measures break in different ways.
     try:
         return strictly_falling(scores)
     except InputError as error:
@@ -190,13 +187,13 @@ def _parse(name: str) -> Any:
     from ir_measures.measures import registry
 
     if not isinstance(name, str):
-        raise MeasureError(str(name), "give the name as a string")
+        raise MeasureError(str(name), "the name must be a string")
     plain = _PLAIN.fullmatch(name.strip())
     if plain and plain[1] not in registry:
         raise MeasureError(name, "is unknown" + suggestion(plain[1], list(registry)))
     try:
         if plain:
-            # Not by parse_measure: it needs ast.Num, which Python 3.14 no longer has.
+            # Not by parse_measure, which needs ast.Num, removed in Python 3.14.
             measure = registry[plain[1]]
             if plain[2]:
                 measure = measure @ int(plain[2])
@@ -204,11 +201,11 @@ def _parse(name: str) -> Any:
             measure = ir_measures.parse_measure(name.strip())
         measure.validate_params()
     except (AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError) as error:
-        raise MeasureError(name, f"cannot be read: {_told(error)}") from None
+        raise MeasureError(name, f"cannot be parsed: {_message(error)}") from None
     cutoff = measure.params.get("cutoff", 1)
-    if isinstance(cutoff, bool) or not 1 <= cutoff <= _DEEPEST:
-        # trec_eval's code ends the whole process on these.
-        raise MeasureError(name, f"the cutoff must be 1 to {_DEEPEST}, not {cutoff}")
+    if isinstance(cutoff, bool) or not 1 <= cutoff <= _MAX_CUTOFF:
+        # trec_eval would end the whole process.
+        raise MeasureError(name, f"the cutoff must be 1 to {_MAX_CUTOFF}, not {cutoff}")
     for gain in dict(measure.params.get("gains") or {}).values():
         try:
             whole_relevance(gain)
@@ -217,8 +214,8 @@ def _parse(name: str) -> Any:
     return measure
 
 
-def _told(error: Exception) -> str:
-    told = str(error)
-    if "<object object" in told:  # how ir_measures prints a parameter that was not given
-        return f"{told.removeprefix('invalid param ').partition('=')[0]!r} is required"
-    return told or type(error).__name__
+def _message(error: Exception) -> str:
+    message = str(error)
+    if "<object object" in message:  # ir_measures prints missing parameters so
+        return f"{message.removeprefix('invalid param ').partition('=')[0]!r} is required"
+    return message or type(error).__name__

@@ -1,11 +1,11 @@
-"""Whether a difference between two rankers is more than chance.
+"""Significance tests for the difference between two rankers.
 
-Both are measured on the same queries, so their differences are tested in pairs: Smucker, Allan and
-Carterette, "A comparison of statistical significance tests for information retrieval evaluation",
-CIKM 2007, find the randomisation test and Student's t test to agree and to be the right ones. With
-several comparisons p-values are corrected by Holm's step-down procedure ("A simple sequentially
-rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979), which bounds the
-chance of any false finding among them. scipy does the computing.
+Both are measured on the same queries, so the tests are paired. Smucker, Allan and Carterette, "A
+comparison of statistical significance tests for information retrieval evaluation", CIKM 2007,
+recommend the randomisation test and Student's t test, which agree. The p-values of several
+comparisons are corrected by Holm's step-down procedure ("A simple sequentially rejective multiple
+test procedure", Scandinavian Journal of Statistics 6, 1979), which bounds the chance of any false
+positive among them. scipy computes the tests.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from secondpass.settings import describe
 Test: TypeAlias = Literal["randomization", "t"]
 
 TIE = 1e-9
-"""Values nearer than this are a tie: sums in another order differ by less, other ranks by more."""
+"""Differences up to this are ties: rounding errors are smaller, effects of other ranks larger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A ranker against another, by one measure.
+    """The difference of a ranker from a baseline, by one measure.
 
     Attributes:
-        measure: its name.
-        queries: how many were compared.
-        mean: of the differences; positive where the ranker is better.
+        measure: name of the measure.
+        queries: number of queries compared.
+        mean: mean of the differences; positive if the ranker is better.
         low: lower end of the confidence interval of ``mean`` (Student's t). None for fewer than two
-            queries, and where all gains are equal: then there is no spread to estimate it from.
-        high: upper end; None likewise.
-        confidence: of the interval, as a share.
-        p: chance of a difference this large, in either direction, were the two rankers alike. None
-            for fewer than two queries.
-        corrected_p: p, corrected for the other comparisons that were made.
-        wins: queries on which the ranker is better.
-        ties: on which they are equal.
-        losses: on which it is worse.
+            queries, and if all differences are equal: there is no variance to estimate it from.
+        high: upper end; None in the same cases.
+        confidence: of the interval, 0 to 1.
+        p: probability of a difference at least this large, in either direction, if the rankers
+            were equally good. None for fewer than two queries.
+        corrected_p: p, corrected for the number of comparisons.
+        wins: number of queries on which the ranker is better.
+        ties: number of queries on which both are equal.
+        losses: number of queries on which the ranker is worse.
     """
 
     measure: str
@@ -60,19 +60,16 @@ class Difference:
 
     @property
     def enough_queries(self) -> bool:
-        """Whether there are enough queries to tell a difference from chance.
-
-        See :func:`fewest_queries`.
-        """
+        """Whether there are at least :func:`fewest_queries` queries."""
         return self.queries >= fewest_queries(self.confidence)
 
 
 def fewest_queries(confidence: float = 0.95) -> int:
-    """The smallest number of queries at which the randomisation test can find a difference.
+    """The smallest number of queries at which the randomisation test can be significant.
 
-    Of n queries it tries 2**n swaps of signs, so p is never below 2 / 2**n. That is below 0.05
-    from 6 queries on. The t test has no such limit of its own, but with fewer queries its
-    assumption of normal differences cannot be checked, so the same number is used for both.
+    With n queries it tries 2**n combinations of signs, so p is at least 2 / 2**n, which is below
+    0.05 from 6 queries on. The t test has no such limit, but on fewer queries its assumption of
+    normal differences cannot be checked, so the same number applies to it.
     """
     count = 2
     while 2 / 2**count >= 1 - confidence:
@@ -95,17 +92,17 @@ def difference(
     Args:
         measure: name of the measure.
         values: query id -> value, of the ranker.
-        baseline: the same, of what it is compared with.
-        test: ``randomization`` (the signs of the differences are swapped in all ways, or in
-            ``resamples`` random ones where there are more) or ``t``.
+        baseline: query id -> value, of the baseline.
+        test: ``randomization`` (all combinations of the signs of the differences, or ``resamples``
+            random ones if there are more) or ``t``.
         confidence: of the interval, above 0 and below 1.
-        resamples: at most.
-        seed: of the random ones.
+        resamples: maximum number of combinations.
+        seed: of the random combinations.
 
-    Gains of no more than ``TIE`` count as 0 everywhere: in the mean, the interval and p, too.
+    Differences up to ``TIE`` count as 0: in the mean, the interval and p, too.
 
     Raises:
-        InputError: the queries are not the same, there is none, a value is not a finite number, or
+        InputError: the queries differ, there are none, a value is not a finite number, or
             an argument is out of range.
         MissingExtraError: scipy is not installed.
     """
@@ -115,7 +112,7 @@ def difference(
     if values.keys() != baseline.keys():
         raise InputError("values, baseline: must be of the same queries")
     if not values:
-        raise InputError("values: hold no query")
+        raise InputError("values: must hold at least one query")
     if not 0 < confidence < 1:
         raise InputError(f"confidence: must lie between 0 and 1, not {confidence}")
     _check_finite("values", values)
@@ -123,7 +120,7 @@ def difference(
     gains = [_gain(value, baseline[query]) for query, value in values.items()]
     wins = sum(gain > TIE for gain in gains)
     losses = sum(gain < -TIE for gain in gains)
-    low, high, p = _tested(gains, test, confidence, resamples, seed)
+    low, high, p = _interval_and_p(gains, test, confidence, resamples, seed)
     return Difference(
         measure,
         len(gains),
@@ -143,8 +140,7 @@ def _check_finite(name: str, values: Mapping[str, float]) -> None:
     for query, value in values.items():
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value):
-            told = f"must be a finite number, not {describe(value)}"
-            raise InputError(f"{name}[{query!r}]: {told}")
+            raise InputError(f"{name}[{query!r}]: must be a finite number, not {describe(value)}")
 
 
 def _gain(value: float, baseline: float) -> float:
@@ -153,24 +149,24 @@ def _gain(value: float, baseline: float) -> float:
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """p-values corrected for each other by Holm's procedure; None stays None and does not count.
+    """p-values corrected by Holm's procedure; None stays None and does not count.
 
     Raises:
         InputError: one is not between 0 and 1.
     """
-    for at, p in enumerate(p_values):
+    for index, p in enumerate(p_values):
         if p is not None and not 0 <= p <= 1:
-            raise InputError(f"p_values[{at}]: must lie between 0 and 1, not {p}")
-    known = sorted((p, at) for at, p in enumerate(p_values) if p is not None)
+            raise InputError(f"p_values[{index}]: must lie between 0 and 1, not {p}")
+    known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     corrected: list[float | None] = [None] * len(p_values)
     highest = 0.0
-    for place, (p, at) in enumerate(known):
-        highest = max(highest, min(1.0, p * (len(known) - place)))
-        corrected[at] = highest
+    for rank, (p, index) in enumerate(known):
+        highest = max(highest, min(1.0, p * (len(known) - rank)))
+        corrected[index] = highest
     return corrected
 
 
-def _tested(
+def _interval_and_p(
     gains: list[float], test: Test, confidence: float, resamples: int, seed: int
 ) -> tuple[float | None, float | None, float | None]:
     """Ends of the confidence interval, and p."""
@@ -185,16 +181,16 @@ def _tested(
     low: float | None = None
     high: float | None = None
     if np.all(np.abs(values - values[0]) <= TIE):
-        # Without any spread t has no value, but its p has a limit.
+        # Without variance t is undefined, but its p has a limit.
         p = 0.0 if values[0] else 1.0
     else:
-        of_t: Any = stats.ttest_1samp(values, 0.0)
-        low, high = map(float, of_t.confidence_interval(confidence))
-        p = float(of_t.pvalue)
+        t_test: Any = stats.ttest_1samp(values, 0.0)
+        low, high = map(float, t_test.confidence_interval(confidence))
+        p = float(t_test.pvalue)
     if test == "randomization":
-        found: Any = stats.permutation_test(
+        result: Any = stats.permutation_test(
             (values,),
-            # Rounded, for sums in another order must not count as less or more.
+            # Rounded: the order of summation must not matter.
             lambda sample, axis: np.round(np.mean(sample, axis=axis), 12),
             vectorized=True,
             permutation_type="samples",
@@ -202,5 +198,5 @@ def _tested(
             batch=1_000,
             rng=np.random.default_rng(seed),
         )
-        p = float(found.pvalue)
+        p = float(result.pvalue)
     return low, high, p

@@ -1,6 +1,5 @@
 """Settings: one check for Python and YAML, kinds by name, and environment variables."""
 
-from secondpass.settings.environment import variable
 from secondpass.settings.messages import describe, suggestion
 from secondpass.settings.secrets import (
     SECRET,
@@ -8,6 +7,7 @@ from secondpass.settings.secrets import (
     Secret,
     Variables,
     first_set,
+    variable,
     variables,
 )
 from secondpass.settings.serialization import not_serializable, to_mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, TypeAlias
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import yaml_text
 from secondpass.settings.messages import describe
+from secondpass.settings.secrets import variable
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -20,14 +20,6 @@ FOREIGN = frozenset({"options", "model_kwargs", "tokenizer_kwargs", "config_kwar
 _PLACEHOLDER = "what it holds"
 _SHORT = 8
 """Characters below which a value may also be a part of a message's own words."""
-
-
-def variable(name: str) -> str:
-    """The value of an environment variable without surrounding space; empty if it is not set."""
-    try:
-        return os.environ.get(name, "").strip()
-    except ValueError:  # the operating system allows no variable of such a name
-        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,31 +37,22 @@ class Variable:
     value: Any = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
 class Unfilled:
     """Takes the place of a setting whose variable gives no value; ``problem`` says why."""
 
-    problem: Problem
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """A configuration whose variables have been read.
-
-    Attributes:
-        values: the configuration without variables; an Unfilled where one gives no value.
-        variables: those that gave a value, by their places.
-    """
-
-    values: dict[str, Any] = field(repr=False)
-    variables: dict[Path, Variable]
-
-
-def fill(config: Mapping[str, Any]) -> Filled:
+def fill(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[Path, Variable]]:
     """Read the variables that a configuration names.
 
     A variable that is not set, or is empty, counts as absent. It is read as the type of its
     default; without a default, as YAML. It gives a plain value, never a list or a mapping.
+
+    Returns:
+        The configuration without variables, with an Unfilled where one gives no value; and the
+        variables that gave one, by their places.
 
     Raises:
         ConfigurationError: the whole configuration is a variable.
@@ -77,7 +60,7 @@ def fill(config: Mapping[str, Any]) -> Filled:
     if names_variable(config):
         raise ConfigurationError("must be a mapping, and a variable gives a plain value")
     variables: dict[Path, Variable] = {}
-    return Filled(_filled(config, (), variables), variables)
+    return _filled(config, (), variables), variables
 
 
 def names_variable(value: object) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
 from secondpass.errors import ConfigurationError, NotSerializableError
-from secondpass.settings.environment import variable
 from secondpass.settings.messages import describe
 from secondpass.settings.signature import Nested
 
@@ -57,6 +57,14 @@ SECRET = Nested(_secret, lambda: {"type": "null"})
 def variables(setting: str | Sequence[str] | None) -> tuple[str, ...]:
     """The names of the variables in a setting of the type :data:`Variables`."""
     return (setting,) if isinstance(setting, str) else tuple(setting or ())
+
+
+def variable(name: str) -> str:
+    """The value of an environment variable without surrounding space; empty if it is not set."""
+    try:
+        return os.environ.get(name, "").strip()
+    except ValueError:  # the operating system allows no variable of such a name
+        return ""
 
 
 def first_set(names: Sequence[str]) -> str | None:

@@ -1,22 +1,40 @@
-"""The plots that have all systems, each as SVG for a page; None where there is nothing to see.
+"""The plots of all systems, each as SVG. A new plot is a function here and a line in :data:`PLOTS`.
 
-matplotlib is imported where it is used: see :mod:`~secondpass.evaluation.report.svg`.
+Each takes the comparison and a prefix for ids, and returns None if there is nothing to draw.
+matplotlib is imported on first use, see :mod:`~secondpass.evaluation.report.svg`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
-from secondpass.evaluation.report.labels import put_labels
-from secondpass.evaluation.report.parts import short_name, shortened, shortened_name
 from secondpass.evaluation.report.svg import ACCENT, INK, LARGE, MUTED, PAPER, figure, inline, tone
+from secondpass.evaluation.report.text import short_name, shortened, shortened_name
+from secondpass.evaluation.results import ComparisonData, Result
 
-if TYPE_CHECKING:
-    from secondpass.evaluation.comparison import Comparison, Result
+_NUMBER_SIZE = 8.5
+_LEGEND_ROW = 0.19
+"""Inches."""
 
 
-def latency(comparison: Comparison, prefix: str) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A plot of the page.
+
+    Attributes:
+        section: key of the table that it stands under.
+        caption: plain text.
+        draw: takes the comparison and a prefix for ids; returns SVG.
+    """
+
+    section: str
+    caption: str
+    draw: Callable[[ComparisonData, str], str | None]
+
+
+def latency(comparison: ComparisonData, prefix: str) -> str | None:
     """Quality against the median time of a query."""
 
     def milliseconds(result: Result) -> float | None:
@@ -26,71 +44,104 @@ def latency(comparison: Comparison, prefix: str) -> str | None:
     return _tradeoff(comparison, prefix, milliseconds, "median milliseconds per query")
 
 
-def price(comparison: Comparison, prefix: str) -> str | None:
-    """Quality against what a thousand queries cost."""
+def price(comparison: ComparisonData, prefix: str) -> str | None:
+    """Quality against the cost of a thousand queries."""
 
-    def of_thousand(result: Result) -> float | None:
+    def cost_of_1000(result: Result) -> float | None:
         count = len(result.cost.seconds)
         return None if result.cost.cost is None or not count else result.cost.cost / count * 1000
 
-    return _tradeoff(comparison, prefix, of_thousand, "cost of 1,000 queries")
+    return _tradeoff(comparison, prefix, cost_of_1000, "cost of 1,000 queries")
 
 
 def _tradeoff(
-    comparison: Comparison,
+    comparison: ComparisonData,
     prefix: str,
-    of: Callable[[Result], float | None],
+    price_of: Callable[[Result], float | None],
     axis: str,
 ) -> str | None:
+    """Numbered marks, and a legend of the numbers."""
     measure = comparison.measures[0]
-    values = comparison.ran
     points = [
         (x, one.evaluation.mean[measure], one)
-        for one in values
-        if one.evaluation is not None and (x := of(one)) is not None
+        for one in comparison.ran
+        if one.evaluation is not None and (x := price_of(one)) is not None
     ]
-    if not points or all(one.first_stage is None for *_, one in points):
+    if all(one.first_stage is None for *_, one in points):
         return None
-    base = next((one.evaluation for one in values if one.name == comparison.baseline), None)
-    with figure(*LARGE) as (made, axes):
-        lines = []
-        titles = {}
-        for at, (x, y, one) in enumerate(points):
-            found = one.differences.get(measure)
-            told = f"{one.name}: {measure} {y:.4f}, {x:,.4g} {axis}"
-            if base is not None and found and found.low is not None and found.high is not None:
-                ends = base.mean[measure] + found.low, base.mean[measure] + found.high
-                axes.plot([x, x], ends, color=tone(found.mean), linewidth=1.2, zorder=2)
-                lines.append((x, *ends))
+    base = next((one.evaluation for one in comparison.ran if one.name == comparison.baseline), None)
+    level = None if base is None else base.mean[measure]
+    titles = {}
+    lowest = min(y for _, y, _ in points)
+    width, height = LARGE
+    with figure(width, height + _LEGEND_ROW * len(points)) as (drawing, axes):
+        for index, (x, y, one) in enumerate(points):
+            change = one.differences.get(measure)
+            if level is not None and change and change.low is not None and change.high is not None:
+                ends = level + change.low, level + change.high
+                axes.plot([x, x], ends, color=tone(change.mean), linewidth=1.2, zorder=2)
+                lowest = min(lowest, ends[0])
             reranks = one.first_stage is not None
+            name = shortened_name(short_name(one), 60)
             (mark,) = axes.plot(
                 [x], [y], "o" if reranks else "s", markersize=7, zorder=3,
                 color=ACCENT if reranks else MUTED, markerfacecolor=ACCENT if reranks else PAPER,
+                label=f"{index + 1}  {name}",
             )  # fmt: skip
-            mark.set_gid(f"hover-{at}")
-            titles[f"hover-{at}"] = told
-        axes.margins(x=0.22, y=0.14)
-        if min([y for _, y, _ in points] + [low for _, low, _ in lines]) >= 0:
-            # No measure is below 0; the mark of one that is 0 needs some room.
+            mark.set_gid(f"hover-{index}")
+            title = f"{one.name}: {measure} {y:.4f}, {x:,.4g} {axis}"
+            titles[f"hover-{index}"] = f"{index + 1} {title}"
+        axes.margins(x=0.1, y=0.14)
+        if lowest >= 0:
+            # No measure is below 0; a mark at 0 needs some room.
             axes.set_ylim(bottom=max(axes.get_ylim()[0], -0.05 * axes.get_ylim()[1]))
         _scale(axes, [x for x, *_ in points])
-        if base is not None:
-            axes.axhline(base.mean[measure], color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+        if level is not None:
+            axes.axhline(level, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
         axes.grid(axis="y")
         axes.set_xlabel(axis)
         axes.set_ylabel(shortened(measure, 30))
-        names = [(x, y, shortened_name(short_name(one), 28)) for x, y, one in points]
-        put_labels(axes, names,
-                   lines=lines, level=None if base is None else base.mean[measure])  # fmt: skip
+        drawing.legend(loc="outside lower left", frameon=False, fontsize=8.5, labelcolor=INK,
+                      borderaxespad=0, labelspacing=0.3)  # fmt: skip
+        _number(axes, [(x, y) for x, y, _ in points])
         label = f"{measure} against {axis}. " + ". ".join(titles.values())
-        return inline(made, prefix, label, titles)
+        return inline(drawing, prefix, label, titles)
+
+
+def _number(axes: Any, points: Sequence[tuple[float, float]]) -> None:
+    """Write 1, 2, … beside the points, moved up or down to overlap no other number or mark."""
+    axes.figure.draw_without_rendering()  # applies the layout
+    wide, high = 7 * len(str(len(points))), _NUMBER_SIZE + 1
+    _, bottom, _, top = axes.get_window_extent().extents
+    marks = [tuple(map(float, axes.transData.transform(point))) for point in points]
+    numbers: list[tuple[float, float]] = []
+    for number, (left, middle) in enumerate(marks, 1):
+        step = -high if middle > (bottom + top) / 2 else high
+        y = middle
+        while any(abs(left - x) < wide and abs(y - other) < high for x, other in numbers) or any(
+            0 < x - left < wide + 10 and abs(y - other) < high for x, other in marks
+        ):
+            y += step
+        numbers.append((left, y))
+        text = axes.annotate(
+            str(number),
+            points[number - 1],
+            (6, y - middle),
+            textcoords="offset points",
+            va="center_baseline",
+            fontsize=_NUMBER_SIZE,
+            color=INK,
+            annotation_clip=False,
+        )
+        text.set_in_layout(False)
+        text.set_gid(f"number-{number}")
 
 
 def _scale(axes: Any, values: Sequence[float]) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     if min(values) <= 0 or max(values) < 8 * min(values):
-        axes.set_xlim(0, max(values) * 1.35 or 1)
+        axes.set_xlim(0, max(values) * 1.1 or 1)
         return
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if max(values) > 1e3 * min(values)
@@ -99,59 +150,76 @@ def _scale(axes: Any, values: Sequence[float]) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def differences(comparison: Comparison, prefix: str) -> str | None:
+def differences(comparison: ComparisonData, prefix: str) -> str | None:
     """Each system's difference from the baseline by the first measure, with its interval."""
     measure = comparison.measures[0]
     rows = [one for one in comparison.ran if measure in one.differences]
     if not rows:
         return None
-    with figure(LARGE[0], 1.0 + 0.32 * len(rows)) as (made, axes):
-        told = []
+    with figure(LARGE[0], 1.0 + 0.32 * len(rows)) as (drawing, axes):
+        texts = []
         for y, one in enumerate(rows):
-            found = one.differences[measure]
-            colour = tone(found.mean)
-            text = f"{one.name}: {found.mean:+.4f}"
-            if found.low is not None and found.high is not None:
-                axes.plot([found.low, found.high], [y, y], color=colour, linewidth=1.6)
-                text += f" ({found.low:+.4f} to {found.high:+.4f})"
-            axes.plot([found.mean], [y], "o", color=colour, markersize=6)
-            told.append(text)
+            change = one.differences[measure]
+            colour = tone(change.mean)
+            text = f"{one.name}: {change.mean:+.4f}"
+            if change.low is not None and change.high is not None:
+                axes.plot([change.low, change.high], [y, y], color=colour, linewidth=1.6)
+                text += f" ({change.low:+.4f} to {change.high:+.4f})"
+            axes.plot([change.mean], [y], "o", color=colour, markersize=6)
+            texts.append(text)
         axes.axvline(0, color=MUTED, linewidth=0.9)
         _names(axes, [short_name(one) for one in rows])
         axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel(f"difference in {shortened(measure, 30)} from the baseline")
-        return inline(made, prefix, "Differences from the baseline. " + ". ".join(told))
+        return inline(drawing, prefix, "Differences from the baseline. " + ". ".join(texts))
 
 
-def sensitivity(comparison: Comparison, prefix: str) -> str | None:
-    """The measure for each shuffle of the candidates, and for the order that came in."""
-    rows = [one for one in comparison.ran if one.stability is not None and one.stability.means]
+def sensitivity(comparison: ComparisonData, prefix: str) -> str | None:
+    """The measure for each shuffle of the candidates, and for their original order."""
+    rows = [
+        (one, one.stability)
+        for one in comparison.ran
+        if one.stability is not None and one.stability.means
+    ]
     if not rows:
         return None
-    told = []
-    with figure(LARGE[0], 1.0 + 0.36 * len(rows)) as (made, axes):
-        for y, one in enumerate(rows):
-            means = one.stability.means if one.stability is not None else ()
-            axes.plot([min(means), max(means)], [y, y], color=ACCENT, linewidth=1.2)
-            axes.plot(means, [y] * len(means), "o", color=ACCENT, markersize=6, alpha=0.55)
-            text = f"{one.name}: {min(means):.4f} to {max(means):.4f} when shuffled"
-            measure = one.stability.measure if one.stability is not None else ""
-            if one.evaluation is not None and measure in one.evaluation.mean:
-                usual = one.evaluation.mean[measure]
-                axes.plot([usual], [y], "|", color=INK, markersize=17, markeredgewidth=2)
-                text += f", {usual:.4f} as they came"
-            told.append(text)
-        _names(axes, [short_name(one) for one in rows])
+    texts = []
+    with figure(LARGE[0], 1.0 + 0.36 * len(rows)) as (drawing, axes):
+        for y, (one, stability) in enumerate(rows):
+            low, high = min(stability.means), max(stability.means)
+            axes.plot([low, high], [y, y], color=ACCENT, linewidth=1.2)
+            axes.plot(stability.means, [y] * len(stability.means), "o", color=ACCENT, markersize=6,
+                      alpha=0.55)  # fmt: skip
+            text = f"{one.name}: {low:.4f} to {high:.4f} when shuffled"
+            if one.evaluation is not None and stability.measure in one.evaluation.mean:
+                original = one.evaluation.mean[stability.measure]
+                axes.plot([original], [y], "|", color=INK, markersize=17, markeredgewidth=2)
+                text += f", {original:.4f} in the original order"
+            texts.append(text)
+        _names(axes, [short_name(one) for one, _ in rows])
         axes.margins(x=0.12)
         axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel(shortened(comparison.measures[0], 30))
-        return inline(made, prefix, "Order sensitivity. " + ". ".join(told))
+        return inline(drawing, prefix, "Sensitivity to input order. " + ". ".join(texts))
 
 
 def _names(axes: Any, names: Sequence[str]) -> None:
-    """Names as rows, from the top."""
+    """Label the rows, from the top."""
     axes.set_yticks(range(len(names)), [shortened_name(name, 28) for name in names], color=INK)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x")
+
+
+_INTERVALS = (
+    "Circles are rerankers, squares first stages, and the dashed line is the baseline. Upright "
+    "lines are confidence intervals of the difference from it."
+)
+PLOTS = (
+    Plot("quality", f"{_INTERVALS} A reranker's time is without that of its first stage.", latency),
+    Plot("quality", "Differences from the baseline with their confidence intervals.", differences),
+    Plot("quality", f"{_INTERVALS} Only systems with prices are shown.", price),
+    Plot("order", "Dots: the mean of each shuffle. Upright mark: the original order.", sensitivity),
+)
+"""In the order of the page."""

@@ -1,6 +1,6 @@
-"""Figures of matplotlib as SVG that stands in a page: themed by it, titled, with ids of its own.
+"""matplotlib figures as SVG within a page: in the page's colours, with titles and unique ids.
 
-matplotlib is imported where it is used.
+matplotlib (extra ``report``) is imported on first use.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import Any
 from xml.etree import ElementTree
 
-from secondpass.evaluation.report.parts import clean
+from secondpass.evaluation.report.text import clean
+from secondpass.evaluation.significance import TIE
 
-# matplotlib knows no variables of CSS. It draws in colours that stand for them.
+# matplotlib cannot draw in CSS variables; these placeholders are replaced by them afterwards.
 INK, MUTED, LINE, GAIN, LOSS, ACCENT, PAPER = (f"#01010{digit}" for digit in range(1, 8))
 _VARIABLES = dict(
     zip(
@@ -25,13 +26,12 @@ _VARIABLES = dict(
     )
 )
 SMALL, LARGE = (4.6, 3.3), (5.2, 3.6)
-"""Sizes in inches at which text is as large as the page's, or nearly."""
-_TIE = 1e-9
+"""Sizes in inches at which text is about as large as the page's."""
 _SVG = "{http://www.w3.org/2000/svg}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _SETTINGS = {
     "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "secondpass",  # ids are the same each time
+    "svg.hashsalt": "secondpass",  # reproducible ids
     "font.size": 9.5,
     "axes.edgecolor": LINE,
     "axes.labelcolor": MUTED,
@@ -50,18 +50,18 @@ _SETTINGS = {
     "ytick.labelcolor": MUTED,
     "axes.axisbelow": True,
     "axes.unicode_minus": True,
-    "figure.dpi": 72,  # a pixel is a point
+    "figure.dpi": 72,  # pixels are points
 }
 _lock = threading.Lock()
 
 
 def tone(value: float) -> str:
     """The colour of a gain, of a loss, or of neither."""
-    return GAIN if value > _TIE else LOSS if value < -_TIE else MUTED
+    return GAIN if value > TIE else LOSS if value < -TIE else MUTED
 
 
 def available() -> bool:
-    """Whether there is a matplotlib to draw with."""
+    """Whether matplotlib is installed."""
     try:
         import matplotlib.backends.backend_svg
         import matplotlib.figure  # noqa: F401
@@ -72,9 +72,9 @@ def available() -> bool:
 
 @contextmanager
 def figure(width: float, height: float) -> Iterator[tuple[Any, Any]]:
-    """A figure and its axes, of so many inches. It has to be drawn and written in the context.
+    """A figure and its axes, sized in inches, to be drawn and written within the context.
 
-    Settings of matplotlib are those of this module within, and as they were afterwards.
+    matplotlib's settings are replaced within the context and restored afterwards.
     """
     import matplotlib
     from matplotlib import style
@@ -82,32 +82,31 @@ def figure(width: float, height: float) -> Iterator[tuple[Any, Any]]:
     from matplotlib.figure import Figure
 
     with _lock, matplotlib.rc_context(), warnings.catch_warnings():
-        # matplotlib measures text in a font of its own, which lacks many scripts. The page's
-        # reader shows the text, and has others.
+        # matplotlib's own font, which only measures text here, lacks many scripts.
         warnings.filterwarnings("ignore", message="(?s).*Glyph .* missing from", category=Warning)
         warnings.filterwarnings("ignore", message="(?s).*Matplotlib currently does not support")
         style.use(["default", _SETTINGS])
-        made = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasSVG(made)
-        yield made, made.subplots()
+        drawing = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasSVG(drawing)
+        yield drawing, drawing.subplots()
 
 
-def inline(made: Any, prefix: str, label: str, titles: Mapping[str, str] | None = None) -> str:
+def inline(drawing: Any, prefix: str, label: str, titles: Mapping[str, str] | None = None) -> str:
     """The figure as an ``svg`` element.
 
     Args:
-        made: the figure.
-        prefix: of all ids, which have to be the only ones of the page.
-        label: what the plot shows, for those who do not see it.
-        titles: by the gid of a part, what is shown when the pointer is over it.
+        drawing: the figure.
+        prefix: of all ids, which must be unique in the page.
+        label: the plot in words, for screen readers.
+        titles: gid of a part -> text shown when the pointer is over it.
     """
     text = io.StringIO()
     # Not savefig, which draws everything twice.
-    made.canvas.print_svg(text, metadata=dict.fromkeys(["Creator", "Date", "Format", "Type"]))
+    drawing.canvas.print_svg(text, metadata=dict.fromkeys(["Creator", "Date", "Format", "Type"]))
     root = ElementTree.fromstring(text.getvalue())
     for part in [root, *root]:
         for unwanted in [*part.findall(f"{_SVG}metadata"), *part.findall(f"{_SVG}style")]:
-            part.remove(unwanted)  # its style sheet would be that of the whole page
+            part.remove(unwanted)  # a style sheet here would apply to the whole page
     titles = titles or {}
     for part in root.iter():
         part.tag = part.tag.removeprefix(_SVG)

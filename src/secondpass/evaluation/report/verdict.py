@@ -1,28 +1,25 @@
-"""What a comparison comes to, in plain words: does the second pass pay?"""
+"""The verdict of a comparison, in words: does the second pass pay?"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from secondpass.evaluation.significance import fewest_queries
+from secondpass.evaluation.report.text import listed, milliseconds
+from secondpass.evaluation.results import ComparisonData, Result
+from secondpass.evaluation.significance import Difference, fewest_queries
 
-if TYPE_CHECKING:
-    from secondpass.evaluation.comparison import Comparison, Result
-    from secondpass.evaluation.significance import Difference
-
-_NOTHING = 5e-5
-"""A mean difference that is written as 0.0000."""
+_ZERO = 5e-5
+"""Mean differences below this are printed as 0.0000."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to think of a comparison.
+    """The verdict of a comparison.
 
     Attributes:
         answer: one short sentence.
         because: the figures, in sentences.
-        best: the reranker that they are of; None where there is none to speak of.
+        best: the reranker that the verdict is about; None if there is none.
         difference: of the best from the baseline.
     """
 
@@ -32,16 +29,15 @@ class Verdict:
     difference: Difference | None = None
 
 
-def verdict(comparison: Comparison) -> Verdict:
-    """The verdict by the first measure: the best reranker, its gain, and its price."""
+def verdict(comparison: ComparisonData) -> Verdict:
+    """The verdict by the first measure: the best reranker, its gain, and its cost."""
     rerankers = [one for one in comparison.ran if one.first_stage is not None]
     if not rerankers:
-        told = "could be run" if comparison.skipped else "was asked for"
+        what = "could be run" if comparison.skipped else "was requested"
         if comparison.not_measured:
-            told = "was measured"
-        because = [f"No reranker {told}, so there is no second pass to judge."]
-        because += _not_measured(comparison)
-        return Verdict("No verdict.", " ".join(because))
+            what = "was measured"
+        because = [f"No reranker {what}, so there is no second pass to judge."]
+        return Verdict("No verdict.", " ".join([*because, *_not_measured(comparison)]))
     measure = comparison.measures[0]
     compared = [one for one in rerankers if measure in one.differences]
     if not compared:
@@ -49,100 +45,118 @@ def verdict(comparison: Comparison) -> Verdict:
         if only.name == comparison.baseline:
             return Verdict("No verdict.", f"{only.name} has nothing to be compared with.", only)
         return Verdict("No verdict.", "There is no baseline to compare with.", only)
-    # A gain that is no chance counts for more than a larger one that may be.
-    best = max(compared, key=lambda one: (is_sure_gain(one.differences[measure]), mean(one)))
-    found = best.differences[measure]
+    # A significant gain ranks above a larger one that may be chance.
+    best = max(compared, key=lambda one: (is_significant_gain(one.differences[measure]), mean(one)))
+    difference = best.differences[measure]
     parts = [
-        _figures(comparison, best, found),
+        _figures(comparison, best, difference),
         _costs(best),
         _failures(best),
         *_others(comparison, best),
         *_not_measured(comparison),
     ]
-    return Verdict(_answer(comparison, best, found), " ".join(filter(None, parts)), best, found)
+    answer = _answer(comparison, best, difference)
+    return Verdict(answer, " ".join(filter(None, parts)), best, difference)
 
 
-def is_sure(one: Difference) -> bool:
-    """Whether the difference is beyond chance, corrected for the other comparisons."""
+def is_significant(one: Difference) -> bool:
+    """Whether the corrected p is below 1 - confidence, on enough queries."""
     is_low = one.corrected_p is not None and one.corrected_p < 1 - one.confidence
     return one.enough_queries and is_low
 
 
+def is_significant_gain(one: Difference) -> bool:
+    """Whether it is positive and significant."""
+    return one.mean > 0 and is_significant(one)
+
+
 def too_few(one: Difference) -> str:
-    """That there are too few queries to tell anything; empty where there are enough."""
+    """A phrase that there are too few queries; empty if there are enough."""
     if one.enough_queries:
         return ""
     are = "query is" if one.queries == 1 else "queries are"
     return f"{one.queries} {are} too few to say"
 
 
-def is_sure_gain(one: Difference) -> bool:
-    """Whether it is a gain, and beyond chance."""
-    return one.mean > 0 and is_sure(one)
-
-
 def mean(result: Result) -> float:
-    """By the first measure; 0 where the system was not measured."""
+    """Mean by the first measure; 0 if the system was not measured."""
     if result.evaluation is None:
         return 0.0
     return next(iter(result.evaluation.mean.values()), 0.0)
 
 
-def _answer(comparison: Comparison, best: Result, found: Difference) -> str:
+def calls_per_query(result: Result) -> str | None:
+    """Calls per query as text; None if not known."""
+    count = len(result.cost.seconds)
+    if not count or result.cost.calls is None:
+        return None
+    return f"{result.cost.calls / count:,.1f}".removesuffix(".0")
+
+
+def degraded_by(result: Result) -> str:
+    """What made rankings degraded: the fallbacks by name, or a stage of a cascade that failed."""
+    names = sorted(result.fallbacks)
+    causes = []
+    if names:
+        causes.append(f"ranked by the fallback{'s' if len(names) > 1 else ''} {listed(names)}")
+    if sum(result.fallbacks.values()) < result.statuses.get("degraded", 0):
+        causes.append("a stage or a method failed")
+    return "; ".join(causes)
+
+
+def _answer(comparison: ComparisonData, best: Result, difference: Difference) -> str:
     base = comparison.baseline
-    of_rerankers = any(
+    over_reranker = any(
         one.name == base and one.first_stage is not None for one in comparison.results
     )
-    what = f"{best.name} over {base}" if of_rerankers else "The second pass"
-    if told := too_few(found):
-        return f"{told} whether {what if of_rerankers else 'the second pass'} pays."
-    if abs(found.mean) < _NOTHING:
-        return f"{what} makes no difference."
-    if found.mean < 0:
-        return f"{what} does not pay: it {'makes' if is_sure(found) else 'may make'} things worse."
-    return f"{what} pays." if is_sure(found) else f"{what} may pay, but that may be chance."
+    subject = f"{best.name} over {base}" if over_reranker else "The second pass"
+    if few := too_few(difference):
+        return f"{few} whether {subject if over_reranker else 'the second pass'} pays."
+    if abs(difference.mean) < _ZERO:
+        return f"{subject} makes no difference."
+    significant = is_significant(difference)
+    if difference.mean < 0:
+        makes = "makes" if significant else "may make"
+        return f"{subject} does not pay: it {makes} things worse."
+    return f"{subject} pays." if significant else f"{subject} may pay, but that may be chance."
 
 
-def _figures(comparison: Comparison, best: Result, found: Difference) -> str:
+def _figures(comparison: ComparisonData, best: Result, one: Difference) -> str:
     base = comparison.baseline
-    least = abs(found.mean) < _NOTHING
-    how = "the same as" if least else f"{abs(found.mean):.4f} {_more(found.mean)} than"
-    text = f"The best reranker, {best.name}, has {found.measure} {mean(best):.4f}, {how} {base}"
-    if found.enough_queries and found.low is not None and found.high is not None:
-        text += f" ({found.confidence:.0%} interval {found.low:+.4f} to {found.high:+.4f})"
-    if found.enough_queries and found.corrected_p is not None and not least:
-        count = sum(found.measure in one.differences for one in comparison.ran)
-        beyond = "beyond" if is_sure(found) else "not beyond"
-        p = "p < 0.001" if found.corrected_p < 0.001 else f"p = {found.corrected_p:.3f}"
+    no_difference = abs(one.mean) < _ZERO
+    more = f"{abs(one.mean):.4f} {'more' if one.mean > 0 else 'less'} than"
+    how = "the same as" if no_difference else more
+    text = f"The best reranker, {best.name}, has {one.measure} {mean(best):.4f}, {how} {base}"
+    if one.enough_queries and one.low is not None and one.high is not None:
+        text += f" ({one.confidence:.0%} interval {one.low:+.4f} to {one.high:+.4f})"
+    if one.enough_queries and one.corrected_p is not None and not no_difference:
+        count = sum(one.measure in result.differences for result in comparison.ran)
+        significant = "significant" if is_significant(one) else "not significant"
+        p = "p < 0.001" if one.corrected_p < 0.001 else f"p = {one.corrected_p:.3f}"
         corrected = f", corrected for {count} comparisons" if count > 1 else ""
-        text += f", which is {beyond} chance ({p}{corrected})"
-    counts = f"{found.wins} better, {found.losses} worse, {found.ties} equal"
-    text = f"{text}. Query by query: {counts}."
-    if not found.enough_queries:
-        fewest = fewest_queries(found.confidence)
+        text += f", which is {significant} ({p}{corrected})"
+    text += f". Query by query: {one.wins} better, {one.losses} worse, {one.ties} equal."
+    if not one.enough_queries:
+        fewest = fewest_queries(one.confidence)
         text += f" A difference can be told from chance with {fewest} queries or more."
     return text
 
 
-def _more(value: float) -> str:
-    return "more" if value > 0 else "less"
-
-
 def _costs(best: Result) -> str:
-    taken, count = best.cost, len(best.cost.seconds)
-    median = taken.percentile(0.5)
+    cost, count = best.cost, len(best.cost.seconds)
+    median = cost.percentile(0.5)
     if median is None:
         return ""
     parts = [f"{milliseconds(median)} per query (median)"]
-    if per_query := per_query_calls(best):
-        parts.append(f"{per_query} {'call' if per_query == '1' else 'calls'} per query")
-    if taken.cost is not None:
-        parts.append(f"{taken.cost / count * 1000:,.2f} per 1,000 queries at the configured prices")
-    return f"It takes {_listed(parts)}."
+    if calls := calls_per_query(best):
+        parts.append(f"{calls} {'call' if calls == '1' else 'calls'} per query")
+    if cost.cost is not None:
+        parts.append(f"{cost.cost / count * 1000:,.2f} per 1,000 queries at the configured prices")
+    return f"It takes {listed(parts)}."
 
 
 def _failures(best: Result) -> str:
-    """The shares of the rankings that were not ok; partial ones are of the method all the same."""
+    """The shares of rankings that are not ok; partial ones come from the method itself."""
     if not best.failure_rate:
         return ""
     text = f"{best.failure_rate:.1%} of its rankings were not ok"
@@ -157,48 +171,14 @@ def _failures(best: Result) -> str:
     ]
     if partial := shares.get("partial", 0.0):
         parts.append(f"{partial:.1%} were partial")
-    return f"{text}: {_listed(parts)}."
+    return f"{text}: {listed(parts)}."
 
 
-def degraded_by(result: Result) -> str:
-    """What the degraded rankings come from: the fallbacks by name, or a cascade's other stages."""
-    names = sorted(result.fallbacks)
-    told = []
-    if names:
-        told.append(f"ranked by the fallback{'s' if len(names) > 1 else ''} {_listed(names)}")
-    if sum(result.fallbacks.values()) < result.statuses.get("degraded", 0):
-        told.append("a stage or a method failed")
-    return "; ".join(told)
-
-
-def _not_measured(comparison: Comparison) -> list[str]:
-    return [f"{one.name} is not measured: {one.reason}." for one in comparison.not_measured]
-
-
-def per_query_calls(result: Result) -> str | None:
-    """Calls per query as text; None where they are not known."""
-    count = len(result.cost.seconds)
-    if not count or result.cost.calls is None:  # a reranker need not tell
-        return None
-    return f"{result.cost.calls / count:,.1f}".removesuffix(".0")
-
-
-def milliseconds(seconds: float) -> str:
-    """A time in milliseconds, with digits enough to be of use."""
-    value = seconds * 1000
-    return f"{value:,.0f} ms" if value >= 10 else f"{value:.2g} ms"
-
-
-def _listed(parts: list[str]) -> str:
-    *most, last = parts
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def _others(comparison: Comparison, best: Result) -> list[str]:
-    """Systems that measure more than the best reranker, for a reason each."""
+def _others(comparison: ComparisonData, best: Result) -> list[str]:
+    """Why systems with a higher mean than the best reranker are not the best."""
     others = []
     for one in comparison.ran:
-        if one is best or mean(one) <= mean(best) + _NOTHING:
+        if one is best or mean(one) <= mean(best) + _ZERO:
             continue
         if one.name == comparison.baseline:
             if one.first_stage is not None:
@@ -208,3 +188,7 @@ def _others(comparison: Comparison, best: Result) -> list[str]:
         else:
             others.append(f"{one.name} measures more, {mean(one):.4f}, but that may be chance.")
     return others
+
+
+def _not_measured(comparison: ComparisonData) -> list[str]:
+    return [f"{one.name} is not measured: {one.reason}." for one in comparison.not_measured]

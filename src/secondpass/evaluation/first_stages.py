@@ -1,0 +1,132 @@
+"""First stages: which to run, and their candidates for every query of a suite."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias, get_args
+
+from secondpass.errors import InputError, SecondPassError
+from secondpass.evaluation.measures import evaluate, ranking_to_run
+from secondpass.evaluation.reranking import Progress
+from secondpass.evaluation.results import Cost, Result
+from secondpass.evaluation.suites import Suite, with_title
+from secondpass.search.index import Index
+from secondpass.search.retrieval import Mode
+from secondpass.types import Candidate
+
+FirstStage: TypeAlias = Literal["given", "vector", "lexical", "hybrid"]
+"""``given``: the suite's own candidates. The others search its corpus."""
+
+_PREFERENCE: tuple[FirstStage, ...] = ("given", "hybrid", "lexical", "vector")
+
+
+class Retriever(Protocol):
+    """Searches a corpus, such as :class:`~secondpass.search.retrieval.HybridRetriever`."""
+
+    def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
+        """The best ``k`` candidates, best first.
+
+        Raises:
+            InputError: the mode is not supported.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """A first stage's candidates and times by query id, or the reason why it could not run."""
+
+    candidates: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+
+
+class FirstStages:
+    """Runs each first stage on the queries of a suite, at most once."""
+
+    def __init__(
+        self, suite: Suite, retriever: Retriever | None, depth: int, progress: Progress
+    ) -> None:
+        self.suite = suite
+        self.retriever = retriever
+        self.depth = depth
+        self.progress = progress
+        self._retrieved: dict[FirstStage, Retrieved] = {}
+
+    def retrieved(self, stage: FirstStage) -> Retrieved:
+        """The candidates of a first stage; the first call runs it."""
+        if stage not in self._retrieved:
+            try:
+                retrieved = self._given() if stage == "given" else self._search(stage)
+            except SecondPassError as error:
+                retrieved = Retrieved(reason=str(error))
+            self._retrieved[stage] = retrieved
+        return self._retrieved[stage]
+
+    def preferred(self, stages: Sequence[FirstStage]) -> FirstStage:
+        """The first of ``given``, ``hybrid``, ``lexical`` and ``vector`` among these that can run.
+
+        If none can, the first of these.
+        """
+        by_preference = [stage for stage in _PREFERENCE if stage in stages]
+        runnable = [stage for stage in by_preference if not self.retrieved(stage).reason]
+        return (runnable or by_preference)[0]
+
+    def measure(self, stage: FirstStage, measures: Sequence[str]) -> Result:
+        """The result of a first stage."""
+        retrieved = self.retrieved(stage)
+        if retrieved.reason:
+            return Result(stage, "skipped", retrieved.reason)
+        run = ranking_to_run(retrieved.candidates)
+        evaluation = evaluate(run, self.suite.qrels, measures)
+        return Result(stage, "ran", run=run, evaluation=evaluation, cost=Cost(retrieved.seconds))
+
+    def _given(self) -> Retrieved:
+        candidates = self.suite.candidates
+        if candidates is None:
+            return Retrieved(reason="the suite has no candidates of its own")
+        queries = self.suite.queries
+        return Retrieved({q: tuple(candidates.get(q, ()))[: self.depth] for q in queries})
+
+    def _search(self, mode: Mode) -> Retrieved:
+        if self.retriever is None:
+            if self.suite.corpus is None:
+                return Retrieved(reason="the suite has no corpus to search")
+            from secondpass.search.retrieval import HybridRetriever
+
+            self.retriever = HybridRetriever(self.suite.corpus, depth=self.depth)
+        candidates, seconds = {}, {}
+        count = len(self.suite.queries)
+        for done, (query, text) in enumerate(self.suite.queries.items(), 1):
+            start = time.perf_counter()
+            candidates[query] = self.retriever.retrieve(text, self.depth, mode)[: self.depth]
+            seconds[query] = time.perf_counter() - start
+            if isinstance(self.retriever, Index):  # searches titles, too, so show them to rerankers
+                candidates[query] = [with_title(item) for item in candidates[query]]
+            self.progress(mode, done, count)
+        return Retrieved(candidates, seconds)
+
+
+def choose_stages(
+    suite: Suite, first_stages: Sequence[FirstStage] | None, behind: FirstStage | None
+) -> tuple[FirstStage, ...]:
+    """The first stages to measure, including the one that rerankers stand behind.
+
+    Raises:
+        InputError: one is unknown, or there is none.
+    """
+    requested: tuple[FirstStage, ...] = ("vector", "lexical", "hybrid")
+    if first_stages is not None:
+        requested = tuple(first_stages)
+    elif suite.candidates is not None:
+        requested = ("given",)
+    stages = tuple(dict.fromkeys((*requested, *(() if behind is None else (behind,)))))
+    known = get_args(FirstStage)
+    for stage in stages:
+        if stage not in known:
+            raise InputError(f"first_stages, behind: must be of {', '.join(known)}, not {stage!r}")
+    if not stages:
+        raise InputError("first_stages: give at least one")
+    return stages

@@ -1,0 +1,125 @@
+"""A comparison as files: JSON, CSV, Markdown, HTML and TREC runs."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from secondpass.evaluation.report import markdown, page
+from secondpass.evaluation.results import ComparisonData, Result
+from secondpass.formats.lines import AnyPath, write_lines
+from secondpass.formats.writing import write_qrels, write_run
+from secondpass.rendering import well_formed
+
+
+def write(comparison: ComparisonData, folder: AnyPath) -> list[str]:
+    """Write the files into a folder, which is created if need be, and return their paths."""
+    place = Path(folder)
+    runs = place / "runs"
+    runs.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "results.json": json.dumps(as_dict(comparison), ensure_ascii=False, indent=1) + "\n",
+        "per_query.csv": per_query_csv(comparison),
+        "report.md": markdown.report(comparison),
+        "report.html": page.page(comparison),
+    }
+    written = []
+    for name, text in texts.items():
+        write_lines(place / name, [well_formed(text)])
+        written.append(str(place / name))
+    # Last: ids with white space do not fit into these formats and raise an error.
+    write_qrels(place / "qrels.trec", comparison.qrels)
+    written.append(str(place / "qrels.trec"))
+    taken: set[str] = set()
+    for result in comparison.ran:
+        path = runs / f"{_file_name(result.name, taken)}.trec"
+        write_run(path, result.run, tag=re.sub(r"\s", "_", well_formed(result.name)))
+        written.append(str(path))
+    return written
+
+
+def _file_name(name: str, taken: set[str]) -> str:
+    """A file name for a system, unique also where file names ignore case."""
+    unique = base = re.sub(r"[^A-Za-z0-9._+-]", "_", name)
+    number = 2
+    while unique.lower() in taken:
+        unique, number = f"{base}-{number}", number + 1
+    taken.add(unique.lower())
+    return unique
+
+
+def per_query_csv(comparison: ComparisonData) -> str:
+    """A line for each query and system: ``query,system``, each measure, ``seconds``."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["query", "system", *comparison.measures, "seconds"])
+    for query in comparison.queries:
+        for result in comparison.ran:
+            if result.evaluation is not None:
+                values = [result.evaluation.per_query[name][query] for name in comparison.measures]
+                writer.writerow([query, result.name, *values, result.cost.seconds.get(query, "")])
+    return text.getvalue()
+
+
+def as_dict(comparison: ComparisonData) -> dict[str, Any]:
+    """Everything except runs and moves, as plain values for JSON."""
+    return {
+        "suite": comparison.suite,
+        "queries": len(comparison.queries),
+        "measures": list(comparison.measures),
+        "baseline": comparison.baseline,
+        "settings": dict(comparison.settings),
+        "notes": list(comparison.notes),
+        "systems": [_system(result) for result in comparison.results],
+    }
+
+
+def _system(result: Result) -> dict[str, Any]:
+    system: dict[str, Any] = {
+        "name": result.name,
+        "status": result.status,
+        "reason": result.reason,
+        "first_stage": result.first_stage,
+        "config": result.config,
+    }
+    if result.status == "skipped":
+        return system
+    if result.evaluation is not None:
+        system |= {
+            "means": result.evaluation.mean,
+            "per_query": result.evaluation.per_query,
+            "differences": {
+                measure: dataclasses.asdict(item) for measure, item in result.differences.items()
+            },
+        }
+    cost = result.cost
+    return {
+        **system,
+        "seconds": {
+            "p50": cost.percentile(0.5),
+            "p95": cost.percentile(0.95),
+            "p99": cost.percentile(0.99),
+            "max": cost.percentile(1.0),
+            "total": math.fsum(cost.seconds.values()),
+        },
+        "usage": {
+            "calls": cost.calls,
+            "pairs": cost.pairs,
+            "input_tokens": cost.input_tokens,
+            "output_tokens": cost.output_tokens,
+            "cost": cost.cost,
+        },
+        "statuses": dict(result.statuses),
+        "issues": dict(result.issues),
+        "fallbacks": dict(result.fallbacks),
+        "failure_rate": result.failure_rate,
+        "stability": None if result.stability is None else dataclasses.asdict(result.stability),
+        "gains": [dataclasses.asdict(change) for change in result.gains],
+        "losses": [dataclasses.asdict(change) for change in result.losses],
+    }

@@ -1,0 +1,66 @@
+"""The report as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from secondpass.evaluation.report.tables import Cell, Column, Table, tables
+from secondpass.evaluation.report.text import NONE, counted
+from secondpass.evaluation.results import Change, ComparisonData
+
+_MARKUP = re.compile(r"[\\`*_\[\]<>|!&~]")
+_DOCUMENTS = 3
+_TEXT_LENGTH = 100
+
+
+def report(comparison: ComparisonData) -> str:
+    """The tables, and the queries that changed most."""
+    queries = counted(len(comparison.queries), "query", "queries")
+    parts = [f"# {_escaped(comparison.suite)}: {queries}"]
+    parts += [f"> {_escaped(note)}" for note in comparison.notes]
+    for table in tables(comparison):
+        parts += [f"## {_escaped(table.title)}", *map(_escaped, table.notes)]
+        if table.rows:
+            parts.append(_table(table))
+    for result in comparison.ran:
+        for word, changes in (("better", result.gains), ("worse", result.losses)):
+            if changes:
+                parts.append(f"## Queries that {_escaped(result.name)} makes {word}")
+                parts.append("\n".join(_changes(comparison.measures[0], changes)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(table: Table) -> str:
+    head = _line([_escaped(column.title) for column in table.columns])
+    rule = "".join(f"|{_rule(column)}" for column in table.columns) + "|"
+    return "\n".join([head, rule, *(_line(map(_cell, row)) for row in table.rows)])
+
+
+def _rule(column: Column) -> str:
+    return " --- " if column.kind == "text" else " ---: "
+
+
+def _cell(cell: Cell) -> str:
+    text = _escaped(cell.text)
+    return f"**{text}**" if cell.best else text
+
+
+def _line(cells: Sequence[str] | Iterator[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _changes(measure: str, changes: Sequence[Change]) -> Iterator[str]:
+    for change in changes:
+        values = f"{_escaped(measure)} {change.before:.3f} → {change.after:.3f}"
+        yield f"- **{_escaped(change.text)}** ({_escaped(change.query)}): {values}"
+        for item in change.top[:_DOCUMENTS]:
+            judged = "not judged" if item.relevance is None else f"relevance {item.relevance}"
+            before = NONE if item.before is None else str(item.before)
+            text = _escaped(item.text[:_TEXT_LENGTH])
+            yield f"    {item.rank}. (was {before}; {judged}) **{_escaped(item.id)}** {text}"
+
+
+def _escaped(text: object) -> str:
+    """The text on one line, without any markup: no image, link or tag."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(str(text).split()))

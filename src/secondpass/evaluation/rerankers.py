@@ -1,0 +1,63 @@
+"""The rerankers of a comparison, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from secondpass.config import resolve
+from secondpass.errors import ConfigurationError, MissingExtraError
+from secondpass.reranker import Reranker
+
+Spec: TypeAlias = Reranker | Mapping[str, Any] | str | PathLike[str]
+"""A reranker, a configuration, the path of one, or the name of a preset."""
+
+
+class NamedReranker(NamedTuple):
+    """A reranker; ``owned`` if it was created here and has to be closed."""
+
+    reranker: Reranker
+    owned: bool
+
+
+def create_rerankers(
+    rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec,
+) -> tuple[dict[str, NamedReranker], dict[str, str]]:
+    """The rerankers by name; and, by name, why others cannot be created: a package is missing.
+
+    Raises:
+        ConfigurationError: a configuration is wrong.
+    """
+    created, missing = {}, {}
+    for name, spec in _by_name(rerankers).items():
+        try:
+            created[name] = NamedReranker(resolve(spec), not isinstance(spec, Reranker))
+        except MissingExtraError as error:
+            missing[name] = str(error)
+        except ConfigurationError as error:
+            about = error.about if isinstance(spec, str | PathLike) else name
+            raise ConfigurationError(error.problems, about) from None
+    return created, missing
+
+
+def _by_name(rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec) -> dict[str, Spec]:
+    if isinstance(rerankers, Mapping):
+        # A mapping with the key `method` is a configuration, unless a reranker has that name.
+        method = rerankers.get("method")
+        is_name = isinstance(method, Reranker) or (
+            isinstance(method, Mapping) and "method" in method
+        )
+        if method is None or is_name:
+            return {str(name): spec for name, spec in rerankers.items()}
+    if isinstance(rerankers, str | PathLike | Mapping | Reranker):
+        rerankers = [rerankers]
+    specs: dict[str, Spec] = {}
+    for spec in rerankers:
+        name = base = Path(spec).stem if isinstance(spec, str | PathLike) else "rerank"
+        number = 2
+        while name in specs:
+            name, number = f"{base}-{number}", number + 1
+        specs[name] = spec
+    return specs

@@ -1,0 +1,184 @@
+"""Runs a reranker on the results of a first stage and measures it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from secondpass.errors import NotSerializableError, RerankError, SecondPassError
+from secondpass.evaluation.changes import largest_changes, rank_moves
+from secondpass.evaluation.measures import evaluate, ranking_to_run
+from secondpass.evaluation.results import Cost, Result
+from secondpass.evaluation.stability import measure_stability
+from secondpass.evaluation.suites import Suite
+from secondpass.reranker import Reranker
+from secondpass.types import Candidate, Ranking, Report
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with the name of a system, the number of queries done, and their total."""
+
+
+@dataclass(frozen=True)
+class SystemRun:
+    """A reranker, and the candidates of every query that it reranks."""
+
+    name: str
+    reranker: Reranker
+    suite: Suite
+    candidates: Mapping[str, Sequence[Candidate]]
+    concurrency: int
+    progress: Progress
+
+    def rankings(
+        self, candidates: Mapping[str, Sequence[Candidate]], label: str = ""
+    ) -> dict[str, Ranking]:
+        """Rerank the candidates of each query; ``label`` follows the name in progress reports."""
+        rankings: dict[str, Ranking] = {}
+        for query, ranking in self._reranked(candidates):
+            rankings[query] = ranking
+            self.progress(self.name + label, len(rankings), len(candidates))
+        return rankings
+
+    def _reranked(
+        self, candidates: Mapping[str, Sequence[Candidate]]
+    ) -> Iterator[tuple[str, Ranking]]:
+        def rerank(query: str) -> Ranking:
+            try:
+                return self.reranker.rerank(self.suite.queries[query], candidates[query])
+            except RerankError as error:  # under `strict`; the report has the details
+                return error.ranking
+
+        if self.concurrency == 1:
+            for query in candidates:
+                yield query, rerank(query)
+            return
+        pool = ThreadPoolExecutor(self.concurrency)
+        try:
+            yield from zip(candidates, pool.map(rerank, candidates), strict=True)
+        finally:
+            pool.shutdown(cancel_futures=True)  # on Ctrl-C, do not start the remaining queries
+
+
+def measure_reranker(
+    system: SystemRun, before: Result, measures: Sequence[str], *, shuffles: int, seed: int
+) -> Result:
+    """The result of a reranker behind the first stage with the result ``before``."""
+    reranker, suite = system.reranker, system.suite
+    config = _config_of(reranker)
+    skipped = Result(system.name, "skipped", first_stage=before.name, config=config)
+    try:
+        reranker.warm_up()  # keeps loading out of the first query's time
+    except Exception as error:
+        message = str(error) if isinstance(error, SecondPassError) else type(error).__name__
+        return replace(skipped, reason=f"no model can be loaded: {message}")
+    try:
+        rankings = system.rankings(system.candidates)
+        reports = {query: ranking.report for query, ranking in rankings.items()}
+        counts = _counts(reports.values(), reranker)
+        cost = _cost(reports)
+        if reason := _not_measured(rankings.values(), counts["issues"]):
+            failed = replace(skipped, status="not_measured", reason=reason)
+            return replace(failed, cost=cost, **counts)
+        run = ranking_to_run(rankings)
+        stability = None
+        if shuffles:
+            stability = measure_stability(
+                lambda shuffled, label: ranking_to_run(system.rankings(shuffled, label)),
+                system.candidates,
+                run,
+                suite.qrels,
+                depth=reranker.depth,
+                measure=measures[0],
+                shuffles=shuffles,
+                seed=seed,
+            )
+    except SecondPassError as error:
+        return replace(skipped, reason=str(error))
+    after = evaluate(run, suite.qrels, measures)
+    gains, losses = largest_changes(
+        suite, system.candidates, before, run, after, measure=measures[0]
+    )
+    return Result(
+        system.name,
+        "ran",
+        first_stage=before.name,
+        config=config,
+        run=run,
+        evaluation=after,
+        cost=cost,
+        stability=stability,
+        gains=gains,
+        losses=losses,
+        moves=rank_moves(suite, before.run, run),
+        **counts,
+    )
+
+
+def _counts(reports: Collection[Report], reranker: Reranker) -> dict[str, Any]:
+    """Numbers of rankings by status, by issue code, and by fallback."""
+    # A cascade in which a stage failed is `degraded`, too; its reports name the whole cascade.
+    stages = getattr(reranker.method, "stages", None)
+    cascade = reranker.method.name if stages else None
+    return {
+        "statuses": Counter(report.status for report in reports),
+        "issues": Counter(
+            code for report in reports for code in {issue.code for issue in report.issues}
+        ),
+        "fallbacks": Counter(
+            report.method
+            for report in reports
+            if report.status == "degraded"
+            and report.method is not None
+            and report.method != cascade
+        ),
+    }
+
+
+def _not_measured(rankings: Collection[Ranking], issues: Mapping[str, int]) -> str:
+    """Why a reranker is not measured: it judged nothing. Empty if it judged something.
+
+    A ranking that is ``ok`` with nothing judged (no candidates, or a single one that the method
+    leaves alone) is no evidence that the reranker works.
+    """
+    unchanged = sum(ranking.report.status == "unchanged" for ranking in rankings)
+    if not unchanged or any(_judged(ranking) for ranking in rankings):
+        return ""
+    codes = ", ".join(f"{code} ({count:,})" for code, count in sorted(issues.items()))
+    return f"nothing was judged: {unchanged:,} of {len(rankings):,} rankings are unchanged" + (
+        f"; issues: {codes}" if codes else ""
+    )
+
+
+def _judged(ranking: Ranking) -> bool:
+    report = ranking.report
+    if report.status != "ok":
+        return report.status != "unchanged"
+    # Candidates below the floor were judged.
+    return "floor" in report.left_out or any(item.status == "scored" for item in ranking)
+
+
+def _cost(reports: Mapping[str, Report]) -> Cost:
+    usages = [report.usage for report in reports.values() if report.usage.calls]
+
+    def total(name: str) -> Any:
+        values = [getattr(usage, name) for usage in usages]
+        return None if not values or None in values else sum(values)
+
+    return Cost(
+        {query: report.seconds for query, report in reports.items()},
+        sum(usage.calls for usage in usages),
+        sum(usage.pairs for usage in usages),
+        total("input_tokens"),
+        total("output_tokens"),
+        total("cost"),
+    )
+
+
+def _config_of(reranker: Reranker) -> Mapping[str, Any] | None:
+    try:
+        return reranker.to_config()
+    except NotSerializableError:
+        return None

@@ -1,0 +1,198 @@
+"""What a comparison measured, as plain records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from secondpass.evaluation.measures import Evaluation
+from secondpass.evaluation.significance import Difference
+from secondpass.formats.runs import Qrels, Run
+
+TEXT_LENGTH = 200
+"""Characters of a document that :class:`Shown` keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The time and usage of a system, over all queries.
+
+    Attributes:
+        seconds: query id -> seconds, for each query that was run. For a reranker, the reranking
+            alone; for a first stage, the search.
+        calls: number of calls to methods.
+        pairs: number of query-candidate pairs that methods were shown.
+        input_tokens: None where a method does not report them.
+        output_tokens: None where a method does not report them.
+        cost: in the currency of the configured prices; None without prices.
+    """
+
+    seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
+    calls: int = 0
+    pairs: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
+
+    def percentile(self, share: float) -> float | None:
+        """Seconds within which this share (0 to 1) of the queries finished, by nearest rank.
+
+        Always one of the measured times; None if no query was run.
+        """
+        ordered = sorted(self.seconds.values())
+        if not ordered:
+            return None
+        return ordered[min(len(ordered), max(1, math.ceil(share * len(ordered)))) - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """How much a ranking depends on the order of its input.
+
+    The first ``depth`` candidates of each query are shuffled and reranked.
+
+    Attributes:
+        shuffles: number of shuffles of each query.
+        tau: mean rank correlation (Kendall's tau-b) of the shuffled with the unshuffled ranking.
+            1: input order has no effect.
+        overlap: mean share of the top 10 that stay in the top 10.
+        measure: name of the measure of ``means``.
+        means: mean of the measure over the queries, for each shuffle.
+    """
+
+    shuffles: int
+    tau: float
+    overlap: float
+    measure: str
+    means: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A document in a list of results.
+
+    Attributes:
+        rank: from 1.
+        id: document id.
+        text: the first 200 characters.
+        relevance: from the qrels; None if not judged.
+        before: its rank in the other list; None if it is not there.
+    """
+
+    rank: int
+    id: str
+    text: str = field(repr=False)
+    relevance: int | None
+    before: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A query on which a reranker is better or worse than its first stage.
+
+    Attributes:
+        query: query id.
+        text: the query.
+        before: value of the measure for the first stage.
+        after: value for the reranker.
+        top: the top documents of the reranker.
+        top_before: the top documents of the first stage.
+    """
+
+    query: str
+    text: str = field(repr=False)
+    before: float
+    after: float
+    top: tuple[Shown, ...] = field(repr=False)
+    top_before: tuple[Shown, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One system: a first stage, or a reranker behind one.
+
+    Attributes:
+        name: such as ``hybrid`` or ``hybrid+rerank``.
+        status: ``ran``; ``skipped`` if it could not run; ``not_measured`` if it ran and all its
+            rankings are ``unchanged``, so that its figures would be those of its first stage.
+        reason: why it was skipped or not measured.
+        first_stage: what it reranks; None for a first stage.
+        config: of the reranker, where it can be serialised.
+        run: query id -> document id -> score.
+        evaluation: the measures of the run; None unless the status is ``ran``.
+        cost: time and usage.
+        statuses: number of rankings by report status.
+        issues: number of rankings by issue code.
+        fallbacks: number of ``degraded`` rankings by fallback method. The others come from a
+            cascade in which a stage failed.
+        stability: with ``shuffles`` only.
+        differences: from the baseline, by measure.
+        gains: the queries that gain most over its first stage.
+        losses: the queries that lose most.
+        moves: rank of each relevant document before and after; None if it is not in the list.
+    """
+
+    name: str
+    status: Literal["ran", "skipped", "not_measured"]
+    reason: str = ""
+    first_stage: str | None = None
+    config: Mapping[str, Any] | None = field(default=None, repr=False)
+    run: Run = field(default_factory=dict, repr=False)
+    evaluation: Evaluation | None = field(default=None, repr=False)
+    cost: Cost = Cost()
+    statuses: Mapping[str, int] = field(default_factory=dict)
+    issues: Mapping[str, int] = field(default_factory=dict)
+    fallbacks: Mapping[str, int] = field(default_factory=dict)
+    stability: Stability | None = None
+    differences: Mapping[str, Difference] = field(default_factory=dict, repr=False)
+    gains: tuple[Change, ...] = field(default=(), repr=False)
+    losses: tuple[Change, ...] = field(default=(), repr=False)
+    moves: tuple[tuple[int | None, int | None], ...] = field(default=(), repr=False)
+
+    @property
+    def failure_rate(self) -> float | None:
+        """Share of the rankings that are not ``ok``; None for a first stage."""
+        count = sum(self.statuses.values())
+        return None if not count else (count - self.statuses.get("ok", 0)) / count
+
+
+@dataclass(frozen=True)
+class ComparisonData:
+    """The fields of a :class:`~secondpass.evaluation.comparison.Comparison`, which reports read."""
+
+    suite: str
+    queries: Mapping[str, str] = field(repr=False)
+    qrels: Qrels = field(repr=False)
+    measures: tuple[str, ...]
+    baseline: str | None
+    results: tuple[Result, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Result:
+        """The system of this name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for result in self.results:
+            if result.name == name:
+                return result
+        raise KeyError(name)
+
+    @property
+    def ran(self) -> tuple[Result, ...]:
+        """The systems that ran and were measured."""
+        return tuple(result for result in self.results if result.status == "ran")
+
+    @property
+    def not_measured(self) -> tuple[Result, ...]:
+        """The rerankers that ran and judged nothing."""
+        return tuple(result for result in self.results if result.status == "not_measured")
+
+    @property
+    def skipped(self) -> tuple[Result, ...]:
+        """The systems that could not run."""
+        return tuple(result for result in self.results if result.status == "skipped")

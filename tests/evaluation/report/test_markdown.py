@@ -1,0 +1,52 @@
+import re
+
+import pytest
+
+from reports import EDGES, INJECTIONS, make, with_reranker
+from secondpass.evaluation.report.markdown import report
+from secondpass.evaluation.report.text import NONE
+
+
+@pytest.mark.parametrize("comparison", EDGES.values(), ids=EDGES)
+def test_edges(comparison):
+    text = report(comparison)
+    assert text.startswith("# ")
+    for block in text.split("\n\n"):
+        if block.startswith("|"):
+            assert len({line.count("|") for line in block.splitlines()}) == 1
+
+
+def test_sections_in_order():
+    headings = [line for line in report(make()).splitlines() if line.startswith("## ")]
+    assert headings == [
+        "## Quality",
+        "## Against lexical",
+        "## Cost",
+        "## Issues",
+        "## Sensitivity to input order",
+        "## Skipped",
+        "## Queries that lexical+rerank makes better",
+        "## Queries that lexical+rerank makes worse",
+    ]
+
+
+def test_changes_with_documents():
+    text = report(make())
+    assert "- **how far is it 1** (q1): nDCG@10 0.250 → 0.750" in text
+    assert "    1. (was 4; relevance 2) **d1** how far is it passage" in text
+    assert f"    2. (was {NONE}; relevance 0) **d2**" in text
+    assert "    3. (was 3; not judged) **d3**" in text
+
+
+def test_best_is_bold_unless_all_are_alike():
+    assert re.search(r"\*\*0\.\d{4}\*\*", report(make()))
+    alike = with_reranker(make(), evaluation=make().results[0].evaluation)
+    assert "**0." not in report(alike)
+
+
+@pytest.mark.parametrize("text", INJECTIONS.values(), ids=INJECTIONS)
+def test_text_stays_text(text):
+    plain, hostile = (report(make(text=each, rerankers=(each,))) for each in ("plain", text))
+    assert len(hostile.splitlines()) == len(plain.splitlines())
+    for markup in ("![", "](", "<", "`", "&", "~"):
+        assert not re.search(r"(?<!\\)" + re.escape(markup), hostile.replace("< 0.001", ""))

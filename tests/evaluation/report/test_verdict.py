@@ -1,0 +1,67 @@
+from dataclasses import replace
+
+import pytest
+
+from reports import EDGES, Parsed, evaluation, make, with_reranker
+from secondpass.evaluation import Result
+from secondpass.evaluation.report.page import fragment
+from secondpass.evaluation.report.verdict import verdict
+
+BETTER = Result("vector", "ran", evaluation=evaluation({"q0": 0.9}))
+
+
+@pytest.mark.parametrize(
+    ("comparison", "answer", "because"),
+    [
+        (make(), "The second pass pays.", "is significant (p = 0.010)"),
+        (make(p=0.0001), "The second pass pays.", "(p < 0.001)"),
+        (make(p=0.3), "The second pass may pay, but that may be chance.", "is not significant"),
+        (make(gain=-0.1, p=0.3), "The second pass does not pay: it may make", "0.1000 less"),
+        (make(gain=-0.1), "The second pass does not pay: it makes things", "0.1000 less"),
+        (make(gain=0.0, p=1.0), "The second pass makes no difference.", "the same as lexical"),
+        (make(1, p=None), "1 query is too few to say whether the second pass", "4 better"),
+        (make(5), "5 queries are too few to say whether the second", "with 6 queries or more"),
+        (make(), "The second pass pays.", "42 ms per query (median), 1 call per query and 2.10"),
+        (
+            make(),
+            "The second pass pays.",
+            "16.7% of its rankings were not ok: 16.7% were degraded (a stage or a method failed) "
+            "and 0.0% were unchanged.",
+        ),
+        (
+            with_reranker(make(), statuses={"ok": 1, "degraded": 5}, fallbacks={"b": 3, "a": 2}),
+            "The second pass pays.",
+            "83.3% were degraded (ranked by the fallbacks a and b) and 0.0% were unchanged.",
+        ),
+        (make(rerankers=("a", "b")), "The second pass pays.", "corrected for 2 comparisons"),
+        (make(rerankers=()), "No verdict.", "No reranker could be run"),
+        (EDGES["no systems"], "No verdict.", "No reranker was requested"),
+        (EDGES["no differences"], "No verdict.", "no baseline"),
+        (
+            make(results=(*make().results, BETTER)),
+            "The second pass pays.",
+            "vector, without a second pass, measures more: 0.9000.",
+        ),
+        (
+            replace(
+                EDGES["no differences"], baseline="lexical+rerank", results=make().results[:2]
+            ),
+            "lexical+rerank over lexical+rerank pays.",
+            "",
+        ),
+    ],
+)  # fmt: skip
+def test_verdict(comparison, answer, because):
+    outcome = verdict(comparison)
+    assert outcome.answer.startswith(answer)
+    assert because in outcome.because
+    assert outcome.answer in Parsed(fragment(comparison)).texts
+
+
+def test_significant_gain_is_preferred():
+    small, large = make(gain=0.05).results[1], make(gain=0.2, p=0.4).results[1]
+    large = replace(large, name="lexical+large")
+    outcome = verdict(make(results=(make().results[0], large, small)))
+    assert outcome.best is small
+    assert "lexical+large measures more" in outcome.because
+    assert "but that may be chance" in outcome.because

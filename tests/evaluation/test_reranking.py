@@ -1,0 +1,132 @@
+import pytest
+
+from fakes import ByTable, Model, graded
+from secondpass import Candidate, Reranker
+from secondpass.effects import Completion
+from secondpass.errors import ModelLoadError
+from secondpass.evaluation import compare, evaluate
+from secondpass.limits import Limits, Prices
+from secondpass.strategies.graded import Graded
+from topic_suites import CANDIDATES, SUITE, TOPICS, ByGrade, FirstIsBest, failing, figures, suite_of
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ModelLoadError("no such folder"), "no model can be loaded: no such folder"),
+        (RuntimeError("a key"), "no model can be loaded: RuntimeError"),
+    ],
+)
+def test_model_that_cannot_be_loaded(error, reason) -> None:
+    broken = Reranker(ByGrade(warm_up=failing(error)))
+    found = compare({"broken": broken, "x": Reranker(ByGrade())}, SUITE, first_stages=["lexical"])
+    assert (found["lexical+broken"].status, found["lexical+broken"].reason) == ("skipped", reason)
+    assert found["lexical+x"].status == "ran"
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"floor": 1.5}, 2),
+        ({"top_k": 1}, 1),
+        ({"depth": 3, "tail": "drop"}, 3),
+        ({"floor": 9.0}, 0),
+    ],
+)
+def test_documents_left_out(settings, kept) -> None:
+    found = compare(
+        {"x": Reranker(ByGrade(), **settings)}, SUITE, first_stages=["lexical"], shuffles=1
+    )
+    result = found["lexical+x"]
+    assert {len(documents) for documents in result.run.values()} == {kept}
+    assert result.evaluation == evaluate(result.run, SUITE.qrels)
+    assert set(result.evaluation.per_query["RR"]) == set(SUITE.queries)
+    assert sum(after is None for _, after in result.moves) == sum(
+        f"{topic}-{grade}" not in result.run[f"q-{topic}"]
+        for topic in TOPICS
+        for grade in (1, 2, 3)
+    )
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        [],
+        [Candidate("1 wombats", "owls-1")],
+        [Candidate("1 wombats", "owls-1"), Candidate("3 wombats", "owls-1"), Candidate("2 w", "x")],
+        [Candidate(None, "owls-1"), Candidate("3 wombats", "owls-3")],  # type: ignore[arg-type]
+        [Candidate("1 wombats \ud800", "owls-1"), Candidate("3 wombats", "owls-3")],
+    ],
+    ids=["none", "one", "an id twice", "no text", "a lone surrogate"],
+)
+def test_odd_candidates(listed) -> None:
+    others = {f"q-{topic}": [Candidate("3 wombats", f"{topic}-3")] for topic in TOPICS}
+    suite = suite_of(candidates={**others, "q-owls": listed})
+    found = compare({"x": Reranker(ByGrade())}, suite, shuffles=2)
+    result = found["given+x"]
+    assert set(result.run["q-owls"]) == {one.id for one in listed}
+    assert result.evaluation == evaluate(result.run, suite.qrels)
+    assert result.cost.pairs == 5 + sum(isinstance(one.text, str) for one in listed)
+    assert result.stability.tau == 1.0
+
+
+def test_unreported_usage_is_none() -> None:
+    told = Model(lambda shown: Completion(graded(shown), input_tokens=10, output_tokens=2))
+    priced = Model(told.replies[0], prices=Prices(input=1.0, output=10.0))
+    rerankers = {
+        "silent": Reranker(Graded(Model())),
+        "told": Reranker(Graded(told)),
+        "priced": Reranker(Graded(priced)),
+        "scorer": Reranker(ByGrade()),
+    }
+    empty = {**CANDIDATES, "q-owls": []}  # for which nothing is asked
+    found = compare(rerankers, suite_of(candidates=empty))
+    usage = {
+        one.name.removeprefix("given+"): (
+            one.cost.calls, one.cost.pairs, one.cost.input_tokens, one.cost.output_tokens,
+        )
+        for one in found.ran[1:]
+    }  # fmt: skip
+    calls = usage["told"][0]
+    assert calls >= 5
+    assert usage == {
+        "silent": (calls, 60, None, None),
+        "told": (calls, 60, 10 * calls, 2 * calls),
+        "priced": (calls, 60, 10 * calls, 2 * calls),
+        "scorer": (5, 60, None, None),
+    }
+    assert found["given+told"].cost.cost is None
+    assert found["given+priced"].cost.cost == pytest.approx(calls * 30 / 1e6)
+    assert found["given"].cost.seconds == {}
+
+
+def test_statuses_and_issues_are_counted() -> None:
+    starved = Reranker(Graded(Model()), limits=Limits(calls=1), depth=None)
+    suite = suite_of(candidates={**CANDIDATES, "q-owls": SUITE.corpus[:4]})
+    half = Reranker(ByTable({"0 wombats see owls": float("nan")}))
+    found = compare({"half": half, "starved": starved}, suite)
+    assert found["given+half"].statuses == {"partial": 6}
+    assert found["given+half"].failure_rate == 1.0
+    assert found["given+half"].issues == {"score_not_finite": 6}
+    assert sum(found["given+starved"].statuses.values()) == 6
+
+
+@pytest.mark.parametrize("method", [FirstIsBest(), Graded(Model()), "lexical"])
+def test_concurrency_gives_same_figures(method) -> None:
+    one, many = (
+        compare({"x": Reranker(method)}, SUITE, shuffles=2, concurrency=number) for number in (1, 4)
+    )
+    assert figures(one) == figures(many)
+
+
+def test_interrupt_stops_other_queries() -> None:
+    asked: list[str] = []
+
+    class Stopping(ByGrade):
+        def score_pairs(self, query: str, documents: list[str]) -> list[float]:
+            asked.append(query)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare({"x": Reranker(Stopping())}, SUITE, first_stages=["lexical"], concurrency=2)
+    assert len(asked) < len(SUITE.queries)

@@ -1,0 +1,77 @@
+"""A suite on a few topics, in which a search by words ranks the worst passages first."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from fakes import number_of
+from secondpass import Candidate
+from secondpass.evaluation import Suite, make_suite
+
+TOPICS = ("owls", "seas", "cats", "figs", "bees", "elms")
+
+
+def passages(*grades: int) -> list[Candidate]:
+    """For each topic as many as there are grades; a text begins with its grade."""
+    return [
+        Candidate(f"{grade} wombats see {topic}", f"{topic}-{grade}")
+        for grade in grades
+        for topic in TOPICS
+    ]
+
+
+def suite_of(corpus=None, **parts) -> Suite:
+    qrels = {f"q-{topic}": {f"{topic}-{grade}": grade for grade in range(4)} for topic in TOPICS}
+    corpus = passages(0, 1, 2, 3) if corpus is None and not parts else corpus
+    queries = {f"q-{topic}": topic for topic in TOPICS}
+    return make_suite("wombats", queries, qrels, corpus=corpus, **parts)
+
+
+SUITE = suite_of()
+
+
+class ByGrade:
+    """Knows how good a passage is."""
+
+    model_name = "by-grade"
+
+    def __init__(self, sign: int = 1, **members: object) -> None:
+        self.sign = sign
+        for name, value in members.items():
+            setattr(self, name, value)
+
+    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
+        return [float(self.sign * number_of(text)) for text in documents]
+
+
+class ByTopic:
+    """Embeds a text as the topics that it names."""
+
+    def embed(self, texts):
+        rows = np.array([[float(topic in text) for topic in TOPICS] for text in texts])
+        rows[~rows.any(axis=1)] = 1.0
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def failing(error: BaseException):
+    def fails(*_: object) -> None:
+        raise error
+
+    return fails
+
+
+def figures(comparison) -> list[object]:
+    """Everything but times."""
+    return [replace(result, cost=replace(result.cost, seconds={})) for result in comparison.results]
+
+
+CANDIDATES = dict.fromkeys(SUITE.queries, SUITE.corpus[:12])
+
+
+class FirstIsBest:
+    """Believes in whatever comes first."""
+
+    model_name = "first-is-best"
+
+    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
+        return [float(-at) for at in range(len(documents))]
