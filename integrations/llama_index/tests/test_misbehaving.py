@@ -110,7 +110,7 @@ def check_nothing_is_lost(given: Sequence[NodeWithScore], ranked: Sequence[NodeW
     assert scores == sorted(scores, reverse=True)
 
 
-@pytest.mark.parametrize(("case", "form", "llm"), played())
+@pytest.mark.parametrize(("case", "form", "llm"), list(played()))
 def test_no_node_is_lost_and_the_report_says_what_happened(
     case: Case, form: Form, llm: type[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
