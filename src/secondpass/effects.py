@@ -1,9 +1,9 @@
-"""What a ranking pass asks of the world outside.
+"""Effects of a ranking pass, and the protocols of scorers, services and methods.
 
 A pass is a generator. It yields effects and is sent their results; it opens no connection, starts
 no thread and reads no clock. A driver (:mod:`secondpass.runtime.drivers`) carries the effects out.
-So the synchronous and the asynchronous interface share every line of logic, passes nest by
-``yield from``, and all of it is tested by sending answers in.
+The synchronous and the asynchronous interface share all of the logic, passes nest by
+``yield from``, and tests send the results in.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ T = TypeVar("T")
 
 @runtime_checkable
 class Scorer(Protocol):
-    """Gives a float for each query-document pair. Any class with these two members is one.
+    """Returns a float for each query-document pair. Any class with these two members is a scorer.
 
     Optional members:
 
     ``score_kind``
-        a :data:`secondpass.types.ScoreKind`; ``unbounded`` where absent.
+        a :data:`secondpass.types.ScoreKind`; default ``unbounded``.
     ``scale``
         ``(lowest, highest)``, for the score kind ``grade``.
     ``score_many(requests)``
-        scores a list of ``(query, documents)`` in one go and returns a list of lists; used by
-        ``rerank_many`` so that batches form across queries.
+        scores a list of ``(query, documents)`` tuples and returns a list of lists; ``rerank_many``
+        calls it to form batches across queries.
     ``pointwise``
-        False where a document's score depends on the others of its list (True where absent).
-        Pointwise scorers are called with a part of the documents at a time when a deadline is set.
+        whether the score of a document is independent of the others; default True. If a deadline is
+        set, pointwise scorers are called with a part of the documents at a time.
     ``batch_size``
-        how many documents that part holds (32 where absent).
+        number of documents in that part; default 32.
     ``warm_up()``
-        loads what is needed for the first call.
+        loads the model.
     ``close()``
-        lets go of it.
+        releases the model.
     """
 
     @property
@@ -55,7 +55,7 @@ class Score:
     """Effect: score ``texts`` for ``query``. Its result is a :class:`RawScores`.
 
     Attributes:
-        at_most: texts a call while a deadline runs; None for all at once.
+        at_most: maximum number of texts per call if a deadline is set; None for no maximum.
     """
 
     scorer: Scorer
@@ -66,12 +66,12 @@ class Score:
 
 @dataclass(slots=True)
 class RawScores:
-    """What a scorer returned, unread.
+    """What a scorer returned, not validated.
 
     Attributes:
-        values: one per text; meaningless where a failure covers the index.
-        failures: stretches of texts whose call failed, as (start, stop, why).
-        troubles: faults that cost no text its score.
+        values: one per text; undefined for texts whose call failed.
+        failures: ranges of texts whose call failed, as (start, stop, error).
+        troubles: errors that left no text without a score.
     """
 
     values: list[Any]
@@ -89,12 +89,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a language model is sent.
+    """A prompt for a language model.
 
     Attributes:
-        system: the standing instructions; may be empty.
+        system: the system prompt; may be empty.
         turns: the conversation; the last turn is the user's.
-        schema: the JSON Schema of the reply (its root an object); None for a reply of another form.
+        schema: the JSON Schema of the reply, whose root is an object; None if it is not JSON.
     """
 
     system: str = field(repr=False)
@@ -104,13 +104,13 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a language model replied.
+    """The reply of a service.
 
     Attributes:
         text: the reply; may be empty.
-        cut: whether it ended because it reached its longest allowed length.
-        input_tokens: None where the server did not say.
-        output_tokens: None where the server did not say.
+        cut: whether it was truncated at its maximum length.
+        input_tokens: None if the server did not report it.
+        output_tokens: None if the server did not report it.
     """
 
     text: str = field(repr=False)
@@ -120,41 +120,41 @@ class Completion:
 
 
 class Service(Protocol[R_contra]):
-    """Answers one request; knows nothing of rankings.
+    """Answers single requests: a language model or a rerank API.
 
-    Optional members: ``prices`` (a :class:`secondpass.llms.Prices`), ``timeout`` (seconds that one
-    answer may take, 60 where absent), ``own_code`` (True if exceptions other than LLMError are to
-    become the ``__cause__`` of RerankError; they may hold passages and keys), ``warm_up()``,
-    ``close()``, ``check_installed()``.
+    Optional members: ``prices`` (a :class:`secondpass.llms.Prices`), ``timeout`` (seconds per
+    request, default 60), ``own_code`` (True if exceptions other than LLMError, which may hold
+    passages and keys, become the ``__cause__`` of RerankError), ``warm_up()``, ``close()``,
+    ``check_installed()``.
     """
 
     @property
     def name(self) -> str:
-        """The model, for reports."""
+        """The name of the model, for reports."""
 
     async def complete(self, request: R_contra, /) -> Completion:
-        """Answer the request, asking once.
+        """Send the request once and return the reply.
 
         Raises:
-            LLMError: no answer came; it says whether asking again may help.
+            LLMError: there is no reply; the error says whether a retry may help.
         """
 
 
 LLM: TypeAlias = Service[Prompt]
-"""A language model answers prompts. One more optional member: ``context_window``, the tokens that
-prompt and reply may have together."""
+"""A language model answers prompts. Optional member: ``context_window``, the maximum number of tokens
+of prompt and reply together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """About how many tokens a question will take."""
+    """The estimated number of tokens of a question and its reply."""
 
     input_tokens: float
     output_tokens: float
 
     @property
     def tokens(self) -> float:
-        """Both together."""
+        """Input and output tokens."""
         return self.input_tokens + self.output_tokens
 
 
@@ -164,14 +164,13 @@ class Question(Generic[R, T]):
 
     Attributes:
         request: what is sent.
-        read: makes an answer of a completion; raises
-            :class:`~secondpass.errors.ReplyError` for one that cannot be used.
-        reminder: what a usable reply looks like, for asking a language model once more; None where
-            that is of no use.
-        shrink: the same question with its passages cut to half of their size, for a server that
-            found it too long; None where there is nothing left to cut.
-        estimate: about how many tokens prompt and reply will have.
-        documents: how many candidates it is about.
+        read: converts a completion to the value of an :class:`Answer`; raises
+            :class:`~secondpass.errors.ReplyError` if the completion cannot be used.
+        reminder: describes a usable reply, to ask a language model once more; None to not repair.
+        shrink: returns the same question with passages of half the length, for a server that found
+            it too long; or None if nothing is left to cut.
+        estimate: estimated tokens of prompt and reply.
+        documents: number of candidates in the question.
     """
 
     request: R
@@ -184,9 +183,9 @@ class Question(Generic[R, T]):
 
 @dataclass(frozen=True, slots=True)
 class Ask(Generic[R, T]):
-    """Effect: put questions that do not need each other's answers to a service.
+    """Effect: send independent questions to a service, as one round.
 
-    Its result is a list of :class:`Answer`, one per question. All of them make one round.
+    Its result is a list of :class:`Answer`, one per question.
     """
 
     service: Service[R]
@@ -195,12 +194,12 @@ class Ask(Generic[R, T]):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """What came of a question.
+    """The result of a question.
 
     Attributes:
-        value: the answer as read; None where there is none.
-        error: why there is none.
-        troubles: faults on the way that were got over by asking again.
+        value: what :attr:`Question.read` returned; None if there is an error.
+        error: why there is no value.
+        troubles: errors from which a retry or a repair recovered.
     """
 
     value: T | None = None
@@ -210,17 +209,17 @@ class Answer(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RoundsLeft:
-    """Effect: how many more rounds of one question may be had before time or budget ends.
+    """Effect: how many more rounds of one question time and budget allow.
 
-    Its result is an int, 0 or more, judged by the rounds so far; None where nothing limits them.
+    Its result is an int of at least 0, estimated from the rounds so far; None without limits.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """Effect: code that is not part of secondpass raised ``error``. Its result is None.
+    """Effect: the user's own code raised ``error``. Its result is None.
 
-    Reports name only its class. The driver keeps the exception itself for the ``__cause__`` of
+    Reports contain only its class. The driver keeps the exception for the ``__cause__`` of
     :class:`~secondpass.errors.RerankError`, and passes it to :mod:`secondpass.diagnostics`.
     """
 
@@ -230,18 +229,18 @@ class Raised:
 
 Effect: TypeAlias = Score | Ask[Any, Any] | RoundsLeft | Raised
 Plan: TypeAlias = Generator[Effect, Any, T]
-"""A computation that yields effects and returns a T."""
+"""A generator that yields effects and returns a T."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a method is asked to judge.
+    """What a method is to judge. Copy it with :func:`dataclasses.replace`: fields may be added.
 
     Attributes:
-        query: as rendered.
+        query: the rendered query.
         texts: the rendered candidates.
-        candidates: the candidates themselves, aligned with ``texts``.
-        context: whatever the caller gave for this query.
+        candidates: the candidates, aligned with ``texts``.
+        context: what the caller passed for this query.
     """
 
     query: str
@@ -252,19 +251,19 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A method's answer, aligned with the texts of its task.
+    """The scores that a method returns, aligned with the texts of its task.
 
     Attributes:
         scores: a finite float for each text that was judged, else None.
-        unjudged: indices that were not judged because a call failed. An index that has neither a
-            score nor a place here was shown to the method and is missing from its answer.
-        issues: what went wrong; their positions are indices into the task.
+        unjudged: indices that were not judged because a call failed. An index without a score that
+            is not listed here was shown to the method and is missing from its answer.
+        issues: what went wrong; positions are indices into the task.
         stage_scores: for cascades, the scores of every stage that judged each text.
-        beyond: indices that the method is not meant to judge; they go with the tail. Where these
-            are all, as for a single candidate, the order that came in stays and the report is ok.
-        degraded: whether a part of the method failed and another gave the order in its place.
-        score_kind: what these scores mean, where that differs from the method's ``score_kind``.
-            Refused where a floor or a blend depends on the kind.
+        beyond: indices that the method does not judge; they join the tail. If these are all, as for
+            a single candidate, the input order is kept and the report is ``ok``.
+        degraded: whether a part of the method failed and another part gave the order instead.
+        score_kind: what these scores mean, if that differs from the method's ``score_kind``. The
+            scores are not used if a floor or a blend depends on the kind.
     """
 
     scores: Sequence[float | None]
@@ -277,11 +276,11 @@ class Judgement:
 
 
 class Method(Protocol):
-    """Judges candidates. A scorer becomes one; strategies that ask a model are ones."""
+    """Judges candidates: an adapted scorer, or a strategy that asks a model."""
 
     @property
     def name(self) -> str:
-        """For reports."""
+        """The name of the method, for reports."""
 
     @property
     def score_kind(self) -> ScoreKind:
@@ -289,11 +288,11 @@ class Method(Protocol):
 
     @property
     def scale(self) -> tuple[float, float] | None:
-        """Lowest and highest grade, where the scores are grades."""
+        """Lowest and highest grade; None unless the scores are grades."""
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """Judge the task.
+        """Judge the candidates of the task.
 
         Raises:
-            MethodError: nothing could be judged.
+            MethodError: no candidate could be judged.
         """

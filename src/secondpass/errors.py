@@ -3,21 +3,21 @@
 ::
 
     SecondPassError
-    ├── ConfigurationError (also a ValueError)   wrong settings; raised when they are given
-    │   └── NotSerializableError                 to_config() met an object that YAML cannot hold
+    ├── ConfigurationError (also a ValueError)   wrong settings; raised by constructors
+    │   └── NotSerializableError                 to_config() of an object that YAML cannot express
     ├── InputError (also a ValueError)           wrong query, candidates or per-call argument
     ├── MissingExtraError (also a RuntimeError   an optional package is not installed
     │     and an ImportError)
-    ├── MethodError (also a RuntimeError)        a method could not judge what it was shown
+    ├── MethodError (also a RuntimeError)        a method could not judge the candidates
     │   ├── ModelLoadError                       its model could not be loaded
-    │   ├── DeadlineError                        the time was over before it was asked
-    │   ├── BudgetError                          calls, tokens or money were
-    │   ├── LLMError                             a language model gave no answer
-    │   ├── ReplyError                           it gave one that cannot be used
+    │   ├── DeadlineError                        the deadline passed before the call
+    │   ├── BudgetError                          calls, tokens or cost reached their limit
+    │   ├── LLMError                             a service gave no reply
+    │   ├── ReplyError                           the reply of a service cannot be used
     │   └── NestedCallError (also an InputError) a model called the reranker that waits for it
-    └── RerankError (also a RuntimeError)        a fault under ``strict``; carries the ranking
+    └── RerankError (also a RuntimeError)        unscored candidates under ``strict``
 
-No message of these holds a query, a passage or a key. All of them pass between processes.
+No message contains a query, a passage or a key. All exceptions can be pickled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SecondPassError(Exception):
 
 
 class Problem:
-    """One thing that is wrong with a configuration: where it is, and what would be right."""
+    """One error in a configuration: the path of the setting, and a message."""
 
     __slots__ = ("message", "path")
 
@@ -43,7 +43,7 @@ class Problem:
         self.message = message
 
     def under(self, prefix: Sequence[str | int]) -> Problem:
-        """The same problem, seen from the mapping that holds this one."""
+        """Return this problem with a longer path, as seen from an outer mapping."""
         return Problem((*prefix, *self.path), self.message)
 
     def __repr__(self) -> str:
@@ -57,11 +57,11 @@ class Problem:
 
 
 class ConfigurationError(SecondPassError, ValueError):
-    """Settings that cannot work. ``problems`` lists each of them with its place.
+    """Settings are wrong, or exclude each other. ``problems`` lists each with its path.
 
     Args:
-        problems: what is wrong; a plain string is one problem without a place.
-        about: what was being configured, for the first line.
+        problems: what is wrong; a string is one problem without a path.
+        about: what was being configured, for the first line of the message.
     """
 
     def __init__(self, problems: str | Sequence[Problem], about: str = "") -> None:
@@ -78,24 +78,24 @@ class ConfigurationError(SecondPassError, ValueError):
             text = head + lines[0]
         else:
             text = head + f"{len(lines)} problems\n  " + "\n  ".join(lines)
-        # Names in a file may hold lone surrogates, which can be neither printed nor logged.
+        # Names in a file may contain lone surrogates, which cannot be printed or logged.
         return text.encode("utf-8", "backslashreplace").decode()
 
 
 class NotSerializableError(ConfigurationError):
-    """A reranker holds an object that has no registered name, so no YAML can describe it."""
+    """A reranker holds an object without a registered name, which YAML cannot express."""
 
 
 class InputError(SecondPassError, ValueError):
-    """A query, a candidate or a per-call argument of the wrong kind. The message names it."""
+    """A query, candidate or per-call argument is wrong. The message names it."""
 
 
 class MissingExtraError(SecondPassError, RuntimeError, ImportError):
-    """An optional package is needed and not installed.
+    """An optional package is not installed.
 
     Args:
         extra: the name of the extra, as in ``pip install "secondpass[extra]"``.
-        needed_for: what asked for it.
+        needed_for: the feature that needs it.
     """
 
     code = "missing_extra"
@@ -113,11 +113,11 @@ class MissingExtraError(SecondPassError, RuntimeError, ImportError):
 
 
 class MethodError(SecondPassError, RuntimeError):
-    """A method could not judge the candidates it was shown.
+    """A method could not judge the candidates.
 
     Args:
-        message: what happened, without any text of the query or of a candidate.
-        code: a stable word for programs; goes into the report.
+        message: what happened, without text of the query or of a candidate.
+        code: a stable identifier for programs; becomes the code of an issue.
     """
 
     code = "method_failed"
@@ -133,35 +133,34 @@ class MethodError(SecondPassError, RuntimeError):
 
 
 class ModelLoadError(MethodError):
-    """A model could not be loaded: no such folder, no network, broken files, wrong kind."""
+    """A model could not be loaded: missing or damaged files, no network, wrong architecture."""
 
     code = "model_not_loaded"
 
 
 class DeadlineError(MethodError):
-    """The deadline had passed before the method was asked."""
+    """The deadline passed before the method was called."""
 
     code = "deadline"
 
 
 class BudgetError(MethodError):
-    """The calls, tokens or money that one ranking may take were spent."""
+    """The limit of calls, tokens or cost of a ranking was reached."""
 
     code = "budget"
 
 
 class LLMError(MethodError):
-    """A language model gave no answer.
+    """A language model or a rerank API gave no reply.
 
     Args:
-        message: what happened; of what the server wrote only what is neither of the request nor of
-            a key.
-        code: a stable word for programs; goes into the report.
-        retryable: whether the same request may succeed a little later.
-        retry_after: seconds after which the server says that it may.
-        adapted: the client has changed how it asks, and should be asked again at once.
-        too_long: the server found the prompt too long.
-        sent: whether a request was sent at all.
+        message: what happened; may quote the server where it quotes neither request nor key.
+        code: a stable identifier for programs; becomes the code of an issue.
+        retryable: whether the same request may succeed later.
+        retry_after: seconds to wait before a retry, as told by the server.
+        adapted: whether the client has changed its requests, so that an immediate retry may work.
+        too_long: whether the server found the prompt too long.
+        sent: whether the request was sent.
     """
 
     code = "llm_failed"
@@ -185,7 +184,7 @@ class LLMError(MethodError):
         self.sent = sent
 
     def with_message(self, message: str) -> LLMError:
-        """The same error in other words."""
+        """Return a copy with another message."""
         return LLMError(
             message,
             self.code,
@@ -198,16 +197,16 @@ class LLMError(MethodError):
 
 
 class ReplyError(MethodError):
-    """A language model's reply is not of the form that was asked for, or is ambiguous."""
+    """The reply of a service does not have the requested format, or is ambiguous."""
 
     code = "reply_refused"
 
 
 class NestedCallError(InputError, MethodError):
-    """A model called a reranker that could never answer, because it waits for that model.
+    """A model called the reranker that waits for it, which would be a deadlock.
 
-    ``rerank`` and ``arerank`` raise it inside the model, whatever ``strict`` says. If the model
-    passes it on, the report of the outer ranking lists it.
+    ``rerank`` and ``arerank`` raise it inside the model, with or without ``strict``. If the model
+    does not catch it, the report of the outer ranking lists it.
     """
 
     code = "nested_call"
@@ -217,14 +216,18 @@ class NestedCallError(InputError, MethodError):
 
 
 class RerankError(SecondPassError, RuntimeError):
-    """A fault met under ``strict``. ``ranking`` is what would have been returned without it."""
+    """Under ``strict``: not every candidate was scored, or the ordering was not followed.
+
+    Attributes:
+        ranking: what would have been returned without ``strict``.
+    """
 
     def __init__(self, ranking: Ranking) -> None:
         self.ranking = ranking
         report = ranking.report
-        told = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
-        # The ranking is no argument of the exception: tools that log arguments would log passages.
-        super().__init__(f"reranking is {report.status}, and strict was asked for: {told}")
+        issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
+        # The ranking is not in `args`: tools that log arguments would log passages.
+        super().__init__(f"reranking is {report.status}, and strict is set: {issues}")
 
     def __reduce__(self) -> tuple[type[RerankError], tuple[Ranking]]:
         return RerankError, (self.ranking,)

@@ -1,6 +1,6 @@
-"""The records that go in and come out of a ranking pass.
+"""The records that go into and come out of a ranking pass.
 
-A candidate is known by its *position* in the input, never by its id or its text: both may repeat.
+A candidate is identified by its *position* in the input. Ids and texts may repeat.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "unbounded", "rank"]
-"""What a method's scores mean.
+"""What the scores of a method mean.
 
-``logit`` any float, 0 is even odds; ``probability`` 0 to 1; ``grade`` on a stated scale;
-``similarity`` -1 to 1; ``unbounded`` any float (BM25, scorers that say nothing);
-``rank`` ``(n - i) / n`` for the i-th of n, counted from 0.
+``logit``: any float, 0 is even odds. ``probability``: 0 to 1. ``grade``: on a stated scale.
+``similarity``: -1 to 1. ``unbounded``: any float (BM25, and scorers that declare no kind).
+``rank``: ``(n - i) / n`` for the i-th of n, counted from 0.
 """
 
 ItemStatus: TypeAlias = Literal["scored", "backfilled", "unjudged", "tail"]
-"""``scored``: judged by the method. ``backfilled``: shown to it, missing from its answer.
-``unjudged``: its call failed, or it has no text. ``tail``: beyond the depth, or a single candidate
-that the method leaves alone."""
+"""``scored``: the method gave it a score. ``backfilled``: shown to the method, missing from its
+result. ``unjudged``: the call failed, or there is nothing to show. ``tail``: beyond the depth, or a
+single candidate that the method does not judge."""
 
 ReportStatus: TypeAlias = Literal["ok", "partial", "degraded", "unchanged"]
 """``ok``: all of the head is scored. ``partial``: some of it is not. ``degraded``: a fallback
-method gave the order. ``unchanged``: nothing was judged; the order that came in, after an ordering
-that chooses by metadata."""
+gave the order. ``unchanged``: nothing was judged; items are in input order, to which an ordering by
+metadata is applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class Candidate:
     """One retrieved document.
 
     Attributes:
-        text: what a method reads by default. Anything but a string is carried along and not read.
-        id: the caller's name for it; may repeat or be absent.
-        score: what the retriever said; higher is better. None where there is none.
-        metadata: any further fields; never changed.
+        text: what a method is shown by default. A value that is not a string is returned unread.
+        id: the caller's identifier; may repeat or be absent.
+        score: the retrieval score, higher is better; None if there is none.
+        metadata: any further fields; never modified.
     """
 
     text: str
@@ -45,24 +45,24 @@ class Candidate:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        # Records end up in logs, and passages should not.
+        # Records are logged, and passages must not be.
         size = f"{len(self.text)} characters" if isinstance(self.text, str) else "no text"
         return f"Candidate(<{size}>, id={self.id!r}, score={self.score!r})"
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate in its place.
+    """A candidate with its rank.
 
     Attributes:
-        rank: 1-based, sequential.
-        position: 0-based place in the input.
-        candidate: the very object that came in (or was made from the string or mapping that did).
-        status: how it came to its place.
-        rerank_score: what the method said; a finite float, or None unless ``status`` is scored.
-        final_score: what the order is by: the rerank score, blended where a blend is set. When the
-            report says ``unchanged``, the retriever's score. None where there is none.
-        stage_scores: the score of each stage of a cascade that judged it, first stage first.
+        rank: 1, 2, 3, … from the top.
+        position: index in the input, from 0.
+        candidate: the object from the input, or the one made from a string or mapping.
+        status: ``scored``, ``backfilled``, ``unjudged`` or ``tail``.
+        rerank_score: the method's score, a finite float; None unless ``status`` is ``scored``.
+        final_score: what items are sorted by: the rerank score, or its blend with the retrieval
+            score. The retrieval score if the report is ``unchanged``. None if there is none.
+        stage_scores: scores of the stages of a cascade that judged it, first stage first.
         metadata: a copy of the candidate's mapping with ``rerank_score`` added; values are shared.
     """
 
@@ -87,20 +87,20 @@ class Ranked:
 
     @property
     def score(self) -> float | None:
-        """What the retriever said."""
+        """The retrieval score."""
         return self.candidate.score
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Something that did not go as asked. Holds no text of the query or of a candidate.
+    """Something that went wrong in a ranking. Holds no text of the query or of a candidate.
 
     Attributes:
-        code: a stable word for programs, such as ``score_not_finite``.
-        message: the same for people.
-        positions: input positions of the candidates concerned; empty when it concerns all.
+        code: a stable identifier for programs, such as ``score_not_finite``.
+        message: a description for people.
+        positions: input positions of the candidates concerned; empty if it concerns all.
         ids: their ids, in the same order.
-        method: the name of the method concerned, if one is.
+        method: the name of the method concerned, if any.
     """
 
     code: str
@@ -115,13 +115,13 @@ class Usage:
     """What a ranking cost.
 
     Attributes:
-        calls: how often a method was asked (one call of a scorer, one question to a model). A call
-            that served several rankings counts in each.
-        rounds: how many of those had to wait for each other.
-        pairs: query-candidate pairs that were put before a method.
-        input_tokens: None where a method did not say.
-        output_tokens: None where a method did not say.
-        cost: in the currency of the configured prices; None where there are none.
+        calls: calls of scorers and questions to services. A call that served several rankings
+            counts in each.
+        rounds: number of these that had to follow one another.
+        pairs: query-candidate pairs that were passed to a method.
+        input_tokens: None if a method did not report it.
+        output_tokens: None if a method did not report it.
+        cost: in the currency of the configured prices; None without prices.
     """
 
     calls: int = 0
@@ -137,14 +137,14 @@ class Report:
     """What a ranking pass did.
 
     Attributes:
-        status: ok, partial, degraded or unchanged.
-        method: the name of the method that gave the order; None when the order came in.
-        score_kind: what its scores mean; None when the order came in.
-        issues: everything that did not go as asked, in the order it was met.
-        usage: calls, rounds, pairs, tokens, cost.
+        status: ``ok``, ``partial``, ``degraded`` or ``unchanged``.
+        method: the name of the method that gave the order; None if none did.
+        score_kind: what its scores mean; None if no method gave the order.
+        issues: everything that went wrong, in the order in which it happened.
+        usage: calls, rounds, pairs, tokens and cost.
         seconds: wall-clock time of this ranking.
-        left_out: input positions of the candidates that are not in the ranking, by the reason:
-            ``duplicate``, ``floor``, ``tail``, ``top_k``. Reasons that left none out are absent.
+        left_out: input positions of the candidates that are not in the ranking, by reason:
+            ``duplicate``, ``floor``, ``tail``, ``top_k``. Reasons without candidates are absent.
     """
 
     status: ReportStatus
@@ -156,7 +156,7 @@ class Report:
     left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers, as JSON and pipelines want them."""
+        """Return the report as dicts, lists, strings and numbers, ready for JSON."""
         usage = self.usage
         return {
             "status": self.status,
@@ -180,12 +180,12 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Ranking(Sequence[Ranked]):
-    """The candidates, best first, with a report of how that came about.
+    """The ranked candidates, best first, and a report.
 
     Attributes:
-        query: the query as given.
+        query: the query as passed by the caller.
         items: the ranked candidates.
-        report: what was done, what it cost, what went wrong.
+        report: what was done, what it cost, and what went wrong.
     """
 
     query: str = field(repr=False)
@@ -212,17 +212,17 @@ class Ranking(Sequence[Ranked]):
 
 
 CandidateLike: TypeAlias = str | Candidate | Ranked | Mapping[str, Any]
-"""A string is a text. A mapping has ``text`` (or ``content``), and may have ``id`` (made a string),
-``score`` and ``metadata``; its further keys become metadata."""
+"""A string is a text. A mapping has ``text`` (or ``content``), and may have ``id`` (converted to a
+string), ``score`` and ``metadata``; its other keys are added to the metadata."""
 
 
 class Request(NamedTuple):
-    """One ranking among many; a plain ``(query, candidates)`` tuple does as well.
+    """One request of ``rerank_many``; a ``(query, candidates)`` tuple is accepted as well.
 
     Attributes:
-        query: the query.
-        candidates: in the order of the retriever.
-        context: anything the method wants to know about this query.
+        query: the search query.
+        candidates: in the retriever's order.
+        context: further information about this query, passed to the method.
     """
 
     query: str

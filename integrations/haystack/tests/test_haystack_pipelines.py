@@ -715,7 +715,7 @@ def test_a_run_paused_before_or_after_it_goes_on_as_if_it_had_not_been(
 def test_a_strict_failure_leaves_a_snapshot_to_go_on_from() -> None:
     broken = SecondPassRanker({"method": Broken()}, raise_on_failure=True)
     data = asking("retriever", "ranker")
-    with pytest.raises(PipelineRuntimeError, match="strict was asked for") as raised:
+    with pytest.raises(PipelineRuntimeError, match="strict is set") as raised:
         answering(broken).run(data)
     assert isinstance(raised.value.__cause__, RerankError)
     assert raised.value.pipeline_snapshot is not None
