@@ -1,4 +1,4 @@
-"""The second ranking pass for retrieval: rerank candidates, lose none, say what happened."""
+"""A second ranking pass for retrieval: reranks candidates, loses none, reports what it did."""
 
 from secondpass.errors import (
     ConfigurationError,

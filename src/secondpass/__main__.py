@@ -1,4 +1,4 @@
-"""``python -m secondpass``: the command, where its script is not on the path."""
+"""``python -m secondpass`` runs the command."""
 
 from secondpass.cli import main
 

@@ -1,4 +1,4 @@
-"""Old import paths: modules that have moved forward to their new place, with a warning."""
+"""Forwards deprecated import paths to the new modules, with a warning."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 
 def moved(old: str, *new: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module whose contents are in other modules now.
+    """Return a ``__getattr__`` for a module whose contents have moved.
 
     Args:
-        old: dotted name of the module that was.
-        new: dotted names of the modules that are looked through for an attribute, in turn.
+        old: dotted name of the deprecated module.
+        new: dotted names of the modules that are searched for an attribute, in this order.
     """
 
-    def find(name: str) -> Any:
+    def module_getattr(name: str) -> Any:
         if not name.startswith("__"):
-            for place in new:
-                module = importlib.import_module(place)
+            for path in new:
+                module = importlib.import_module(path)
                 if hasattr(module, name):
-                    message = f"{old}.{name} is deprecated, use {place}.{name}"
+                    message = f"{old}.{name} is deprecated, use {path}.{name}"
                     warnings.warn(message, DeprecationWarning, stacklevel=2)
                     return getattr(module, name)
         raise AttributeError(f"module {old!r} has no attribute {name!r}")
 
-    return find
+    return module_getattr

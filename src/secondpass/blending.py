@@ -1,7 +1,8 @@
-"""Mixing what the retriever said with what the method said.
+"""Blends of retrieval scores and rerank scores.
 
-``final = w * original + (1 - w) * rerank``, after both are brought to a common scale. Ways to do so
-and how they compare: Lee, "Analyses of multiple evidence combination", SIGIR 1997 (min-max);
+``final = w * original + (1 - w) * rerank``, after both are normalised to a common scale. For a
+comparison of normalisations see Lee, "Analyses of multiple evidence combination", SIGIR 1997
+(min-max);
 Cormack, Clarke and Büttcher, "Reciprocal rank fusion", SIGIR 2009 (ranks).
 """
 
@@ -33,12 +34,12 @@ _ALLOWED: dict[ScoreKind, tuple[Normalize, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Blended:
-    """Final scores, and the indices whose originals could not take part as they should.
+    """The result of a blend.
 
     Attributes:
         final: one score per item.
-        absent: items without an original score; their final score is the rerank part alone.
-        outside: items whose original lies outside 0 to 1 where that range was needed.
+        absent: indices of items without an original score; their final score is the rerank score.
+        outside: indices of items whose original score should lie within 0 to 1 and does not.
     """
 
     final: list[float]
@@ -49,23 +50,23 @@ class Blended:
 @configurable
 @dataclass(frozen=True)
 class Blend:
-    """How the retriever's score goes into the final score.
+    """How retrieval score and rerank score are mixed into the final score.
 
     Attributes:
-        original: the weight of the retriever, 0 to 1; the method has the rest.
+        original: the weight of the retrieval score, 0 to 1. The rerank score has the rest.
         normalize: how the two are made comparable.
 
-            ``none`` takes both as they are (probabilities and grades only; originals should lie in
-            0 to 1, and those that do not are reported). ``sigmoid`` maps logits to 0 to 1 and takes
-            originals as they are. ``minmax`` maps each list to 0 to 1, a constant one to 0.5.
-            ``zscore`` gives each list mean 0 and deviation 1, a constant one 0. ``rrf`` uses the
-            two orders only: ``1 / (rrf_k + rank)``.
+            ``none`` uses both as they are, for probabilities and grades; retrieval scores outside 0
+            to 1 are reported. ``sigmoid`` maps logits to 0 to 1 and uses retrieval scores as they
+            are. ``minmax`` maps each list to 0 to 1, a constant list to 0.5. ``zscore`` gives each
+            list mean 0 and standard deviation 1, a constant list 0. ``rrf`` uses only the ranks in
+            both lists: ``1 / (rrf_k + rank)``.
         rrf_k: the constant of ``rrf``, in ranks.
-        optional: whether lists in which no candidate has a retrieval score are expected, as by the
-            presets. They are not reported then; the final score is the method's alone either way.
+        optional: do not report lists in which no candidate has a retrieval score. With or without
+            it, their final score is the rerank score.
 
-    Grades are mapped from their scale to 0 to 1 before anything else. Statistics are those of the
-    scored items of one ranking.
+    Grades are first mapped from their scale to 0 to 1. Statistics are those of the scored items of
+    one ranking.
     """
 
     original: Annotated[float, Ge(0), Le(1)]
@@ -74,22 +75,17 @@ class Blend:
     optional: bool = False
 
     def check(self, kind: ScoreKind) -> None:
-        """Refuse what cannot be mixed.
+        """Check that ``normalize`` suits a score kind.
 
         Raises:
-            ConfigurationError: the scores of ``kind`` are not made comparable this way.
+            ConfigurationError: it does not.
         """
         allowed = _ALLOWED[kind]
         if self.normalize not in allowed:
-            raise ConfigurationError(
-                [
-                    Problem(
-                        ("normalize",),
-                        f"{self.normalize!r} cannot make scores of kind {kind!r} comparable; "
-                        f"choose one of: {', '.join(allowed)}",
-                    )
-                ]
-            )
+            choices = ", ".join(allowed)
+            message = f"{self.normalize!r} cannot make scores of kind {kind!r} comparable"
+            problem = Problem(("normalize",), f"{message}; choose one of: {choices}")
+            raise ConfigurationError([problem])
 
     def mix(
         self,
@@ -100,9 +96,9 @@ class Blend:
         """Blend two aligned lists.
 
         Args:
-            originals: the retriever's scores, in the order that came in; finite or None.
-            reranked: the method's scores; finite.
-            scale: lowest and highest grade, where the scores are grades.
+            originals: retrieval scores in input order, finite or None.
+            reranked: rerank scores, finite.
+            scale: lowest and highest grade, if the scores are grades.
         """
         rerank = list(reranked)
         if scale is not None:
@@ -113,10 +109,10 @@ class Blend:
             ranked = [0.0] * len(rerank)
             for rank, index in enumerate(by_score, start=1):
                 ranked[index] = 1 / (self.rrf_k + rank)
-            came_in: list[float | None] = [
+            retrieved: list[float | None] = [
                 1 / (self.rrf_k + rank) for rank in range(1, len(rerank) + 1)
             ]
-            return self._sum(came_in, ranked, [], [])
+            return self._sum(retrieved, ranked, [], [])
         absent = [index for index, score in enumerate(originals) if score is None]
         if self.normalize in {"none", "sigmoid"}:
             outside = [
@@ -156,11 +152,11 @@ def sigmoid(logit: float) -> float:
 
 
 def minmax(scores: Sequence[float]) -> list[float]:
-    """Scores mapped to 0 to 1, lowest to highest; all 0.5 where they are equal."""
+    """Map scores linearly to 0 to 1; to 0.5 if all are equal."""
     if not scores:
         return []
     low, high = min(scores), max(scores)
-    # Halves, because the span of two huge floats can overflow.
+    # Halves: the difference of two huge floats can overflow.
     span = high / 2 - low / 2
     if span == 0:
         return [0.5] * len(scores)
@@ -168,8 +164,8 @@ def minmax(scores: Sequence[float]) -> list[float]:
 
 
 def zscore(scores: Sequence[float]) -> list[float]:
-    """Scores with mean 0 and (population) standard deviation 1; all 0 where they are equal."""
-    # On the 0-1 scale first: it changes nothing but keeps the squares of huge floats finite.
+    """Shift and scale scores to mean 0 and population standard deviation 1; 0 if all are equal."""
+    # minmax first: the result is the same, and squares of huge floats stay finite.
     unit = minmax(scores)
     if not unit:
         return []

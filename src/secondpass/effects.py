@@ -141,7 +141,7 @@ class Service(Protocol[R_contra]):
 
 
 LLM: TypeAlias = Service[Prompt]
-"""A language model answers prompts. Optional member: ``context_window``, the maximum number of tokens
+"""A language model answers prompts. Optional member: ``context_window``, the maximum of tokens
 of prompt and reply together."""
 
 

@@ -1,4 +1,4 @@
-"""Limits of one ranking, and the prices that its cost is computed from."""
+"""Limits of a ranking, and prices of models."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 @configurable
 @dataclass(frozen=True)
 class Limits:
-    """What one ranking may take, fallbacks included.
+    """Limits of one ranking, fallbacks included.
 
     Attributes:
-        deadline: wall-clock seconds; when they are over, the best order so far is returned. Local
-            scorers are then called for slices of the texts, so that something is there by that
-            time; what is under way is given up on.
-        calls: questions to language models, those asked again included.
-        tokens: of prompts and replies. What a question will take is estimated before it is asked,
-            at four bytes a token, and counted as the server says afterwards.
-        cost: in the currency of the model's prices, which have to be given.
-        concurrency: questions under way at once, of all rankings of a reranker in one event loop;
-            synchronous rankings share one. A model that calls the reranker which waits for it
-            needs one more slot.
-        retries: how often a question that met a passing fault is asked again.
-        repair: whether a question whose reply cannot be used is asked once more, saying why.
+        deadline: wall-clock seconds until the best order so far is returned. Calls still running
+            are abandoned. Local scorers are called with slices of the texts, so that some scores
+            are there in time.
+        calls: questions to language models, retries included.
+        tokens: of prompts and replies. They are estimated before a question is sent, at four bytes
+            per token, and counted as reported by the server afterwards.
+        cost: in the currency of the model's prices, which must be set.
+        concurrency: maximum number of concurrent questions, over all rankings of a reranker in one
+            event loop; synchronous rankings share a loop. A model that calls the reranker that
+            waits for it needs one more slot.
+        retries: maximum number of retries of a question after a temporary error.
+        repair: 1 to ask once more, saying why, if a reply cannot be used; 0 not to.
     """
 
     deadline: Annotated[float, Gt(0)] | None = None
@@ -43,16 +43,16 @@ class Limits:
 @configurable
 @dataclass(frozen=True)
 class Prices:
-    """What a model costs, per million tokens, in any one currency.
+    """Prices of a model per million tokens, in any currency.
 
     Attributes:
-        input: per million tokens of prompts.
-        output: per million tokens of replies.
+        input: price of a million prompt tokens.
+        output: price of a million reply tokens.
     """
 
     input: Annotated[float, Ge(0)]
     output: Annotated[float, Ge(0)]
 
     def of(self, input_tokens: float, output_tokens: float) -> float:
-        """The cost of so many tokens."""
+        """Return the cost of these numbers of tokens."""
         return (input_tokens * self.input + output_tokens * self.output) / 1e6

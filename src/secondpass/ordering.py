@@ -1,10 +1,11 @@
-"""Rules that move items after they are ranked. They never touch scores.
+"""Orderings: functions that move items after they are ranked. They do not change scores.
 
-An ordering is a function from the ranked head to the same items in another order. Any callable
-that does this will do; these are the ones that have a name in configurations. They take plain
-candidates as well. One that has an attribute ``arranges`` that is true lays items out rather than
-choose among them: it is given only those that ``top_k`` leaves, and only where the method judged
-something. The others are applied to the order that came in, too, when nothing was judged.
+An ordering is any callable that returns the items of the ranked head in another order. Those with a
+name in configurations are defined here; they accept candidates as well.
+
+An ordering whose attribute ``arranges`` is true decides where items are placed, not which are
+returned. It is called with the items within ``top_k`` only, and not if nothing was judged. Other
+orderings are then applied to the input order.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ Ordering: TypeAlias = Callable[[Sequence[Ranked]], Sequence[Ranked]]
 @configurable
 @dataclass(frozen=True)
 class Tiers:
-    """Items of an earlier tier first, at the top of the list; within a tier the ranking stays.
+    """Sorts items by tier and keeps the ranking within a tier.
 
-    For example learning material, introductory before advanced. Items behind the window stay put.
+    For example learning material: introductory before advanced.
 
     Attributes:
-        field: the metadata key that holds the tier; a dot goes into nested mappings.
+        field: the metadata key that holds the tier; a dot reads nested mappings.
         tiers: its values, first tier first.
-        default: the tier of items whose field is missing or holds none of ``tiers``.
-        window: how many items at the top are sorted; None sorts all.
+        default: the tier of items whose field is missing or has another value; None puts them last.
+        window: number of items at the top to sort; the others keep their places. None sorts all.
     """
 
     field: str
@@ -46,26 +47,20 @@ class Tiers:
 
     def __post_init__(self) -> None:
         if len(set(self.tiers)) < len(self.tiers):
-            raise ConfigurationError([Problem(("tiers",), "names a tier twice")])
+            raise ConfigurationError([Problem(("tiers",), "contains a tier twice")])
         if self.default is not None and self.default not in self.tiers:
-            raise ConfigurationError(
-                [
-                    Problem(
-                        ("default",),
-                        f"{self.default!r} is none of the tiers",
-                    )
-                ]
-            )
+            message = f"{self.default!r} is not one of the tiers"
+            raise ConfigurationError([Problem(("default",), message)])
 
     def __call__(self, items: Sequence[Item]) -> list[Item]:
-        place = {tier: index for index, tier in enumerate(self.tiers)}
-        fallback = len(self.tiers) if self.default is None else place[self.default]
+        indices = {tier: index for index, tier in enumerate(self.tiers)}
+        default = len(self.tiers) if self.default is None else indices[self.default]
 
         def tier(item: Item) -> int:
             candidate = item.candidate if isinstance(item, Ranked) else item
             value = field_value(candidate, self.field)
-            known = isinstance(value, str | int) and not isinstance(value, bool)
-            return place.get(value, fallback) if known else fallback
+            is_tier = isinstance(value, str | int) and not isinstance(value, bool)
+            return indices.get(value, default) if is_tier else default
 
         end = len(items) if self.window is None else self.window
         return [*sorted(items[:end], key=tier), *items[end:]]
@@ -74,10 +69,10 @@ class Tiers:
 @configurable
 @dataclass(frozen=True)
 class LostInTheMiddle:
-    """The best items at both ends, the weakest in the middle.
+    """Places the best items at both ends and the worst in the middle.
 
-    Language models read the ends of a long context best (Liu et al., "Lost in the middle", TACL
-    2024). First goes to the front, second to the back, third behind the first, and so on.
+    Language models use the ends of a long context best (Liu et al., "Lost in the middle", TACL
+    2024). The first item is placed first, the second last, the third second, and so on.
     """
 
     arranges: ClassVar[bool] = True
@@ -95,12 +90,12 @@ def _schema() -> dict[str, Any]:
 def to_ordering(
     value: object, named: Mapping[str, Ordering | None] | None = None
 ) -> Ordering | None:
-    """The ordering that a callable, a mapping with a ``type``, or a name describes.
+    """Convert a callable, a mapping with a ``type``, or a name to an ordering.
 
-    ``"none"`` and None stand for the ranking as it is. Names in ``named`` come before others.
+    ``"none"`` and None stand for no ordering. Names in ``named`` take precedence.
 
     Raises:
-        ConfigurationError: it is none of these.
+        ConfigurationError: the value is none of these, or its settings are wrong.
     """
     if isinstance(value, str) and named is not None and value in named:
         return named[value]
@@ -120,8 +115,8 @@ def to_ordering(
             known = ["none", *(named or ()), *registry.names("orderings")]
             hint = suggestion(value, known)
             raise ConfigurationError(f"no ordering is named {describe(value)}{hint}")
-        usual: Ordering = registry.build("orderings", {"type": value})
-        return usual
+        default: Ordering = registry.build("orderings", {"type": value})
+        return default
     if callable(value) and not isinstance(value, type):
         return value
     raise ConfigurationError(f"give a name, a mapping or a function, not {describe(value)}")
@@ -130,7 +125,7 @@ def to_ordering(
 def chosen_ordering(
     order: Ordering | str | None, orders: Mapping[str, Ordering | None] | None
 ) -> Ordering | None:
-    """The ordering of the setting ``order``, which may be a name in ``orders``.
+    """Convert the setting ``order``, which may be a name in ``orders``, to an ordering.
 
     Raises:
         ConfigurationError: there is no ordering of that name.
@@ -143,13 +138,15 @@ def chosen_ordering(
         raise ConfigurationError([p.under(("order",)) for p in error.problems]) from None
 
 
-def _unless_name(value: object) -> Ordering | str | None:
-    """A name stays one: only beside ``orders`` is it known what it stands for."""
+def _name_or_ordering(value: object) -> Ordering | str | None:
+    """Convert all but names, which may be keys of ``orders``."""
     return value if isinstance(value, str) else to_ordering(value)
 
 
 ORDERING = Nested(to_ordering, _schema)
-"""A parameter that holds an ordering."""
+"""A parameter whose value is an ordering."""
 
-CHOSEN_ORDERING = Nested(_unless_name, lambda: {"anyOf": [{"type": "string"}, *_schema()["anyOf"]]})
-"""A parameter that holds an ordering, or the name of one that another parameter defines."""
+CHOSEN_ORDERING = Nested(
+    _name_or_ordering, lambda: {"anyOf": [{"type": "string"}, *_schema()["anyOf"]]}
+)
+"""A parameter whose value is an ordering, or the name of one in another parameter."""

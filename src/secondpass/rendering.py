@@ -1,7 +1,4 @@
-"""What of a candidate is shown to a method.
-
-Scorers and prompts read the same rendering, so that a title or a metadata field counts in both.
-"""
+"""Rendering of candidates and queries to the texts that scorers and prompts are given."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
 
 _MAX_ITEMS = 10_000
-"""Of lists and mappings that are written out for one field."""
+"""Maximum number of items of lists and mappings that are rendered for one field."""
 
 _MAX_DEPTH = 8
-"""Of lists and mappings inside each other."""
+"""Maximum nesting of lists and mappings that is rendered."""
 
 
 class _Field:
-    """One of the configured fields: names to try in turn, and what is done with the value."""
+    """A configured field: names to try in turn, and whether to count the items of the value."""
 
     def __init__(self, configured: str) -> None:
         self.configured = configured
@@ -36,11 +33,11 @@ class _Field:
         self.names = names if self.count else [*names, last]
 
     def value(self, candidate: Candidate) -> Any:
-        """What the first name that there is stands for; None where there is none."""
-        # A metadata key may look like a field with alternatives.
-        whole = [self.configured] if self.configured != self.names[0] else []
+        """Return the value of the first name that the candidate has; None if it has none."""
+        # The configured field, with "|" or "?", may itself be a metadata key.
+        literal = [self.configured] if self.configured != self.names[0] else []
         empty = None
-        for name in (*whole, *self.names):
+        for name in (*literal, *self.names):
             value = field_value(candidate, name)
             if value is None:
                 continue
@@ -53,27 +50,28 @@ class _Field:
 @configurable
 @dataclass(frozen=True)
 class Rendering:
-    """Turns a candidate into the text that is judged.
+    """Renders a candidate as the text that a method is given.
 
     Attributes:
-        fields: what is shown, in order: ``text``, ``id``, ``score``, or a metadata key. A dot goes
-            into nested mappings (``source.title``) where no key has the whole name. Of
-            ``path|file_path|id`` the first that a candidate has is shown, under the first name;
-            ``subtasks|count`` shows how many items a list has. A ``?`` at the end marks a field
-            that every candidate may lack (``tags?``).
-        separator: stands between fields.
-        labels: write each field as ``name: value``; further lines of a value are indented, so that
-            none can pass for another field. A text that another field also holds is not repeated.
-        prefix: stands before each rendered candidate; some models want ``passage: ``.
-        suffix: stands behind each.
-        query_prefix: stands before the query; some models want ``query: ``.
-        query_suffix: stands behind it.
-        max_characters: longer renderings, the prefix included, are cut for judging; what comes out
-            is whole.
+        fields: fields to render, in order: ``text``, ``id``, ``score``, or a metadata key. A dot
+            reads nested mappings (``source.title``) unless a key has the whole name. Of
+            ``path|file_path|id`` the first that a candidate has is rendered, under the first name;
+            ``subtasks|count`` is the number of items of a list. A ``?`` at the end marks an
+            optional field (``tags?``).
+        separator: text between fields.
+        labels: render each field as ``name: value``. Further lines of a value are indented, so that
+            they cannot look like a field. A text that is also the value of another field is
+            rendered once.
+        prefix: text before each rendered candidate; some models need ``passage: ``.
+        suffix: text after each rendered candidate.
+        query_prefix: text before the query; some models need ``query: ``.
+        query_suffix: text after the query.
+        max_characters: maximum length of a rendering, prefix included and suffix excluded. The
+            ranking returns candidates whole.
 
-    A field that is absent, None or an empty string is left out. Any other value is shown, 0 and
-    False too; lists and mappings are written out as ``a, b`` and ``name: value, name: value``. A
-    field that no candidate has, unless it is marked with ``?``, is an issue of the report.
+    Fields that are absent, None or an empty string are skipped. Other values are rendered, 0 and
+    False included; lists as ``a, b`` and mappings as ``name: value, name: value``. A field that no
+    candidate has is an issue of the report, unless it is optional.
     """
 
     fields: Annotated[Sequence[str], MinLen(1)] = ("text",)
@@ -87,7 +85,7 @@ class Rendering:
 
     @property
     def needs_text(self) -> bool:
-        """Whether a candidate without a text is likely to be a mistake."""
+        """Whether a candidate without a text is an error."""
         return tuple(self.fields) == ("text",)
 
     @cached_property
@@ -95,7 +93,7 @@ class Rendering:
         return tuple(map(_Field, self.fields))
 
     def missing(self, candidates: Sequence[Candidate]) -> list[str]:
-        """The fields that none of the candidates has, as configured; optional ones are left out."""
+        """Return the configured fields that no candidate has, without optional ones."""
         if not candidates or self.needs_text:
             return []
         return [
@@ -106,28 +104,28 @@ class Rendering:
         ]
 
     def query(self, query: str) -> str:
-        """The query as a method reads it."""
+        """Return the text of the query for a method."""
         return well_formed(self.query_prefix + query + self.query_suffix)
 
     def candidates(self, candidates: Sequence[Candidate]) -> list[str | None]:
-        """The text of each candidate as a method reads it; None where there is nothing to show."""
-        around = self.labels or self.prefix or self.suffix or self.max_characters is not None
-        if self.needs_text and not around:
+        """Return the text of each candidate for a method; None if it has none of the fields."""
+        decorated = self.labels or self.prefix or self.suffix or self.max_characters is not None
+        if self.needs_text and not decorated:
             return [
                 well_formed(candidate.text) if isinstance(candidate.text, str) else None
                 for candidate in candidates
             ]
-        return [self._one(candidate) for candidate in candidates]
+        return [self._rendered(candidate) for candidate in candidates]
 
-    def _one(self, candidate: Candidate) -> str | None:
-        shown = [(field.names[0], as_text(field.value(candidate))) for field in self._fields]
-        if all(value is None for _, value in shown):
+    def _rendered(self, candidate: Candidate) -> str | None:
+        values = [(field.names[0], as_text(field.value(candidate))) for field in self._fields]
+        if all(value is None for _, value in values):
             return None
         if self.labels:
-            shown = _without_repeated_text(shown)
+            values = _without_repeated_text(values)
         parts = [
             f"{name}: {_indented(value)}" if self.labels else value
-            for name, value in shown
+            for name, value in values
             if value
         ]
         text = self.prefix + self.separator.join(parts)
@@ -135,9 +133,9 @@ class Rendering:
 
 
 def well_formed(text: str) -> str:
-    """``text`` with lone surrogates replaced: tokenizers and JSON encoders refuse them."""
+    """Replace lone surrogates, which tokenizers and JSON encoders reject."""
     if type(text) is not str:
-        text = str.__str__(text)  # the methods of a subclass may raise anything
+        text = str.__str__(text)  # methods of a subclass may raise anything
     if text.isascii():
         return text
     try:
@@ -148,7 +146,7 @@ def well_formed(text: str) -> str:
 
 
 def _count(value: Any) -> Any:
-    """How many items a list or mapping has; a number as it is, for it has been counted already."""
+    """Return the number of items of a list or mapping, and other values unchanged."""
     try:
         return (
             len(value) if isinstance(value, Sized) and not isinstance(value, str | bytes) else value
@@ -157,15 +155,15 @@ def _count(value: Any) -> Any:
         return None
 
 
-def _without_repeated_text(shown: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
-    """The fields without the text, where another field holds the same.
+def _without_repeated_text(fields: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
+    """Remove the text if another field has the same value.
 
-    Documents of frameworks need a text, which is often one of their fields as well.
+    Documents of frameworks need a text, which is often one of their metadata fields as well.
     """
-    others = {value.strip() for name, value in shown if name != "text" and value is not None}
+    others = {value.strip() for name, value in fields if name != "text" and value is not None}
     return [
         (name, value)
-        for name, value in shown
+        for name, value in fields
         if name != "text" or value is None or value.strip() not in others
     ]
 
@@ -175,33 +173,33 @@ def _indented(value: str) -> str:
 
 
 def as_text(value: Any) -> str | None:
-    """A value as people write it; None where there is nothing to show.
+    """Render a value; None if there is nothing to render.
 
-    A list is written ``a, b``, one of mappings or lists ``a: 1, b: 2; a: 3, b: 4``, a mapping
-    ``name: value, name: value``. What is nested deeper stands in parentheses.
+    A list is rendered as ``a, b``, a list of mappings as ``a: 1, b: 2; a: 3, b: 4``, and a mapping
+    as ``name: value, name: value``. Deeper values are in parentheses.
     """
     if value is None or type(value) is str:
         return value
     if isinstance(value, str):
-        return str.__str__(value)  # the methods of a subclass may raise anything
+        return str.__str__(value)  # methods of a subclass may raise anything
     try:
         if isinstance(value, Mapping | list | tuple | set | frozenset):
-            return _written_out(value, [_MAX_ITEMS])
+            return _collection_text(value, [_MAX_ITEMS])
         return str(value)
-    except Exception:  # a foreign __str__ may raise anything; such a value has nothing to show
+    except Exception:  # a foreign __str__ may raise anything
         return None
 
 
-def _written_out(value: Any, left: list[int], depth: int = 0) -> str:
-    """A list or a mapping as text; ``left`` is how many items may still be written."""
+def _collection_text(value: Any, remaining: list[int], depth: int = 0) -> str:
+    """Render a list or a mapping; ``remaining`` holds how many items may still be rendered."""
     if depth > _MAX_DEPTH:
         return "…"
     parts = []
     separator = ", "
     named = isinstance(value, Mapping)
     for item in value.items() if named else value:
-        left[0] -= 1
-        if left[0] < 0:
+        remaining[0] -= 1
+        if remaining[0] < 0:
             parts.append("…")
             break
         name, inner = item if named else ("", item)
@@ -210,9 +208,9 @@ def _written_out(value: Any, left: list[int], depth: int = 0) -> str:
         if not isinstance(inner, Mapping | list | tuple | set | frozenset):
             text = str(inner)
         elif named or depth:
-            text = f"({_written_out(inner, left, depth + 1)})"
+            text = f"({_collection_text(inner, remaining, depth + 1)})"
         else:
-            text, separator = _written_out(inner, left, depth + 1), "; "
+            text, separator = _collection_text(inner, remaining, depth + 1), "; "
         parts.append(f"{name}: {text}" if named else text)
-    # Sets have no order, and the same prompt is wanted each time.
+    # Sets have no order, and prompts are deterministic.
     return separator.join(sorted(parts) if isinstance(value, set | frozenset) else parts)

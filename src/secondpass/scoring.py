@@ -12,21 +12,20 @@ from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.settings import describe, registry, suggestion
 from secondpass.types import Issue, ScoreKind
 
-# float32 arithmetic may leave a closed range by this much; such scores are put back onto its edge.
-_SLACK = 1e-4
+_TOLERANCE = 1e-4
+"""Rounding error by which float32 scores may lie outside their range; they are clipped."""
 
-
-_SLICE = 32
-"""Texts a call while a deadline runs, where the scorer names no ``batch_size``."""
+_DEFAULT_BATCH_SIZE = 32
+"""Texts per call if a deadline is set and the scorer has no ``batch_size``."""
 
 
 class ScorerMethod:
-    """Judges by the scores of a :class:`~secondpass.effects.Scorer`.
+    """A method that returns the scores of a :class:`~secondpass.effects.Scorer`.
 
-    One call and one round, whatever the number of candidates, unless a deadline runs.
+    It makes one call for all candidates, or several if a deadline is set.
 
     Raises:
-        ConfigurationError: the scorer declares a score kind, scale or batch size that cannot be.
+        ConfigurationError: the scorer declares an invalid score kind, scale or batch size.
     """
 
     def __init__(self, scorer: Scorer) -> None:
@@ -38,16 +37,16 @@ class ScorerMethod:
         if _member(scorer, "pointwise", True):
             size = _member(scorer, "batch_size", None)
             if size is not None and (type(size) is not int or size < 1):
-                told = f"must be a whole number, 1 or more, not {describe(size)}"
-                raise ConfigurationError([Problem(("batch_size",), told)])
-            self._at_most = size or _SLICE
+                message = f"must be a whole number, 1 or more, not {describe(size)}"
+                raise ConfigurationError([Problem(("batch_size",), message)])
+            self._at_most = size or _DEFAULT_BATCH_SIZE
 
     def as_setting(self, where: str) -> dict[str, Any]:
-        """The scorer's settings: this class is no kind of its own."""
+        """Return the settings of the scorer: this class is not registered."""
         return registry.dump("methods", self.scorer, where)
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """One Score effect over all texts, its answer checked value by value."""
+        """Score all texts with one effect, and validate each score."""
         raw: RawScores = yield Score(self.scorer, task.query, task.texts, self._at_most)
         unjudged: set[int] = set()
         issues = [Issue(error.code, str(error), (), (), self.name) for error in raw.troubles]
@@ -56,72 +55,78 @@ class ScorerMethod:
             issues.append(Issue(error.code, str(error), tuple(range(start, stop)), (), self.name))
         if len(unjudged) == len(task.texts):
             raise raw.failures[0][2]
-        scores, refused = self._read(raw.values, unjudged)
-        issues.extend(refused)
+        scores, invalid = self._validated(raw.values, unjudged)
+        issues.extend(invalid)
         return Judgement(scores, frozenset(unjudged), issues)
 
-    def _read(
+    def _validated(
         self, values: Sequence[Any], unjudged: set[int]
     ) -> tuple[list[float | None], list[Issue]]:
         low, high = bounds = range_of(self.score_kind, self.scale)
         scores: list[float | None] = []
-        refused: dict[str, list[int]] = {}
+        invalid: dict[str, list[int]] = {}
         for index, value in enumerate(values):
             if index in unjudged:
                 scores.append(None)
                 continue
             number = value if type(value) is float else to_float(value)
             if number is None:
-                why = "score_missing" if value is None else "score_not_a_number"
-            elif low <= number <= high:  # the usual case, without a call
+                code = "score_missing" if value is None else "score_not_a_number"
+            elif low <= number <= high:  # the usual case, without a function call
                 scores.append(number)
                 continue
-            elif (edge := in_range(number, bounds)) is not None:
-                scores.append(edge)
+            elif (clipped := in_range(number, bounds)) is not None:
+                scores.append(clipped)
                 continue
             elif math.isfinite(number):
-                # Scores on another scale: those that happen to be in range mean something else.
+                # On another scale, the scores that are in range mean something else, too.
                 raise MethodError(
                     f"a score lies outside {low:g} to {high:g}, the range of {self.score_kind}"
                     " scores, so none is used",
                     "score_out_of_range",
                 )
             else:
-                why = "score_not_finite"
-            refused.setdefault(why, []).append(index)
+                code = "score_not_finite"
+            invalid.setdefault(code, []).append(index)
             scores.append(None)
         issues = [
-            Issue(why, f"{len(at)} of {len(values)} scores were refused", tuple(at), (), self.name)
-            for why, at in refused.items()
+            Issue(
+                code,
+                f"{len(indices)} of {len(values)} scores cannot be used",
+                tuple(indices),
+                (),
+                self.name,
+            )
+            for code, indices in invalid.items()
         ]
         if not any(score is not None for score in scores):
-            codes = ", ".join(refused)
-            raise MethodError(f"no score could be used ({codes})", next(iter(refused)))
+            codes = ", ".join(invalid)
+            raise MethodError(f"no score could be used ({codes})", next(iter(invalid)))
         return scores, issues
 
 
 def range_of(kind: ScoreKind, scale: tuple[float, float] | None = None) -> tuple[float, float]:
-    """Lowest and highest score of a kind; of grades it is their scale."""
+    """Return the lowest and highest score of a kind, or of a scale of grades."""
     if scale is not None:
         return scale
-    # Infinities must fail the comparison, so the open ends are the largest finite floats.
-    most = math.nextafter(math.inf, 0)
+    # Infinities are outside, so unbounded ranges end at the largest finite floats.
+    largest = math.nextafter(math.inf, 0)
     ranges = {"probability": (0.0, 1.0), "rank": (0.0, 1.0), "similarity": (-1.0, 1.0)}
-    return ranges.get(kind, (-most, most))
+    return ranges.get(kind, (-largest, largest))
 
 
 def in_range(number: float, bounds: tuple[float, float]) -> float | None:
-    """The number, put back onto an edge that it misses by a rounding error; None outside."""
+    """Return the number, clipped if a rounding error puts it outside; None if it is outside."""
     low, high = bounds
-    if low - _SLACK <= number <= high + _SLACK:
+    if low - _TOLERANCE <= number <= high + _TOLERANCE:
         return min(max(number, low), high)
     return None
 
 
 def to_float(value: object) -> float | None:
-    """A number of any library as a Python float; None for what is no number.
+    """Convert a number of any library to a float; None if the value is not a number.
 
-    Booleans and strings are none: a scorer that returns them does not return scores.
+    Booleans and strings are not numbers here.
     """
     if isinstance(value, bool | str | bytes | bytearray):
         return None
@@ -135,43 +140,42 @@ def to_float(value: object) -> float | None:
 
 
 def to_list(scores: object, count: int) -> list[Any]:
-    """The ``count`` values of a list, tuple, array or tensor.
+    """Convert a list, tuple, array or tensor of ``count`` values to a list.
 
     Raises:
-        MethodError: it is none of these, or holds another number of values.
+        MethodError: the type or the number of values is wrong.
     """
     tolist = getattr(scores, "tolist", None)
     if callable(tolist):
         scores = tolist()
-    # Sets have no order, and the values of a mapping are not what iterating over it gives.
-    other = (str, bytes, bytearray, memoryview, Mapping, Set)
-    if isinstance(scores, other) or not isinstance(scores, Iterable):
+    # Sets have no order, and iteration over a mapping does not give its values.
+    not_lists = (str, bytes, bytearray, memoryview, Mapping, Set)
+    if isinstance(scores, not_lists) or not isinstance(scores, Iterable):
         raise MethodError(
             f"the scorer returned a {type(scores).__name__}, not a list of scores", "scores_no_list"
         )
     values = list(islice(scores, count + 1))  # an endless iterator must not hang the pass
     if len(values) != count:
-        told = "more" if len(values) > count else str(len(values))
-        raise MethodError(f"the scorer returned {told} scores for {count} texts", "score_count")
+        actual = "more" if len(values) > count else str(len(values))
+        raise MethodError(f"the scorer returned {actual} scores for {count} texts", "score_count")
     return values
 
 
 def check_kind(kind: object) -> ScoreKind:
-    """``kind``, if there is such a kind of score.
+    """Check that ``kind`` is a score kind, and return it.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: it is not.
     """
     if isinstance(kind, str) and kind in get_args(ScoreKind):
         return kind  # type: ignore[return-value]
     hint = suggestion(str(kind), list(get_args(ScoreKind)))
-    raise ConfigurationError(
-        [Problem(("score_kind",), f"{describe(kind)} is no kind of score{hint}")]
-    )
+    message = f"{describe(kind)} is not a score kind{hint}"
+    raise ConfigurationError([Problem(("score_kind",), message)])
 
 
 def _member(scorer: object, name: str, default: Any) -> Any:
-    """An optional member; the default, too, where reading it raises."""
+    """Return an optional member; the default if it is absent or raises."""
     try:
         return getattr(scorer, name, default)
     except Exception:
@@ -186,11 +190,5 @@ def _scale(scorer: Scorer) -> tuple[float, float]:
             return float(low), float(high)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise ConfigurationError(
-        [
-            Problem(
-                ("scale",),
-                "grades need (lowest, highest), a finite distance apart, not " + describe(scale),
-            )
-        ]
-    )
+    message = f"grades need (lowest, highest), a finite distance apart, not {describe(scale)}"
+    raise ConfigurationError([Problem(("scale",), message)])
