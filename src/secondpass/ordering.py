@@ -47,9 +47,9 @@ class Tiers:
 
     def __post_init__(self) -> None:
         if len(set(self.tiers)) < len(self.tiers):
-            raise ConfigurationError([Problem(("tiers",), "contains a tier twice")])
+            raise ConfigurationError([Problem(("tiers",), "names a tier twice")])
         if self.default is not None and self.default not in self.tiers:
-            message = f"{self.default!r} is not one of the tiers"
+            message = f"{self.default!r} is none of the tiers"
             raise ConfigurationError([Problem(("default",), message)])
 
     def __call__(self, items: Sequence[Item]) -> list[Item]:
