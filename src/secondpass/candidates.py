@@ -123,7 +123,7 @@ def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> 
     if conflicts:
         names = ", ".join(sorted(map(str, conflicts)))
         raise InputError(
-            f"{where}: {names} stands both beside and inside 'metadata', with different values"
+            f"{where}: {names} stands both beside and inside 'metadata', with other values"
         )
     identifier = mapping.get("id")
     return Candidate(

@@ -141,8 +141,8 @@ class Service(Protocol[R_contra]):
 
 
 LLM: TypeAlias = Service[Prompt]
-"""A language model answers prompts. Optional member: ``context_window``, the maximum of tokens
-of prompt and reply together."""
+"""A language model answers prompts. Optional member: ``context_window``, the maximum number of
+tokens of prompt and reply together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ Item = TypeVar("Item", bound=Ranked | Candidate)
 Ordering: TypeAlias = Callable[[Sequence[Ranked]], Sequence[Ranked]]
 
 
+@registry.register("orderings", "tiers")
 @configurable
 @dataclass(frozen=True)
 class Tiers:
@@ -66,6 +67,7 @@ class Tiers:
         return [*sorted(items[:end], key=tier), *items[end:]]
 
 
+@registry.register("orderings", "lost_in_the_middle")
 @configurable
 @dataclass(frozen=True)
 class LostInTheMiddle:

@@ -51,8 +51,7 @@ class Reranker:
         tail: ``keep`` returns the tail behind the head, ``drop`` leaves it out.
         dedupe: of candidates with the same id, keep the one with the highest retrieval score.
         candidate_multiplier: candidates to retrieve per item returned (:meth:`candidates_needed`).
-        strict: raise :class:`~secondpass.errors.RerankError` unless every candidate of the head
-            that has something to show was scored, by the method or by a fallback.
+        strict: raise RerankError unless each candidate of the head that can be shown was scored.
         log_level: level at which issues are logged, once per ranking. Where a ranking is ok in
             spite of them, for example because a retry succeeded, the level is ``debug``.
 

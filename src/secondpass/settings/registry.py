@@ -9,10 +9,10 @@ packages register theirs as entry points of the group ``secondpass.methods``, ``
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 from secondpass.settings.messages import describe, suggestion
@@ -22,6 +22,7 @@ from secondpass.settings.signature import from_mapping, is_configurable, model_o
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+T = TypeVar("T")
 Family: TypeAlias = Literal["methods", "llms", "orderings", "contexts"]
 
 _BUILT_IN: dict[Family, dict[str, str]] = {
@@ -40,14 +41,21 @@ _BUILT_IN: dict[Family, dict[str, str]] = {
         "anthropic": "secondpass.llms.anthropic:AnthropicMessages",
         "google": "secondpass.llms.google:GoogleGenAI",
     },
-    "orderings": {
-        "tiers": "secondpass.ordering:Tiers",
-        "lost_in_the_middle": "secondpass.ordering:LostInTheMiddle",
-    },
+    "orderings": {},  # secondpass.ordering registers its classes; it is always imported
     "contexts": {
         "project": "secondpass.prompts.context:ProjectContext",
     },
 }
+
+
+def register(family: Family, name: str) -> Callable[[type[T]], type[T]]:
+    """Return a decorator that registers a class of a module that is always imported."""
+
+    def add(cls: type[T]) -> type[T]:
+        _BUILT_IN[family][name] = f"{cls.__module__}:{cls.__qualname__}"
+        return cls
+
+    return add
 
 
 @cache
