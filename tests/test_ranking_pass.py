@@ -4,11 +4,10 @@ import asyncio
 import logging
 import math
 
-import numpy as np
 import pytest
 
 from fakes import Answering, ByTable, InOrder, Model, always, graded, numbered
-from secondpass import Candidate, InputError, MethodError, Ranked, Reranker, RerankError
+from secondpass import Candidate, MethodError, Ranked, Reranker, RerankError
 from secondpass.effects import Answer, Judgement
 from secondpass.errors import ConfigurationError, LLMError, ReplyError
 from secondpass.ordering import LostInTheMiddle, Tiers
@@ -191,33 +190,6 @@ def test_scale_without_a_finite_width_is_refused(scale):
         Reranker(InOrder([1.0], score_kind="grade", scale=scale))
     with pytest.raises(ConfigurationError, match="scale"):
         Graded(Model(), scale=scale)
-
-
-# ---------------------------------------------------------------------- arguments of a call
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"floor": 10**400}, "floor: is too large"),
-        ({"floor": np.array([1.0, 2.0])}, "floor: give a finite number"),
-        ({"top_k": -(10**5000)}, "top_k: must be 1 or more"),
-        ({"top_k": np.array([1, 2])}, "top_k: give a whole number"),
-        ({"depth": np.array([1.5])}, "depth: give a whole number"),
-        ({"order": np.array(["none", "none"])}, "order: give a name"),
-        ({"dedupe": "no"}, "dedupe: give True or False"),
-        ({"dedupe": 1}, "dedupe: give True or False"),
-    ],
-)
-def test_wrong_arguments_are_input_errors(arguments, message):
-    with pytest.raises(InputError, match=message):
-        Reranker(ByTable()).rerank("q", ["a"], **arguments)
-
-
-def test_numbers_of_numpy_are_taken():
-    reranker = Reranker(ByTable(), log_level="debug")
-    ranking = reranker.rerank("q", ["a", "bb"], top_k=np.int64(1), floor=np.float32(0.5))
-    assert ranking.order == (1,)
 
 
 # ---------------------------------------------------------------------- missing retrieval scores
@@ -414,27 +386,3 @@ def test_laying_out_concerns_only_what_is_returned():
     texts = ["a" * length for length in range(6, 0, -1)]
     assert reranker.rerank("q", texts, top_k=3).order == (0, 2, 1)
     assert reranker.rerank("q", texts, top_k=3).report.left_out == {"top_k": (3, 4, 5)}
-
-
-def test_named_ordering_of_a_call():
-    reranker = Reranker(ByTable(), orders={"backwards": lambda items: items[::-1]})
-    assert reranker.rerank("q", ["a", "bb"], order="backwards").order == (0, 1)
-    with pytest.raises(InputError, match="order: no ordering is named 'sideways'"):
-        reranker.rerank("q", ["a"], order="sideways")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"top_k": 0}, "top_k: must be 1 or more, not 0"),
-        ({"depth": -3}, "depth: must be 1 or more, not -3"),
-        ({"top_k": "3"}, "top_k: give a whole number, not '3'"),
-        ({"dedupe": "no"}, "dedupe: give True or False, not 'no'"),
-        ({"floor": "0.5"}, "floor: give a finite number, not '0.5'"),
-        ({"floor": True}, "floor: give a finite number, not True"),
-    ],
-)
-def test_message_shows_the_wrong_argument(arguments, message):
-    with pytest.raises(InputError) as caught:
-        Reranker(ByTable()).rerank("q", ["a"], **arguments)
-    assert str(caught.value) == message
