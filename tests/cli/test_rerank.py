@@ -22,7 +22,8 @@ FRUIT = [
     {"id": "banana", "text": "A banana is a fruit rich in potassium.", "score": 1},
 ]
 shared_folder = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=settings().max_examples // 10,
 )
 
 
