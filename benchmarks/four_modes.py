@@ -9,8 +9,8 @@ a folder with corpus.jsonl, queries.jsonl and qrels.tsv; a first stage's own res
 ``build/``. Missing collections are named; nothing is downloaded.
 
 The preset ``embedded`` encodes the passages of each query again, which takes an hour for Cranfield
-on two busy cores. With ``--remember 10000`` it encodes each passage once: the order is the same, but
-the times are not those of the preset.
+on two busy cores. With ``--remember 10000`` it encodes each passage once: the order is the same,
+but the times are not those of the preset.
 """
 
 from __future__ import annotations
