@@ -1,6 +1,6 @@
-"""How long a new process takes, and how much memory.
+"""Startup time and memory of a new process.
 
-Runs each case in processes of its own and prints the median and the best.
+Runs each case in several processes, and prints the median and the best.
 
     python benchmarks/startup.py
 """
@@ -37,7 +37,7 @@ seconds = ranking.report.seconds
 heavy = [name for name in ("torch", "transformers", "sentence_transformers") if name in sys.modules]
 """
 
-TELL = """
+PRINT = """
 import json, resource
 print(json.dumps([seconds, heavy, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 """
@@ -47,11 +47,11 @@ def measure(name: str, code: str, bar: str, *, whole: bool) -> None:
     seconds, memory, heavy = [], [], []
     for _ in range(RUNS):
         started = time.perf_counter()
-        told = subprocess.run(
-            [sys.executable, "-c", code + TELL], capture_output=True, text=True, check=True
+        result = subprocess.run(
+            [sys.executable, "-c", code + PRINT], capture_output=True, text=True, check=True
         )
         process = time.perf_counter() - started
-        inside, heavy, peak = json.loads(told.stdout)
+        inside, heavy, peak = json.loads(result.stdout)
         seconds.append(process if whole else inside)
         memory.append(peak)
     print(

@@ -1,12 +1,12 @@
-"""The main job, on text that every machine has: rerank what a hybrid search finds.
+"""Rerank a hybrid search over Python's own documentation.
 
-Searches Python's own documentation, as installed, for a learner's questions; puts a second pass
-behind the search; measures all of it against judgements; and runs the same reranking through a
-Haystack pipeline and a LlamaIndex query engine.
+Searches the installed documentation for a learner's questions, reranks the results, measures
+everything against judgements, and runs the same reranking in a Haystack pipeline and a LlamaIndex
+query engine.
 
     python examples/demo.py                  30 of the questions, 15 candidates each
     python examples/demo.py --all            all of them
-    python examples/demo.py "your question"  search for something of your own
+    python examples/demo.py "your question"  search for your own question
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from secondpass.evaluation import (
     read_qrels,
     read_queries,
 )
+from secondpass.formats.files import atomic_write
 from secondpass.scorers.minilm import MODEL_NAME, MiniLM
 
 HERE = Path(__file__).parent
@@ -52,10 +53,10 @@ MODES: tuple[Mode, ...] = ("vector", "lexical", "hybrid")
 
 
 class CachedEmbedder:
-    """The embedder, with the corpus's vectors kept in a file between runs.
+    """The embedded model; vectors of the corpus are cached in a file.
 
     Args:
-        console: where progress is shown while they are first made.
+        console: shows progress while the corpus is encoded.
     """
 
     def __init__(self, console: Console) -> None:
@@ -67,8 +68,8 @@ class CachedEmbedder:
         """Unit vectors, shape (texts, 384)."""
         if len(texts) < 1000:  # a query
             return self.model.embed(texts)
-        known = hashlib.sha256("\0".join([MODEL_NAME, "128", *texts]).encode()).hexdigest()
-        path = BUILD / f"vectors-{known[:16]}.npy"
+        digest = hashlib.sha256("\0".join([MODEL_NAME, "128", *texts]).encode()).hexdigest()
+        path = BUILD / f"vectors-{digest[:16]}.npy"
         if path.exists():
             vectors: NDArray[np.float32] = np.load(path)
             return vectors
@@ -81,9 +82,8 @@ class CachedEmbedder:
                 progress.advance(task, len(blocks[-1]))
         vectors = np.concatenate(blocks)
         BUILD.mkdir(exist_ok=True)
-        part = path.with_suffix(".part.npy")
-        np.save(part, vectors)
-        part.replace(path)
+        with atomic_write(path) as file:
+            np.save(file, vectors)
         return vectors
 
 
@@ -98,7 +98,7 @@ def corpus() -> list[Candidate]:
 def measured(
     lists: Mapping[str, Sequence[Candidate] | Ranking], qrels: Mapping[str, Mapping[str, int]]
 ) -> Evaluation:
-    """Measures at the level of keys: of a text's parts, the best placed counts."""
+    """Measure per documented name: of the parts of a text, the best ranked one counts."""
     keyed = {
         query: [Candidate("", id=python_docs.key(str(item.id))) for item in items]
         for query, items in lists.items()
@@ -113,7 +113,7 @@ def show_question(
     after: Ranking,
     grades: Mapping[str, int],
 ) -> None:
-    """The first five before and after, with their grades where they were judged."""
+    """Show the first five results before and after, with their grades if they are judged."""
     table = Table(title=f"“{question}”", title_justify="left", show_edge=False, expand=True)
     table.add_column("", justify="right", width=1)
     table.add_column("hybrid search", ratio=1, no_wrap=True)
@@ -134,7 +134,7 @@ def draw(
     path: Path,
     shown: Sequence[tuple[str, Sequence[Candidate], Ranking, Mapping[str, int]]],
 ) -> None:
-    """The shown questions as a picture."""
+    """Draw the questions as an SVG."""
     console = Console(record=True, width=100, file=io.StringIO(), force_terminal=True)
     for one in shown:
         show_question(console, *one)
@@ -153,7 +153,7 @@ def graded(passage: str, grades: Mapping[str, int]) -> Text:
 def show_figures(
     console: Console, results: Mapping[str, tuple[Evaluation, float]], questions: int
 ) -> None:
-    """One row a mode; the best of each column stands out."""
+    """Show one row per mode; the best value of each column is highlighted."""
     table = Table(title=f"Measured on {questions} questions", title_justify="left")
     table.add_column("mode")
     for measure in MEASURES:
@@ -203,9 +203,9 @@ def main() -> None:
     )
     reranker = Reranker.from_config(CONFIG)
     if arguments.question:
-        found = retriever.retrieve(arguments.question, arguments.depth)
-        ranking = reranker.rerank(arguments.question, found)
-        show_question(console, arguments.question, found, ranking, {})
+        candidates = retriever.retrieve(arguments.question, arguments.depth)
+        ranking = reranker.rerank(arguments.question, candidates)
+        show_question(console, arguments.question, candidates, ranking, {})
         return
 
     questions = read_queries(HERE / "data" / "python-docs.queries.tsv")
@@ -218,20 +218,20 @@ def main() -> None:
     qrels = {query: qrels[query] for query in questions}
 
     results: dict[str, tuple[Evaluation, float]] = {}
-    found = {}
+    candidates = {}
     for mode in MODES:
         started = time.perf_counter()
-        found[mode] = {
+        candidates[mode] = {
             query: retriever.retrieve(text, arguments.depth, mode)
             for query, text in questions.items()
         }
-        results[mode] = (measured(found[mode], qrels), time.perf_counter() - started)
+        results[mode] = (measured(candidates[mode], qrels), time.perf_counter() - started)
     reranker.warm_up()
     started = time.perf_counter()
     rankings = dict(
         zip(
             questions,
-            reranker.rerank_many((questions[q], found["hybrid"][q]) for q in questions),
+            reranker.rerank_many((questions[q], candidates["hybrid"][q]) for q in questions),
             strict=True,
         )
     )
@@ -244,13 +244,13 @@ def main() -> None:
     shown = [query for query in SHOWN if query in questions] or [*questions][:3]
     for query in shown:
         show_question(
-            console, questions[query], found["hybrid"][query], rankings[query], qrels[query]
+            console, questions[query], candidates["hybrid"][query], rankings[query], qrels[query]
         )
     if arguments.picture:
         draw(
             arguments.picture,
             [
-                (questions[query], found["hybrid"][query], rankings[query], qrels[query])
+                (questions[query], candidates["hybrid"][query], rankings[query], qrels[query])
                 for query in shown
             ],
         )

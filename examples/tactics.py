@@ -1,14 +1,14 @@
-"""A planning tool's search, with a second pass: the preset `tactician` from end to end.
+"""The search of a planning tool with reranking: the preset `tactician` from end to end.
 
 Writes a small project and its tactics to a temporary folder, searches the tactics for "database"
-by a heuristic of its own, has a language model put the best of them in order, and writes what
-happened to a Markdown file for review.
+with a keyword heuristic, reranks the best of them with a language model, and writes a Markdown file
+for review.
 
     python examples/tactics.py                            asks OpenAI, with OPENAI_API_KEY
     python examples/tactics.py --base-url http://127.0.0.1:11434/v1 --model qwen3:8b
     python examples/tactics.py --output review.md
 
-Without a key the heuristic's order stands, and the file says why.
+Without a key the order of the heuristic is kept, and the file says why.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Record: TypeAlias = dict[str, Any]
 QUERY = "database"
 LIMIT = 5
 WEIGHTS = {"id": 3, "output": 3, "tags": 2, "description": 1}
-"""How much a word of the query counts in each field."""
+"""Weight of a query word in each field."""
 
 NODES: list[Record] = [
     {"id": "goals", "type": "decision", "status": "completed",
@@ -72,7 +72,7 @@ TACTICS: list[Record] = [
 
 
 def write_project(folder: Path) -> None:
-    """A project as the planning tool keeps it: one file of nodes, one file a tactic."""
+    """Write a project as the planning tool stores it: a file of nodes, and a file per tactic."""
     (folder / "project.json").write_text(json.dumps({"nodes": NODES}), encoding="utf-8")
     (folder / "tactics").mkdir()
     for number, tactic in enumerate(TACTICS):
@@ -81,14 +81,14 @@ def write_project(folder: Path) -> None:
 
 
 def read_project(folder: Path) -> tuple[Record, list[Record]]:
-    """The project and its tactics."""
+    """Read the project and its tactics."""
     project = json.loads((folder / "project.json").read_text(encoding="utf-8"))
     paths = sorted((folder / "tactics").glob("*.json"))
     return project, [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 
 
 def search(query: str, tactics: Sequence[Record]) -> list[Record]:
-    """The tactics that have a word of the query, by where they have it; with their ``score``."""
+    """The tactics that contain a word of the query, with a ``score``, best first."""
     words = query.casefold().split()
 
     def score(tactic: Record) -> float:
@@ -98,29 +98,30 @@ def search(query: str, tactics: Sequence[Record]) -> list[Record]:
             for word in words
         )
 
-    found = [{**tactic, "score": score(tactic)} for tactic in tactics]
-    return sorted((one for one in found if one["score"]), key=lambda one: -one["score"])
+    results = [{**tactic, "score": score(tactic)} for tactic in tactics]
+    return sorted((item for item in results if item["score"]), key=lambda item: -item["score"])
 
 
-def markdown(found: Sequence[Record], ranking: Ranking, project: Mapping[str, Any]) -> str:
-    """What happened, for people to review."""
+def markdown(results: Sequence[Record], ranking: Ranking, project: Mapping[str, Any]) -> str:
+    """A review of the ranking."""
     report = ranking.report
-    before = {one["id"]: place for place, one in enumerate(found, start=1)}
+    heuristic_ranks = {item["id"]: rank for rank, item in enumerate(results, start=1)}
     if report.status == "unchanged":
-        told = "The heuristic's order stands: nothing was reranked."
+        summary = "The order of the heuristic is kept: nothing was reranked."
     else:
-        told = f"Put in order {report.method}."
-    lines = [f'# Search for "{ranking.query}"', "", told, ""]
+        summary = f"Reranked by {report.method}."
+    lines = [f'# Search for "{ranking.query}"', "", summary, ""]
     lines += [f"- {issue.code}: {issue.message}" for issue in report.issues]
     lines += [""] * bool(report.issues)
-    lines += [f"## The first {len(ranking)} of {len(found)}", ""]
+    lines += [f"## The first {len(ranking)} of {len(results)}", ""]
     lines += ["| rank | tactic | heuristic rank | heuristic score | judged |"]
     lines += ["| ---: | --- | ---: | ---: | --- |"]
     lines += [
-        f"| {item.rank} | {item.id} | {before[str(item.id)]} | {item.score:g} | {item.status} |"
+        f"| {item.rank} | {item.id} | {heuristic_ranks[str(item.id)]} | {item.score:g} | "
+        f"{item.status} |"
         for item in ranking
     ]
-    lines += ["", "## What the model is told of the project", ""]
+    lines += ["", "## The project as the model sees it", ""]
     lines += ["```text", ProjectContext()(project), "```", "", "## Report", ""]
     lines += ["```json", json.dumps(report.to_dict(), indent=2), "```", ""]
     return "\n".join(lines)
@@ -132,21 +133,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=Path("tactics.md"), help="file to write")
     parser.add_argument("--base-url", help="an OpenAI-compatible server instead of OpenAI's")
     parser.add_argument("--model", help="a model instead of the preset's")
-    given = parser.parse_args(arguments)
-    llm = {"base_url": given.base_url, "model": given.model}
+    options = parser.parse_args(arguments)
+    llm = {"base_url": options.base_url, "model": options.model}
     llm = {name: value for name, value in llm.items() if value is not None}
     reranker = Reranker.from_preset("tactician", method={"llm": llm})
     with tempfile.TemporaryDirectory() as folder:
         write_project(Path(folder))
         project, tactics = read_project(Path(folder))
-    found = search(QUERY, tactics)
+    results = search(QUERY, tactics)
     try:
-        ranking = reranker.rerank(QUERY, found, top_k=LIMIT, context=project)
+        ranking = reranker.rerank(QUERY, results, top_k=LIMIT, context=project)
     finally:
         reranker.close()
-    given.output.write_text(markdown(found, ranking, project), encoding="utf-8")
+    options.output.write_text(markdown(results, ranking, project), encoding="utf-8")
     print(f"{ranking.report.status}: {', '.join(str(item.id) for item in ranking)}")
-    print(f"written to {given.output}")
+    print(f"written to {options.output}")
     return 0
 
 

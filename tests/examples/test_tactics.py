@@ -54,7 +54,7 @@ def test_a_search_with_a_model(tmp_path, monkeypatch, capsys):
     text = output.read_text(encoding="utf-8")
     expected = ["choose-database", "create-tables", "back-up", "tune-database", "shard-database"]
     assert ranked(text) == expected
-    assert text.startswith('# Search for "database"\n\nPut in order listwise by m.')
+    assert text.startswith('# Search for "database"\n\nReranked by listwise by m.')
     assert "- not_in_reply: the reply leaves them out" in text
     assert "Completed: 3" in text
     assert "sk-test-SECRET" not in text
@@ -70,7 +70,7 @@ def test_a_search_with_a_fault(tmp_path, step, code):
         tactics.main(["--output", str(output), "--base-url", provider.base_url("openai")])
     text = output.read_text(encoding="utf-8")
     assert ranked(text) == FOUND
-    assert "The heuristic's order stands" in text
+    assert "The order of the heuristic is kept" in text
     assert f"- {code}: " in text
 
 
