@@ -1,14 +1,14 @@
-"""A planning tool's search, with a second pass: the preset `tactician` from end to end.
+"""A planning tool's search with reranking: a complete example of the preset `tactician`.
 
 Writes a small project and its tactics to a temporary folder, searches the tactics for "database"
-by a heuristic of its own, has a language model put the best of them in order, and writes what
-happened to a Markdown file for review.
+with a heuristic, lets a language model order the best of them, and writes a Markdown file for
+review.
 
-    python examples/tactics.py                            asks OpenAI, with OPENAI_API_KEY
+    python examples/tactics.py                            uses OpenAI, with OPENAI_API_KEY
     python examples/tactics.py --base-url http://127.0.0.1:11434/v1 --model qwen3:8b
     python examples/tactics.py --output review.md
 
-Without a key the heuristic's order stands, and the file says why.
+Without a key the heuristic's order is kept, and the file gives the reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Record: TypeAlias = dict[str, Any]
 QUERY = "database"
 LIMIT = 5
 WEIGHTS = {"id": 3, "output": 3, "tags": 2, "description": 1}
-"""How much a word of the query counts in each field."""
+"""Weight of a query word in each field."""
 
 NODES: list[Record] = [
     {"id": "goals", "type": "decision", "status": "completed",
@@ -72,7 +72,7 @@ TACTICS: list[Record] = [
 
 
 def write_project(folder: Path) -> None:
-    """A project as the planning tool keeps it: one file of nodes, one file a tactic."""
+    """Write a project in the planning tool's format: a file of nodes, and a file per tactic."""
     (folder / "project.json").write_text(json.dumps({"nodes": NODES}), encoding="utf-8")
     (folder / "tactics").mkdir()
     for number, tactic in enumerate(TACTICS):
@@ -81,14 +81,14 @@ def write_project(folder: Path) -> None:
 
 
 def read_project(folder: Path) -> tuple[Record, list[Record]]:
-    """The project and its tactics."""
+    """Read the project and its tactics."""
     project = json.loads((folder / "project.json").read_text(encoding="utf-8"))
     paths = sorted((folder / "tactics").glob("*.json"))
     return project, [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 
 
 def search(query: str, tactics: Sequence[Record]) -> list[Record]:
-    """The tactics that have a word of the query, by where they have it; with their ``score``."""
+    """The tactics that contain a word of the query, best ``score`` first."""
     words = query.casefold().split()
 
     def score(tactic: Record) -> float:
@@ -103,7 +103,7 @@ def search(query: str, tactics: Sequence[Record]) -> list[Record]:
 
 
 def markdown(found: Sequence[Record], ranking: Ranking, project: Mapping[str, Any]) -> str:
-    """What happened, for people to review."""
+    """The ranking and its report as Markdown."""
     report = ranking.report
     before = {one["id"]: place for place, one in enumerate(found, start=1)}
     if report.status == "unchanged":
@@ -130,8 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the search and write the file."""
     parser = argparse.ArgumentParser(description="A tactics search with a second pass.")
     parser.add_argument("--output", type=Path, default=Path("tactics.md"), help="file to write")
-    parser.add_argument("--base-url", help="an OpenAI-compatible server instead of OpenAI's")
-    parser.add_argument("--model", help="a model instead of the preset's")
+    parser.add_argument("--base-url", help="URL of an OpenAI-compatible server")
+    parser.add_argument("--model", help="model to use instead of the preset's")
     given = parser.parse_args(arguments)
     llm = {"base_url": given.base_url, "model": given.model}
     llm = {name: value for name, value in llm.items() if value is not None}
