@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 def haystack_order(question: str, retriever: HybridRetriever, depth: int) -> list[str]:
-    """Ids in the order of a pipeline that fuses and reranks; its YAML is beside this file."""
+    """Ids as ranked by the pipeline of haystack_pipeline.yaml, which fuses and reranks."""
     os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
     from haystack import Document, Pipeline
 
@@ -30,7 +30,7 @@ def haystack_order(question: str, retriever: HybridRetriever, depth: int) -> lis
 
 
 def llama_index_order(question: str, retriever: HybridRetriever, depth: int) -> list[str]:
-    """Ids in the order of a query engine whose postprocessor reranks."""
+    """Ids as ranked by a query engine with `SecondPassRerank`."""
     from llama_index.core import Settings, get_response_synthesizer
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.llms import MockLLM
@@ -49,7 +49,7 @@ def llama_index_order(question: str, retriever: HybridRetriever, depth: int) -> 
                 for one in retriever.retrieve(query_bundle.query_str, depth)
             ]
 
-    Settings.llm = MockLLM()  # nothing is to be generated, but the default would ask for a key
+    Settings.llm = MockLLM()  # nothing is generated, but the default LLM would need a key
     engine = RetrieverQueryEngine(
         retriever=Hybrid(),
         response_synthesizer=get_response_synthesizer(response_mode="no_text"),

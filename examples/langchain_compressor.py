@@ -23,7 +23,7 @@ from secondpass.adapters.scores import results
 
 
 class SecondPassCompressor(BaseDocumentCompressor):
-    """Puts the best documents first and loses none, except those that ``top_k`` leaves out.
+    """Returns the documents best first: all of them, or the first ``top_k``.
 
     The returned documents are copies. ``rerank_score`` and the other keys of the ranking are added
     to their metadata.
@@ -58,7 +58,7 @@ class SecondPassCompressor(BaseDocumentCompressor):
         query: str,
         callbacks: Callbacks = None,  # noqa: ARG002 - part of the interface
     ) -> list[Document]:
-        """:meth:`compress_documents` for event loops."""
+        """Asynchronous version of :meth:`compress_documents`."""
         documents = checked_list(documents, Document, "documents", "Documents")
         ranking = await self.reranker.arerank(query, _candidates(documents), top_k=self.top_k)
         return _ranked(documents, ranking)

@@ -1,12 +1,12 @@
-"""Python's own documentation, cut into passages: a corpus that every machine has.
+"""Python's documentation, cut into passages: a corpus available on every machine.
 
 The passages come from two places that are installed with CPython. The language topics of
 `help()` (`pydoc_data.topics`) give the reference text on scopes, exceptions, slices and so on.
 The docstrings of the standard library give one passage, or a few, for each public module,
 class, function, method and property.
 
-Nothing is downloaded, and the result depends on the Python version only, so a demo that uses
-it shows the same input on every machine with the same Python.
+Nothing is downloaded, and the result depends only on the Python version, so the corpus is the same
+on every machine with the same Python.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Passage:
     """One passage of the documentation.
 
     `id` is unique in the corpus. `kind` is one of `topic`, `module`, `class`, `function`,
-    `method`, `property` and `object` (what a module offers that is none of the others, such as
+    `method`, `property` and `object` (any other public object of a module, such as
     `typing.Optional`).
     """
 
@@ -42,8 +42,8 @@ class Passage:
 def key(passage_id: str) -> str:
     """Return the id of the whole text that a passage was cut from.
 
-    `topic:with#2` becomes `topic:with`. Where a long text is cut can change from one Python
-    version to the next, so relevance judgements are stored under this name.
+    `topic:with#2` becomes `topic:with`. Python versions differ in where a long text is cut, so
+    relevance judgements are stored under this name.
     """
     return _PART.sub("", passage_id)
 
@@ -54,13 +54,13 @@ def passages() -> list[Passage]:
     Raises `RuntimeError` when this Python has no docstrings to read.
     """
     # `python -OO` strips the docstrings of Python code, and a build `--without-doc-strings`
-    # those of C code. Half a corpus would give wrong figures without any sign of why.
+    # those of C code. An incomplete corpus would silently give wrong measurements.
     if inspect.cleandoc.__doc__ is None or len.__doc__ is None:
         raise RuntimeError(
             "this Python has no docstrings, so there is nothing to search:"
             " run it without -OO and without PYTHONOPTIMIZE=2"
         )
-    # Some names warn when they are only looked at, such as names on their way out of asyncio.
+    # Access to some names emits a warning, such as deprecated names of asyncio.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = [*_topics(), *_docstrings()]
@@ -68,7 +68,7 @@ def passages() -> list[Passage]:
 
 
 # Modules that import without side effects, are pure library code, and are in every CPython from
-# 3.11 to 3.14. One that this machine lacks (some builds have no `ssl` or `sqlite3`) is skipped.
+# 3.11 to 3.14. Missing modules are skipped (some builds have no `ssl` or `sqlite3`).
 _MODULES = """
 abc argparse array ast asyncio atexit base64 bisect builtins bz2 cProfile calendar cmath cmd code
 codecs codeop collections collections.abc colorsys compileall concurrent.futures configparser
@@ -93,11 +93,11 @@ xml.sax.saxutils xml.sax.xmlreader xmlrpc.client xmlrpc.server zipapp zipfile zi
 zoneinfo
 """
 
-# A shorter docstring says little more than the name does.
+# Shorter docstrings add little to the name.
 _SHORTEST_DOCSTRING = 40
 
-# Lengths in words. A passage is closed at the first paragraph border past _ENOUGH_WORDS, or
-# before a paragraph that would take it past _MOST_WORDS.
+# Lengths in words. A passage ends at the first paragraph border after _ENOUGH_WORDS, or before a
+# paragraph that would exceed _MOST_WORDS.
 _ENOUGH_WORDS = 150
 _MOST_WORDS = 250
 _FEWEST_WORDS = 50
@@ -105,7 +105,7 @@ _FEWEST_WORDS = 50
 _PART = re.compile(r"#\d+\Z")
 _PRIVATE = re.compile(r"(?:\A|\.)_")
 _UNDERLINE = re.compile(r"([*=\-~^\"'])\1{2,}\Z")
-# The `typing` names that read "A generic version of ..." have all been replaced as well.
+# All names of `typing` with "A generic version of ..." are deprecated, too.
 _DEPRECATED = re.compile(
     r"\Aa generic version of\b"
     r"|\A(?:this \w+ is )?deprecated\b|\bdeprecated alias\b|\bis deprecated,? (?:and )?use\b",
@@ -115,7 +115,7 @@ _DEPRECATED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """A stretch of text under one heading. `heading` is empty before the first heading."""
+    """The text under one heading. `heading` is empty before the first heading."""
 
     heading: str
     paragraphs: tuple[str, ...]
@@ -133,7 +133,7 @@ class _Whole:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A documented object under one of the names that it can be reached by."""
+    """A documented object under one of its names."""
 
     name: str
     own_name: str
@@ -141,12 +141,11 @@ class _Entry:
     kind: str
 
     def preference(self) -> tuple[bool, int, int, str]:
-        """Order the names of one docstring, the one to keep first.
+        """Sort key for the names of one docstring; the lowest is kept.
 
-        First a name that the object itself goes by (`random.getrandbits`, not
-        `secrets.randbits`), then the one nearest to the top (`random.shuffle`, not
-        `random.Random.shuffle`), then the shortest (`bytes.split`, not `bytearray.split`), then
-        the first in the alphabet.
+        Prefers the object's `__name__` (`random.getrandbits`, not `secrets.randbits`), then the
+        least nested name (`random.shuffle`, not `random.Random.shuffle`), then the shortest
+        (`bytes.split`, not `bytearray.split`), then the first in alphabetical order.
         """
         last = self.name.rpartition(".")[2]
         return (last != self.own_name, self.name.count("."), len(self.name), self.name)
@@ -155,8 +154,8 @@ class _Entry:
 def _topics() -> Iterator[_Whole]:
     """Yield the language topics, each section only once.
 
-    The longest topics are whole chapters that repeat shorter ones: `compound` holds all of
-    `with`, `try` and `for`. A section therefore stays in the shortest topic that has it.
+    The longest topics are chapters that repeat shorter ones: `compound` contains `with`, `try` and
+    `for`. A section is kept in the shortest topic that contains it.
     """
     try:
         from pydoc_data.topics import topics
@@ -167,7 +166,7 @@ def _topics() -> Iterator[_Whole]:
         ) from error
     seen: set[str] = set()
     kept: dict[str, tuple[str, list[_Section]]] = {}
-    # Of two names for one text (`if` and `else`), the one in its title comes first.
+    # If a text has two names (`if` and `else`), the name in its title comes first.
     for name in sorted(topics, key=lambda n: (len(topics[n]), f'"{n}"' not in topics[n][:80], n)):
         sections = _sections(topics[name])
         title = next((section.heading for section in sections if section.heading), name)
@@ -182,7 +181,7 @@ def _topics() -> Iterator[_Whole]:
 
 
 def _docstrings() -> Iterator[_Whole]:
-    """Yield the docstrings of the standard library, each text once and under one name."""
+    """Yield the docstrings of the standard library, each text once, under one name."""
     best: dict[str, _Entry] = {}
     for entry in _entries():
         rival = best.get(entry.text)
@@ -201,12 +200,12 @@ def _entries() -> Iterator[_Entry]:
         except ImportError:
             continue
         yield from _entry(module_name, module_name.rpartition(".")[2], module, "module")
-        # Built-in names are written as a reader knows them: `str.join`, not `builtins.str.join`.
+        # Built-in names have no prefix: `str.join`, not `builtins.str.join`.
         prefix = "" if module_name == "builtins" else f"{module_name}."
         offered.extend(
             (prefix + name, name, getattr(module, name, None)) for name in _public_names(module)
         )
-    # A class known under another name only, as `socket.SocketType` is, counts as private.
+    # A class that is public only under another name, as `socket.SocketType`, counts as private.
     public = {id(found) for _, name, found in offered if getattr(found, "__name__", "") == name}
     for full_name, name, found in offered:
         if inspect.isclass(found):
@@ -219,16 +218,15 @@ def _entries() -> Iterator[_Entry]:
 
 
 def _public_names(module: types.ModuleType) -> list[str]:
-    """Return the names that a module offers, not those that it only imports for itself."""
+    """Return the public names of a module, without names that it imports."""
     declared = getattr(module, "__all__", None)
     if declared is not None:
         names: Iterable[str] = declared
     else:
-        # What is written in C may come from a twin of the module: `bisect` gets its functions
-        # from `_bisect`.
+        # C implementations are in a private module: the functions of `bisect` are in `_bisect`.
         homes = {module.__name__, f"_{module.__name__}"}
         if module is builtins:
-            # Where `open` is from. What else is foreign here was put there by `site` or a tool.
+            # The home of `open`. Other foreign names come from `site` or from tools.
             homes |= {"io", "_io"}
         names = (name for name, value in vars(module).items() if _home(value) in homes)
     return sorted(name for name in set(names) if not name.startswith("_"))
@@ -240,13 +238,12 @@ def _home(value: object) -> str | None:
 
 
 def _members(prefix: str, owner: type, public: set[int]) -> Iterator[_Entry]:
-    """Yield the public methods and properties that a reader finds in this class first.
+    """Yield the public methods and properties that this class defines.
 
-    `public` has the `id()` of everything that a module offers under its own name.
+    `public` has the `id()` of every object that a module defines under its `__name__`.
     """
-    # `vars` and not `getattr`: looking a name up on the class can run code, and would also
-    # give every inherited method a second time. What a private base defines is listed with the
-    # class itself, for no reader can find it anywhere else.
+    # `vars` and not `getattr`, which can run code and would repeat inherited methods. Members of
+    # a private base are listed with the class, because they appear nowhere else.
     values: dict[str, object] = dict(vars(owner))
     inherited = [base for base in owner.__mro__[1:] if id(base) in public]
     listed = {ancestor for base in inherited for ancestor in base.__mro__}
@@ -266,10 +263,10 @@ def _members(prefix: str, owner: type, public: set[int]) -> Iterator[_Entry]:
 
 
 def _entry(name: str, own_name: str, value: object, kind: str) -> Iterator[_Entry]:
-    """Yield an entry for the object if it has a docstring of its own that is worth keeping."""
+    """Yield an entry for the object if it has its own docstring of a sufficient length."""
     own = getattr(value, "__doc__", None)
-    # An instance without a docstring answers with that of its class, and `inspect.getdoc`
-    # with that of a base class: both would describe something else.
+    # `__doc__` of an instance falls back to its class, and `inspect.getdoc` to a base class; both
+    # would describe another object.
     if not isinstance(own, str) or (kind != "class" and own == type(value).__doc__):
         return
     text = (inspect.getdoc(value) or "").strip()
@@ -299,15 +296,15 @@ def _sections(text: str) -> list[_Section]:
 
 def _split(whole: _Whole) -> list[Passage]:
     """Cut a text into passages at paragraph borders; a short text stays one passage."""
-    # Each part is the heading that its first paragraph stands under, and its paragraphs.
+    # Each part: the heading of its first paragraph, and its paragraphs.
     parts: list[tuple[str, list[str]]] = []
     words = 0
     for section in whole.sections:
-        # A heading counts as a paragraph of the text, unless it is the title already.
+        # A heading is a paragraph of the text, unless it is the title.
         lead = [section.heading] if section.heading not in ("", whole.title) else []
         for number, paragraph in enumerate([*lead, *section.paragraphs]):
             length = len(paragraph.split())
-            # A new section is a better place to cut than the middle of one.
+            # Prefer to cut before a section.
             full = words >= _ENOUGH_WORDS or (number == 0 and words >= _ENOUGH_WORDS // 2)
             if not parts or full or (words >= _FEWEST_WORDS and words + length > _MOST_WORDS):
                 parts.append((section.heading, []))

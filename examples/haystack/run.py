@@ -1,6 +1,6 @@
-"""Run a pipeline of this gallery: load the YAML file, fill the store, ask, print the ranking.
+"""Runs an example pipeline: loads the YAML file, fills the store, and prints the ranking.
 
-``python run.py first.yaml "What is free will?"``; the README beside this has a table of the files.
+``python run.py first.yaml "What is free will?"``; README.md has a table of the files.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def articles() -> list[Document]:
 def fill(pipeline: Pipeline) -> None:
     """Write the articles into the store of the pipeline.
 
-    In-memory stores with the same index share their documents, so the pipeline sees them. Where it
-    searches by embeddings, the articles are embedded by its own model.
+    In-memory stores with the same index share their documents, so the pipeline sees them. If the
+    pipeline has an embedder, it embeds the articles.
     """
     documents = articles()
     for name, sockets in pipeline.inputs().items():
-        if "text" in sockets:  # an embedder of questions; a few articles can be embedded one by one
+        if "text" in sockets:  # the embedder of the question; also embeds the few articles
             embed: Any = pipeline.get_component(name)
             documents = [
                 replace(one, embedding=embed.run(text=one.content)["embedding"])
@@ -55,7 +55,7 @@ def fill(pipeline: Pipeline) -> None:
 
 
 def inputs(pipeline: Pipeline, question: str, **settings: Any) -> dict[str, dict[str, Any]]:
-    """The question for every component that wants it, and settings of this call for the ranker."""
+    """The inputs: the question for every component that takes it, settings for the ranker."""
     data: dict[str, dict[str, Any]] = {
         name: {socket: question for socket in sockets if socket in {"query", "text"}}
         for name, sockets in pipeline.inputs().items()
@@ -65,12 +65,12 @@ def inputs(pipeline: Pipeline, question: str, **settings: Any) -> dict[str, dict
 
 
 def ranker_of(pipeline: Pipeline) -> str:
-    """The name of the pipeline's ranker."""
+    """The name of the pipeline's SecondPassRanker."""
     return next(name for name, one in pipeline.walk() if isinstance(one, SecondPassRanker))
 
 
 def show(output: dict[str, Any], ranker: str) -> None:
-    """Print ranks, scores and titles, and what the report says."""
+    """Print ranks, scores and titles, and the report's status and issues."""
     for rank, document in enumerate(output[ranker]["documents"], 1):
         status = document.meta["rerank_status"]
         level = document.meta["difficulty"]
@@ -85,9 +85,9 @@ def show(output: dict[str, Any], ranker: str) -> None:
 
 
 def missing_keys(text: str) -> list[str]:
-    """The variables of each secret in the file that none of them holds.
+    """The environment variables of secrets in the file that are not set.
 
-    The ranker's own token is no such secret: without it the ranker says so in its report.
+    The ranker's token is not included: if it is missing, the ranker's report says so.
     """
     components = yaml.safe_load(text)["components"]
     for component in components.values():
@@ -108,7 +108,7 @@ def _secrets(value: Any) -> Iterator[list[str]]:
 
 
 def told(error: BaseException) -> str:
-    """What the error says that began it all; what stands around it only says where it passed."""
+    """The message of the original error, without Haystack's wrappers."""
     while (
         isinstance(error, DeserializationError | PipelineRuntimeError)
         and error.__cause__ is not None
@@ -118,12 +118,12 @@ def told(error: BaseException) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the file that the command line names."""
-    parser = argparse.ArgumentParser(description="Run a pipeline of this gallery.")
-    parser.add_argument("file", type=Path, help="a YAML file of this folder, or one of your own")
+    """Run the file named on the command line."""
+    parser = argparse.ArgumentParser(description="Run an example pipeline.")
+    parser.add_argument("file", type=Path, help="a YAML file of this folder, or another file")
     parser.add_argument("question", nargs="?", default=QUESTION)
-    parser.add_argument("--order", help="moves what was ranked: learn, in learners.yaml")
-    parser.add_argument("--top-k", type=int, help="how many documents to return")
+    parser.add_argument("--order", help="an ordering, such as learn in learners.yaml")
+    parser.add_argument("--top-k", type=int, help="number of documents to return")
     given = parser.parse_args(arguments)
 
     path = given.file if given.file.exists() else HERE / given.file
@@ -143,7 +143,7 @@ def main(arguments: list[str] | None = None) -> None:
             ranker = ranker_of(pipeline)
             data = inputs(pipeline, given.question, **chosen)
             show(pipeline.run(data, include_outputs_from={ranker}), ranker)
-    except Exception as error:  # a person who tries an example wants a sentence, not a traceback
+    except Exception as error:  # print a message instead of a traceback
         sys.exit(f"{path.name} could not be run. {told(error)}")
 
 

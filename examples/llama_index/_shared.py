@@ -1,4 +1,4 @@
-"""What the examples of this folder share: a table, and a language model that needs no key."""
+"""Shared by the examples of this folder: a table, and a stub language model without a key."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from llama_index.core.schema import NodeWithScore
 
 
 def show(nodes: Sequence[NodeWithScore], report: Mapping[str, Any]) -> None:
-    """Print a row for each node, then what the report says.
+    """Print a row for each node, then a summary of the report.
 
     Args:
-        nodes: as the second pass returned them.
-        report: of it, as ``report.to_dict()`` gives it.
+        nodes: the nodes returned by the reranker.
+        report: its report, from ``report.to_dict()``.
     """
     print("rank   score  retrieved  status      text")
     for one in nodes:
@@ -36,10 +36,10 @@ def show(nodes: Sequence[NodeWithScore], report: Mapping[str, Any]) -> None:
 
 
 class Played(CustomLLM):
-    """Stands in for a language model: it knows what each passage is worth, by a table.
+    """A stub language model that grades passages from a table.
 
-    It reads the prompt as a model does, passages between tags and a label for each, and replies in
-    the form asked for: an order of the labels, or a grade for each.
+    It finds the passages and their labels in the prompt, and replies in the requested format: the
+    labels in order, or a grade for each.
     """
 
     worth: dict[str, float]
@@ -47,7 +47,7 @@ class Played(CustomLLM):
 
     @property
     def metadata(self) -> LLMMetadata:
-        """Its name."""
+        """The name of the model."""
         return LLMMetadata(model_name="a played model")
 
     def complete(self, prompt: str, *_: Any, **__: Any) -> CompletionResponse:
@@ -60,16 +60,16 @@ class Played(CustomLLM):
         return CompletionResponse(text=json.dumps({"ranking": order}))
 
     def stream_complete(self, prompt: str, *_: Any, **__: Any) -> Iterator[CompletionResponse]:
-        """The reply in one piece."""
+        """The reply in one chunk."""
         yield self.complete(prompt)
 
     def _worth_of(self, shown: str) -> float:
-        # Long passages are shown shortened.
+        # Long passages are truncated in the prompt.
         return next((worth for text, worth in self.worth.items() if text[:40] in shown), 0.0)
 
 
 def model(played: LLM) -> LLM:
-    """OpenAI's where its package and a key are there, else ``played``."""
+    """OpenAI's model if its package is installed and a key is set, else ``played``."""
     if os.environ.get("OPENAI_API_KEY"):
         try:
             from llama_index.llms.openai import OpenAI

@@ -1,10 +1,10 @@
-"""A cascade: BM25 cuts to four nodes, a language model puts those in order.
+"""A cascade: BM25 selects four nodes, and a language model orders these.
 
     python cascade_with_llm.py
 
-The language model is any LLM of LlamaIndex, given as ``llm=``. Here it is OpenAI's where there are
-``llama-index-llms-openai`` and a key, else one that is played. Then the same with one that
-fails: the cascade keeps the order of its first stage, and the report says why.
+The language model is any LlamaIndex LLM, passed as ``llm=``. Here it is OpenAI's if
+``llama-index-llms-openai`` is installed and a key is set, else a stub. A second run uses a model
+that fails: the cascade keeps the order of its first stage, and the report gives the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PASSAGES = {
     "Wheat bread keeps two days in a bag of linen.": 6.0,
     "The oven must be hot before the dough goes in.": 0.0,
 }
-"""Passages, and what a reader would say that each is worth."""
+"""Passages and their grades."""
 
 CASCADE = {
     "method": {
@@ -39,7 +39,7 @@ CASCADE = {
 
 
 class Down(Played):
-    """A model that cannot be reached."""
+    """A model that is unavailable."""
 
     def complete(self, *_: Any, **__: Any) -> NoReturn:
         """Fails."""
@@ -47,7 +47,7 @@ class Down(Played):
 
 
 def retrieved() -> list[NodeWithScore]:
-    """The passages, in an order that no retriever would be proud of."""
+    """The passages, in a poor order."""
     return [
         NodeWithScore(node=TextNode(text=text), score=1 - at / 10)
         for at, text in enumerate(PASSAGES)
@@ -55,7 +55,7 @@ def retrieved() -> list[NodeWithScore]:
 
 
 def search(llm: LLM) -> None:
-    """Rerank with this model, and print what came of it."""
+    """Rerank with this model and print the result."""
     rerank = SecondPassRerank(CASCADE, llm=llm)
     nodes, report = rerank.rerank_nodes(retrieved(), QUESTION)
     show(nodes, report.to_dict())

@@ -1,12 +1,12 @@
-"""A library's search for researchers and for learners: one reranker, the order chosen by the call.
+"""A library's search for researchers and for learners: one reranker, an ordering for each call.
 
     python for_learners.py
 
-The preset ``objlib``: passages are graded from 0 to 10 on three criteria in one question. With
-``order="research"`` that is the order; with ``order="learn"`` the first twenty go from introductory
-to advanced, and keep the order of relevance within each level. Grades then no longer fall with
-rank, so nodes get a score by their place; ``rerank_score`` in their metadata has the grade. The
-preset names a Gemini model; ``llm=`` stands in for it.
+The preset ``objlib`` grades passages from 0 to 10 by three criteria in one question.
+``order="research"`` orders by grade. ``order="learn"`` arranges the first twenty from introductory
+to advanced, and by grade within each level. Grades then no longer decrease with rank, so the nodes'
+scores follow from their rank; ``rerank_score`` in the metadata is the grade. ``llm=`` replaces the
+preset's Gemini model.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ PASSAGES = [
     ("Hume was born in Edinburgh.", "introductory", 1.0),
     ("To justify induction by its success is to use it.", None, 7.0),
 ]  # fmt: skip
-"""Passages, how hard they are to read where that is known, and what a reader would grade them."""
+"""Passages, their difficulty (if known) and their grades."""
 
 
 def retrieved() -> list[NodeWithScore]:
-    """The passages as a vector search might find them."""
+    """The passages, as a vector search might return them."""
     return [
         NodeWithScore(
             node=TextNode(text=text, metadata={} if level is None else {"difficulty": level}),
@@ -42,7 +42,7 @@ def retrieved() -> list[NodeWithScore]:
 
 
 def main() -> None:
-    """Search twice: the order is chosen with each call."""
+    """Search twice, with a different ordering for each call."""
     llm = model(Played(worth={text: grade for text, _, grade in PASSAGES}))
     rerank = SecondPassRerank("objlib", llm=llm)
     print(QUESTION)

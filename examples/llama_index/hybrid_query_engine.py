@@ -1,11 +1,11 @@
-"""Hybrid retrieval in a query engine, with a cross-encoder behind it.
+"""Hybrid retrieval in a query engine, followed by a cross-encoder.
 
     python hybrid_query_engine.py "How do I get one deleted file back?"
 
-Two retrievers, one by words and one by vectors, are fused by QueryFusionRetriever; the second pass
-sees what the fusion found. The preset ``default`` is a cross-encoder from the hub. Where that can't
-be had it is the embedding model that comes by pip, and where that is missing too, BM25; the lines
-below the table say which it was.
+QueryFusionRetriever fuses a keyword retriever and a vector retriever, and its results are reranked.
+The preset ``default`` uses a cross-encoder from the hub. If that is unavailable, it uses the
+embedding model of the extra ``embedded``; without this extra, the script uses BM25. The lines below
+the table name the method.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MANUAL = [
 
 
 class ByWords(BaseRetriever):
-    """BM25 over a few nodes; in an application, llama-index-retrievers-bm25 or a search engine."""
+    """BM25 over a few nodes; an application would use llama-index-retrievers-bm25."""
 
     def __init__(self, nodes: list[TextNode], similarity_top_k: int) -> None:
         self.nodes = nodes
@@ -58,7 +58,7 @@ class ByWords(BaseRetriever):
 
 
 class Trigrams(BaseEmbedding):
-    """Counts of three letters at a time: a stand-in for an embedding model."""
+    """Counts of letter trigrams, as a stub for an embedding model."""
 
     def _get_text_embedding(self, text: str) -> list[float]:
         vector = [0.0] * 256
@@ -75,18 +75,18 @@ class Trigrams(BaseEmbedding):
 
 
 class Reports(BaseEventHandler):
-    """Keeps the reports of rerankings, which a query engine does not return."""
+    """Collects the reports, which a query engine does not return."""
 
     kept: list[dict[str, Any]] = []  # noqa: RUF012 - a pydantic field
 
     def handle(self, event: Any, **_: Any) -> None:
-        """Take a report out of the events."""
+        """Store the report of a rerank event."""
         if isinstance(event, SecondPassReportEvent):
             self.kept.append(event.report)
 
 
 def second_pass() -> SecondPassRerank:
-    """A cross-encoder, or what can be had in its place."""
+    """The preset ``default``, or ``lexical`` if packages are missing."""
     try:
         return SecondPassRerank("default", top_n=3)
     except MissingExtraError as error:
@@ -95,7 +95,7 @@ def second_pass() -> SecondPassRerank:
 
 
 def main(question: str = QUESTION) -> None:
-    """Ask, and print what the engine would answer from."""
+    """Query the engine and print the nodes it would answer from."""
     nodes = [TextNode(text=text, id_=f"manual-{at}") for at, text in enumerate(MANUAL)]
     index = VectorStoreIndex(nodes, embed_model=Trigrams())
     llm = model(MockLLM(max_tokens=8))

@@ -1,10 +1,10 @@
-"""An assistant's memory search: grades of a model blended with the retriever's scores, and a floor.
+"""An assistant's memory search: grades blended with the retriever's scores, and a threshold.
 
     python memory_search.py
 
-The preset ``scallop``: short memories are graded from 0 to 1 in one question, the final score is
-0.4 of the retriever's and 0.6 of the grade, and what ends below 0.05 is dropped. The preset names a
-model of Groq's; ``llm=`` stands in for it. If the model fails, the retriever's scores stand.
+The preset ``scallop`` grades short memories from 0 to 1 in one question. The final score is 0.4
+times the retriever's score plus 0.6 times the grade; memories below 0.05 are dropped. ``llm=``
+replaces the preset's model on Groq. If the model fails, the retriever's scores are kept.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ MEMORIES = [
     ("Ana liked the lentil soup", 0.35, 0.9),
     ("The car is due for inspection", 0.08, 0.0),
 ]
-"""Memories, the score that the search gave them, and what a reader would say that each is worth."""
+"""Memories, their retrieval scores and their grades."""
 
 
 def retrieved() -> list[NodeWithScore]:
-    """The memories as the application's own search finds them."""
+    """The memories, as the application's search returns them."""
     return [
         NodeWithScore(node=TextNode(text=text, metadata={"day": at}), score=score)
         for at, (text, score, _) in enumerate(MEMORIES)
@@ -35,7 +35,7 @@ def retrieved() -> list[NodeWithScore]:
 
 
 def search(llm: LLM) -> None:
-    """Rerank with this model, and print what came of it."""
+    """Rerank with this model and print the result."""
     rerank = SecondPassRerank("scallop", llm=llm)
     nodes, report = rerank.rerank_nodes(retrieved(), QUESTION)
     show(nodes, report.to_dict())
