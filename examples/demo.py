@@ -1,7 +1,7 @@
-"""Reranks the results of a hybrid search over Python's own documentation.
+"""Rerank a hybrid search over Python's own documentation.
 
-Searches the installed documentation for a learner's questions, reranks the results, measures both
-against relevance judgements, and runs the same reranking in a Haystack pipeline and a LlamaIndex
+Searches the installed documentation for a learner's questions, reranks the results, measures
+everything against judgements, and runs the same reranking in a Haystack pipeline and a LlamaIndex
 query engine.
 
     python examples/demo.py                  30 of the questions, 15 candidates each
@@ -47,20 +47,20 @@ BUILD = HERE.parent / "build"
 CONFIG = HERE / "demo.yaml"
 MEASURES = ("nDCG@10", "RR(rel=2)@10", "R(rel=2)@10")
 SHOWN = ("q16", "q57", "q08")
-"""Two questions that improve and one that gets worse."""
+"""Two that gain and one that loses."""
 SOME = 30
 MODES: tuple[Mode, ...] = ("vector", "lexical", "hybrid")
 
 
 class CachedEmbedder:
-    """An embedder that caches the vectors of the corpus in a file.
+    """The embedded model; vectors of the corpus are cached in a file.
 
     Args:
-        console: shows progress while the vectors are computed.
+        console: shows progress while the corpus is encoded.
     """
 
     def __init__(self, console: Console) -> None:
-        # The model was trained on 128 tokens; 512 would take twice as long.
+        # 128 tokens are what the model was trained on, and half the work of 512.
         self.model = MiniLM(max_tokens=128)
         self.console = console
 
@@ -98,7 +98,7 @@ def corpus() -> list[Candidate]:
 def measured(
     lists: Mapping[str, Sequence[Candidate] | Ranking], qrels: Mapping[str, Mapping[str, int]]
 ) -> Evaluation:
-    """Measure at the level of keys: the best-ranked part of a text counts."""
+    """Measure per documented name: of the parts of a text, the best ranked one counts."""
     keyed = {
         query: [Candidate("", id=python_docs.key(str(item.id))) for item in items]
         for query, items in lists.items()
@@ -113,7 +113,7 @@ def show_question(
     after: Ranking,
     grades: Mapping[str, int],
 ) -> None:
-    """Print the first five before and after, with their grades."""
+    """Show the first five results before and after, with their grades if they are judged."""
     table = Table(title=f"“{question}”", title_justify="left", show_edge=False, expand=True)
     table.add_column("", justify="right", width=1)
     table.add_column("hybrid search", ratio=1, no_wrap=True)
@@ -134,17 +134,17 @@ def draw(
     path: Path,
     shown: Sequence[tuple[str, Sequence[Candidate], Ranking, Mapping[str, int]]],
 ) -> None:
-    """Write the questions and their results as an SVG image."""
+    """Draw the questions as an SVG."""
     console = Console(record=True, width=100, file=io.StringIO(), force_terminal=True)
     for one in shown:
         show_question(console, *one)
     svg = console.export_svg(title="before and after the second pass")
-    # Rich embeds a remote font; any monospaced font works.
+    # It would fetch a font from elsewhere; any monospaced one will do.
     path.write_text(re.sub(r"@font-face\s*{[^}]*}\s*", "", svg), encoding="utf-8")
 
 
 def graded(passage: str, grades: Mapping[str, int]) -> Text:
-    """A passage's id with as many stars as its grade."""
+    """A passage's name with as many stars as its grade."""
     grade = grades.get(python_docs.key(passage), 0)
     style = {3: "bold green", 2: "green", 1: "yellow"}.get(grade, "dim")
     return Text(f"{passage} {'*' * grade}".rstrip(), style=style)
@@ -153,7 +153,7 @@ def graded(passage: str, grades: Mapping[str, int]) -> Text:
 def show_figures(
     console: Console, results: Mapping[str, tuple[Evaluation, float]], questions: int
 ) -> None:
-    """Print one row per mode, with the best value of each column in bold."""
+    """Show one row per mode; the best value of each column is highlighted."""
     table = Table(title=f"Measured on {questions} questions", title_justify="left")
     table.add_column("mode")
     for measure in MEASURES:
@@ -180,12 +180,12 @@ def show_figures(
 
 
 def main() -> None:
-    """Search, rerank, measure, and compare the three interfaces."""
+    """Search, rerank, measure, and compare the three ways in."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("question", nargs="?", help="search for this instead of the questions")
-    parser.add_argument("--all", action="store_true", help="measure all questions")
+    parser.add_argument("--all", action="store_true", help="measure all of the questions")
     parser.add_argument("--depth", type=int, default=15, help="candidates to rerank (15)")
-    parser.add_argument("--picture", type=Path, help="SVG file for the shown questions; then stop")
+    parser.add_argument("--picture", type=Path, help="draw the shown questions as SVG and stop")
     parser.add_argument("--prepare", action="store_true", help="encode the passages and stop")
     arguments = parser.parse_args()
     if arguments.depth < 1:
@@ -210,7 +210,7 @@ def main() -> None:
 
     questions = read_queries(HERE / "data" / "python-docs.queries.tsv")
     if not arguments.all:
-        # Spread over the file, so that every kind of question is included.
+        # Spread over the file, so that no kind of question is left out.
         every = [*questions]
         chosen = [every[number * len(every) // SOME] for number in range(SOME)]
         questions = {query: questions[query] for query in chosen}
@@ -269,7 +269,7 @@ def main() -> None:
 def same_everywhere(
     console: Console, ranking: Ranking, retriever: HybridRetriever, depth: int
 ) -> None:
-    """Rerank the same candidates in both frameworks; exit with 1 if the orders differ."""
+    """The same candidates and configuration through both frameworks; stops if orders differ."""
     import frameworks
 
     orders = {

@@ -1,14 +1,14 @@
-"""A planning tool's search with reranking: a complete example of the preset `tactician`.
+"""The search of a planning tool with reranking: the preset `tactician` from end to end.
 
 Writes a small project and its tactics to a temporary folder, searches the tactics for "database"
-with a heuristic, lets a language model order the best of them, and writes a Markdown file for
-review.
+with a keyword heuristic, reranks the best of them with a language model, and writes a Markdown file
+for review.
 
-    python examples/tactics.py                            uses OpenAI, with OPENAI_API_KEY
+    python examples/tactics.py                            asks OpenAI, with OPENAI_API_KEY
     python examples/tactics.py --base-url http://127.0.0.1:11434/v1 --model qwen3:8b
     python examples/tactics.py --output review.md
 
-Without a key the heuristic's order is kept, and the file gives the reason.
+Without a key the order of the heuristic is kept, and the file says why.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ TACTICS: list[Record] = [
 
 
 def write_project(folder: Path) -> None:
-    """Write a project in the planning tool's format: a file of nodes, and a file per tactic."""
+    """Write a project as the planning tool stores it: a file of nodes, and a file per tactic."""
     (folder / "project.json").write_text(json.dumps({"nodes": NODES}), encoding="utf-8")
     (folder / "tactics").mkdir()
     for number, tactic in enumerate(TACTICS):
@@ -88,7 +88,7 @@ def read_project(folder: Path) -> tuple[Record, list[Record]]:
 
 
 def search(query: str, tactics: Sequence[Record]) -> list[Record]:
-    """The tactics that contain a word of the query, best ``score`` first."""
+    """The tactics that contain a word of the query, with a ``score``, best first."""
     words = query.casefold().split()
 
     def score(tactic: Record) -> float:
@@ -102,8 +102,8 @@ def search(query: str, tactics: Sequence[Record]) -> list[Record]:
     return sorted((item for item in results if item["score"]), key=lambda item: -item["score"])
 
 
-def markdown(found: Sequence[Record], ranking: Ranking, project: Mapping[str, Any]) -> str:
-    """The ranking and its report as Markdown."""
+def markdown(results: Sequence[Record], ranking: Ranking, project: Mapping[str, Any]) -> str:
+    """A review of the ranking."""
     report = ranking.report
     heuristic_ranks = {item["id"]: rank for rank, item in enumerate(results, start=1)}
     if report.status == "unchanged":
@@ -131,10 +131,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the search and write the file."""
     parser = argparse.ArgumentParser(description="A tactics search with a second pass.")
     parser.add_argument("--output", type=Path, default=Path("tactics.md"), help="file to write")
-    parser.add_argument("--base-url", help="URL of an OpenAI-compatible server")
-    parser.add_argument("--model", help="model to use instead of the preset's")
-    given = parser.parse_args(arguments)
-    llm = {"base_url": given.base_url, "model": given.model}
+    parser.add_argument("--base-url", help="an OpenAI-compatible server instead of OpenAI's")
+    parser.add_argument("--model", help="a model instead of the preset's")
+    options = parser.parse_args(arguments)
+    llm = {"base_url": options.base_url, "model": options.model}
     llm = {name: value for name, value in llm.items() if value is not None}
     reranker = Reranker.from_preset("tactician", method={"llm": llm})
     with tempfile.TemporaryDirectory() as folder:

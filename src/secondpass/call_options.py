@@ -54,6 +54,11 @@ def validate(
         InputError: a value is of the wrong type or out of range.
         TypeError: an option is unknown.
     """
+    known = list(CallOptions.__annotations__)
+    for name in options:
+        if name not in known:
+            hint = suggestion(name, known)
+            raise TypeError(f"got an unexpected keyword argument {name!r}{hint}")
     return {
         name: _validated(name, value, orders)
         for name, value in options.items()
@@ -71,14 +76,11 @@ def _validated(name: str, value: Any, orders: Mapping[str, Ordering | None] | No
             if isinstance(value, bool):
                 return value
             raise InputError(f"dedupe: give True or False, not {describe(value)}")
-        case "order":
+        case _:  # order
             try:
                 return to_ordering(value, orders)
             except ConfigurationError as error:
                 raise InputError(f"order: {error}") from None
-        case _:
-            hint = suggestion(name, list(CallOptions.__annotations__))
-            raise TypeError(f"got an unexpected keyword argument {name!r}{hint}")
 
 
 def _positive_integer(name: str, value: object) -> int:

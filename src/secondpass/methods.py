@@ -111,16 +111,16 @@ def check_installed(methods: Iterable[Method]) -> None:
     Raises:
         MissingExtraError: all methods lack packages; this is the error of the first.
     """
-    errors = []
+    errors: list[MissingExtraError | None] = []
     for method in methods:
         check = getattr(inner(method), "check_installed", None)
         try:
             if check is not None:
                 check()
-            return
+            errors.append(None)
         except MissingExtraError as error:
             errors.append(error)
-    if errors:
+    if errors and errors[0] is not None and all(errors):
         raise errors[0]
 
 

@@ -141,8 +141,8 @@ def test_what_the_loader_says_is_told(folder):
 def test_load_failure_is_remembered(monkeypatch):
     scorer = CrossEncoderScorer("no/such-model", local_files_only=True)
     tried = []
-    load = scorer._encoder._make
-    monkeypatch.setattr(scorer._encoder, "_make", lambda: tried.append(1) or load())
+    load = scorer._encoder._create
+    monkeypatch.setattr(scorer._encoder, "_create", lambda: tried.append(1) or load())
     for _ in range(3):
         with pytest.raises(ModelLoadError):
             scorer.score_pairs("q", ["a"])

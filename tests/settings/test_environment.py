@@ -3,7 +3,7 @@
 import pytest
 
 from secondpass import ConfigurationError, Reranker, config
-from secondpass.config.overrides import Flat
+from secondpass.config.overrides import Override
 from secondpass.settings import environment, model_of, registry
 
 SECRET = "sk-live-SECRET"
@@ -103,7 +103,7 @@ class Model:
         raise NotImplementedError
 
 
-MODEL = {"flat": {"model": Flat("m", ("method.model", "method.llm.model"))}}
+MODEL = {"flat": {"model": Override("m", ("method.model", "method.llm.model"))}}
 GRADED = {"type": "graded", "llm": {"type": "openai", "timeout": {"env": "ABSENT"}}}
 TAKEN = {
     # a configuration and other arguments of resolve; the place of the absent variable
@@ -132,7 +132,7 @@ def test_an_absent_variable_may_be_replaced(tmp_path):
     path.write_text(
         "method: {type: graded, llm: {type: openai, model: {env: ABSENT}}}\ntop_k: {env: ABSENT}"
     )
-    flat = {"top_n": Flat(3, ("top_k",))}
+    flat = {"top_n": Override(3, ("top_k",))}
     reranker = config.resolve(path, llm=Model(), flat=flat)
     assert (reranker.top_k, reranker.method.llm.name) == (3, "model")
 

@@ -101,7 +101,7 @@ def test_question():
     (question,) = ask.questions
     assert question.request == Pairs("wombats", ["3 abcdefgh", "9 abcdefgh"])
     assert (question.documents, question.reminder) == (2, None)
-    tokens = module.tokens_of
+    tokens = module.estimate_tokens
     expected = 2 * tokens("3 abcdefgh") + 2 * tokens("wombats")
     assert (question.estimate.input_tokens, question.estimate.output_tokens) == (expected, 0)
 

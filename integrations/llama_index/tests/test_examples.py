@@ -29,7 +29,7 @@ EXPECTED: dict[str, list[tuple[str, list[str], str]]] = {
         (
             "degraded, by lexical, then listwise by a played model",
             ["Which flour", "A sourdough", "Wheat bread", "Bread rolls", "Trains", "The oven"],
-            "connection: this stage judged nothing",
+            "connection: this stage scored nothing",
         ),
     ],
     "for_learners": [

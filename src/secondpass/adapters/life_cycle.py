@@ -43,6 +43,14 @@ class LifeCycle:
         self._warned: set[str] = set()
         self._lock = ForkLock()
 
+    def __deepcopy__(self, memo: dict[int, object]) -> LifeCycle:
+        # A copy shares the models, but warms up and closes for itself.
+        copied = LifeCycle(self._reranker, self._llm, self._warn)
+        copied.opened = self.opened
+        copied._warm |= self._warm
+        copied._warned |= self._warned
+        return copied
+
     def warm_up(self) -> None:
         """Warm up the language model's synchronous interface, and load the models."""
         self.opened = True

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.settings import model_of, registry
+from secondpass.settings import environment, model_of, registry
 from secondpass.settings.environment import Unfilled
 
 
@@ -15,12 +15,13 @@ def with_llm(config: Mapping[str, Any], llm: Any) -> dict[str, Any]:
     """A configuration whose method and fallbacks ask ``llm``, wherever they ask a language model.
 
     Args:
-        config: a configuration whose variables have been read.
+        config: a configuration. Variables that it names are read.
         llm: the language model. A copy of it takes over the timeout of a model that it replaces.
 
     Raises:
         ConfigurationError: nothing in the configuration asks a language model.
     """
+    values, _ = environment.fill(config)
     asking = False
 
     def replaced(part: Any) -> Any:
@@ -37,14 +38,16 @@ def with_llm(config: Mapping[str, Any], llm: Any) -> dict[str, Any]:
             changes["llm"] = _with_timeout(llm, part.get("llm"))
         return {**part, **changes}
 
-    changes = {key: replaced(config[key]) for key in ("method", "fallback") if key in config}
+    changes: dict[str, Any] = {
+        key: replaced(values[key]) for key in ("method", "fallback") if key in values
+    }
     if not asking:
         names = ", ".join(name for name in registry.names("methods") if _asks(name))
         message = f"a language model is given, and no method asks one; these do: {names}"
         raise ConfigurationError([Problem(("method",), message)])
-    if isinstance(config.get("fallback"), str) and isinstance(changes["fallback"], Mapping):
+    if isinstance(values.get("fallback"), str) and isinstance(changes["fallback"], Mapping):
         changes["fallback"] = [changes["fallback"]]
-    return {**config, **changes}
+    return {**values, **changes}
 
 
 def _with_timeout(llm: Any, configured: Any) -> Any:
@@ -54,10 +57,10 @@ def _with_timeout(llm: Any, configured: Any) -> Any:
         ConfigurationError: the timeout is a variable that gives no value.
     """
     timeout = configured.get("timeout") if isinstance(configured, Mapping) else None
-    if isinstance(timeout, Unfilled):
-        raise ConfigurationError([timeout.problem])
     if timeout is None or not hasattr(llm, "timeout"):
         return llm
+    if isinstance(timeout, Unfilled):
+        raise ConfigurationError([timeout.problem])
     llm = copy.copy(llm)
     llm.timeout = timeout
     return llm

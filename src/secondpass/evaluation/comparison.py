@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from secondpass.errors import MissingExtraError
 from secondpass.evaluation.report import files, markdown, page
 from secondpass.evaluation.results import Change, ComparisonData, Cost, Result, Shown, Stability
 from secondpass.formats.lines import AnyPath
@@ -43,9 +44,12 @@ class Comparison(ComparisonData):
         """
         return page.page(self)
 
-    def _repr_html_(self) -> str:
-        """The verdict and the tables, in notebooks."""
-        return page.fragment(self)
+    def _repr_html_(self) -> str | None:
+        """The verdict and the tables, in notebooks; None without jinja2."""
+        try:
+            return page.fragment(self)
+        except MissingExtraError:
+            return None
 
     def write(self, folder: AnyPath) -> list[str]:
         """Write the figures as JSON, CSV, Markdown, HTML and a TREC run for each system.

@@ -163,15 +163,14 @@ def _score(
     """The scores of each request, or what the scorer raised as a MethodError."""
     if call.seconds_left == 0:  # it may have waited for a free thread
         return scoring_deadline_error()
+    # Counted before the call, because the scorer may change the lists.
+    counts = [len(documents) for _, documents in call.requests]
     try:
         if len(call.requests) == 1:
             ((query, documents),) = call.requests
-            return [to_list(call.scorer.score_pairs(query, documents), len(documents))]
-        results = to_list(call.scorer.score_many(call.requests), len(call.requests))
-        return [
-            to_list(scores, len(documents))
-            for scores, (_, documents) in zip(results, call.requests, strict=True)
-        ]
+            return [to_list(call.scorer.score_pairs(query, documents), counts[0])]
+        results = to_list(call.scorer.score_many(call.requests), len(counts))
+        return [to_list(scores, count) for scores, count in zip(results, counts, strict=True)]
     except reraised:
         raise
     except MethodError as error:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import yaml_text
 from secondpass.settings.messages import describe
-from secondpass.settings.secrets import variable
+from secondpass.settings.secrets import OptionalVariables, variable
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -84,6 +84,8 @@ def unfilled(values: Any) -> Iterator[Problem]:
 
 def _filled(value: Any, path: Path, variables: dict[Path, Variable]) -> Any:
     """A part of a configuration with its variables read, which are added to ``variables``."""
+    if isinstance(value, OptionalVariables):
+        return value
     if isinstance(value, list | tuple):
         return [_filled(item, (*path, index), variables) for index, item in enumerate(value)]
     if not isinstance(value, Mapping):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
@@ -99,6 +98,8 @@ def kind(family: Family, name: str) -> type:
 
 def preset_names() -> list[str]:
     """The names of the presets, in alphabetical order."""
+    from importlib.resources import files  # costs more to import than this module
+
     folder = files("secondpass") / "config" / "presets"
     return sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
 

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,16 @@ def write(comparison: ComparisonData, folder: AnyPath) -> list[str]:
     place = Path(folder)
     runs = place / "runs"
     runs.mkdir(parents=True, exist_ok=True)
-    texts = {
-        "results.json": json.dumps(as_dict(comparison), ensure_ascii=False, indent=1) + "\n",
-        "per_query.csv": per_query_csv(comparison),
-        "report.md": markdown.report(comparison),
-        "report.html": page.page(comparison),
+    # The page last: it needs jinja2, and the figures must not be lost if that is missing.
+    texts: dict[str, Callable[[ComparisonData], str]] = {
+        "results.json": lambda data: json.dumps(as_dict(data), ensure_ascii=False, indent=1) + "\n",
+        "per_query.csv": per_query_csv,
+        "report.md": markdown.report,
+        "report.html": page.page,
     }
     written = []
-    for name, text in texts.items():
-        write_lines(place / name, [well_formed(text)])
+    for name, render in texts.items():
+        write_lines(place / name, [well_formed(render(comparison))])
         written.append(str(place / name))
     # Last: ids with white space do not fit into these formats and raise an error.
     write_qrels(place / "qrels.trec", comparison.qrels)

@@ -68,10 +68,14 @@ def tables(comparison: ComparisonData) -> list[Table]:
 
 def quality(comparison: ComparisonData) -> Table:
     """The means of every measured system."""
-    means = {one.name: one.evaluation.mean for one in comparison.ran if one.evaluation is not None}
+    means = [
+        (result.name, result.evaluation.mean)
+        for result in comparison.ran
+        if result.evaluation is not None
+    ]
     best = {}
     for measure in comparison.measures:
-        values = {mean[measure] for mean in means.values()}
+        values = {mean[measure] for _, mean in means}
         if len(values) > 1:
             best[measure] = max(values)
     rows = [
@@ -82,7 +86,7 @@ def quality(comparison: ComparisonData) -> Table:
                 for measure in comparison.measures
             ),
         )
-        for name, mean in means.items()
+        for name, mean in means
     ]
     return Table("quality", "Quality", (_SYSTEM, *map(Column, comparison.measures)), tuple(rows))
 

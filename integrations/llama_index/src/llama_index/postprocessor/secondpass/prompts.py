@@ -24,9 +24,9 @@ _PARTS = ("system", "user", "instruction")
 def prompts_of(reranker: Reranker) -> PromptDictType:
     """The prompts by name, including the methods' defaults."""
     prompts: PromptDictType = {}
-    for prefix, wording in _wordings(reranker):
+    for prefix, prompting in _promptings(reranker):
         for part in _PARTS:
-            template = getattr(wording, part)
+            template = getattr(prompting, part)
             if isinstance(template, Rendered):
                 template = template.prompt
             if isinstance(template, str):
@@ -44,7 +44,7 @@ def with_prompts(reranker: Reranker, prompts: Mapping[str, object]) -> Reranker:
     """
     if not prompts:
         return reranker
-    known = [f"{prefix}{part}_prompt" for prefix, _ in _wordings(reranker) for part in _PARTS]
+    known = [f"{prefix}{part}_prompt" for prefix, _ in _promptings(reranker) for part in _PARTS]
     if wrong := [name for name in prompts if name not in known]:
         message = "no prompt has this name" + suggestion(wrong[0], known)
         raise ConfigurationError([Problem((wrong[0],), message)])
@@ -55,18 +55,18 @@ def with_prompts(reranker: Reranker, prompts: Mapping[str, object]) -> Reranker:
     )
 
 
-def _wordings(reranker: Reranker) -> Iterator[tuple[str, Prompting]]:
-    yield from _wordings_of(reranker.method, "")
+def _promptings(reranker: Reranker) -> Iterator[tuple[str, Prompting]]:
+    yield from _promptings_of(reranker.method, "")
     for index, stage in enumerate(reranker.fallback):
-        yield from _wordings_of(stage.method, f"fallback_{index}_")
+        yield from _promptings_of(stage.method, f"fallback_{index}_")
 
 
-def _wordings_of(method: Any, prefix: str) -> Iterator[tuple[str, Prompting]]:
-    wording = getattr(method, "wording", None)
-    if isinstance(wording, Prompting):
-        yield prefix, wording
+def _promptings_of(method: Any, prefix: str) -> Iterator[tuple[str, Prompting]]:
+    prompting = getattr(method, "prompting", None)
+    if isinstance(prompting, Prompting):
+        yield prefix, prompting
     for index, stage in enumerate(getattr(method, "stages", ())):
-        yield from _wordings_of(stage.method, f"{prefix}stage_{index}_")
+        yield from _promptings_of(stage.method, f"{prefix}stage_{index}_")
 
 
 def _reworded(method: Any, prefix: str, prompts: Mapping[str, object]) -> Any:

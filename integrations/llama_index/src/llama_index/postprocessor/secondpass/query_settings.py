@@ -7,13 +7,23 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-_Scope = tuple[object, Mapping[str, Any]]
-_scopes: ContextVar[tuple[_Scope, ...]] = ContextVar("secondpass_query_settings", default=())
+
+class Scope:
+    """Identifies a postprocessor and its copies; does not take part in comparisons of them."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scope)
+
+    __hash__ = object.__hash__
+
+
+_Block = tuple[Scope, Mapping[str, Any]]
+_scopes: ContextVar[tuple[_Block, ...]] = ContextVar("secondpass_query_settings", default=())
 """The blocks that are open in this task or thread, outermost first, each with its owner."""
 
 
 @contextmanager
-def scope(owner: object, settings: Mapping[str, Any]) -> Iterator[None]:
+def scope(owner: Scope, settings: Mapping[str, Any]) -> Iterator[None]:
     """Apply settings for ``owner`` within the block and in the tasks that are started in it."""
     token = _scopes.set((*_scopes.get(), (owner, settings)))
     try:
@@ -22,7 +32,7 @@ def scope(owner: object, settings: Mapping[str, Any]) -> Iterator[None]:
         _scopes.reset(token)
 
 
-def settings_of(owner: object) -> dict[str, Any]:
+def settings_of(owner: Scope) -> dict[str, Any]:
     """The settings of the open blocks of ``owner``; inner blocks override outer ones."""
     merged: dict[str, Any] = {}
     for other, settings in _scopes.get():

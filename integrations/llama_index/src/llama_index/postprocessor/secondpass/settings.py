@@ -32,6 +32,7 @@ from llama_index.postprocessor.secondpass.parameters import (
     written_order,
 )
 from llama_index.postprocessor.secondpass.prompts import with_prompts
+from llama_index.postprocessor.secondpass.query_settings import Scope
 from secondpass import Reranker
 from secondpass.adapters.options import check_order
 from secondpass.adapters.parameters import Parameters
@@ -110,7 +111,7 @@ class RerankFields(BaseNodePostprocessor):
 
     _reranker: Reranker = PrivateAttr()
     _prompts: dict[str, object] = PrivateAttr(default_factory=dict)
-    _scope: object = PrivateAttr(default_factory=object)  # of query settings; copies share it
+    _scope: Scope = PrivateAttr(default_factory=Scope)  # of query settings; copies share it
 
     def __init__(
         self,

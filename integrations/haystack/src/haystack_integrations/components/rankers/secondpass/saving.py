@@ -74,11 +74,12 @@ class Saved:
         return type(self).from_dict, (self.to_dict(),)
 
     def __copy__(self) -> Self:
-        return deepcopy(self)
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__, _life=deepcopy(self._life))
+        return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # Copies share the models, and so whether these are warm or closed.
-        shared = (self.reranker, self.chat_generator, self._life)
+        shared = (self.reranker, self.chat_generator)
         memo.update((id(value), value) for value in shared)
         copied = type(self).__new__(type(self))
         copied.__dict__.update(deepcopy(self.__dict__, memo))
