@@ -108,3 +108,22 @@ def test_order_by_name_of_the_reranker():
     assert reranker.rerank("q", ["a", "bb"], order="backwards").order == (0, 1)
     with pytest.raises(InputError, match="order: no ordering is named 'sideways'"):
         reranker.rerank("q", ["a"], order="sideways")
+
+
+@pytest.mark.parametrize("name", ENTRY_POINTS)
+@pytest.mark.parametrize("value", [None, 1])
+def test_unknown_option(name, value):
+    reranker = Reranker("lexical")
+    arguments = ("q", ["a"]) if not name.endswith("many") else ([("q", ["a"])],)
+
+    async def call():
+        result = getattr(reranker, name)(*arguments, depht=value)
+        return await result if inspect.isawaitable(result) else result
+
+    with pytest.raises(TypeError, match="'depht'; did you mean 'depth'"):
+        asyncio.run(call())
+
+
+def test_context_is_no_option_of_many():
+    with pytest.raises(TypeError, match="'context'"):
+        Reranker("lexical").rerank_many([("q", ["a"])], context=None)

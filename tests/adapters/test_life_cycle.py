@@ -1,6 +1,7 @@
 """What a component owns is warmed up once and closed once."""
 
 import asyncio
+import copy
 
 import pytest
 
@@ -104,3 +105,14 @@ def test_strict_raises_each_time():
     with pytest.raises(OSError, match="no such model"):
         asyncio.run(life.awarm_up())
     assert not warned
+
+
+def test_copies_warm_up_and_close_alone():
+    events = []
+    first = LifeCycle(Reranker(Model(events)), None, lambda *_: None)
+    first.warm_up()
+    second = copy.deepcopy(first)
+    second.warm_up()
+    second.close()
+    first.close()
+    assert events == ["models warm", "models closed", "models closed"]

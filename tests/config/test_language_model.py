@@ -52,3 +52,40 @@ def test_takes_over_the_timeout():
 def test_something_must_ask_it(method):
     with pytest.raises(ConfigurationError, match=r"no method asks one; these do: graded, listwise"):
         config.with_llm({"method": method}, Model())
+
+
+VARIABLES = {
+    "method": {"method": {"env": "M"}},
+    "type": {"method": {"type": {"env": "M"}}},
+    "fallback": {"method": "lexical", "fallback": {"env": "M"}},
+    "listed fallback": {"method": "lexical", "fallback": [{"env": "M"}]},
+    "default": {"method": {"env": "UNSET", "default": "listwise"}},
+}
+
+
+@pytest.mark.parametrize("described", VARIABLES.values(), ids=VARIABLES)
+def test_reads_variables(described, monkeypatch):
+    monkeypatch.setenv("M", "listwise")
+    monkeypatch.delenv("UNSET", raising=False)
+    result = config.with_llm(described, Model())
+    assert "Model object" in str(result)
+
+
+def test_timeout_from_a_variable(monkeypatch):
+    monkeypatch.setenv("T", "5")
+    described = {"method": {"type": "listwise", "llm": {**LLM, "timeout": {"env": "T"}}}}
+    assert config.with_llm(described, Model())["method"]["llm"].timeout == 5
+
+
+def test_unset_timeout_of_no_use(monkeypatch):
+    monkeypatch.delenv("UNSET", raising=False)
+
+    class WithoutTimeout:
+        name = "given"
+
+        async def complete(self, prompt):
+            raise NotImplementedError
+
+    described = {"method": {"type": "listwise", "llm": {**LLM, "timeout": {"env": "UNSET"}}}}
+    reranker = config.resolve(described, llm=WithoutTimeout())
+    assert isinstance(reranker.method.llm, WithoutTimeout)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from secondpass import Reranker
 from secondpass.effects import Answer, Ask, Completion, Estimate, Question, Score
 from secondpass.errors import DeadlineError, MethodError, MissingExtraError, NestedCallError
 from secondpass.limits import Limits
@@ -357,3 +358,22 @@ def test_blocked_loop_is_given_up(asynchronous, monkeypatch):
     release.set()
     assert [str(answer.error) for answer in answers] == [LATE]
     assert waited[0] <= 0.05 + 0.1
+
+
+def test_scorer_that_empties_its_lists():
+    class Emptying:
+        model_name = "emptying"
+
+        def score_pairs(self, query, documents):
+            scores = [0.5] * len(documents)
+            documents.clear()
+            return scores
+
+        def score_many(self, requests):
+            requests.clear()
+            return []
+
+    reranker = Reranker(Emptying())
+    for ranking in reranker.rerank_many([("q", ["a", "b"]), ("r", ["c", "d"])]):
+        assert [item.rerank_score for item in ranking] == [0.5, 0.5]
+        assert "batch_failed" in [issue.code for issue in ranking.report.issues]

@@ -4,7 +4,7 @@ import pytest
 
 from secondpass import ConfigurationError, Reranker, config
 from secondpass.config.overrides import Override
-from secondpass.settings import environment, model_of, registry
+from secondpass.settings import OptionalVariables, environment, model_of, registry
 
 SECRET = "sk-live-SECRET"
 
@@ -216,3 +216,9 @@ def test_foreign_settings_are_complete():
                 options = part.get("anyOf", [part])
                 if any(option.get("additionalProperties") is True for option in options):
                     assert key in environment.FOREIGN
+
+
+def test_optional_variables_stay_optional():
+    names = OptionalVariables(["NO_SUCH_KEY"])
+    values, _ = environment.fill({"method": {"api_key_env": names}})
+    assert values["method"]["api_key_env"] is names

@@ -857,6 +857,18 @@ def test_item_12_the_report_holds_plain_values_that_pipelines_can_copy() -> None
     assert yaml.safe_load(yaml.safe_dump(result["report"])) == result["report"]
 
 
+def test_copies_of_a_subclass_with_a_lock() -> None:
+    class Locked(SecondPassRanker):
+        pass
+
+    ranker = Locked("lexical", top_k=1)
+    ranker._lock = threading.Lock()
+    copied = copy.copy(ranker)
+    copied.top_k = 2
+    assert (ranker.top_k, copied.top_k) == (1, 2)
+    assert copied.reranker is ranker.reranker
+
+
 def test_item_12_the_context_of_a_call_reaches_the_method() -> None:
     seen: list[object] = []
 

@@ -864,3 +864,10 @@ def test_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
     exec("\n".join(blocks), {})
     promised = re.findall(r"^print\(.*\)  # (.*)$", readme, re.MULTILINE)
     assert capsys.readouterr().out.splitlines() == promised
+
+
+def test_equal_settings_are_equal() -> None:
+    reranker, manager = Reranker("lexical"), CallbackManager()
+    first = SecondPassRerank(reranker, callback_manager=manager)
+    assert first == SecondPassRerank(reranker, callback_manager=manager)
+    assert first != SecondPassRerank(reranker, callback_manager=manager, top_n=1)

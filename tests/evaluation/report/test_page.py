@@ -137,6 +137,18 @@ def test_without_jinja2(render):
         render(make())
 
 
+def test_without_jinja2_the_figures_are_written(tmp_path):
+    _environment.cache_clear()
+    comparison = make()
+    with without("jinja2"):
+        assert comparison._repr_html_() is None
+        with pytest.raises(MissingExtraError):
+            comparison.write(tmp_path)
+    names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
+    assert {"results.json", "per_query.csv", "report.md", "qrels.trec"} <= names
+    assert any(name.startswith("runs/") for name in names)
+
+
 def test_fragment_styles_only_itself():
     parsed = Parsed(fragment(make()))
     assert not {"style", "svg", "script"} & set(parsed.tags)

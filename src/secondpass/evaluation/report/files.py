@@ -8,7 +8,6 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +21,31 @@ from secondpass.rendering import well_formed
 def write(comparison: ComparisonData, folder: AnyPath) -> list[str]:
     """Write the files into a folder, which is created if need be, and return their paths."""
     place = Path(folder)
-    runs = place / "runs"
-    runs.mkdir(parents=True, exist_ok=True)
-    # The page last: it needs jinja2, and the figures must not be lost if that is missing.
-    texts: dict[str, Callable[[ComparisonData], str]] = {
-        "results.json": lambda data: json.dumps(as_dict(data), ensure_ascii=False, indent=1) + "\n",
-        "per_query.csv": per_query_csv,
-        "report.md": markdown.report,
-        "report.html": page.page,
+    (place / "runs").mkdir(parents=True, exist_ok=True)
+    texts = {
+        "results.json": json.dumps(as_dict(comparison), ensure_ascii=False, indent=1) + "\n",
+        "per_query.csv": per_query_csv(comparison),
+        "report.md": markdown.report(comparison),
     }
     written = []
-    for name, render in texts.items():
-        write_lines(place / name, [well_formed(render(comparison))])
+    for name, text in texts.items():
+        write_lines(place / name, [well_formed(text)])
         written.append(str(place / name))
-    # Last: ids with white space do not fit into these formats and raise an error.
+    # After the others: the page needs jinja2, and ids with white space do not fit into TREC files.
+    try:
+        write_lines(place / "report.html", [well_formed(page.page(comparison))])
+        written.append(str(place / "report.html"))
+    finally:
+        written += _write_trec(comparison, place)
+    return written
+
+
+def _write_trec(comparison: ComparisonData, place: Path) -> list[str]:
     write_qrels(place / "qrels.trec", comparison.qrels)
-    written.append(str(place / "qrels.trec"))
+    written = [str(place / "qrels.trec")]
     taken: set[str] = set()
     for result in comparison.ran:
-        path = runs / f"{_file_name(result.name, taken)}.trec"
+        path = place / "runs" / f"{_file_name(result.name, taken)}.trec"
         write_run(path, result.run, tag=re.sub(r"\s", "_", well_formed(result.name)))
         written.append(str(path))
     return written
