@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import jsonschema
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -52,7 +53,7 @@ def path(tmp_path_factory):
 
 
 def problems_of(path, configuration):
-    path.write_text(json.dumps(configuration))
+    path.write_text(yaml.safe_dump(configuration))
     try:
         Reranker.from_config(path)
     except ConfigurationError as error:
