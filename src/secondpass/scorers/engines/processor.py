@@ -19,7 +19,7 @@ def usable_cpus() -> int:
     """
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return max(1, min(cores, math.ceil(cpu_limit())))
+    return max(1, math.ceil(min(cores, cpu_limit())))
 
 
 def cpu_limit(root: Path = Path("/sys/fs/cgroup"), process: Path = Path("/proc/self/cgroup")) -> float:
