@@ -84,8 +84,7 @@ class Lazy(Generic[T]):
         Raises:
             ModelLoadError: creating it failed, now or less than a minute ago.
         """
-        if self._process is not None and self._process != os.getpid():
-            self._renew()
+        self._renew_after_fork()
         value = self._value
         if value is not None:
             return value
@@ -108,8 +107,10 @@ class Lazy(Generic[T]):
             self._failure = None
         return self.get()
 
-    def _renew(self) -> None:
+    def _renew_after_fork(self) -> None:
         """Forget the parent's value without its destructor, which may wait for threads."""
+        if self._process is None or self._process == os.getpid():
+            return
         with self._lock:
             if self._process != os.getpid():
                 _of_parents.append(self._value)
@@ -118,6 +119,7 @@ class Lazy(Generic[T]):
 
     def clear(self) -> None:
         """Forget the value; the next :meth:`get` creates it again."""
+        self._renew_after_fork()
         with self._lock:
             self._value = None
             self._failure = None
