@@ -101,6 +101,12 @@ class Lazy(Generic[T]):
             self._failure = None
             return self._value
 
+    @property
+    def loaded(self) -> T | None:
+        """The value if it was created already, else None."""
+        self._renew_after_fork()
+        return self._value
+
     def retry(self) -> T:
         """Like :meth:`get`, but tries again after a failure of the last minute."""
         with self._lock:

@@ -33,6 +33,15 @@ class HubModel:
         """Whether the name is that of something on the disk."""
         return Path(self.name).exists()
 
+    def stamp(self) -> tuple[tuple[str, int, int], ...]:
+        """Names, sizes and times of the files in a local folder; empty for a model of the hub."""
+        found = []
+        folder = Path(self.name)
+        for path in (*folder.glob("*"), *folder.glob("*/*")) if self.is_local else ():
+            status = path.stat()
+            found.append((str(path), status.st_size, status.st_mtime_ns))
+        return tuple(sorted(found))
+
     def is_offline(self) -> bool:
         """Whether the hub need not or cannot be contacted. Loaders would retry for a minute."""
         if self.local_files_only:

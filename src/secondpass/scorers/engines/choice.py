@@ -14,7 +14,8 @@ from secondpass.concurrency.lazy import require
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError, in_folder, model_files, on_hub
 from secondpass.scorers.engines.light import LightModel
-from secondpass.scorers.engines.processor import has_bfloat16, usable_cpus
+from secondpass.scorers.engines.pairs import PairEngine
+from secondpass.scorers.engines.processor import usable_cpus
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
 from secondpass.scorers.engines.torch_pairs import EXTRA, DType, TorchModel
 from secondpass.scorers.hub import HubModel
@@ -42,6 +43,7 @@ class EngineSettings:
     file: str | None
     device: str
     threads: int | None
+    batch_size: int | None
     max_length: int | None
     prompt: str | None
     prompt_name: str | None
@@ -63,16 +65,19 @@ def check_installed(backend: Choice) -> None:
         require(["sentence_transformers"], EXTRA, _USER)
 
 
-def load(settings: EngineSettings) -> tuple[TorchModel | LightModel, str]:
+def load(settings: EngineSettings) -> PairEngine:
     """Load the model with the fastest backend that is correct for it.
-
-    Returns:
-        The model, and why it has this backend.
 
     Raises:
         MissingExtraError: a package is not installed.
         ModelLoadError: the model cannot be loaded.
     """
+    model, reason = _load(settings)
+    return PairEngine(model, reason, settings.batch_size)
+
+
+def _load(settings: EngineSettings) -> tuple[TorchModel | LightModel, str]:
+    """The model, and why it has this backend."""
     if settings.backend == "torch":
         return _torch(settings), "the backend is set"
     if settings.backend != "auto":

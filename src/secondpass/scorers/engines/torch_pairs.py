@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.processor import has_bfloat16
 from secondpass.scorers.engines.runtimes import Precision
+from secondpass.scorers.engines.score_cache import file_digest
 from secondpass.scorers.hub import HubModel
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class TorchModel:
         except ImportError as error:
             raise MissingExtraError(EXTRA, "the cross_encoder scorer") from error
         self._prompt, self._prompt_name = prompt, prompt_name
+        self._source, self._options = source, options
         self._turn = ForkLock()  # fast tokenizers are not thread-safe
         offline = source.is_offline()
         options = {key: dict(value) if value else value for key, value in options.items()}
@@ -101,6 +104,26 @@ class TorchModel:
         self.budget = _BUDGET if encoder.device.type == "cpu" else _BUDGET_ON_GPU
         limit = encoder.max_seq_length
         self._longest = limit if isinstance(limit, int) else 1 << 30
+
+    def identity(self) -> dict[str, Any]:
+        """Everything but the texts that a score depends on."""
+        import sentence_transformers
+        import torch
+
+        folder = Path(self._source.name)
+        files = sorted(path for path in folder.glob("*") if path.is_file())
+        config = getattr(getattr(self._encoder, "model", None), "config", None)
+        return {
+            "model": self._source.name,
+            "files": [file_digest(path) for path in files],
+            "commit": getattr(config, "_commit_hash", None),
+            "versions": [torch.__version__, sentence_transformers.__version__],
+            "device": self.device,
+            "precision": self.precision,
+            "prompt": self._prompt,
+            "prompt_name": self._prompt_name,
+            "options": repr(self._options),
+        }
 
     @property
     def device(self) -> str:
