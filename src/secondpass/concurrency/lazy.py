@@ -137,10 +137,13 @@ def require(modules: Sequence[str], extra: str, needed_for: str) -> None:
     Raises:
         MissingExtraError: a module is not installed.
     """
-    for module in modules:
-        try:
-            installed = importlib.util.find_spec(module) is not None
-        except (ImportError, ValueError):
-            installed = False
-        if not installed:
-            raise MissingExtraError(extra, needed_for)
+    if not all(map(is_installed, modules)):
+        raise MissingExtraError(extra, needed_for)
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module is installed, without importing it."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

@@ -195,8 +195,6 @@ class CrossEncoderScorer:
         Raises:
             MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
         """
-        if self._shared is not None:
-            self._shared.value.retry()
         self._pairs.retry()
 
     def close(self) -> None:
@@ -266,7 +264,8 @@ class CrossEncoderScorer:
         )
         # A folder whose files changed since is another model.
         self._shared = shared((settings, source.stamp()), lambda: choice.load(settings))
-        return CachedPairs(self._shared.value.get(), self.score_cache)
+        # A failure is remembered by this scorer, so not there, too.
+        return CachedPairs(self._shared.value.retry(), self.score_cache)
 
 
 def sigmoid(logit: float) -> float:

@@ -37,6 +37,7 @@ class TorchModel:
     """A sentence-transformers ``CrossEncoder``.
 
     Args:
+        offline: whether the hub is not to be contacted.
         device: ``auto`` selects an accelerator if there is one.
         precision: if there is no ``dtype``: ``auto`` is bfloat16 where the processor has it, else
             float32; ``exact`` is float32.
@@ -54,6 +55,7 @@ class TorchModel:
     def __init__(
         self,
         source: HubModel,
+        offline: bool,
         *,
         device: str,
         precision: Precision,
@@ -70,14 +72,13 @@ class TorchModel:
         self._prompt, self._prompt_name = prompt, prompt_name
         self._source, self._options = source, options
         self._turn = ForkLock()  # fast tokenizers are not thread-safe
-        offline = source.is_offline()
         options = {key: dict(value) if value else value for key, value in options.items()}
         model_kwargs = options["model_kwargs"] = options.get("model_kwargs") or {}
         if not model_kwargs.keys() & {"dtype", "torch_dtype"}:
             name = dtype or ("bfloat16" if precision == "auto" and _is_fast(device) else "float32")
             model_kwargs["dtype"] = name if name == "auto" else getattr(torch, name)
         try:
-            self._encoder: CrossEncoder = CrossEncoder(
+            self.encoder: CrossEncoder = CrossEncoder(
                 source.name,
                 device=None if device == "auto" else device,
                 cache_folder=source.cache_folder,
@@ -88,7 +89,7 @@ class TorchModel:
             )
         except Exception as error:
             raise source.load_error(error, offline) from error
-        encoder = self._encoder
+        encoder = self.encoder
         if prompt_name is not None and prompt_name not in encoder.prompts:
             known = ", ".join(encoder.prompts) or "none"
             raise ModelLoadError(
@@ -112,7 +113,7 @@ class TorchModel:
 
         folder = Path(self._source.name)
         files = sorted(path for path in folder.glob("*") if path.is_file())
-        config = getattr(getattr(self._encoder, "model", None), "config", None)
+        config = getattr(getattr(self.encoder, "model", None), "config", None)
         return {
             "model": self._source.name,
             "files": [file_digest(path) for path in files],
@@ -128,7 +129,7 @@ class TorchModel:
     @property
     def device(self) -> str:
         """The device of the model, such as ``cpu`` or ``cuda``."""
-        return str(self._encoder.device.type)
+        return str(self.encoder.device.type)
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[TextPair]:
         """The pairs with their estimated lengths."""
@@ -146,7 +147,7 @@ class TorchModel:
         import torch
 
         with self._turn:
-            scores: list[float] = self._encoder.predict(
+            scores: list[float] = self.encoder.predict(
                 [(pair.query, pair.passage) for pair in pairs],
                 prompt=self._prompt,
                 prompt_name=self._prompt_name,
