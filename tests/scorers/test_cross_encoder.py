@@ -165,14 +165,14 @@ def test_default_preset_falls_back():
 
 
 def test_missing_package(monkeypatch):
-    for package in ("sentence_transformers", "openvino", "onnxruntime"):
-        monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    torch = {"backend": "torch"}
     told = r'pip install "secondpass\[sentence-transformers\]"'
     with pytest.raises(MissingExtraError, match=told):
-        Reranker.from_preset("polymarket")
+        Reranker.from_preset("polymarket", method=torch)
     with pytest.raises(MissingExtraError, match=told):
-        CrossEncoderScorer("any").score_pairs("q", ["a"])
-    ranking = Reranker.from_preset("default").rerank("q", ["a", "b"])
+        CrossEncoderScorer("any", **torch).score_pairs("q", ["a"])
+    ranking = Reranker.from_preset("default", method=torch).rerank("q", ["a", "b"])
     assert ranking.report.status == "degraded"
     assert ranking.report.issues[0].code == "missing_extra"
 
