@@ -80,8 +80,12 @@ def test_causal_models_answer_yes_or_no(tmp_path):
     )
     ours = prompted.score_pairs("cat", DOCUMENTS)
     assert ours == pytest.approx(theirs.tolist(), abs=1e-5)
-    assert ours != pytest.approx(CrossEncoderScorer(folder, precision="exact").score_pairs("cat", DOCUMENTS), abs=1e-5)
-    named = CrossEncoderScorer(folder, prompts={"task": "the query food"}, prompt_name="task", precision="exact")
+    assert ours != pytest.approx(
+        CrossEncoderScorer(folder, precision="exact").score_pairs("cat", DOCUMENTS), abs=1e-5
+    )
+    named = CrossEncoderScorer(
+        folder, prompts={"task": "the query food"}, prompt_name="task", precision="exact"
+    )
     assert named.score_pairs("cat", DOCUMENTS) == pytest.approx(ours, abs=1e-6)
 
 
@@ -187,9 +191,7 @@ def test_token_is_not_written(folder, monkeypatch):
 
 def test_token_sources(folder, monkeypatch):
     given = []
-    monkeypatch.setattr(
-        HubModel, "is_offline", lambda source: bool(given.append(source.token))
-    )
+    monkeypatch.setattr(HubModel, "is_offline", lambda source: bool(given.append(source.token)))
     monkeypatch.setenv("SECOND", "hf_second")
     monkeypatch.delenv("FIRST", raising=False)
     for settings in (

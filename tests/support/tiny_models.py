@@ -67,3 +67,61 @@ def write_causal(folder: Path) -> Path:
     Qwen3ForCausalLM(config).save_pretrained(folder)
     fast.save_pretrained(folder)
     return folder
+
+
+def write_tokenizer(path: Path, kind: str) -> Path:
+    """A tokenizer of a few words that composes pairs as ``bert``, ``roberta`` or XLM-R does.
+
+    Args:
+        kind: ``sentencepiece`` is that of XLM-R.
+    """
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    special = {"bert": ("[CLS]", "[SEP]")}.get(kind, ("<s>", "</s>"))
+    spaced = [f"▁{word}" for word in WORDS[5:]] if kind == "sentencepiece" else []
+    words = [*special, "[UNK]", *WORDS[5:], *spaced, ".", "-", "b", "[", "]", "sep", "<", ">", "/"]
+    ids = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    first, last = ((name, ids[name]) for name in special)
+    if kind == "bert":
+        tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.post_processor = processors.BertProcessing(last, first)
+    else:
+        tokenizer = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = (
+            pre_tokenizers.Metaspace() if kind == "sentencepiece" else pre_tokenizers.Whitespace()
+        )
+        tokenizer.post_processor = processors.RobertaProcessing(last, first)
+    tokenizer.add_special_tokens(list(special))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(path))
+    return path
+
+
+def write_onnx(folder: Path) -> Path:
+    """Add ``onnx/model.onnx`` to a classifier's folder, as hubs have it."""
+    import warnings
+
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager")
+    names = ["input_ids", "attention_mask"]
+    if model.config.model_type == "bert":
+        names.append("token_type_ids")
+    example = torch.ones(2, 5, dtype=torch.long)
+    path = folder / "onnx" / "model.onnx"
+    path.parent.mkdir(exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            model.eval(),
+            (example,) * len(names),
+            str(path),
+            input_names=names,
+            output_names=["logits"],
+            dynamic_axes={name: {0: "pairs", 1: "tokens"} for name in names},
+            dynamo=False,
+        )
+    return folder

@@ -48,8 +48,6 @@ class ForkLock:
 
 
 _fork_locks: WeakSet[ForkLock] = WeakSet()
-_of_parents: list[object] = []
-"""Values from before a fork, kept so that they are never destroyed in the child."""
 
 
 def _renew_fork_locks() -> None:
@@ -119,7 +117,7 @@ class Lazy(Generic[T]):
             return
         with self._lock:
             if self._process != os.getpid():
-                _of_parents.append(self._value)
+                _keep_forever(self._value)
                 self._value = None
                 self._process = os.getpid()
 
@@ -129,6 +127,13 @@ class Lazy(Generic[T]):
         with self._lock:
             self._value = None
             self._failure = None
+
+
+def _keep_forever(value: object) -> None:
+    """Keep a value from being destroyed, even at the end of the process."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
 def require(modules: Sequence[str], extra: str, needed_for: str) -> None:

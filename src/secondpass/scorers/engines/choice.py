@@ -11,7 +11,13 @@ from typing import Any, Literal, TypeAlias
 
 from secondpass.concurrency.lazy import is_installed, require
 from secondpass.errors import MissingExtraError, ModelLoadError
-from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError, in_folder, model_files, on_hub
+from secondpass.scorers.engines.files import (
+    ModelFiles,
+    TorchOnlyError,
+    in_folder,
+    model_files,
+    on_hub,
+)
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.pairs import PairEngine
 from secondpass.scorers.engines.processor import usable_cpus
@@ -58,7 +64,7 @@ def check_installed(backend: Choice) -> None:
     Raises:
         MissingExtraError: they are not.
     """
-    if backend in MODULES:
+    if backend == "onnx" or backend == "openvino":
         require([MODULES[backend], "tokenizers"], backend, f"the {backend} backend")
     elif backend == "torch" or not _installed():
         require(["sentence_transformers"], EXTRA, _USER)

@@ -99,6 +99,9 @@ def model_files(
     """The files of a cross-encoder for a backend; None if it has no model file for it.
 
     Args:
+        model: the name or folder, for messages.
+        find: finds a file of the model.
+        backend: what is to run it.
         file: the path of the model file within the model, instead of the usual ones.
 
     Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -60,6 +60,7 @@ def open_runtime(
 
     Args:
         path: an ``.onnx`` file, or for OpenVINO an ``.xml`` file with its ``.bin`` beside it.
+        backend: ``onnx`` (onnxruntime) or ``openvino``.
         precision: ``auto`` is bfloat16 where the runtime supports it and the processor has it, else
             float32; ``exact`` is float32.
         threads: batches that run at a time.
@@ -88,11 +89,11 @@ class _Onnx:
     backend: Backend = "onnx"
     precision = "float32"
 
-    def __init__(
-        self, path: Path, _precision: Precision, threads: int, _dynamic: bool
-    ) -> None:
+    def __init__(self, path: Path, _precision: Precision, threads: int, _dynamic: bool) -> None:
         import onnxruntime
 
+        with suppress(AttributeError):  # some builds send usage data
+            onnxruntime.disable_telemetry_events()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
@@ -129,7 +130,7 @@ class _OpenVino:
         }
         if not dynamic or precision == "exact":
             settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
-        core = _core()
+        core = openvino.Core()
         self._model = core.compile_model(core.read_model(str(path)), "CPU", settings)
         self.inputs = frozenset(item.get_any_name() for item in self._model.inputs)
         self.version = str(openvino.__version__)
@@ -150,10 +151,3 @@ class _OpenVino:
             if len(self._idle) < self.threads:
                 self._idle.append(request)
         return result
-
-
-@cache
-def _core() -> Any:
-    import openvino
-
-    return openvino.Core()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from secondpass.concurrency.lazy import ForkLock
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.processor import has_bfloat16
 from secondpass.scorers.engines.runtimes import Precision
@@ -34,7 +34,10 @@ class TextPair(NamedTuple):
 
 
 class TorchModel:
-    """A sentence-transformers ``CrossEncoder``.
+    """A sentence-transformers ``CrossEncoder``, in a thread of its own.
+
+    So calls from many threads take turns, and a forked child can use torch: a thread that used it
+    in the parent waits forever for other threads of torch, which do not exist in the child.
 
     Args:
         offline: whether the hub is not to be contacted.
@@ -71,14 +74,15 @@ class TorchModel:
             raise MissingExtraError(EXTRA, "the cross_encoder scorer") from error
         self._prompt, self._prompt_name = prompt, prompt_name
         self._source, self._options = source, options
-        self._turn = ForkLock()  # fast tokenizers are not thread-safe
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-torch")
         options = {key: dict(value) if value else value for key, value in options.items()}
         model_kwargs = options["model_kwargs"] = options.get("model_kwargs") or {}
         if not model_kwargs.keys() & {"dtype", "torch_dtype"}:
             name = dtype or ("bfloat16" if precision == "auto" and _is_fast(device) else "float32")
             model_kwargs["dtype"] = name if name == "auto" else getattr(torch, name)
         try:
-            self.encoder: CrossEncoder = CrossEncoder(
+            self.encoder: CrossEncoder = self._thread.submit(
+                CrossEncoder,
                 source.name,
                 device=None if device == "auto" else device,
                 cache_folder=source.cache_folder,
@@ -86,7 +90,7 @@ class TorchModel:
                 local_files_only=offline,
                 token=source.token,
                 **options,
-            )
+            ).result()
         except Exception as error:
             raise source.load_error(error, offline) from error
         encoder = self.encoder
@@ -144,17 +148,19 @@ class TorchModel:
 
     def run(self, pairs: Sequence[TextPair]) -> list[float]:
         """The logit of each pair."""
+        return self._thread.submit(self._predict, pairs).result()
+
+    def _predict(self, pairs: Sequence[TextPair]) -> list[float]:
         import torch
 
-        with self._turn:
-            scores: list[float] = self.encoder.predict(
-                [(pair.query, pair.passage) for pair in pairs],
-                prompt=self._prompt,
-                prompt_name=self._prompt_name,
-                batch_size=len(pairs),
-                activation_fn=torch.nn.Identity(),
-                show_progress_bar=False,
-            ).tolist()
+        scores: list[float] = self.encoder.predict(
+            [(pair.query, pair.passage) for pair in pairs],
+            prompt=self._prompt,
+            prompt_name=self._prompt_name,
+            batch_size=len(pairs),
+            activation_fn=torch.nn.Identity(),
+            show_progress_bar=False,
+        ).tolist()
         return scores
 
 
