@@ -48,6 +48,8 @@ class ForkLock:
 
 
 _fork_locks: WeakSet[ForkLock] = WeakSet()
+_of_parents: list[object] = []
+"""Values from before a fork, kept so that they are never destroyed in the child."""
 
 
 def _renew_fork_locks() -> None:
@@ -65,10 +67,13 @@ class Lazy(Generic[T]):
     Args:
         create: returns the value, not None. A ModelLoadError is raised again for a minute before
             the next attempt.
+        per_process: whether a forked child creates its own value, because threads of the parent's
+            do not exist there.
     """
 
-    def __init__(self, create: Callable[[], T]) -> None:
+    def __init__(self, create: Callable[[], T], *, per_process: bool = False) -> None:
         self._create = create
+        self._process = os.getpid() if per_process else None
         self._lock = ForkLock()
         self._value: T | None = None
         self._failure: tuple[float, ModelLoadError] | None = None
@@ -79,6 +84,7 @@ class Lazy(Generic[T]):
         Raises:
             ModelLoadError: creating it failed, now or less than a minute ago.
         """
+        self._renew_after_fork()
         value = self._value
         if value is not None:
             return value
@@ -101,8 +107,19 @@ class Lazy(Generic[T]):
             self._failure = None
         return self.get()
 
+    def _renew_after_fork(self) -> None:
+        """Forget the parent's value without its destructor, which may wait for threads."""
+        if self._process is None or self._process == os.getpid():
+            return
+        with self._lock:
+            if self._process != os.getpid():
+                _of_parents.append(self._value)
+                self._value = None
+                self._process = os.getpid()
+
     def clear(self) -> None:
         """Forget the value; the next :meth:`get` creates it again."""
+        self._renew_after_fork()
         with self._lock:
             self._value = None
             self._failure = None

@@ -1,0 +1,41 @@
+"""Batches of similar lengths, by a budget of tokens.
+
+All texts of a batch are padded to its longest. With a fixed number of texts, a long one makes the
+whole batch expensive; with a budget of padded tokens, batches of sorted lengths pad a few percent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_SMALLEST = 128
+"""Tokens. Smaller batches are not made for the sake of more threads."""
+
+
+def by_length(
+    lengths: Sequence[int], budget: int, *, threads: int = 1, at_most: int | None = None
+) -> list[list[int]]:
+    """Split texts into batches, the longest texts first.
+
+    Args:
+        lengths: tokens of each text.
+        budget: padded tokens of a batch: its longest length, times its number of texts. A longer
+            text is a batch of its own.
+        threads: batches that run at a time; short lists are split among them.
+        at_most: texts of a batch.
+
+    Returns:
+        The indices of the texts of each batch; each index once.
+    """
+    if threads > 1:
+        budget = min(budget, max(_SMALLEST, -(-sum(lengths) // threads)))
+    batches: list[list[int]] = []
+    room = 0
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        if room < 1:
+            batches.append([])
+            room = max(1, budget // max(1, lengths[index]))
+            room = room if at_most is None else min(room, at_most)
+        batches[-1].append(index)
+        room -= 1
+    return batches

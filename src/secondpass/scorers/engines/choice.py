@@ -1,0 +1,187 @@
+"""Chooses what runs a cross-encoder: torch, OpenVINO or onnxruntime."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from secondpass.concurrency.lazy import require
+from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError, in_folder, model_files, on_hub
+from secondpass.scorers.engines.light import LightModel
+from secondpass.scorers.engines.processor import has_bfloat16, usable_cpus
+from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
+from secondpass.scorers.engines.torch_pairs import EXTRA, DType, TorchModel
+from secondpass.scorers.hub import HubModel
+
+Choice: TypeAlias = Literal["auto", "torch", "onnx", "openvino"]
+
+_LIGHT: tuple[Backend, ...] = ("openvino", "onnx")
+"""The fastest first: the same speed in float32, but onnxruntime has no bfloat16."""
+_USER = "the cross_encoder scorer"
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """Everything that the scores and the speed of a loaded cross-encoder depend on.
+
+    Attributes:
+        torch_only: names of settings that are set and that only torch supports.
+        options: further arguments of ``CrossEncoder``; compared by ``option_key``.
+    """
+
+    source: HubModel
+    backend: Choice
+    precision: Precision
+    dtype: DType | None
+    file: str | None
+    device: str
+    threads: int | None
+    max_length: int | None
+    prompt: str | None
+    prompt_name: str | None
+    remember: int
+    torch_only: tuple[str, ...]
+    option_key: str
+    options: Mapping[str, Any] = field(compare=False, repr=False)
+
+
+def check_installed(backend: Choice) -> None:
+    """Check that the packages of the backend, or of any for ``auto``, are installed.
+
+    Raises:
+        MissingExtraError: they are not.
+    """
+    if backend in MODULES:
+        require([MODULES[backend], "tokenizers"], backend, f"the {backend} backend")
+    elif backend == "torch" or not _installed():
+        require(["sentence_transformers"], EXTRA, _USER)
+
+
+def load(settings: EngineSettings) -> tuple[TorchModel | LightModel, str]:
+    """Load the model with the fastest backend that is correct for it.
+
+    Returns:
+        The model, and why it has this backend.
+
+    Raises:
+        MissingExtraError: a package is not installed.
+        ModelLoadError: the model cannot be loaded.
+    """
+    if settings.backend == "torch":
+        return _torch(settings), "the backend is set"
+    if settings.backend != "auto":
+        found = _light(settings, (settings.backend,))
+        if found is None:
+            raise ModelLoadError(
+                f"the model {settings.source.name!r} has no file for the backend "
+                f"{settings.backend!r}; `secondpass export` makes one"
+            )
+        return found, "the backend is set"
+    reason = _why_torch(settings)
+    if reason is None:
+        installed = _installed()
+        try:
+            found = _light(settings, installed) if installed else None
+        except TorchOnlyError as error:
+            return _torch(settings, str(error)), str(error)
+        if found is not None:
+            return found, _why_light(found)
+        reason = "neither openvino nor onnxruntime is installed"
+        if installed:
+            reason = "the model has no ONNX or OpenVINO file; `secondpass export` makes one"
+    return _torch(settings, reason), reason
+
+
+def _installed() -> list[Backend]:
+    if find_spec("tokenizers") is None:
+        return []
+    return [backend for backend in _LIGHT if find_spec(MODULES[backend]) is not None]
+
+
+def _why_torch(settings: EngineSettings) -> str | None:
+    """Why only torch can run this; None if another backend can."""
+    if settings.torch_only:
+        return f"only torch supports {', '.join(settings.torch_only)}"
+    if settings.device not in {"auto", "cpu"}:
+        return f"only torch runs on {settings.device!r}"
+    if settings.device == "auto" and _has_accelerator():
+        return "there is a GPU"
+    return None
+
+
+def _has_accelerator() -> bool:
+    """Whether torch would use a GPU. Imports torch only if there are signs of one."""
+    signs = any(map(os.path.exists, ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")))
+    if not (signs or sys.platform in {"win32", "darwin"}) or find_spec("sentence_transformers") is None:
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available() or torch.backends.mps.is_available())
+
+
+def _why_light(model: LightModel) -> str:
+    if model.backend == "onnx":
+        return "onnxruntime is installed and openvino is not"
+    if model.precision == "bfloat16":
+        return "openvino is installed, and the processor has bfloat16"
+    return "openvino is installed"
+
+
+def _light(settings: EngineSettings, backends: Sequence[Backend]) -> LightModel | None:
+    """The model on the first of these backends for which it has a file."""
+    source = settings.source
+    offline = source.is_offline()
+    if source.is_local:
+        find = in_folder(Path(source.name))
+    else:
+        find = on_hub(
+            source.name,
+            revision=source.revision,
+            cache_folder=source.cache_folder,
+            token=source.token,
+            local_files_only=offline,
+        )
+    for backend in backends:
+        if settings.file is not None and settings.file.endswith(".xml") and backend == "onnx":
+            continue
+        files: ModelFiles | None
+        try:
+            files = model_files(source.name, find, backend, settings.file)
+        except ModelLoadError:
+            raise
+        except Exception as error:
+            raise source.load_error(error, offline) from error
+        if files is not None:
+            return LightModel(
+                files,
+                backend,
+                precision=settings.precision,
+                threads=settings.threads or usable_cpus(),
+                max_length=settings.max_length,
+                remember=settings.remember,
+            )
+    return None
+
+
+def _torch(settings: EngineSettings, reason: str | None = None) -> TorchModel:
+    try:
+        model = TorchModel(
+            settings.source,
+            device=settings.device,
+            precision=settings.precision,
+            dtype=settings.dtype,
+            prompt=settings.prompt,
+            prompt_name=settings.prompt_name,
+            options=settings.options,
+        )
+    except MissingExtraError as error:
+        if reason is None:
+            raise
+        raise ModelLoadError(f"{reason}, and {EXTRA} is not installed: {error}") from error
+    return model

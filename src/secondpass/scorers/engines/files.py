@@ -1,0 +1,185 @@
+"""The files of a model that run without torch, in a folder or on the Hugging Face hub."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from secondpass.errors import ModelLoadError
+from secondpass.scorers.engines.runtimes import Backend
+
+FILES: Mapping[Backend, Sequence[str]] = {
+    "onnx": ("onnx/model.onnx", "model.onnx"),
+    "openvino": (
+        "openvino/openvino_model.xml",
+        "openvino_model.xml",
+        "onnx/model.onnx",
+        "model.onnx",
+    ),
+}
+"""Where hubs keep the float32 file of each backend, in the order in which they are tried. OpenVINO
+reads ONNX files, too."""
+
+Find = Callable[[str], Path | None]
+"""The local path of one of the model's files, downloaded if necessary; None if it has no such."""
+
+
+class TorchOnlyError(ModelLoadError):
+    """The model is sound, but only torch runs it; the message says why."""
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A cross-encoder that a runtime without torch can load.
+
+    Attributes:
+        model: the name or folder, for messages.
+        weights: the ONNX or OpenVINO file.
+        tokenizer: the file ``tokenizer.json``.
+        max_length: tokens of a pair that the model can read; None if no file says so.
+        positions: the number of positions that the model has; None if it is not limited.
+        pad: the padding token's id.
+        truncates_left: whether too long texts lose their beginning.
+    """
+
+    model: str
+    weights: Path
+    tokenizer: Path
+    max_length: int | None
+    positions: int | None
+    pad: int
+    truncates_left: bool
+
+
+def in_folder(folder: Path) -> Find:
+    """Find the files of a model in a folder."""
+
+    def find(name: str) -> Path | None:
+        path = folder / name
+        return path if path.is_file() else None
+
+    return find
+
+
+def on_hub(
+    model: str,
+    *,
+    revision: str | None,
+    cache_folder: str | None,
+    token: str | None,
+    local_files_only: bool,
+) -> Find:
+    """Find the files of a model on the hub, or with ``local_files_only`` in its cache."""
+    import huggingface_hub
+    from huggingface_hub.errors import EntryNotFoundError
+
+    def find(name: str) -> Path | None:
+        try:
+            path = huggingface_hub.hf_hub_download(
+                model,
+                name,
+                revision=revision,
+                cache_dir=cache_folder,
+                token=token,
+                local_files_only=local_files_only,
+            )
+        except EntryNotFoundError:  # not in the repository, or not in the cache
+            return None
+        return Path(path)
+
+    return find
+
+
+def model_files(
+    model: str, find: Find, backend: Backend, file: str | None = None
+) -> ModelFiles | None:
+    """The files of a cross-encoder for a backend; None if it has no model file for it.
+
+    Args:
+        file: the path of the model file within the model, instead of the usual ones.
+
+    Raises:
+        TorchOnlyError: the model is of a kind that only torch runs.
+        ModelLoadError: the model is no reranker, or a file of it cannot be read.
+    """
+    config = _read(model, find, "config.json")
+    if config is None:
+        raise ModelLoadError(f"the model {model!r} has no config.json")
+    _check(model, find, config)
+    weights = _weights(find, (file,) if file else FILES[backend])
+    if weights is None:
+        if file is None:
+            return None
+        raise ModelLoadError(f"the model {model!r} has no file {file!r}")
+    tokenizer = find("tokenizer.json")
+    if tokenizer is None:
+        raise TorchOnlyError(f"the model {model!r} has no tokenizer.json")
+    settings = _read(model, find, "tokenizer_config.json") or {}
+    positions = _whole(config.get("max_position_embeddings"))
+    lengths = [length for length in (_whole(settings.get("model_max_length")), positions) if length]
+    return ModelFiles(
+        model,
+        weights,
+        tokenizer,
+        min(lengths, default=None),
+        positions,
+        _whole(config.get("pad_token_id")) or 0,
+        settings.get("truncation_side") == "left",
+    )
+
+
+def _weights(find: Find, names: Sequence[str]) -> Path | None:
+    """The first of these files, with the file of its weights where they are apart."""
+    for name in names:
+        path = find(name)
+        if path is None:
+            continue
+        if name.endswith(".xml"):
+            find(name[: -len("xml")] + "bin")
+        else:
+            find(name + "_data")
+        return path
+    return None
+
+
+def _check(model: str, find: Find, config: Mapping[str, Any]) -> None:
+    """Check that a runtime without torch gives the scores that sentence-transformers would."""
+    architectures = config.get("architectures") or [""]
+    if not str(architectures[0]).endswith("ForSequenceClassification"):
+        kind = architectures[0] or "model of unknown kind"
+        raise TorchOnlyError(f"the model {model!r} is a {kind}, not a sequence classifier")
+    labels = len(config.get("id2label") or ()) or config.get("num_labels", 2)
+    if labels != 1:
+        raise ModelLoadError(f"the model {model!r} has {labels} labels; a reranker has one")
+    own = _read(model, find, "config_sentence_transformers.json") or {}
+    if own.get("default_prompt_name"):
+        raise TorchOnlyError(f"the model {model!r} has a default prompt")
+    modules = _read(model, find, "modules.json")
+    if modules is not None and len(modules) > 1:
+        raise TorchOnlyError(f"the model {model!r} has {len(modules)} modules")
+    transformer = _read(model, find, "sentence_bert_config.json") or {}
+    if transformer.get("do_lower_case"):
+        raise TorchOnlyError(f"the model {model!r} lower-cases texts before its tokenizer")
+
+
+def _read(model: str, find: Find, name: str) -> Any:
+    """The contents of a JSON file; None if the model has no such file."""
+    path = find(name)
+    if path is None:
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelLoadError(
+            f"the file {name} of the model {model!r} cannot be read ({type(error).__name__})"
+        ) from error
+
+
+def _whole(value: object) -> int | None:
+    """A size from a configuration; None if it is absent or stands for "no limit"."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9:
+        return int(value)
+    return None

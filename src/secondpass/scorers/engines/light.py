@@ -1,0 +1,108 @@
+"""Cross-encoders on onnxruntime or OpenVINO, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from secondpass.errors import MethodError, ModelLoadError
+from secondpass.scorers.engines.files import ModelFiles
+from secondpass.scorers.engines.runtimes import Backend, Precision, open_runtime
+from secondpass.scorers.engines.tokens import Pair, PairTokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_BUDGETS: Mapping[Backend, int] = {"openvino": 1024, "onnx": 512}
+"""Padded tokens of a batch: the best of 64 to 4,096 for pairs of 90 and of 220 tokens."""
+_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+
+
+class LightModel:
+    """A sequence classifier with one label, from its ONNX or OpenVINO file.
+
+    Args:
+        max_length: tokens of a pair; None is the model's own limit.
+        remember: passages whose tokens are kept.
+
+    Raises:
+        MissingExtraError: the runtime or the package ``tokenizers`` is not installed.
+        ModelLoadError: a file cannot be loaded, or does not fit the others.
+    """
+
+    def __init__(
+        self,
+        files: ModelFiles,
+        backend: Backend,
+        *,
+        precision: Precision,
+        threads: int,
+        max_length: int | None,
+        remember: int,
+    ) -> None:
+        if max_length is not None and files.positions is not None and max_length > files.positions:
+            raise ModelLoadError(
+                f"max_length {max_length} is more than the {files.positions} positions of the "
+                f"model {files.model!r}"
+            )
+        self.tokenizer = PairTokenizer(
+            files.tokenizer,
+            max_length=max_length or files.max_length,
+            pad=files.pad,
+            truncates_left=files.truncates_left,
+            remember=remember,
+        )
+        self.runtime = open_runtime(files.weights, backend, precision=precision, threads=threads)
+        self.threads = threads
+        self.budget = _BUDGETS[backend]
+        self.backend = backend
+        self.precision = self.runtime.precision
+        self._files = files
+        unknown = self.runtime.inputs - _INPUTS
+        if unknown or "input_ids" not in self.runtime.inputs:
+            inputs = ", ".join(sorted(self.runtime.inputs))
+            raise ModelLoadError(
+                f"{files.weights.name} has the inputs {inputs}; a cross-encoder has input_ids, "
+                "attention_mask and perhaps token_type_ids"
+            )
+        self._try_out()
+
+    def prepare(self, query: str, passages: Sequence[str]) -> list[Pair]:
+        """The tokens of each pair."""
+        return self.tokenizer.pairs(query, passages)
+
+    def run(self, pairs: Sequence[Pair]) -> list[float]:
+        """The logit of each pair.
+
+        Raises:
+            MethodError: the model's output is not one number per pair.
+        """
+        scores: list[float] = self._output(pairs)[:, 0].tolist()
+        return scores
+
+    def _output(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
+        arrays = self.tokenizer.arrays(pairs, self.runtime.inputs)
+        inputs = {name: arrays[name] for name in self.runtime.inputs}
+        output = self.runtime.run(inputs)
+        if output.ndim == 1:
+            output = output[:, None]
+        if output.shape != (len(pairs), 1):
+            shape = " x ".join(map(str, output.shape))
+            raise MethodError(
+                f"the model's output for {len(pairs)} pairs is {shape}, not one score per pair",
+                "score_count",
+            )
+        return output
+
+    def _try_out(self) -> None:
+        """Check the model with two pairs, so that a wrong file fails when it is loaded."""
+        pairs = self.prepare("a", ["a", "a a"])
+        try:
+            self._output(pairs)
+        except Exception as error:
+            reason = str(error) if isinstance(error, MethodError) else type(error).__name__
+            raise ModelLoadError(
+                f"{self._files.weights.name} of the model {self._files.model!r} cannot score "
+                f"pairs: {reason}"
+            ) from error

@@ -1,0 +1,159 @@
+"""Runtimes of model files without torch: onnxruntime and OpenVINO.
+
+Both are opened with one interface. A runtime has ``threads`` streams of one thread each: several
+batches run at a time, which scales better than several threads in one batch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from secondpass.concurrency.lazy import require
+from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.scorers.engines.processor import has_bfloat16
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Backend: TypeAlias = Literal["onnx", "openvino"]
+Precision: TypeAlias = Literal["auto", "exact"]
+
+MODULES: Mapping[Backend, str] = {"onnx": "onnxruntime", "openvino": "openvino"}
+"""The package of each backend; the extra has the name of the backend."""
+
+
+class Runtime(Protocol):
+    """A loaded model file. Safe for use from many threads.
+
+    Attributes:
+        backend: ``onnx`` or ``openvino``.
+        version: of the runtime.
+        precision: in which it multiplies: ``float32`` or ``bfloat16``.
+        threads: number of calls of :meth:`run` that run at a time at full speed.
+        inputs: names of the model's inputs.
+    """
+
+    backend: Backend
+    version: str
+    precision: str
+    threads: int
+    inputs: frozenset[str]
+
+    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
+        """The model's first output for arrays of the shape (batch, tokens)."""
+
+
+def open_runtime(
+    path: Path,
+    backend: Backend,
+    *,
+    precision: Precision = "auto",
+    threads: int = 1,
+    dynamic_quantization: bool = False,
+) -> Runtime:
+    """Load a model file.
+
+    Args:
+        path: an ``.onnx`` file, or for OpenVINO an ``.xml`` file with its ``.bin`` beside it.
+        precision: ``auto`` is bfloat16 where the runtime supports it and the processor has it, else
+            float32; ``exact`` is float32.
+        threads: batches that run at a time.
+        dynamic_quantization: whether OpenVINO may quantize activations to int8 where the weights
+            are int8. Never with ``exact``.
+
+    Raises:
+        MissingExtraError: the runtime is not installed.
+        ModelLoadError: the file is no model that the runtime can load.
+    """
+    kind: type[_Onnx] | type[_OpenVino] = _Onnx if backend == "onnx" else _OpenVino
+    require([MODULES[backend], "numpy"], backend, f"the {backend} backend")
+    try:
+        return kind(path, precision, threads, dynamic_quantization)
+    except MissingExtraError:
+        raise
+    except Exception as error:
+        # The messages of runtimes name paths and span many lines; the cause has them.
+        raise ModelLoadError(
+            f"{MODULES[backend]} cannot load {path.name!r} ({type(error).__name__}); "
+            "the file may be truncated, or of another version"
+        ) from error
+
+
+class _Onnx:
+    backend: Backend = "onnx"
+    precision = "float32"
+
+    def __init__(
+        self, path: Path, _precision: Precision, threads: int, _dynamic: bool
+    ) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        # The arena keeps the memory of the largest batch for each shape; batches vary in shape.
+        options.enable_cpu_mem_arena = False
+        options.enable_mem_pattern = False
+        self._session = onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"]
+        )
+        self._outputs = [self._session.get_outputs()[0].name]
+        self.inputs = frozenset(item.name for item in self._session.get_inputs())
+        self.version = str(onnxruntime.__version__)
+        self.threads = threads
+
+    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
+        (output,) = self._session.run(self._outputs, dict(inputs))
+        result: NDArray[np.float32] = output
+        return result
+
+
+class _OpenVino:
+    backend: Backend = "openvino"
+
+    def __init__(self, path: Path, precision: Precision, threads: int, dynamic: bool) -> None:
+        import openvino
+
+        reduced = precision == "auto" and has_bfloat16()
+        settings: dict[str, Any] = {
+            "NUM_STREAMS": threads,
+            "INFERENCE_NUM_THREADS": threads,
+            "INFERENCE_PRECISION_HINT": "bf16" if reduced else "f32",
+            "ENABLE_CPU_PINNING": False,  # the cores may be shared with other processes
+        }
+        if not dynamic or precision == "exact":
+            settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
+        core = _core()
+        self._model = core.compile_model(core.read_model(str(path)), "CPU", settings)
+        self.inputs = frozenset(item.get_any_name() for item in self._model.inputs)
+        self.version = str(openvino.__version__)
+        self.precision = "bfloat16" if reduced else "float32"
+        self.threads = threads
+        self._idle: list[Any] = []
+        self._turn = threading.Lock()
+
+    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
+        with self._turn:
+            request = self._idle.pop() if self._idle else None
+        if request is None:
+            request = self._model.create_infer_request()
+        # The arrays are kept alive by the caller, so they need not be copied.
+        request.infer(dict(inputs), share_inputs=True)
+        result: NDArray[np.float32] = request.get_output_tensor(0).data.copy()
+        with self._turn:
+            if len(self._idle) < self.threads:
+                self._idle.append(request)
+        return result
+
+
+@cache
+def _core() -> Any:
+    import openvino
+
+    return openvino.Core()

@@ -1,0 +1,145 @@
+"""Cross-encoders on torch, by sentence-transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from secondpass.concurrency.lazy import ForkLock
+from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.scorers.engines.processor import has_bfloat16
+from secondpass.scorers.engines.runtimes import Precision
+from secondpass.scorers.hub import HubModel
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+DType: TypeAlias = Literal["float32", "float16", "bfloat16", "auto"]
+
+EXTRA = "sentence-transformers"
+_CHARACTERS_PER_TOKEN = 4
+_BUDGET, _BUDGET_ON_GPU = 768, 16_384
+"""Estimated padded tokens of a batch."""
+
+
+class TextPair(NamedTuple):
+    """A pair, and an estimate of its number of tokens."""
+
+    query: str
+    passage: str
+    length: int
+
+
+class TorchModel:
+    """A sentence-transformers ``CrossEncoder``.
+
+    Args:
+        device: ``auto`` selects an accelerator if there is one.
+        precision: if there is no ``dtype``: ``auto`` is bfloat16 where the processor has it, else
+            float32; ``exact`` is float32.
+        dtype: of the weights; ``auto`` is that of the checkpoint.
+        options: further arguments of ``CrossEncoder``.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ModelLoadError: the model cannot be loaded, or has more than one label.
+    """
+
+    threads = 1  # forward passes take turns; each has all of torch's threads
+    backend = "torch"
+
+    def __init__(
+        self,
+        source: HubModel,
+        *,
+        device: str,
+        precision: Precision,
+        dtype: DType | None,
+        prompt: str | None,
+        prompt_name: str | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        try:
+            import torch
+            from sentence_transformers import CrossEncoder
+        except ImportError as error:
+            raise MissingExtraError(EXTRA, "the cross_encoder scorer") from error
+        self._prompt, self._prompt_name = prompt, prompt_name
+        self._turn = ForkLock()  # fast tokenizers are not thread-safe
+        offline = source.is_offline()
+        options = {key: dict(value) if value else value for key, value in options.items()}
+        model_kwargs = options["model_kwargs"] = options.get("model_kwargs") or {}
+        if not model_kwargs.keys() & {"dtype", "torch_dtype"}:
+            name = dtype or ("bfloat16" if precision == "auto" and _is_fast(device) else "float32")
+            model_kwargs["dtype"] = name if name == "auto" else getattr(torch, name)
+        try:
+            self._encoder: CrossEncoder = CrossEncoder(
+                source.name,
+                device=None if device == "auto" else device,
+                cache_folder=source.cache_folder,
+                revision=source.revision,
+                local_files_only=offline,
+                token=source.token,
+                **options,
+            )
+        except Exception as error:
+            raise source.load_error(error, offline) from error
+        encoder = self._encoder
+        if prompt_name is not None and prompt_name not in encoder.prompts:
+            known = ", ".join(encoder.prompts) or "none"
+            raise ModelLoadError(
+                f"the model {source.name!r} has no prompt {prompt_name!r}; it has: {known}"
+            )
+        if encoder.num_labels != 1:
+            raise ModelLoadError(
+                f"the model {source.name!r} has {encoder.num_labels} labels; a reranker has one"
+            )
+        with suppress(AttributeError):  # special tokens in a passage are read as characters
+            encoder.tokenizer.backend_tokenizer.encode_special_tokens = True
+        self.precision = str(next(encoder.parameters()).dtype).removeprefix("torch.")
+        self.budget = _BUDGET if encoder.device.type == "cpu" else _BUDGET_ON_GPU
+        limit = encoder.max_seq_length
+        self._longest = limit if isinstance(limit, int) else 1 << 30
+
+    @property
+    def device(self) -> str:
+        """The device of the model, such as ``cpu`` or ``cuda``."""
+        return str(self._encoder.device.type)
+
+    def prepare(self, query: str, passages: Sequence[str]) -> list[TextPair]:
+        """The pairs with their estimated lengths."""
+        return [
+            TextPair(
+                query,
+                passage,
+                min(3 + (len(query) + len(passage)) // _CHARACTERS_PER_TOKEN, self._longest),
+            )
+            for passage in passages
+        ]
+
+    def run(self, pairs: Sequence[TextPair]) -> list[float]:
+        """The logit of each pair."""
+        import torch
+
+        with self._turn:
+            scores: list[float] = self._encoder.predict(
+                [(pair.query, pair.passage) for pair in pairs],
+                prompt=self._prompt,
+                prompt_name=self._prompt_name,
+                batch_size=len(pairs),
+                activation_fn=torch.nn.Identity(),
+                show_progress_bar=False,
+            ).tolist()
+        return scores
+
+
+def _is_fast(device: str) -> bool:
+    """Whether bfloat16 is computed by the device itself."""
+    import torch
+
+    if device == "cpu" or (device == "auto" and not torch.cuda.is_available()):
+        return has_bfloat16()
+    if device == "auto" or device.startswith("cuda"):
+        return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+    return False

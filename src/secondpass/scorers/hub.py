@@ -1,0 +1,81 @@
+"""Models by name: whether the hub can be reached, and what is said if a model cannot be loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from secondpass.errors import ModelLoadError
+
+_TIMEOUT = 10.0  # seconds
+
+
+@dataclass(frozen=True)
+class HubModel:
+    """A model by its name on the Hugging Face hub, or a local folder.
+
+    Attributes:
+        name: the name or the folder.
+        revision: branch, tag or commit.
+        cache_folder: where downloaded models are stored; None is the hub's own setting.
+        token: a hub token; None is the hub's own setting.
+        local_files_only: never contact the hub.
+    """
+
+    name: str
+    revision: str | None = None
+    cache_folder: str | None = None
+    token: str | None = None
+    local_files_only: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the name is that of something on the disk."""
+        return Path(self.name).exists()
+
+    def is_offline(self) -> bool:
+        """Whether the hub need not or cannot be contacted. Loaders would retry for a minute."""
+        if self.local_files_only:
+            return True
+        if self.is_local:
+            return False
+        import huggingface_hub
+        from huggingface_hub.errors import HfHubHTTPError
+
+        try:
+            huggingface_hub.model_info(
+                self.name, revision=self.revision, token=self.token, timeout=_TIMEOUT
+            )
+        except HfHubHTTPError:
+            return False  # mirrors may lack this route; the loader reports the error
+        except Exception:
+            return True
+        return False
+
+    def load_error(self, error: Exception, offline: bool) -> ModelLoadError:
+        """What to raise instead of a loader's error, which names no token."""
+        reason = first_line(error, self.token)
+        absent = isinstance(error, OSError) and not self.is_local
+        if offline and absent and not self._is_cached():
+            reason = "no such folder, and the hub was not contacted or did not answer"
+        return ModelLoadError(f"the model {self.name!r} cannot be loaded: {reason}")
+
+    def _is_cached(self) -> bool:
+        from huggingface_hub import try_to_load_from_cache
+
+        try:
+            path = try_to_load_from_cache(
+                self.name, "config.json", cache_dir=self.cache_folder, revision=self.revision
+            )
+        except Exception:  # not a valid name
+            return False
+        return isinstance(path, str)
+
+
+def first_line(error: Exception, token: str | None = None) -> str:
+    """The class and the first line of a loader's error. It holds no query and no passage."""
+    lines = str(error).strip().splitlines()
+    message = lines[0][:200] if lines else ""
+    if token:
+        message = message.replace(token, "***")
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
