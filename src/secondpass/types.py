@@ -133,6 +133,27 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """How a local model ran. Holds no path.
+
+    Attributes:
+        method: the name of the method, as in :attr:`Report.method`.
+        backend: ``torch``, ``onnx`` or ``openvino``.
+        precision: of its arithmetic: ``float32``, ``bfloat16``, ``float16``, ``int8 weights``, …
+        threads: threads of one model call, 1 or more.
+        batch_rule: how pairs are grouped, such as ``up to 1,024 tokens, sorted by length``.
+        reason: why this backend was chosen.
+    """
+
+    method: str
+    backend: str
+    precision: str
+    threads: int
+    batch_rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a ranking pass did.
 
