@@ -156,6 +156,14 @@ def test_a_length_beyond_the_model(folder, setting):
     assert LateInteractionScorer(folder, **{setting: 64}).score_pairs("cat", DOCUMENTS)
 
 
+def test_lengths_of_a_model_without_any(folder):
+    from secondpass.scorers.engines.torch_vectors import _set_lengths
+
+    _set_lengths([object()], None, None)
+    with pytest.raises(ValueError, match="cannot be set for this model"):
+        _set_lengths([object()], None, 10)
+
+
 def test_prompts(folder, scorer):
     other = LateInteractionScorer(folder, prompts={"query": "food ", "document": "mat "})
     theirs = reference(
@@ -253,10 +261,19 @@ def test_models_of_pylate(folder, tmp_path):
     shutil.copytree(folder, old)
     modules = json.loads((old / "modules.json").read_text())
     (old / "modules.json").write_text(json.dumps(modules[:2]))
-    settings = {"model_type": "ColBERT", "query_prefix": "yes ", "document_prefix": "no "}
-    (old / "config_sentence_transformers.json").write_text(json.dumps(settings))
-    ours = LateInteractionScorer(str(old)).score_pairs("cat", DOCUMENTS)
-    assert ours == close(reference(str(old), "cat"))
+    module = json.loads((old / "sentence_bert_config.json").read_text())
+    for name in ("query_length", "document_length", "query_expansion"):
+        module.pop(name, None)
+    (old / "sentence_bert_config.json").write_text(json.dumps(module))
+    for settings in (
+        {"model_type": "ColBERT", "query_prefix": "yes ", "document_prefix": "no "},
+        {"query_prefix": "yes ", "document_prefix": "no ", "query_length": 20},
+    ):
+        (old / "config_sentence_transformers.json").write_text(json.dumps(settings))
+        ours = LateInteractionScorer(str(old))
+        assert ours.score_pairs("cat", DOCUMENTS) == close(reference(str(old), "cat"))
+        length = settings.get("query_length", 32)
+        assert len(ours._model.get().queries(["cat"])[0]) == length
 
 
 @pytest.mark.parametrize("model", ["no/such-model", "./no/such/folder"])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, MinLen
 
-from secondpass.concurrency.lazy import ForkLock, Lazy, require
+from secondpass.concurrency.lazy import Lazy, require
 from secondpass.errors import ConfigurationError
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.score_cache import text_digest
@@ -116,9 +116,8 @@ class LateInteractionScorer:
         self.model_kwargs = model_kwargs
         self.tokenizer_kwargs = tokenizer_kwargs
         self.config_kwargs = config_kwargs
-        self._model = Lazy(self._load)
+        self._model = Lazy(self._load, per_process=True)
         self._remembered: LRU[bytes, Tensor] = LRU(remember)
-        self._turn = ForkLock()  # fast tokenizers are not thread-safe
         self._engine: EngineInfo | None = None
 
     @property
@@ -155,8 +154,7 @@ class LateInteractionScorer:
             return scores
         model = self._model.get()
         texts = list(dict.fromkeys(query for query, documents in requests if documents))
-        with self._turn:
-            queries = dict(zip(texts, model.queries(texts), strict=True))
+        queries = dict(zip(texts, model.queries(texts), strict=True))
         passages = sorted(places, key=len)
         for start in range(0, len(passages), _BLOCK):
             block = passages[start : start + _BLOCK]
@@ -193,18 +191,16 @@ class LateInteractionScorer:
     def _vectors(self, model: VectorModel, passages: Sequence[str]) -> list[Tensor]:
         """The vectors of each passage."""
         if not self.remember:
-            with self._turn:
-                return model.passages(passages)
+            return model.passages(passages)
         keys = [text_digest(passage) for passage in passages]
-        vectors = self._remembered.get_many(keys)
-        missing = [index for index, known in enumerate(vectors) if known is None]
-        if missing:
-            with self._turn:
-                encoded = model.passages([passages[index] for index in missing])
-            for index, new in zip(missing, encoded, strict=True):
-                vectors[index] = new
-            self._remembered.put_many((keys[index], vectors[index]) for index in missing)
-        return vectors
+        known = self._remembered.get_many(keys)
+        missing = [index for index, vectors in enumerate(known) if vectors is None]
+        new = model.passages([passages[index] for index in missing]) if missing else []
+        self._remembered.put_many(
+            (keys[index], vectors) for index, vectors in zip(missing, new, strict=True)
+        )
+        rest = iter(new)
+        return [next(rest) if vectors is None else vectors for vectors in known]
 
     def _load(self) -> VectorModel:
         token = first_set(variables(self.token_env))

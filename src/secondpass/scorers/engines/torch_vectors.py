@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from secondpass.errors import MissingExtraError, ModelLoadError
@@ -20,7 +21,10 @@ _PYLATE = {"query_prefix", "document_prefix", "query_length", "document_length",
 
 
 class VectorModel:
-    """A sentence-transformers ``MultiVectorEncoder``. For one thread at a time.
+    """A sentence-transformers ``MultiVectorEncoder``, in a thread of its own.
+
+    So calls from many threads take turns, and a forked child can use torch: a thread that used it
+    in the parent waits forever for other threads of torch, which do not exist in the child.
 
     Args:
         source: the model.
@@ -58,13 +62,18 @@ class VectorModel:
                 f"and {sentence_transformers.__version__} is installed"
             )
         offline = source.is_offline()
-        options = {key: dict(value) if value else value for key, value in options.items()}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-late-interaction")
+        options = {
+            key: dict(value) if isinstance(value, Mapping) else value
+            for key, value in options.items()
+        }
         model_kwargs = options["model_kwargs"] = options.get("model_kwargs") or {}
         if not model_kwargs.keys() & {"dtype", "torch_dtype"}:
             model_kwargs["dtype"] = dtype if dtype == "auto" else getattr(torch, dtype)
-        try:
+
+        def load() -> MultiVectorEncoder:
             _check_kind(source, offline)
-            self._encoder: MultiVectorEncoder = sentence_transformers.MultiVectorEncoder(
+            encoder = sentence_transformers.MultiVectorEncoder(
                 source.name,
                 device=None if device == "auto" else device,
                 cache_folder=source.cache_folder,
@@ -73,7 +82,11 @@ class VectorModel:
                 token=source.token,
                 **options,
             )
-            _set_lengths(self._encoder, query_length, document_length)
+            _set_lengths(encoder, query_length, document_length)
+            return encoder
+
+        try:
+            self._encoder = self._thread.submit(load).result()
         except ModelLoadError:
             raise
         except Exception as error:
@@ -84,25 +97,28 @@ class VectorModel:
 
     def queries(self, texts: Sequence[str]) -> list[Tensor]:
         """The vectors of each query, of shape (tokens, dimensions)."""
-        vectors: list[Tensor] = self._encoder.encode_query(
-            list(texts), batch_size=self.batch_size, show_progress_bar=False
-        )
-        return vectors
+        return self._encode(self._encoder.encode_query, texts)
 
     def passages(self, texts: Sequence[str]) -> list[Tensor]:
         """The vectors of each passage, of shape (tokens, dimensions)."""
-        vectors: list[Tensor] = self._encoder.encode_document(
-            list(texts), batch_size=self.batch_size, show_progress_bar=False
-        )
-        return vectors
+        return self._encode(self._encoder.encode_document, texts)
 
     def scores(self, query: Tensor, passages: Sequence[Tensor]) -> list[float]:
         """The sum over the query's vectors of the largest dot product with one of a passage's."""
-        # The sum, even of a model whose own similarity is the mean.
-        scores: list[list[float]] = self._encoder.similarity(
-            [query], list(passages), length_normalize=False
-        ).tolist()
-        return scores[0]
+
+        def score() -> list[float]:
+            # The sum, even of a model whose own similarity is the mean.
+            matrix = self._encoder.similarity([query], list(passages), length_normalize=False)
+            scores: list[float] = matrix[0].tolist()
+            return scores
+
+        return self._thread.submit(score).result()
+
+    def _encode(self, encode: Callable[..., list[Tensor]], texts: Sequence[str]) -> list[Tensor]:
+        call = self._thread.submit(
+            encode, list(texts), batch_size=self.batch_size, show_progress_bar=False
+        )
+        return call.result()
 
 
 def _check_kind(source: HubModel, offline: bool) -> None:
@@ -149,9 +165,13 @@ def _set_lengths(
     """Replace the model's own lengths.
 
     Raises:
-        ValueError: it reads fewer tokens.
+        ValueError: it reads fewer tokens, or has no such setting.
     """
-    module = encoder[0]
+    if query_length is None and document_length is None:
+        return
+    module: Any = encoder[0]
+    if not hasattr(module, "document_length"):
+        raise ValueError("query_length and document_length cannot be set for this model")
     longest = min(
         encoder.max_seq_length or 1 << 30,
         getattr(module.config, "max_position_embeddings", None) or 1 << 30,
