@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -97,7 +98,7 @@ def test_many_requests(scorer, monkeypatch):
     encode = model.passages
     monkeypatch.setattr(model, "passages", lambda texts: encoded.extend(texts) or encode(texts))
     for block in (256, 3, 1):
-        monkeypatch.setattr("secondpass.scorers.late_interaction._BLOCK", block)
+        monkeypatch.setattr("secondpass.scorers.engines.vector_scores._BLOCK", block)
         encoded.clear()
         assert scorer.score_many(requests) == [close(scores) for scores in alone]
         assert sorted(encoded) == sorted({*DOCUMENTS, "mat"})  # each once
@@ -162,6 +163,117 @@ def test_lengths_of_a_model_without_any(folder):
     _set_lengths([object()], None, None)
     with pytest.raises(ValueError, match="cannot be set for this model"):
         _set_lengths([object()], None, 10)
+
+
+class Clock:
+    """Time that passes only as passages are encoded."""
+
+    def __init__(self, monkeypatch, model, seconds=0.01):
+        self.now, self.seconds, self.batches = 1000.0, seconds, []
+        self._encode = model.passages
+        monkeypatch.setattr(model, "passages", self._passages)
+        monkeypatch.setattr("secondpass.scorers.engines.vector_scores.monotonic", lambda: self.now)
+
+    def _passages(self, texts):
+        self.now += self.seconds * len(texts)
+        self.batches.append(list(texts))
+        return self._encode(texts)
+
+
+MANY = [f"the cat sat {number}" for number in range(100)]
+
+
+def test_batches_without_a_deadline(scorer):
+    requests = [("cat", DOCUMENTS), ("dog", []), ("mat", ["a"])]
+    found = [item for batch in scorer.score_batches(requests, None) for item in batch]
+    expected = scorer.score_many(requests)
+    assert found == [
+        (query, index, close(score))
+        for query, scores in enumerate(expected)
+        for index, score in enumerate(scores)
+    ]
+    assert list(scorer.score_batches([("cat", [])], 0.0)) == []
+
+
+def test_batches_until_a_deadline(folder, scorer, monkeypatch):
+    expected = scorer.score_pairs("cat", MANY)
+    hurried = LateInteractionScorer(folder)
+    clock = Clock(monkeypatch, hurried._model.get())
+    for seconds, least in ((0.2, 17), (0.5, 43), (10.0, 100)):
+        began = clock.now
+        found = [
+            item
+            for batch in hurried.score_batches([("cat", MANY)], began + seconds)
+            for item in batch
+        ]
+        assert clock.now <= began + seconds
+        assert least <= len(found) <= min(seconds / clock.seconds, 100)
+        assert {index for _, index, _ in found} == set(range(len(found)))
+        for query, index, score in found:
+            assert (query, score) == (0, close(expected[index]))
+    assert max(map(len, clock.batches)) == 8
+
+
+def test_a_deadline_of_several_queries(folder, monkeypatch):
+    hurried = LateInteractionScorer(folder)
+    clock = Clock(monkeypatch, hurried._model.get())
+    requests = [("cat", MANY), ("dog", MANY[:3]), ("mat", MANY[::-1])]
+    list(hurried.score_batches(requests, clock.now + 1))
+    found = [item for batch in hurried.score_batches(requests, clock.now + 0.3) for item in batch]
+    ranks = [sorted(index for query, index, _ in found if query == n) for n in range(3)]
+    assert ranks[1] == [0, 1, 2]
+    assert ranks[0] == list(range(len(ranks[0])))
+    assert abs(len(ranks[0]) - len(ranks[2])) <= 1
+
+
+def test_a_slow_batch(folder, monkeypatch):
+    """Each call scores one passage in any case, and so learns that the model became faster."""
+    hurried = LateInteractionScorer(folder)
+    clock = Clock(monkeypatch, hurried._model.get(), seconds=5.0)
+
+    def score(seconds):
+        deadline = clock.now + seconds
+        return sum(map(len, hurried.score_batches([("cat", MANY)], deadline)))
+
+    assert score(0.2) == 1
+    clock.seconds = 0.01
+    for _ in range(20):
+        last = score(0.2)
+    assert last >= 17
+    clock.seconds = 0.1  # slower in the middle of what was thought to fit
+    began = clock.now
+    score(0.3)
+    assert clock.now - began <= 0.3 + 8 * 0.1
+    assert score(0.0) == score(-1.0) == 0
+
+
+def test_kept_passages_take_no_time(folder, monkeypatch):
+    hurried = LateInteractionScorer(folder, remember=100)
+    clock = Clock(monkeypatch, hurried._model.get())
+    hurried.score_pairs("cat", MANY[40:])
+    list(hurried.score_batches([("cat", MANY[:5])], clock.now + 1))
+    found = hurried.score_batches([("cat", MANY[5:10] + MANY[40:])], clock.now + 0.06)
+    assert sum(map(len, found)) == 65
+
+
+def test_deadline_of_a_ranking(folder, monkeypatch):
+    """In real time: what was scored counts, and the rest keeps its order."""
+    scorer = LateInteractionScorer(folder)
+    model = scorer._model.get()
+    encode = model.passages
+
+    def slow(texts):
+        time.sleep(0.05 * len(texts))
+        return encode(texts)
+
+    monkeypatch.setattr(model, "passages", slow)
+    ranking = Reranker(scorer, limits={"deadline": 1.0}, depth=None).rerank("cat", MANY * 3)
+    assert sorted(ranking.order) == list(range(300))
+    scored = [item.position for item in ranking if item.status == "scored"]
+    assert sorted(scored) == list(range(len(scored)))
+    assert 1 <= len(scored) <= 20
+    assert ranking.report.status == "partial"
+    assert ranking.report.engines[0].backend == "torch"
 
 
 def test_prompts(folder, scorer):

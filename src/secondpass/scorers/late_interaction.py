@@ -12,7 +12,7 @@ for the next query. One round; cost is linear in the number of passages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, MinLen
@@ -20,17 +20,14 @@ from annotated_types import Ge, MinLen
 from secondpass.concurrency.lazy import Lazy, require
 from secondpass.errors import ConfigurationError
 from secondpass.scorers.engines.lru import LRU
-from secondpass.scorers.engines.score_cache import text_digest
 from secondpass.scorers.engines.torch_vectors import EXTRA, VectorModel
+from secondpass.scorers.engines.vector_scores import Requests, VectorScores
 from secondpass.scorers.hub import HubModel
 from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
 from secondpass.types import EngineInfo, ScoreKind
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-_BLOCK = 256
-"""Passages that are encoded before they are scored; bounds the memory of their vectors."""
 
 
 @configurable
@@ -139,36 +136,34 @@ class LateInteractionScorer:
         """
         return self.score_many([(query, documents)])[0]
 
-    def score_many(self, requests: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
+    def score_many(self, requests: Requests) -> list[list[float]]:
         """Scores for several queries. Each passage is encoded once, in batches sorted by length.
 
         Raises:
             MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
         """
-        scores = [[0.0] * len(documents) for _, documents in requests]
-        places: dict[str, list[tuple[int, int]]] = {}
-        for number, (_, documents) in enumerate(requests):
-            for position, document in enumerate(documents):
-                places.setdefault(document, []).append((number, position))
-        if not places:
-            return scores
-        model = self._model.get()
-        texts = list(dict.fromkeys(query for query, documents in requests if documents))
-        queries = dict(zip(texts, model.queries(texts), strict=True))
-        passages = sorted(places, key=len)
-        for start in range(0, len(passages), _BLOCK):
-            block = passages[start : start + _BLOCK]
-            vectors = self._vectors(model, block)
-            wanted: dict[int, list[tuple[int, int]]] = {}
-            for index, passage in enumerate(block):
-                for number, position in places[passage]:
-                    wanted.setdefault(number, []).append((index, position))
-            for number, pairs in wanted.items():
-                found = [vectors[index] for index, _ in pairs]
-                values = model.scores(queries[requests[number][0]], found)
-                for (_, position), value in zip(pairs, values, strict=True):
-                    scores[number][position] = value
-        return scores
+        if not any(documents for _, documents in requests):
+            return [[] for _ in requests]
+        return self._scores().score(requests)
+
+    def score_batches(
+        self, requests: Requests, deadline: float | None
+    ) -> Iterator[list[tuple[int, int, float]]]:
+        """Scores batch by batch, the first documents of each query first.
+
+        Args:
+            requests: queries, each with its documents.
+            deadline: in ``time.monotonic()``; batches that are expected to end later are not begun.
+                None is no deadline.
+
+        Yields:
+            tuples of the index of the request, the index of the document, and the score.
+
+        Raises:
+            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
+        """
+        if any(documents for _, documents in requests):
+            yield from self._scores().score_until(requests, deadline)
 
     def check_installed(self) -> None:
         """Raise MissingExtraError if the packages are not installed; imports nothing."""
@@ -188,19 +183,8 @@ class LateInteractionScorer:
         self._remembered.clear()
         self._engine = None
 
-    def _vectors(self, model: VectorModel, passages: Sequence[str]) -> list[Tensor]:
-        """The vectors of each passage."""
-        if not self.remember:
-            return model.passages(passages)
-        keys = [text_digest(passage) for passage in passages]
-        known = self._remembered.get_many(keys)
-        missing = [index for index, vectors in enumerate(known) if vectors is None]
-        new = model.passages([passages[index] for index in missing]) if missing else []
-        self._remembered.put_many(
-            (keys[index], vectors) for index, vectors in zip(missing, new, strict=True)
-        )
-        rest = iter(new)
-        return [next(rest) if vectors is None else vectors for vectors in known]
+    def _scores(self) -> VectorScores:
+        return VectorScores(self._model.get(), self._remembered)
 
     def _load(self) -> VectorModel:
         token = first_set(variables(self.token_env))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.scorers.engines.pace import Pace
 from secondpass.scorers.hub import HubModel
 
 if TYPE_CHECKING:
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 EXTRA = "sentence-transformers"
+
+_CHARACTERS_PER_TOKEN = 5
 
 _PYLATE = {"query_prefix", "document_prefix", "query_length", "document_length", "skiplist_words"}
 """Settings that older versions of PyLate write into the configuration of a model."""
@@ -34,6 +38,13 @@ class VectorModel:
         document_length: the same for passages.
         batch_size: texts per forward pass; None is 8 on a CPU, 32 elsewhere.
         options: further arguments of ``MultiVectorEncoder``.
+
+    Attributes:
+        precision: of the weights.
+        threads: of one forward pass.
+        batch_size: texts per forward pass.
+        characters: about as many of a passage are read.
+        pace: of encoding passages.
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
@@ -93,7 +104,11 @@ class VectorModel:
             raise source.load_error(error, offline) from error
         self.precision = str(next(self._encoder.parameters()).dtype).removeprefix("torch.")
         self.threads = torch.get_num_threads()
+        longest = getattr(self._encoder[0], "document_length", None) or self._encoder.max_seq_length
+        self.characters = _CHARACTERS_PER_TOKEN * longest if longest else sys.maxsize
         self.batch_size = batch_size or (8 if self._encoder.device.type == "cpu" else 32)
+
+        self.pace = Pace(self.batch_size)
 
     def queries(self, texts: Sequence[str]) -> list[Tensor]:
         """The vectors of each query, of shape (tokens, dimensions)."""
