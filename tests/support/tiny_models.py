@@ -124,4 +124,44 @@ def write_onnx(folder: Path) -> Path:
             dynamic_axes={name: {0: "pairs", 1: "tokens"} for name in names},
             dynamo=False,
         )
+
+
+def write_late_interaction(
+    folder: Path, *, expansion: bool = False, lengths: tuple[int, int] = (16, 48), seed: int = 0
+) -> Path:
+    """A BERT model of late interaction, as sentence-transformers stores them.
+
+    It has a prefix for each kind of text, and a skiplist ("on").
+
+    Args:
+        folder: where it is written.
+        expansion: whether queries are extended to their length.
+        lengths: tokens of queries and passages.
+        seed: of the weights.
+    """
+    import torch
+    from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.base.modules import Dense, Normalize, Transformer
+    from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+
+    base = write_classifier(folder.with_name(f"{folder.name}-base"), seed=seed)
+    query_length, document_length = lengths
+    transformer = Transformer(
+        str(base),
+        query_length=query_length,
+        document_length=document_length,
+        query_expansion={"strategy": "fixed", "length": query_length} if expansion else None,
+    )
+    torch.manual_seed(seed)
+    projection = Dense(32, 8, bias=False, activation_function=torch.nn.Identity())
+    projection.module_input_name = projection.module_output_name = "token_embeddings"
+    MultiVectorEncoder(
+        modules=[
+            transformer,
+            projection,
+            MultiVectorMask(skiplist_words=["on"]),
+            Normalize(module_input_name="token_embeddings"),
+        ],
+        prompts={"query": "yes ", "document": "no "},
+    ).save_pretrained(str(folder), create_model_card=False)
     return folder

@@ -63,7 +63,9 @@ def test_every_pair_has_its_score(requests, threads):
     engine = PairEngine(FakeModel(threads))
     expected = [[score_of(query, passage) for passage in passages] for query, passages in requests]
     assert engine.score(requests) == expected
-    scores = {(r, p): score for batch in engine.score_until(requests, None) for r, p, score in batch}
+    scores = {
+        (r, p): score for batch in engine.score_until(requests, None) for r, p, score in batch
+    }
     assert scores == {(r, p): s for r, one in enumerate(expected) for p, s in enumerate(one)}
 
 

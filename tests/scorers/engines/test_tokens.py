@@ -109,7 +109,13 @@ def test_threads(paths):
 
 @pytest.mark.parametrize(
     ("first", "second", "kept"),
-    [(5, 100, (5, 15)), (100, 5, (15, 5)), (50, 60, (10, 10)), (10, 11, (10, 10)), (30, 3, (17, 3))],
+    [
+        (5, 100, (5, 15)),
+        (100, 5, (15, 5)),
+        (50, 60, (10, 10)),
+        (10, 11, (10, 10)),
+        (30, 3, (17, 3)),
+    ],
 )
 def test_longest_first(first, second, kept):
     assert longest_first(first, second, 20) == kept
