@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secondpass import Reranker
-from secondpass.concurrency import threads
+from secondpass.concurrency import left_behind, threads
 from secondpass.effects import Score
 from secondpass.errors import DeadlineError, MethodError, MissingExtraError
 from secondpass.limits import Limits
@@ -651,3 +651,25 @@ def test_call_that_waited_too_long_is_not_made(monkeypatch):
 
     asyncio.run(main())
     assert scorer.calls == []
+
+
+@both
+@pytest.mark.parametrize("member", ["score_batches", "score_pairs"])
+def test_no_thread_can_be_started(asynchronous, member, monkeypatch):
+    start = threading.Thread.start
+
+    def refuse(thread):
+        if thread.name == "secondpass":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threads, "_idle", [])
+    monkeypatch.setattr(left_behind, "_left", set())
+    scorer = InBatches(in_twos, **({} if member == "score_batches" else {"score_batches": None}))
+    report = rerank(asynchronous, scorer).report
+    assert report.status == "unchanged"
+    assert [(issue.code, issue.message) for issue in report.issues] == [
+        ("no_thread", "no thread could be started for the scorer")
+    ]
+    assert not left_behind._left

@@ -157,9 +157,21 @@ def _take_answers(
 # ---------------------------------------------------------------------- scorers
 
 
+class _NoThreadError(MethodError):
+    """The system starts no more threads."""
+
+    code = "no_thread"
+
+    def __init__(self) -> None:
+        super().__init__("no thread could be started for the scorer")
+
+
 def _score_within(call: CallScorer, seconds: float) -> list[list[Any]] | MethodError:
     """Score in a new thread; a DeadlineError if that takes longer."""
-    outcome = _within(lambda: score(call), seconds)
+    try:
+        outcome = _within(lambda: score(call), seconds)
+    except _NoThreadError as error:
+        return error
     return scoring_deadline_error() if outcome is None else outcome
 
 
@@ -168,6 +180,8 @@ def _score_batches_within(call: CallBatches) -> PartialScores:
     collected = BatchScores(len(call.documents))
     try:
         _within(lambda: score_batches(call, collected), call.seconds_left)
+    except _NoThreadError as error:
+        collected.end(error)
     finally:
         outcome = collected.take()  # also tells the thread to stop, if this one is interrupted
     return outcome
@@ -187,7 +201,10 @@ def _within(work: Callable[[], T], seconds: float) -> T | None:
 
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(run_work,), name="secondpass", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:
+        raise _NoThreadError from None
     try:
         thread.join(min(seconds, threading.TIMEOUT_MAX))
     finally:
@@ -209,6 +226,8 @@ async def _score_in_thread(call: CallScorer) -> list[list[Any]] | MethodError:
         return await (work if seconds is None else with_timeout(work, seconds))
     except TimeoutError:
         return scoring_deadline_error()
+    except _NoThreadError as error:
+        return error
 
 
 async def _score_batches_in_thread(call: CallBatches) -> PartialScores:
@@ -220,6 +239,8 @@ async def _score_batches_in_thread(call: CallBatches) -> PartialScores:
         await with_timeout(work, call.seconds_left)
     except TimeoutError:
         pass
+    except _NoThreadError as error:
+        collected.end(error)
     finally:
         outcome = collected.take()  # also tells the thread to stop, if this task is cancelled
     return outcome
@@ -227,11 +248,16 @@ async def _score_batches_in_thread(call: CallBatches) -> PartialScores:
 
 async def _in_thread(work: Callable[[], T]) -> T:
     """Run ``work`` in a thread, as soon as one of the slots for scorers is free."""
+    import asyncio
+
     from secondpass.concurrency.threads import in_thread
 
     async with _SCORER_GATE.in_this_loop():
         call = Call(work)
         try:
             return await in_thread(call)
-        finally:
+        except RuntimeError:  # the call itself raises nothing
+            raise _NoThreadError from None
+        except asyncio.CancelledError:
             call.leave()
+            raise
