@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secondpass import Reranker
-from secondpass.concurrency import threads
+from secondpass.concurrency import left_behind, threads
 from secondpass.effects import Score
 from secondpass.errors import DeadlineError, MethodError, MissingExtraError
 from secondpass.limits import Limits
@@ -21,7 +21,7 @@ from secondpass.runtime.commands import CallBatches, CallScorer, PartialScores
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.scheduler import Pass, schedule
-from secondpass.runtime.scorer_calls import BatchScores
+from secondpass.runtime.scorer_calls import BatchScores, score_batches
 
 LATE = "the deadline passed before these were scored"
 ENDED = "the scorer ended without scoring these"
@@ -169,25 +169,43 @@ class Index:
         return 1
 
 
+MALFORMED = "score_batches did not yield (index of request, index of document, score)"
+UNKNOWN = "score_batches scored a request or document that does not exist"
+TWICE = "score_batches scored a document twice"
 ADDED = {
-    # batches of 4 documents; the scores, and the code of the error
-    "two batches": ([ROWS, [(0, 1, 1.0)]], {0: 0.5, 2: 0.25, 1: 1.0}, None),
-    "any iterables": ([iter([[0, Index(), "x"]])], {1: "x"}, None),
-    "empty": ([[], ()], {}, None),
-    "unknown document": ([ROWS, [(0, 1, 1.0), (0, 4, 1.0)]], {0: 0.5, 2: 0.25}, "score_index"),
-    "negative": ([ROWS, [(0, -1, 1.0)]], {0: 0.5, 2: 0.25}, "score_index"),
-    "unknown request": ([ROWS, [(1, 1, 1.0)]], {0: 0.5, 2: 0.25}, "score_index"),
-    "float": ([[(0, 1.0, 1.0)]], {}, "score_index"),
-    "pairs": ([[(0, 1.0)]], {}, "score_index"),
-    "numbers": ([[1.0]], {}, "score_index"),
-    "not a list": ([ROWS, 1.0], {0: 0.5, 2: 0.25}, "scores_no_list"),
-    "twice in a batch": ([ROWS, [(0, 1, 1.0), (0, 1, 1.0)]], {0: 0.5, 2: 0.25}, "score_repeated"),
-    "twice": ([ROWS, [(0, 1, 1.0), (0, 2, 0.25)]], {0: 0.5}, "score_repeated"),
+    # batches of 4 documents; the scores, and the code and message of the error
+    "two batches": ([ROWS, [(0, 1, 1.0)]], {0: 0.5, 2: 0.25, 1: 1.0}, None, None),
+    "any iterables": ([iter([[0, Index(), "x"]])], {1: "x"}, None, None),
+    "empty": ([[], ()], {}, None, None),
+    "unknown document": (
+        [ROWS, [(0, 1, 1.0), (0, 4, 1.0)]],
+        {0: 0.5, 2: 0.25},
+        "score_index",
+        UNKNOWN,
+    ),
+    "negative": ([ROWS, [(0, -1, 1.0)]], {0: 0.5, 2: 0.25}, "score_index", UNKNOWN),
+    "unknown request": ([ROWS, [(1, 1, 1.0)]], {0: 0.5, 2: 0.25}, "score_index", UNKNOWN),
+    "float": ([[(0, 1.0, 1.0)]], {}, "score_index", MALFORMED),
+    "pairs": ([[(0, 1.0)]], {}, "score_index", MALFORMED),
+    "numbers": ([[1.0]], {}, "score_index", MALFORMED),
+    "not a list": (
+        [ROWS, 1.0],
+        {0: 0.5, 2: 0.25},
+        "scores_no_list",
+        "score_batches yielded a float, not a list",
+    ),
+    "twice in a batch": (
+        [ROWS, [(0, 1, 1.0), (0, 1, 1.0)]],
+        {0: 0.5, 2: 0.25},
+        "score_repeated",
+        TWICE,
+    ),
+    "twice": ([ROWS, [(0, 1, 1.0), (0, 2, 0.25)]], {0: 0.5}, "score_repeated", TWICE),
 }
 
 
-@pytest.mark.parametrize(("batches", "scores", "code"), ADDED.values(), ids=ADDED)
-def test_batches_are_validated(batches, scores, code):
+@pytest.mark.parametrize(("batches", "scores", "code", "message"), ADDED.values(), ids=ADDED)
+def test_batches_are_validated(batches, scores, code, message):
     collected = BatchScores(4)
     *good, last = batches
     for batch in good:
@@ -198,6 +216,7 @@ def test_batches_are_validated(batches, scores, code):
         with pytest.raises(MethodError) as raised:
             collected.add(last)
         assert raised.value.code == code
+        assert str(raised.value) == message
     assert collected.take().scores == scores
 
 
@@ -256,6 +275,7 @@ GENERATORS = {
     # what generates; scores, code and message of the issue
     "complete": (in_twos, 4, None, None),
     "list": (lambda documents, _: list(in_twos(documents, 0)), 4, None, None),
+    "list, too short": (lambda *_: [[(0, 0, 0.0)]], 1, "deadline", ENDED),
     "ends early": (after(3, ends), 3, "deadline", ENDED),
     "exception": (after(2, raises(LookupError("sk-key"))), 2, "scorer_raised", "LookupError"),
     "StopIteration": (after(2, raises(StopIteration())), 2, "scorer_raised", "RuntimeError"),
@@ -293,6 +313,18 @@ def test_scores_so_far_are_kept(asynchronous, generate, count, code, message):
         assert issue.positions == (tuple(range(count, 4)) if count else ())
 
 
+@pytest.mark.parametrize("why", ["overdue", "taken"])
+def test_late_call_is_not_made(why):
+    scorer, collected = InBatches(in_twos), BatchScores(2)
+    started = -math.inf if why == "overdue" else math.inf
+    if why == "taken":
+        collected.take()
+    score_batches(
+        CallBatches(scorer, "q", ["a", "b"], Ledger(Limits(deadline=5), started)), collected
+    )
+    assert (scorer.calls, collected.take().scores) == ([], {})
+
+
 @both
 def test_own_exceptions_are_the_cause(asynchronous):
     from secondpass import RerankError
@@ -322,7 +354,7 @@ def test_exits_pass_in_sync_calls_only(error):
 
 
 @both
-def test_deadline_is_monotonic_time(asynchronous):
+def test_scorers_get_monotonic_time(asynchronous):
     deadlines = []
 
     def generate(documents, deadline):
@@ -651,3 +683,25 @@ def test_call_that_waited_too_long_is_not_made(monkeypatch):
 
     asyncio.run(main())
     assert scorer.calls == []
+
+
+@both
+@pytest.mark.parametrize("member", ["score_batches", "score_pairs"])
+def test_no_thread_can_be_started(asynchronous, member, monkeypatch):
+    start = threading.Thread.start
+
+    def refuse(thread):
+        if thread.name == "secondpass":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threads, "_idle", [])
+    monkeypatch.setattr(left_behind, "_left", set())
+    scorer = InBatches(in_twos, **({} if member == "score_batches" else {"score_batches": None}))
+    report = rerank(asynchronous, scorer).report
+    assert report.status == "unchanged"
+    assert [(issue.code, issue.message) for issue in report.issues] == [
+        ("no_thread", "no thread could be started for the scorer")
+    ]
+    assert not left_behind._left

@@ -3,8 +3,8 @@
 The synchronous driver calls scorers in the calling thread, or in a thread of their own while a
 deadline runs, and asks questions in the portal's event loop. The asynchronous one calls scorers in
 threads and asks questions in its own loop. A scorer call that misses its deadline is left behind:
-it runs to its end in its thread, or to the end of its batch, its result is dropped, and neither the
-event loop nor the process waits for it.
+it runs to its end in its thread, or to the end of its batch, and its result is dropped. The event
+loop does not wait for it, and the process only a moment, at its end.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
+from secondpass.concurrency.left_behind import Call
 from secondpass.errors import MethodError, NestedCallError
 from secondpass.runtime.commands import (
     CallBatches,
@@ -156,9 +157,21 @@ def _take_answers(
 # ---------------------------------------------------------------------- scorers
 
 
+class _NoThreadError(MethodError):
+    """The system starts no more threads."""
+
+    code = "no_thread"
+
+    def __init__(self) -> None:
+        super().__init__("no thread could be started for the scorer")
+
+
 def _score_within(call: CallScorer, seconds: float) -> list[list[Any]] | MethodError:
     """Score in a new thread; a DeadlineError if that takes longer."""
-    outcome = _within(lambda: score(call), seconds)
+    try:
+        outcome = _within(lambda: score(call), seconds)
+    except _NoThreadError as error:
+        return error
     return scoring_deadline_error() if outcome is None else outcome
 
 
@@ -167,6 +180,8 @@ def _score_batches_within(call: CallBatches) -> PartialScores:
     collected = BatchScores(len(call.documents))
     try:
         _within(lambda: score_batches(call, collected), call.seconds_left)
+    except _NoThreadError as error:
+        collected.end(error)
     finally:
         outcome = collected.take()  # also tells the thread to stop, if this one is interrupted
     return outcome
@@ -174,19 +189,26 @@ def _score_batches_within(call: CallBatches) -> PartialScores:
 
 def _within(work: Callable[[], T], seconds: float) -> T | None:
     """Run ``work`` in a new thread; None if it takes longer. Raises what the work raises."""
+    call = Call(work)
     outcome: list[T] = []
     raised: list[BaseException] = []
 
     def run_work() -> None:
         try:
-            outcome.append(work())
+            outcome.append(call())
         except BaseException as error:
             raised.append(error)
 
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(run_work,), name="secondpass", daemon=True)
-    thread.start()
-    thread.join(min(seconds, threading.TIMEOUT_MAX))
+    try:
+        thread.start()
+    except RuntimeError:
+        raise _NoThreadError from None
+    try:
+        thread.join(min(seconds, threading.TIMEOUT_MAX))
+    finally:
+        call.leave()
     if raised:
         raise raised[0]
     return outcome[0] if outcome else None
@@ -196,32 +218,46 @@ def _within(work: Callable[[], T], seconds: float) -> T | None:
 
 
 async def _score_in_thread(call: CallScorer) -> list[list[Any]] | MethodError:
-    from secondpass.concurrency.threads import in_thread, with_timeout
-
-    async def work() -> list[list[Any]] | MethodError:
-        async with _SCORER_GATE.in_this_loop():
-            return await in_thread(lambda: score(call, reraised=()))
+    from secondpass.concurrency.threads import with_timeout
 
     seconds = call.seconds_left
+    work = _in_thread(lambda: score(call, reraised=()))
     try:
-        return await (work() if seconds is None else with_timeout(work(), seconds))
+        return await (work if seconds is None else with_timeout(work, seconds))
     except TimeoutError:
         return scoring_deadline_error()
+    except _NoThreadError as error:
+        return error
 
 
 async def _score_batches_in_thread(call: CallBatches) -> PartialScores:
-    from secondpass.concurrency.threads import in_thread, with_timeout
+    from secondpass.concurrency.threads import with_timeout
 
     collected = BatchScores(len(call.documents))
-
-    async def work() -> None:
-        async with _SCORER_GATE.in_this_loop():
-            await in_thread(lambda: score_batches(call, collected, reraised=()))
-
+    work = _in_thread(lambda: score_batches(call, collected, reraised=()))
     try:
-        await with_timeout(work(), call.seconds_left)
+        await with_timeout(work, call.seconds_left)
     except TimeoutError:
         pass
+    except _NoThreadError as error:
+        collected.end(error)
     finally:
         outcome = collected.take()  # also tells the thread to stop, if this task is cancelled
     return outcome
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Run ``work`` in a thread, as soon as one of the slots for scorers is free."""
+    import asyncio
+
+    from secondpass.concurrency.threads import in_thread
+
+    async with _SCORER_GATE.in_this_loop():
+        call = Call(work)
+        try:
+            return await in_thread(call)
+        except RuntimeError:  # the call itself raises nothing
+            raise _NoThreadError from None
+        except asyncio.CancelledError:
+            call.leave()
+            raise

@@ -1,0 +1,55 @@
+"""Calls in daemon threads that nobody waits for, except a moment at the end of the process.
+
+Python ends a daemon thread when it comes back from a model's C++ code and the interpreter is gone.
+Within torch, onnxruntime and openvino this aborts the process (SIGABRT), whatever it has done.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+_SECONDS_AT_EXIT = 3.0
+"""For the batch in progress, or the part of the texts that a scorer was called with."""
+
+_left: set[Call[Any]] = set()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_left.clear)  # threads do not survive a fork
+
+
+class Call(Generic[T]):
+    """A function that a thread calls once, and that its caller may leave behind."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function = function
+        self._ended = threading.Event()
+
+    def __call__(self) -> T:
+        try:
+            return self._function()
+        finally:
+            self._ended.set()
+            _left.discard(self)
+
+    def leave(self) -> None:
+        """Stop waiting for a call that was started; no effect if it has ended."""
+        _left.add(self)
+        if self._ended.is_set():
+            _left.discard(self)
+            return
+        # Exit functions run last in, first out: this one before those of the models' libraries.
+        atexit.unregister(_wait_at_exit)
+        atexit.register(_wait_at_exit)
+
+
+def _wait_at_exit() -> None:
+    until = time.monotonic() + _SECONDS_AT_EXIT
+    for call in list(_left):
+        call._ended.wait(max(0.0, until - time.monotonic()))
