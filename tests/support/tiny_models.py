@@ -124,6 +124,7 @@ def write_onnx(folder: Path) -> Path:
             dynamic_axes={name: {0: "pairs", 1: "tokens"} for name in names},
             dynamo=False,
         )
+    return folder
 
 
 def write_late_interaction(

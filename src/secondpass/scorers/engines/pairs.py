@@ -123,7 +123,7 @@ class PairEngine:
             waiting = waiting[len(chunk) :]
             pairs = [pair for _, _, pair in chunk]
             places = [(request, passage) for request, passage, _ in chunk]
-            yield [item for scored in self._batches(pairs, places) for item in scored]
+            yield from self._batches(pairs, places)
 
     def _prepared(self, requests: Requests) -> Iterator[list[tuple[int, int, Any]]]:
         """Prepared pairs in the order of their ranks, some at a time."""
