@@ -103,6 +103,11 @@ class TorchModel:
         self._longest = limit if isinstance(limit, int) else 1 << 30
 
     @property
+    def encoder(self) -> CrossEncoder:
+        """The model itself."""
+        return self._encoder
+
+    @property
     def device(self) -> str:
         """The device of the model, such as ``cpu`` or ``cuda``."""
         return str(self._encoder.device.type)
