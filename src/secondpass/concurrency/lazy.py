@@ -101,6 +101,12 @@ class Lazy(Generic[T]):
             self._failure = None
             return self._value
 
+    @property
+    def loaded(self) -> T | None:
+        """The value if it was created already, else None."""
+        self._renew_after_fork()
+        return self._value
+
     def retry(self) -> T:
         """Like :meth:`get`, but tries again after a failure of the last minute."""
         with self._lock:
@@ -131,10 +137,13 @@ def require(modules: Sequence[str], extra: str, needed_for: str) -> None:
     Raises:
         MissingExtraError: a module is not installed.
     """
-    for module in modules:
-        try:
-            installed = importlib.util.find_spec(module) is not None
-        except (ImportError, ValueError):
-            installed = False
-        if not installed:
-            raise MissingExtraError(extra, needed_for)
+    if not all(map(is_installed, modules)):
+        raise MissingExtraError(extra, needed_for)
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module is installed, without importing it."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

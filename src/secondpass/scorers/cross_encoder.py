@@ -1,4 +1,4 @@
-"""Cross-encoders, run by sentence-transformers.
+"""Cross-encoders, run by OpenVINO, onnxruntime or torch.
 
 A cross-encoder reads query and passage together, so that every token of one attends to every token
 of the other: Nogueira and Cho, "Passage re-ranking with BERT", 2019.
@@ -9,47 +9,58 @@ in their length, up to ``max_length`` tokens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, MinLen
 
-from secondpass.concurrency.lazy import ForkLock, Lazy, require
-from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
+from secondpass.concurrency.lazy import Lazy
+from secondpass.errors import ConfigurationError
+from secondpass.scorers.engines import choice
+from secondpass.scorers.engines.cached_pairs import CachedPairs
+from secondpass.scorers.engines.pairs import Requests, Scored
+from secondpass.scorers.engines.sharing import Shared, shared
+from secondpass.scorers.hub import HubModel
 from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
-from secondpass.types import ScoreKind
-
-if TYPE_CHECKING:
-    from sentence_transformers import CrossEncoder
-
-_EXTRA = "sentence-transformers"
-_HUB_TIMEOUT = 10.0  # seconds
+from secondpass.types import EngineInfo, ScoreKind
 
 
 @configurable
 class CrossEncoderScorer:
-    """Scores pairs with a sentence-transformers ``CrossEncoder``, loaded on first use.
+    """Scores pairs with a cross-encoder, loaded on first use.
 
-    Supports sequence classifiers with one label, and causal models that answer yes or no (such as
-    Qwen3-Reranker), whose score is the log-odds of yes.
+    Supports sequence classifiers with one label, and by torch also causal models that answer yes or
+    no (such as Qwen3-Reranker), whose score is the log-odds of yes.
 
     Args:
         model: a name on the Hugging Face hub, or a local folder.
+        backend: what runs the model. ``auto`` is the fastest that is installed and correct for the
+            model and this processor: OpenVINO, onnxruntime, or torch. The first two need neither
+            torch nor sentence-transformers, and a file of the model in their format, such as
+            ``onnx/model.onnx`` (``secondpass export`` makes one).
+        precision: ``auto``, the default, multiplies in bfloat16 where backend and processor support
+            it, which changes scores by less than a percent of their spread; ``exact`` is float32.
+        file: the ONNX or OpenVINO file within the model, such as ``onnx/model_int8.onnx``. None is
+            the usual float32 file.
         device: ``auto`` selects an accelerator if there is one; or ``cpu``, ``cuda:1``, ….
+        threads: batches that run at a time on a CPU; None is the number of available CPUs. Torch
+            has its own setting.
         cache_folder: where downloaded models are stored; a relative path is relative to the working
             directory. None is the hub's own setting.
         revision: branch, tag or commit of the model.
         max_length: tokens per pair; longer pairs are truncated. None is the model's own limit.
-        backend: runtime of the model.
         prompt: an instruction prepended to each pair, for models that were trained with one.
         prompt_name: the name of one of the model's own prompts, instead.
         prompts: named prompts that replace the model's own.
-        batch_size: pairs per forward pass. None is 8 on a CPU, where padding costs more than a
-            larger batch gains, and 32 elsewhere.
+        batch_size: pairs per forward pass at most. None is no limit but that of tokens.
         activation: ``none`` returns logits, whatever the model's own setting; ``sigmoid`` returns
             probabilities.
-        dtype: of the weights; ``auto`` is that of the checkpoint. Scores are always float32.
+        dtype: of torch's weights, instead of ``precision``; ``auto`` is that of the checkpoint.
+            Scores are always float32.
+        remember: passages whose tokens are kept, the last used ones. Each takes about 1 KB.
+        score_cache: pairs whose scores are kept in memory, or the path of a SQLite file for them.
+            None keeps none.
         local_files_only: never contact the hub.
         token: a hub token. Prefer an environment variable.
         token_env: environment variable that holds a hub token, or several to try in turn. None is
@@ -59,24 +70,31 @@ class CrossEncoderScorer:
         tokenizer_kwargs: the same for the tokenizer.
         config_kwargs: the same for the model's configuration.
 
-    Safe for use from many threads; forward passes take turns.
+    Only torch supports ``prompt``, ``prompt_name``, ``prompts``, ``dtype``, ``trust_remote_code``
+    and the three mappings. Rerankers with the same settings share one loaded model. Safe for use
+    from many threads, and after a fork.
     """
 
     def __init__(
         self,
         model: Annotated[str, MinLen(1)] = "cross-encoder/ms-marco-MiniLM-L6-v2",
         *,
+        backend: Literal["auto", "torch", "onnx", "openvino"] = "auto",
+        precision: Literal["auto", "exact"] | None = None,
+        file: Annotated[str, MinLen(1)] | None = None,
         device: str = "auto",
+        threads: Annotated[int, Ge(1)] | None = None,
         cache_folder: str | None = None,
         revision: str | None = None,
         max_length: Annotated[int, Ge(8)] | None = None,
-        backend: Literal["torch", "onnx", "openvino"] = "torch",
         prompt: str | None = None,
         prompt_name: str | None = None,
         prompts: Mapping[str, str] | None = None,
         batch_size: Annotated[int, Ge(1)] | None = None,
         activation: Literal["none", "sigmoid"] = "none",
-        dtype: Literal["float32", "float16", "bfloat16", "auto"] = "float32",
+        dtype: Literal["float32", "float16", "bfloat16", "auto"] | None = None,
+        remember: Annotated[int, Ge(0)] = 10_000,
+        score_cache: Annotated[int, Ge(1)] | Annotated[str, MinLen(1)] | None = None,
         local_files_only: bool = False,
         token: Annotated[Any, SECRET] = None,
         token_env: Variables = None,
@@ -89,20 +107,27 @@ class CrossEncoderScorer:
             raise ConfigurationError("prompt, prompt_name: give one of them")
         if token is not None and token_env is not None:
             raise ConfigurationError("token, token_env: give one of them")
+        if precision is not None and dtype is not None:
+            raise ConfigurationError("precision, dtype: give one of them")
         if model_kwargs is not None and "token" in model_kwargs:
             raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
         self.model = model
+        self.backend = backend
+        self.precision = precision
+        self.file = file
         self.device = device
+        self.threads = threads
         self.cache_folder = cache_folder
         self.revision = revision
         self.max_length = max_length
-        self.backend = backend
         self.prompt = prompt
         self.prompt_name = prompt_name
         self.prompts = prompts
         self.batch_size = batch_size
         self.activation = activation
         self.dtype = dtype
+        self.remember = remember
+        self.score_cache = score_cache
         self.local_files_only = local_files_only
         self.token: Secret | None = token
         self.token_env = token_env
@@ -111,52 +136,58 @@ class CrossEncoderScorer:
         self.tokenizer_kwargs = tokenizer_kwargs
         self.config_kwargs = config_kwargs
         self.score_kind: ScoreKind = "logit" if activation == "none" else "probability"
-        self._encoder = Lazy(self._load)
-        # Fast tokenizers and some backends are not thread-safe.
-        self._turn = ForkLock()
+        self._torch_only = self._settings_for_torch()
+        self._pairs = Lazy(self._load, per_process=True)
+        self._shared: Shared[Any] | None = None
 
     @property
     def model_name(self) -> str:
         """The model's name or folder."""
         return self.model
 
+    @property
+    def engine(self) -> EngineInfo | None:
+        """How the model runs; None if it is not loaded."""
+        pairs = self._pairs.loaded
+        return None if pairs is None else pairs.info
+
     def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
         """One score per document; ``[]`` for none.
 
         Raises:
-            MissingExtraError: sentence-transformers is not installed.
+            MissingExtraError: a package of the backend is not installed.
             ModelLoadError: the model cannot be loaded, or has more than one label.
         """
         return self.score_many([(query, documents)])[0]
 
-    def score_many(self, requests: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
+    def score_many(self, requests: Requests) -> list[list[float]]:
         """Scores for several queries, in common batches sorted by length.
 
         Raises:
             MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
         """
-        pairs = [(query, document) for query, documents in requests for document in documents]
-        if not pairs:
+        if not any(documents for _, documents in requests):
             return [[] for _ in requests]
-        encoder = self._encoder.get()
-        import torch
+        activate = self._activation()
+        scores = self._pairs.get().score(requests)
+        return [[activate(score) for score in one] for one in scores]
 
-        function = torch.nn.Identity() if self.activation == "none" else torch.nn.Sigmoid()
-        with self._turn:
-            scores = encoder.predict(
-                pairs,
-                prompt=self.prompt,
-                prompt_name=self.prompt_name,
-                batch_size=self.batch_size or (8 if encoder.device.type == "cpu" else 32),
-                activation_fn=function,
-                show_progress_bar=False,
-            ).tolist()
-        rest = iter(scores)
-        return [[next(rest) for _ in documents] for _, documents in requests]
+    def score_batches(self, requests: Requests, deadline: float | None) -> Iterator[Scored]:
+        """Scores in batches, those of the first documents first, until shortly before the deadline.
+
+        Args:
+            deadline: a value of ``time.monotonic()``; None for none.
+
+        Raises:
+            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
+        """
+        activate = self._activation()
+        for batch in self._pairs.get().score_until(requests, deadline):
+            yield [(request, document, activate(score)) for request, document, score in batch]
 
     def check_installed(self) -> None:
         """Raise MissingExtraError if the packages are not installed; imports nothing."""
-        require(["sentence_transformers"], _EXTRA, "the cross_encoder scorer")
+        choice.check_installed("torch" if self._torch_only else self.backend)
 
     def warm_up(self) -> None:
         """Load the model now.
@@ -164,93 +195,82 @@ class CrossEncoderScorer:
         Raises:
             MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
         """
-        self._encoder.retry()
+        self._pairs.retry()
 
     def close(self) -> None:
-        """Release the model; the next call loads it again."""
-        self._encoder.clear()
+        """Release the model, unless others use it; the next call loads it again."""
+        pairs = self._pairs.loaded
+        if pairs is not None:
+            pairs.close()
+        self._pairs.clear()
+        self._shared = None
 
-    def _load(self) -> CrossEncoder:
-        try:
-            import torch
-            from sentence_transformers import CrossEncoder
-        except ImportError as error:
-            raise MissingExtraError(_EXTRA, "the cross_encoder scorer") from error
+    def _activation(self) -> Callable[[float], float]:
+        return float if self.activation == "none" else sigmoid
+
+    def _settings_for_torch(self) -> tuple[str, ...]:
+        """Names of settings that are set and that only torch supports.
+
+        Raises:
+            ConfigurationError: another backend is set.
+        """
+        names = ("prompt", "prompt_name", "prompts", "dtype", "trust_remote_code")
+        names += ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
+        found = tuple(name for name in names if getattr(self, name) not in (None, False))
+        if self.backend not in {"auto", "torch"}:
+            if self.device not in {"auto", "cpu"}:
+                found += ("device",)
+            if found:
+                hint = "; name the model's file in 'file'" if "model_kwargs" in found else ""
+                raise ConfigurationError(
+                    f"{', '.join(found)}: the backend {self.backend!r} has no such setting, "
+                    f"only torch has{hint}"
+                )
+        if self.file is not None and (self.backend == "torch" or found):
+            raise ConfigurationError("file: torch reads the model's own weights")
+        return found
+
+    def _load(self) -> CachedPairs:
         token = first_set(variables(self.token_env))
         if self.token is not None:
             token = self.token.reveal()
-        offline = self.local_files_only or not self._hub_answers(token)
-        model_kwargs = dict(self.model_kwargs or {})
-        if self.backend == "torch" and not model_kwargs.keys() & {"dtype", "torch_dtype"}:
-            model_kwargs["dtype"] = "auto" if self.dtype == "auto" else getattr(torch, self.dtype)
-        try:
-            encoder: CrossEncoder = CrossEncoder(
-                self.model,
-                device=None if self.device == "auto" else self.device,
-                prompts=None if self.prompts is None else dict(self.prompts),
-                cache_folder=self.cache_folder,
-                revision=self.revision,
-                max_length=self.max_length,
-                backend=self.backend,
-                local_files_only=offline,
-                token=token,
-                trust_remote_code=self.trust_remote_code,
-                model_kwargs=model_kwargs,
-                # Copies: the constructor changes both.
-                processor_kwargs=dict(self.tokenizer_kwargs or {}),
-                config_kwargs=dict(self.config_kwargs or {}),
-            )
-        except Exception as error:
-            reason = _first_line(error, token)
-            absent = isinstance(error, OSError) and not Path(self.model).exists()
-            if offline and absent and not self._cached():
-                reason = "no such folder, and the hub was not contacted or did not answer"
-            raise ModelLoadError(f"the model {self.model!r} cannot be loaded: {reason}") from error
-        if self.prompt_name is not None and self.prompt_name not in encoder.prompts:
-            known = ", ".join(encoder.prompts) or "none"
-            raise ModelLoadError(
-                f"the model {self.model!r} has no prompt {self.prompt_name!r}; it has: {known}"
-            )
-        if encoder.num_labels != 1:
-            raise ModelLoadError(
-                f"the model {self.model!r} has {encoder.num_labels} labels; a reranker has one"
-            )
-        return encoder
-
-    def _cached(self) -> bool:
-        """Whether the hub's cache has the model."""
-        from huggingface_hub import try_to_load_from_cache
-
-        try:
-            path = try_to_load_from_cache(
-                self.model, "config.json", cache_dir=self.cache_folder, revision=self.revision
-            )
-        except Exception:  # not a valid name
-            return False
-        return isinstance(path, str)
-
-    def _hub_answers(self, token: str | None) -> bool:
-        """Whether the hub can be reached. The loader would retry for most of a minute."""
-        if Path(self.model).exists():
-            return True
-        import huggingface_hub
-        from huggingface_hub.errors import HfHubHTTPError
-
-        try:
-            huggingface_hub.model_info(
-                self.model, revision=self.revision, token=token, timeout=_HUB_TIMEOUT
-            )
-        except HfHubHTTPError:
-            return True  # mirrors may lack this route; the loader reports the error
-        except Exception:
-            return False
-        return True
+        options = {
+            "max_length": self.max_length,
+            "prompts": self.prompts,
+            "trust_remote_code": self.trust_remote_code,
+            "model_kwargs": self.model_kwargs,
+            "processor_kwargs": self.tokenizer_kwargs,
+            "config_kwargs": self.config_kwargs,
+        }
+        source = HubModel(
+            self.model, self.revision, self.cache_folder, token, self.local_files_only
+        )
+        settings = choice.EngineSettings(
+            source,
+            self.backend,
+            self.precision or "auto",
+            self.dtype,
+            self.file,
+            self.device,
+            self.threads,
+            self.batch_size,
+            self.max_length,
+            self.prompt,
+            self.prompt_name,
+            self.remember,
+            self._torch_only,
+            repr(options),
+            options,
+        )
+        # A folder whose files changed since is another model.
+        self._shared = shared((settings, source.stamp()), lambda: choice.load(settings))
+        # A failure is remembered by this scorer, so not there, too.
+        return CachedPairs(self._shared.value.retry(), self.score_cache)
 
 
-def _first_line(error: Exception, token: str | None) -> str:
-    """The first line of a loader's error. It holds no query and no passage."""
-    lines = str(error).strip().splitlines()
-    message = lines[0][:200] if lines else ""
-    if token:
-        message = message.replace(token, "***")
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+def sigmoid(logit: float) -> float:
+    """``1 / (1 + exp(-logit))``, without overflow."""
+    if logit >= 0:
+        return 1 / (1 + math.exp(-logit))
+    power = math.exp(logit)
+    return power / (1 + power)

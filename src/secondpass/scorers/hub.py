@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from secondpass.errors import ModelLoadError
@@ -25,13 +25,22 @@ class HubModel:
     name: str
     revision: str | None = None
     cache_folder: str | None = None
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     local_files_only: bool = False
 
     @property
     def is_local(self) -> bool:
         """Whether the name is that of something on the disk."""
         return Path(self.name).exists()
+
+    def stamp(self) -> tuple[tuple[str, int, int], ...]:
+        """Names, sizes and times of the files in a local folder; empty for a model of the hub."""
+        found = []
+        folder = Path(self.name)
+        for path in (*folder.glob("*"), *folder.glob("*/*")) if self.is_local else ():
+            status = path.stat()
+            found.append((str(path), status.st_size, status.st_mtime_ns))
+        return tuple(sorted(found))
 
     def is_offline(self) -> bool:
         """Whether the hub need not or cannot be contacted. Loaders would retry for a minute."""

@@ -104,10 +104,11 @@ def model_files(
     Raises:
         TorchOnlyError: the model is of a kind that only torch runs.
         ModelLoadError: the model is no reranker, or a file of it cannot be read.
+        FileNotFoundError: there is no such model.
     """
     config = _read(model, find, "config.json")
     if config is None:
-        raise ModelLoadError(f"the model {model!r} has no config.json")
+        raise FileNotFoundError("config.json")
     _check(model, find, config)
     weights = _weights(find, (file,) if file else FILES[backend])
     if weights is None:

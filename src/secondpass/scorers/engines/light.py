@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from secondpass.errors import MethodError, ModelLoadError
 from secondpass.scorers.engines.files import ModelFiles
 from secondpass.scorers.engines.runtimes import Backend, Precision, open_runtime
+from secondpass.scorers.engines.score_cache import file_digest
 from secondpass.scorers.engines.tokens import Pair, PairTokenizer
 
 if TYPE_CHECKING:
@@ -46,9 +48,10 @@ class LightModel:
                 f"max_length {max_length} is more than the {files.positions} positions of the "
                 f"model {files.model!r}"
             )
+        self._max_length = max_length or files.max_length
         self.tokenizer = PairTokenizer(
             files.tokenizer,
-            max_length=max_length or files.max_length,
+            max_length=self._max_length,
             pad=files.pad,
             truncates_left=files.truncates_left,
             remember=remember,
@@ -67,6 +70,18 @@ class LightModel:
                 "attention_mask and perhaps token_type_ids"
             )
         self._try_out()
+
+    def identity(self) -> dict[str, Any]:
+        """Everything but the texts that a score depends on."""
+        weights = self._files.weights
+        files = [weights, weights.with_suffix(".bin"), Path(f"{weights}_data"), self._files.tokenizer]
+        return {
+            "files": [file_digest(path) for path in files if path.is_file()],
+            "backend": self.backend,
+            "version": self.runtime.version,
+            "precision": self.precision,
+            "max_length": self._max_length,
+        }
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[Pair]:
         """The tokens of each pair."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import zip_longest
 from typing import Any, Protocol
 
 from secondpass.scorers.engines.batches import by_length
+from secondpass.types import EngineInfo
 
 Requests = Sequence[tuple[str, Sequence[str]]]
 """(query, passages) pairs."""
@@ -31,12 +32,19 @@ class PairModel(Protocol):
     """A loaded cross-encoder. Safe for use from many threads.
 
     Attributes:
+        backend: ``torch``, ``onnx`` or ``openvino``.
+        precision: in which it multiplies, such as ``float32``.
         threads: batches that run at a time.
         budget: padded tokens of a batch.
     """
 
+    backend: str
+    precision: str
     threads: int
     budget: int
+
+    def identity(self) -> Mapping[str, Any]:
+        """Everything but the texts that a score depends on, as JSON values."""
 
     def prepare(self, query: str, passages: Sequence[str]) -> Sequence[Any]:
         """What :meth:`run` needs of each pair; each has a ``length`` in tokens."""
@@ -49,14 +57,21 @@ class PairEngine:
     """Runs a model for any number of threads and rerankers.
 
     Args:
+        reason: why the model has its backend.
         at_most: pairs of a batch; None is as many as the model's budget of tokens allows.
 
     Not more batches run at a time than the model has threads, whoever asks, and those who ask take
     turns after each batch.
     """
 
-    def __init__(self, model: PairModel, at_most: int | None = None) -> None:
+    def __init__(self, model: PairModel, reason: str = "", at_most: int | None = None) -> None:
         self.model = model
+        limit = f"up to {model.budget:,} tokens"
+        if at_most is not None:
+            limit += f" and {at_most} pairs"
+        self.info = EngineInfo(
+            "", model.backend, model.precision, model.threads, f"{limit}, sorted by length", reason
+        )
         self._at_most = at_most
         self._turns = threading.Semaphore(model.threads)
         self._pool = ThreadPoolExecutor(model.threads, thread_name_prefix="secondpass-engine")

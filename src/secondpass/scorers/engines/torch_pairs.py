@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.processor import has_bfloat16
 from secondpass.scorers.engines.runtimes import Precision
+from secondpass.scorers.engines.score_cache import file_digest
 from secondpass.scorers.hub import HubModel
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class TorchModel:
     """A sentence-transformers ``CrossEncoder``.
 
     Args:
+        offline: whether the hub is not to be contacted.
         device: ``auto`` selects an accelerator if there is one.
         precision: if there is no ``dtype``: ``auto`` is bfloat16 where the processor has it, else
             float32; ``exact`` is float32.
@@ -52,6 +55,7 @@ class TorchModel:
     def __init__(
         self,
         source: HubModel,
+        offline: bool,
         *,
         device: str,
         precision: Precision,
@@ -66,15 +70,15 @@ class TorchModel:
         except ImportError as error:
             raise MissingExtraError(EXTRA, "the cross_encoder scorer") from error
         self._prompt, self._prompt_name = prompt, prompt_name
+        self._source, self._options = source, options
         self._turn = ForkLock()  # fast tokenizers are not thread-safe
-        offline = source.is_offline()
         options = {key: dict(value) if value else value for key, value in options.items()}
         model_kwargs = options["model_kwargs"] = options.get("model_kwargs") or {}
         if not model_kwargs.keys() & {"dtype", "torch_dtype"}:
             name = dtype or ("bfloat16" if precision == "auto" and _is_fast(device) else "float32")
             model_kwargs["dtype"] = name if name == "auto" else getattr(torch, name)
         try:
-            self._encoder: CrossEncoder = CrossEncoder(
+            self.encoder: CrossEncoder = CrossEncoder(
                 source.name,
                 device=None if device == "auto" else device,
                 cache_folder=source.cache_folder,
@@ -85,7 +89,7 @@ class TorchModel:
             )
         except Exception as error:
             raise source.load_error(error, offline) from error
-        encoder = self._encoder
+        encoder = self.encoder
         if prompt_name is not None and prompt_name not in encoder.prompts:
             known = ", ".join(encoder.prompts) or "none"
             raise ModelLoadError(
@@ -102,6 +106,26 @@ class TorchModel:
         limit = encoder.max_seq_length
         self._longest = limit if isinstance(limit, int) else 1 << 30
 
+    def identity(self) -> dict[str, Any]:
+        """Everything but the texts that a score depends on."""
+        import sentence_transformers
+        import torch
+
+        folder = Path(self._source.name)
+        files = sorted(path for path in folder.glob("*") if path.is_file())
+        config = getattr(getattr(self.encoder, "model", None), "config", None)
+        return {
+            "model": self._source.name,
+            "files": [file_digest(path) for path in files],
+            "commit": getattr(config, "_commit_hash", None),
+            "versions": [torch.__version__, sentence_transformers.__version__],
+            "device": self.device,
+            "precision": self.precision,
+            "prompt": self._prompt,
+            "prompt_name": self._prompt_name,
+            "options": repr(self._options),
+        }
+
     @property
     def encoder(self) -> CrossEncoder:
         """The model itself."""
@@ -110,7 +134,7 @@ class TorchModel:
     @property
     def device(self) -> str:
         """The device of the model, such as ``cpu`` or ``cuda``."""
-        return str(self._encoder.device.type)
+        return str(self.encoder.device.type)
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[TextPair]:
         """The pairs with their estimated lengths."""
@@ -128,7 +152,7 @@ class TorchModel:
         import torch
 
         with self._turn:
-            scores: list[float] = self._encoder.predict(
+            scores: list[float] = self.encoder.predict(
                 [(pair.query, pair.passage) for pair in pairs],
                 prompt=self._prompt,
                 prompt_name=self._prompt_name,

@@ -1,0 +1,104 @@
+"""An engine, and the scores of pairs that it scored before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from secondpass.errors import ConfigurationError, ModelLoadError
+from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
+from secondpass.scorers.engines.score_cache import ScoreCache, namespace, open_cache, pair_keys
+from secondpass.types import EngineInfo
+
+
+class CachedPairs:
+    """Scores pairs by an engine, unless their scores are remembered.
+
+    Args:
+        cache: pairs whose scores are kept in memory, or the path of a SQLite file; None for none.
+
+    Raises:
+        ModelLoadError: the file of scores cannot be opened.
+    """
+
+    def __init__(self, engine: PairEngine, cache: int | str | None) -> None:
+        self._engine = engine
+        self._cache: ScoreCache | None = None
+        if cache is not None:
+            try:
+                self._cache = open_cache(cache)
+            except ConfigurationError as error:
+                raise ModelLoadError(str(error)) from error
+            self._namespace = namespace(engine.model.identity())
+
+    @property
+    def info(self) -> EngineInfo:
+        """How the model runs."""
+        return self._engine.info
+
+    def score(self, requests: Requests) -> list[list[float]]:
+        """One score per pair."""
+        if self._cache is None:
+            return self._engine.score(requests)
+        known, keys = self._known(requests)
+        scores = [list(one) for one in known]
+        rest, indices = self._missing(requests, known)
+        new = self._engine.score(rest) if rest else []
+        kept = []
+        for (request, passages), values in zip(indices, new, strict=True):
+            for passage, score in zip(passages, values, strict=True):
+                scores[request][passage] = score
+                kept.append((keys[request][passage], score))
+        self._cache.put_many(kept)
+        return scores  # type: ignore[return-value]
+
+    def score_until(self, requests: Requests, deadline: float | None) -> Iterator[Scored]:
+        """Scores in batches: those that are remembered, then others until the deadline."""
+        if self._cache is None:
+            yield from self._engine.score_until(requests, deadline)
+            return
+        known, keys = self._known(requests)
+        first = [
+            (request, passage, score)
+            for request, scores in enumerate(known)
+            for passage, score in enumerate(scores)
+            if score is not None
+        ]
+        if first:
+            yield first
+        rest, indices = self._missing(requests, known)
+        if not rest:
+            return
+        for batch in self._engine.score_until(rest, deadline):
+            scored = [
+                (indices[place][0], indices[place][1][passage], score)
+                for place, passage, score in batch
+            ]
+            self._cache.put_many([(keys[r][p], score) for r, p, score in scored])
+            yield scored
+
+    def close(self) -> None:
+        """Release the cache; the engine is released with its last holder."""
+        if self._cache is not None:
+            self._cache.close()
+
+    def _known(
+        self, requests: Requests
+    ) -> tuple[list[list[float | None]], list[list[bytes]]]:
+        """The remembered scores of each pair, and the keys."""
+        assert self._cache is not None
+        keys = [pair_keys(self._namespace, query, passages) for query, passages in requests]
+        return [self._cache.get_many(one) for one in keys], keys
+
+    @staticmethod
+    def _missing(
+        requests: Requests, known: list[list[float | None]]
+    ) -> tuple[list[tuple[str, list[str]]], list[tuple[int, list[int]]]]:
+        """Requests for the pairs without a score, and the indices of these pairs."""
+        rest: list[tuple[str, list[str]]] = []
+        indices: list[tuple[int, list[int]]] = []
+        for number, ((query, passages), scores) in enumerate(zip(requests, known, strict=True)):
+            missing = [index for index, score in enumerate(scores) if score is None]
+            if missing:
+                rest.append((query, [passages[index] for index in missing]))
+                indices.append((number, missing))
+        return rest, indices

@@ -1,0 +1,150 @@
+"""Scores of pairs that were scored before, in memory or in a SQLite file.
+
+For pointwise scorers, whose score of a pair depends on nothing else. A key names everything that a
+score depends on: the model's file, the engine, its settings, and both texts by their digests. No
+text is stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
+from pathlib import Path
+from typing import Any, Protocol
+
+from secondpass.errors import ConfigurationError
+from secondpass.scorers.engines.lru import LRU
+
+DIGEST_SIZE = 16
+"""Bytes of a digest. Two texts have the same one with a probability of 1e-38."""
+
+
+class ScoreCache(Protocol):
+    """A bounded map from pairs to scores, which forgets what was used least recently.
+
+    Scores come back bit by bit as they were put; NaN is not kept. Safe for use from many threads,
+    and after a fork. No method raises: a cache that fails has no scores.
+    """
+
+    def get_many(self, keys: Sequence[bytes]) -> list[float | None]:
+        """The score of each pair, or None; keys as of :func:`pair_key`."""
+
+    def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
+        """Keep scores. Of a pair that is known, either score may be kept."""
+
+    def close(self) -> None:
+        """Release memory and files; a later call opens them again."""
+
+
+class MemoryScores:
+    """A :class:`ScoreCache` in memory: about 270 bytes a pair.
+
+    Args:
+        capacity: number of pairs.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._scores: LRU[bytes, float] = LRU(capacity)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[float | None]:
+        """The score of each pair, or None."""
+        return self._scores.get_many(keys)
+
+    def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
+        """Keep scores; NaN is not kept."""
+        self._scores.put_many((key, score) for key, score in pairs if not isnan(score))
+
+    def close(self) -> None:
+        """Forget all scores."""
+        self._scores.clear()
+
+
+def open_cache(value: int | str | os.PathLike[str]) -> ScoreCache:
+    """A score cache.
+
+    Args:
+        value: number of pairs, at least 1, that are kept in memory; or the path of a SQLite file,
+            which is created if it does not exist and keeps a million pairs (about 150 MB). Any
+            number of processes may use one file.
+
+    Raises:
+        ConfigurationError: the value is neither, or the path cannot be that of a file.
+        ModelLoadError: the file is damaged, is something else, or cannot be opened.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | str | os.PathLike):
+        raise ConfigurationError("score cache: must be a number of pairs or the path of a file")
+    if isinstance(value, int):
+        if value < 1:
+            raise ConfigurationError(f"score cache: must be 1 pair or more, not {value}")
+        return MemoryScores(value)
+    path = Path(value)
+    if not str(value) or "\0" in str(value) or path.is_dir():
+        raise ConfigurationError("score cache: the path must be that of a file, not of a folder")
+    if not path.absolute().parent.is_dir():
+        raise ConfigurationError(f"score cache: the folder of {path.name!r} does not exist")
+    from secondpass.scorers.engines.sqlite_scores import SQLiteScores  # imports sqlite3
+
+    return SQLiteScores(path)
+
+
+def text_digest(text: str) -> bytes:
+    """A digest of 16 bytes of any text, lone surrogates included."""
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=DIGEST_SIZE).digest()
+
+
+def namespace(settings: Mapping[str, Any]) -> bytes:
+    """A digest of 16 bytes of everything but the texts that a score depends on.
+
+    Args:
+        settings: JSON values under names, such as the model file's digest, engine, version,
+            precision, max_length, prompt and activation. Their order has no effect.
+    """
+    return text_digest(json.dumps(settings, sort_keys=True))
+
+
+def pair_key(namespace: bytes, query_digest: bytes, passage_digest: bytes) -> bytes:
+    """The key of a pair, 48 bytes.
+
+    It starts with the namespace and the query, so that a file has the pairs of one query together.
+    """
+    return namespace + query_digest + passage_digest
+
+
+def pair_keys(namespace: bytes, query: str, passages: Iterable[str]) -> list[bytes]:
+    """The keys of a query with each passage, as :func:`pair_key`."""
+    start = namespace + text_digest(query)
+    digest = hashlib.blake2b
+    return [
+        start + digest(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE).digest()
+        for text in passages
+    ]
+
+
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """The digest of a file's bytes as 32 hexadecimal digits.
+
+    It is computed again only if path, size, time of the last change or inode differ.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    resolved = os.path.realpath(path)
+    with open(resolved, "rb") as file:
+        status = os.fstat(file.fileno())
+        key = (resolved, status.st_size, status.st_mtime_ns, status.st_ino)
+        [known] = _file_digests.get_many([key])
+        if known is None:
+            known = hashlib.file_digest(file, _blake2b).hexdigest()
+            _file_digests.put_many([(key, known)])
+    return known
+
+
+def _blake2b() -> Any:
+    return hashlib.blake2b(digest_size=DIGEST_SIZE)
+
+
+_file_digests: LRU[tuple[str, int, int, int], str] = LRU(64)

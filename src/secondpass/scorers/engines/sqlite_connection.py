@@ -1,0 +1,139 @@
+"""Connections to a SQLite file that are safe across threads and forks."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+from weakref import WeakSet
+
+T = TypeVar("T")
+
+_WRITE_WITHIN = 2.0  # seconds, while other processes write; a ranking waits for it
+_RETRY_AFTER = 60.0  # seconds after a failure
+_FORK_WITHIN = 5.0  # seconds; a fork waits for it
+
+
+class Connection:
+    """One connection, for one thread at a time. It does not outlive a fork, as SQLite requires."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._uri = path.as_uri() + "?mode=rw"
+        self._paused_until = 0.0
+        self._held_at_fork = False
+        with opening:
+            _connections.add(self)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def run(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """The result of ``work``; None for a minute after a failure.
+
+        Raises:
+            sqlite3.Error: it failed now.
+        """
+        with self._lock:
+            if time.monotonic() < self._paused_until:
+                return None
+            try:
+                if self._connection is None:
+                    self._connection = connect(self._uri, _WRITE_WITHIN)
+                return work(self._connection)
+            except sqlite3.Error:
+                self._paused_until = time.monotonic() + _RETRY_AFTER
+                self._disconnect()
+                raise
+
+    def close(self) -> None:
+        """Close it; the next :meth:`run` opens it again."""
+        with self._lock:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()  # rolls back
+
+    def before_fork(self) -> None:
+        """Close it, and keep other threads from opening it."""
+        self._held_at_fork = self._lock.acquire(timeout=_FORK_WITHIN)
+        if self._held_at_fork:
+            self._disconnect()
+
+    def after_fork_in_parent(self) -> None:
+        """Let other threads open it again."""
+        if self._held_at_fork:
+            self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """The same in the child, which can neither use nor close a connection of the parent."""
+        self._lock = threading.Lock()
+        if not self._held_at_fork:
+            _left_open.append(self._connection)
+            self._connection = None
+            self._paused_until = float("inf")
+
+
+_connections: WeakSet[Connection] = WeakSet()
+_left_open: list[sqlite3.Connection | None] = []
+
+
+class _Gate:
+    """Held while files are opened outside of a :class:`Connection`, and during a fork."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held_at_fork = False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_error: object) -> None:
+        self._lock.release()
+
+    def before_fork(self) -> None:
+        self._held_at_fork = self._lock.acquire(timeout=_FORK_WITHIN)
+        for connection in list(_connections):
+            connection.before_fork()
+
+    def after_fork_in_parent(self) -> None:
+        for connection in list(_connections):
+            connection.after_fork_in_parent()
+        if self._held_at_fork:
+            self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        for connection in list(_connections):
+            connection.after_fork_in_child()
+        self._lock = threading.Lock()
+
+
+opening = _Gate()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=opening.before_fork,
+        after_in_parent=opening.after_fork_in_parent,
+        after_in_child=opening.after_fork_in_child,
+    )
+
+
+def connect(uri: str, timeout: float) -> sqlite3.Connection:
+    """Open a file that exists.
+
+    Raises:
+        sqlite3.Error: it cannot be opened.
+    """
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
+    )
+    # A power failure may lose the last scores; it does not damage the file.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return connection

@@ -1,0 +1,214 @@
+"""Scores of pairs in a SQLite file, for any number of threads and processes.
+
+``used`` orders the pairs by their last use: it is the number of the transaction that wrote the
+pair, and it is raised when an old pair is read. The oldest pairs are deleted as new ones come, so
+that no call deletes many.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Sequence
+from math import isnan
+from pathlib import Path
+from typing import TypeVar
+
+from secondpass import diagnostics
+from secondpass.errors import ModelLoadError
+from secondpass.scorers.engines.sqlite_connection import Connection, connect, opening
+
+T = TypeVar("T")
+
+CAPACITY = 1_000_000
+"""Pairs that a file keeps."""
+
+_APPLICATION = 0x73706373
+"""Marks the files of this cache."""
+
+_VERSION = 1
+
+# A column of no type: REAL would turn -0.0 into 0.0.
+_SCHEMA = """
+CREATE TABLE pairs (key BLOB PRIMARY KEY, score, used INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX pairs_by_use ON pairs (used);
+CREATE TABLE state (pairs INTEGER NOT NULL);
+INSERT INTO state VALUES (0);
+"""
+
+_OPEN_WITHIN = 10.0  # seconds, while other processes create the same file
+_KEYS_PER_SELECT = 500  # older versions of SQLite allow 999 parameters
+_MAX_READ_AGAIN = 10_000  # pairs
+
+
+class SQLiteScores:
+    """A :class:`~secondpass.scorers.engines.score_cache.ScoreCache` in a SQLite file.
+
+    Args:
+        path: of the file; created if it does not exist.
+        capacity: number of pairs; about 150 bytes each.
+
+    Raises:
+        ModelLoadError: the file is damaged, is something else, or cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], capacity: int = CAPACITY) -> None:
+        path = Path(path).absolute()
+        self._name = path.name
+        self._capacity = capacity
+        create(path)
+        # Two, so that reading does not wait while another process writes.
+        self._reader, self._writer = Connection(path), Connection(path)
+        self._old = 0
+        self._read_again: dict[bytes, None] = {}
+        self._logged = False
+
+    def get_many(self, keys: Sequence[bytes]) -> list[float | None]:
+        """The score of each pair, or None."""
+        if not keys:
+            return []
+        found = self._run(self._reader, lambda connection: _select(connection, keys)) or []
+        for key, _, used in found:
+            if used < self._old and len(self._read_again) < _MAX_READ_AGAIN:
+                self._read_again[key] = None
+        scores = {key: score for key, score, _ in found}
+        return [scores.get(key) for key in keys]
+
+    def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
+        """Keep scores; NaN is not kept. A pair that is known keeps its score."""
+        kept = [(key, float(score)) for key, score in pairs if not isnan(score)]
+        if kept:
+            self._write(kept)
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        if self._read_again:
+            self._write([])
+        self._writer.close()
+        self._reader.close()
+
+    def _write(self, pairs: list[tuple[bytes, float]]) -> None:
+        read_again, self._read_again = self._read_again, {}
+
+        def work(connection: sqlite3.Connection) -> int:
+            return _update(connection, pairs, list(read_again), self._capacity)
+
+        self._old = self._run(self._writer, work) or self._old
+
+    def _run(self, connection: Connection, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        try:
+            return connection.run(work)
+        except sqlite3.Error as error:
+            if not self._logged:
+                self._logged = True
+                message = "the score cache %r is not used for a minute: %s"
+                diagnostics.log("warning", message, self._name, error)
+            return None
+
+
+def _select(
+    connection: sqlite3.Connection, keys: Sequence[bytes]
+) -> list[tuple[bytes, float, int]]:
+    found: list[tuple[bytes, float, int]] = []
+    for start in range(0, len(keys), _KEYS_PER_SELECT):
+        some = keys[start : start + _KEYS_PER_SELECT]
+        rows = ",".join(["(?)"] * len(some))
+        # Faster than IN, than a temporary table, and than one SELECT for each key.
+        found += connection.execute(
+            f"WITH wanted(name) AS (VALUES {rows}) "
+            "SELECT key, score, used FROM wanted CROSS JOIN pairs ON key = name",
+            some,
+        ).fetchall()
+    return found
+
+
+def _update(
+    connection: sqlite3.Connection,
+    pairs: Sequence[tuple[bytes, float]],
+    read_again: Sequence[bytes],
+    capacity: int,
+) -> int:
+    """Write pairs, and delete the oldest ones above the capacity.
+
+    Returns:
+        a value of ``used`` below which a pair is among the older half.
+    """
+    execute = connection.execute
+    execute("BEGIN IMMEDIATE")
+    newest: int
+    [(newest,)] = execute("SELECT coalesce(max(used), 0) FROM pairs")
+    used = newest + 1
+    connection.executemany(
+        "UPDATE pairs SET used = ? WHERE key = ?", [(used, key) for key in read_again]
+    )
+    added = connection.executemany(
+        "INSERT OR IGNORE INTO pairs VALUES (?, ?, ?)", [(key, score, used) for key, score in pairs]
+    ).rowcount
+    [(count,)] = execute("SELECT pairs FROM state")
+    count += max(added, 0)
+    if count > capacity:
+        count -= execute(
+            "DELETE FROM pairs WHERE key IN (SELECT key FROM pairs ORDER BY used LIMIT ?)",
+            (count - capacity,),
+        ).rowcount
+    execute("UPDATE state SET pairs = ?", (count,))
+    oldest: int
+    [(oldest,)] = execute("SELECT coalesce(min(used), 0) FROM pairs")
+    execute("COMMIT")
+    return (oldest + used) // 2
+
+
+def create(path: Path) -> None:
+    """Create the file if it does not exist, and check that it is one of this cache.
+
+    Raises:
+        ModelLoadError: it is not, or cannot be used.
+    """
+    deadline = time.monotonic() + _OPEN_WITHIN
+    while True:
+        try:
+            with opening:
+                _create(path)
+            return
+        except sqlite3.Error as error:
+            # Switching to a write-ahead log fails at once if another process does it now.
+            busy = "locked" in str(error)
+            if not busy or time.monotonic() > deadline:
+                message = f"the score cache {path.name!r} cannot be used: {error}"
+                raise ModelLoadError(message) from error
+            time.sleep(0.02)
+
+
+def _create(path: Path) -> None:
+    connection = connect(path.as_uri() + "?mode=rwc", _OPEN_WITHIN)
+    try:
+        execute = connection.execute
+        if _mark(connection) == (0, 0):
+            execute("BEGIN IMMEDIATE")
+            [(tables,)] = execute("SELECT count(*) FROM sqlite_master")
+            if tables == 0:  # still: another process may have created them
+                for statement in _SCHEMA.strip().split("\n"):
+                    execute(statement)
+                execute(f"PRAGMA application_id = {_APPLICATION}")
+                execute(f"PRAGMA user_version = {_VERSION}")
+            execute("COMMIT")
+        mark = _mark(connection)
+        if mark[0] != _APPLICATION:
+            raise ModelLoadError(f"{path.name!r} is another application's file, not a score cache")
+        if mark[1] != _VERSION:
+            message = (
+                f"the score cache {path.name!r} is of another version of secondpass; delete it"
+            )
+            raise ModelLoadError(message)
+        execute("PRAGMA journal_mode = WAL")
+        execute("SELECT pairs FROM state").fetchone()
+        execute("SELECT key, score, used FROM pairs LIMIT 1").fetchone()
+    finally:
+        connection.close()
+
+
+def _mark(connection: sqlite3.Connection) -> tuple[int, int]:
+    [(application,)] = connection.execute("PRAGMA application_id")
+    [(version,)] = connection.execute("PRAGMA user_version")
+    return application, version
