@@ -71,7 +71,8 @@ def export(
     folder of its own. It is compared with the original on sample pairs, and refused if fewer than
     98 % of the ten best passages of a query are the same.
     """
-    from secondpass.scorers.engines.exporting import ExportError, export
+    from secondpass.scorers.engines.conversion import ExportError
+    from secondpass.scorers.engines.exporting import export
 
     sample = None if pairs is None else read_pairs(pairs)
     try:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TOP = 10
 """Ranks whose overlap is measured."""
+_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +111,14 @@ def top_overlap(
 ) -> float | None:
     """The share of one list's best that are among the original's best; None if all are.
 
-    A passage that ties with the original's last one of these counts.
+    A passage that ties with the original's last one of these, up to rounding errors, counts.
     """
     import numpy as np
 
     if len(original) <= top:
         return None
     threshold = np.sort(original)[-top]
+    threshold -= _ROUNDING * max(1.0, abs(threshold))
     best = np.argsort(-other, kind="stable")[:top]
     return float(np.mean(original[best] >= threshold))
 

@@ -123,8 +123,9 @@ def _trace(encoder: CrossEncoder, path: Path, sample: Sequence[tuple[str, str]])
 @contextmanager
 def quiet() -> Iterator[None]:
     """Leave out progress bars and warnings of loaders and exporters."""
-    from transformers.utils import logging
+    from transformers.utils import logging as transformers_logging
 
+    logging: Any = transformers_logging
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from secondpass.concurrency.lazy import require
 from secondpass.errors import InputError, ModelLoadError
@@ -165,8 +165,10 @@ def _lists(pairs: Iterable[tuple[str, str]] | None) -> list[tuple[str, list[str]
 
 def _load(model: str) -> TorchModel:
     """The original in float32, checked to be of a kind that other backends run."""
+    source = HubModel(model)
     original = TorchModel(
-        HubModel(model),
+        source,
+        source.is_offline(),
         device="cpu",
         precision="exact",
         dtype="float32",
@@ -202,8 +204,9 @@ def _write_others(
         if not (folder / "tokenizer.json").exists():
             encoder.tokenizer.backend_tokenizer.save(str(draft / "tokenizer.json"))
         return
-    encoder.config.architectures = [type(encoder.model).__name__]
-    encoder.config.save_pretrained(str(draft))
+    config: Any = encoder.config
+    config.architectures = [type(encoder.model).__name__]
+    config.save_pretrained(str(draft))
     encoder.tokenizer.save_pretrained(str(draft))
     existing = folder / "config.json"
     if force or not existing.exists():

@@ -71,7 +71,8 @@ def quantize_weights(model: Any) -> int:
             kept.append(tensor)
             continue
         inputs = [f"{tensor.name}.{part}" for part in Quantized._fields]
-        for name, part in zip(inputs, quantize(numpy_helper.to_array(tensor), axis), strict=True):
+        parts: Any = quantize(numpy_helper.to_array(tensor), axis)
+        for name, part in zip(inputs, parts, strict=True):
             kept.append(numpy_helper.from_array(part, name))
         nodes.append(helper.make_node("DequantizeLinear", inputs, [tensor.name], axis=axis))
     del graph.initializer[:]
@@ -93,8 +94,12 @@ def save(model: Any, path: Path, largest: int = 1_900_000_000) -> None:
     import onnx
 
     apart = sum(len(tensor.raw_data) for tensor in model.graph.initializer) > largest
-    options = {"save_as_external_data": True, "location": f"{path.name}_data"} if apart else {}
-    onnx.save_model(model, str(path), **options)
+    onnx.save_model(
+        model,
+        str(path),
+        save_as_external_data=apart,
+        location=f"{path.name}_data" if apart else None,
+    )
 
 
 def _axis(tensor: Any, uses: Sequence[tuple[Any, int]]) -> int | None:

@@ -127,11 +127,6 @@ class TorchModel:
         }
 
     @property
-    def encoder(self) -> CrossEncoder:
-        """The model itself."""
-        return self._encoder
-
-    @property
     def device(self) -> str:
         """The device of the model, such as ``cpu`` or ``cuda``."""
         return str(self.encoder.device.type)
