@@ -14,7 +14,7 @@ from secondpass.scorers.engines.exporting import export
 from tiny_architectures import CONFIGS, word_pairs, write_architecture
 from tiny_models import write_causal, write_classifier
 
-PAIRS = word_pairs()
+PAIRS = word_pairs(queries=2)
 
 
 @pytest.fixture
@@ -131,11 +131,8 @@ def test_a_file_that_ranks_differently_is_refused(model, tmp_path, monkeypatch):
 
     def changed(name):
         original = load(name)
-        classifier = original.encoder.model.classifier
         run = original.run
-        # The file gets the weights of the moment; the original's scores are read backwards.
         monkeypatch.setattr(original, "run", lambda pairs: [-score for score in run(pairs)])
-        assert classifier.weight.shape[0] == 1
         return original
 
     monkeypatch.setattr(exporting, "_load", changed)
