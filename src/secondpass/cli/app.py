@@ -9,6 +9,7 @@ import typer
 from secondpass import __version__
 from secondpass.cli.commands.doctor import doctor
 from secondpass.cli.commands.evaluate import evaluate
+from secondpass.cli.commands.export import export
 from secondpass.cli.commands.index import index
 from secondpass.cli.commands.presets import presets
 from secondpass.cli.commands.query import query
@@ -45,6 +46,6 @@ def main(
     """Options of the command itself."""
 
 
-for command in (rerank, index, query, presets, schema, doctor):
+for command in (rerank, index, query, export, presets, schema, doctor):
     app.command()(report_errors(command))
 app.command("eval")(report_errors(evaluate))

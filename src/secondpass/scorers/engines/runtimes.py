@@ -101,6 +101,8 @@ class _Onnx:
         # The arena keeps the memory of the largest batch for each shape; batches vary in shape.
         options.enable_cpu_mem_arena = False
         options.enable_mem_pattern = False
+        # Expands int8 weights when loading. Otherwise their products quantize activations, too.
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
         self._session = onnxruntime.InferenceSession(
             str(path), options, providers=["CPUExecutionProvider"]
         )

@@ -1,0 +1,137 @@
+"""Converts cross-encoders to ONNX and OpenVINO."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from secondpass.errors import SecondPassError
+from secondpass.scorers.engines.agreement import Agreement
+from secondpass.scorers.engines.int8_weights import quantize_weights, save
+from secondpass.scorers.engines.runtimes import Backend
+from secondpass.scorers.hub import first_line
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_OPSET = 17
+"""Has layer normalization as one operation. onnxruntime 1.17 and OpenVINO 2024 read it."""
+
+
+class ExportError(SecondPassError, RuntimeError):
+    """A model cannot be exported, or its file ranks differently from the original.
+
+    Attributes:
+        agreements: what was measured, as in :class:`Exported`; empty if nothing was.
+    """
+
+    def __init__(self, message: str, agreements: Mapping[str, Agreement] | None = None) -> None:
+        super().__init__(message, dict(agreements or {}))
+        self.agreements: Mapping[str, Agreement] = dict(agreements or {})
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def convert(
+    encoder: CrossEncoder,
+    path: Path,
+    backend: Backend,
+    *,
+    sample: Sequence[tuple[str, str]],
+    scratch: Path,
+    int8: bool = False,
+) -> None:
+    """Write the ONNX file of a model, or for OpenVINO its ``.xml`` and ``.bin``.
+
+    Args:
+        encoder: a sequence classifier in float32.
+        path: the ``.onnx`` or ``.xml`` file. Its folder is created.
+        backend: what the file is for.
+        sample: two (query, passage) pairs of different lengths, with which the model is traced.
+        scratch: an existing folder for temporary files.
+        int8: store the weights as int8.
+
+    Raises:
+        ExportError: the model cannot be converted.
+        OSError: a file cannot be written.
+    """
+    import onnx
+
+    path.parent.mkdir(parents=True)
+    with TemporaryDirectory(dir=scratch) as folder:
+        traced = Path(folder) / "model.onnx"
+        try:
+            _trace(encoder, traced, sample)
+            model = onnx.load(str(traced))
+        except Exception as error:
+            raise ExportError(
+                f"the model cannot be converted to ONNX: {first_line(error)}"
+            ) from error
+        if int8:
+            quantize_weights(model)
+        if backend == "onnx":
+            save(model, path)
+            return
+        import openvino
+
+        converted = Path(folder) / "converted.onnx"
+        save(model, converted)
+        # Not `openvino.convert_model`, which reports each use over the network.
+        openvino.save_model(
+            openvino.Core().read_model(str(converted)), str(path), compress_to_fp16=False
+        )
+
+
+def _trace(encoder: CrossEncoder, path: Path, sample: Sequence[tuple[str, str]]) -> None:
+    """Write the ONNX file of a model, with any number of pairs and of tokens."""
+    import torch
+
+    classifier: Any = encoder.model
+    features = encoder.preprocess([*sample])
+    names = [name for name in _INPUTS if name in features]
+
+    class Logits(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.classifier = classifier
+
+        def forward(self, *inputs: Any) -> Any:
+            return self.classifier(**dict(zip(names, inputs, strict=True))).logits
+
+    with torch.inference_mode():
+        torch.onnx.export(
+            Logits().eval(),
+            tuple(features[name] for name in names),
+            str(path),
+            dynamo=False,  # runtimes recognise attention in the graphs of this exporter only
+            opset_version=_OPSET,
+            input_names=names,
+            output_names=["logits"],
+            dynamic_axes={
+                **{name: {0: "batch", 1: "tokens"} for name in names},
+                "logits": {0: "batch"},
+            },
+        )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Leave out progress bars and warnings of loaders and exporters."""
+    from transformers.utils import logging as transformers_logging
+
+    logging: Any = transformers_logging
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()

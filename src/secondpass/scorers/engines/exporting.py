@@ -1,0 +1,271 @@
+"""Makes the ONNX or OpenVINO file of a cross-encoder, and compares it with the original."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from secondpass.concurrency.lazy import require
+from secondpass.errors import InputError, ModelLoadError
+from secondpass.scorers.engines.agreement import (
+    TOP,
+    Agreement,
+    agreement,
+    by_query,
+    sample_pairs,
+)
+from secondpass.scorers.engines.conversion import ExportError, convert, quiet
+from secondpass.scorers.engines.files import in_folder, model_files
+from secondpass.scorers.engines.light import LightModel
+from secondpass.scorers.engines.pairs import PairEngine, Requests
+from secondpass.scorers.engines.processor import has_bfloat16, usable_cpus
+from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
+from secondpass.scorers.engines.torch_pairs import TorchModel
+from secondpass.scorers.hub import HubModel
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+Progress: TypeAlias = Callable[[str, int, int | None], None]
+"""Called with a label, the number of steps done, and their total."""
+
+LEAST_OVERLAP = 0.98
+"""A file whose top-10 overlap with the original is lower is refused."""
+
+_PACKAGES = ("torch", "onnx", "sentence_transformers", "tokenizers", "numpy")
+_STEPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The result of :func:`export`.
+
+    Attributes:
+        folder: the model's folder.
+        file: path of the new file within it.
+        size: bytes, of the weights too where they are in a file of their own.
+        agreements: the agreement with the original in each precision that the backend has on this
+            processor: ``float32``, and perhaps ``bfloat16``.
+    """
+
+    folder: Path
+    file: str
+    size: int
+    agreements: Mapping[str, Agreement]
+
+
+def export(
+    model: str,
+    *,
+    into: str | os.PathLike[str] | None = None,
+    backend: Backend = "onnx",
+    int8: bool = False,
+    pairs: Iterable[tuple[str, str]] | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Exported:
+    """Make a model file that runs without torch, for ``backend: onnx`` or ``openvino``.
+
+    The file is first made in a temporary folder; if it is refused, or the export is interrupted,
+    nothing else has changed.
+
+    Args:
+        model: a sequence classifier with one label: a folder, or a name on the hub.
+        into: folder for the new file, the configuration and the tokenizer. None writes the new file
+            into the folder of the model.
+        backend: what the file is for.
+        int8: store the weights as int8, with float32 scales.
+        pairs: (query, passage) pairs to compare the scores on, at least one query with more than
+            ten passages. None is 200 pairs that are shipped.
+        force: replace existing files, and keep a file that ranks differently.
+        progress: called as the export advances.
+
+    Raises:
+        ExportError: the model cannot be converted, or the top-10 overlap in float32 is below 0.98.
+        InputError: an argument is wrong, or the file exists.
+        MissingExtraError: a package is not installed.
+        ModelLoadError: the model cannot be loaded, is no such model, or only torch can run it.
+        OSError: a file cannot be written.
+    """
+    extra = "export" if backend == "onnx" else "export,openvino"
+    require([*_PACKAGES, MODULES[backend]], extra, f"the export to {backend}")
+    folder, complete = _folder(model, into)
+    file = _file(backend, int8)
+    if (folder / file).exists() and not force:
+        raise InputError(f"{folder / file}: exists; it is replaced with --force (force=True)")
+    lists = _lists(pairs)
+    advance = progress or (lambda _label, _done, _total: None)
+
+    advance("Loading the model", 0, _STEPS)
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    with TemporaryDirectory(prefix=".secondpass-export-", dir=nearest) as scratch, quiet():
+        draft = Path(scratch) / "model"
+        original = _load(model)
+        _write_others(original.encoder, folder, draft, complete=complete, force=force)
+        advance("Converting the model", 1, _STEPS)
+        convert(
+            original.encoder,
+            draft / file,
+            backend,
+            sample=sample_pairs()[:2],
+            scratch=Path(scratch),
+            int8=int8,
+        )
+        advance("Scoring with the original", 2, _STEPS)
+        expected = PairEngine(original).score(lists)
+        advance("Scoring with the new file", 3, _STEPS)
+        agreements = _agreements(
+            model, [draft, folder], file, backend, lists=lists, expected=expected
+        )
+        _check(agreements["float32"], agreements, force=force)
+        size = sum(path.stat().st_size for path in (draft / file).parent.iterdir())
+        _move(draft, folder, file)
+    advance("Done", _STEPS, _STEPS)
+    return Exported(folder, file, size, agreements)
+
+
+def _file(backend: Backend, int8: bool) -> str:
+    suffix = "_int8" if int8 else ""
+    if backend == "onnx":
+        return f"onnx/model{suffix}.onnx"
+    return f"openvino/openvino_model{suffix}.xml"
+
+
+def _folder(model: str, into: str | os.PathLike[str] | None) -> tuple[Path, bool]:
+    """The folder to write to, and whether it needs configuration and tokenizer, too."""
+    source = Path(model)
+    if source.exists() and not (source / "config.json").is_file():
+        raise ModelLoadError(f"the model {model!r} has no config.json")
+    if into is None:
+        if not source.exists():
+            raise InputError(
+                f"into: is needed, because {model!r} is not a local folder; name a folder for the "
+                "exported model (--into)"
+            )
+        return source, False
+    folder = Path(into)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"into: {str(folder)!r} is a file")
+    return folder, not (source.exists() and folder.exists() and folder.samefile(source))
+
+
+def _lists(pairs: Iterable[tuple[str, str]] | None) -> list[tuple[str, list[str]]]:
+    lists = by_query(sample_pairs() if pairs is None else pairs)
+    if not any(len(passages) > TOP for _, passages in lists):
+        raise InputError(
+            f"pairs: no query has more than {TOP} passages, so that rankings cannot be compared"
+        )
+    return lists
+
+
+def _load(model: str) -> TorchModel:
+    """The original in float32, checked to be of a kind that other backends run."""
+    source = HubModel(model)
+    original = TorchModel(
+        source,
+        source.is_offline(),
+        device="cpu",
+        precision="exact",
+        dtype="float32",
+        prompt=None,
+        prompt_name=None,
+        # Written out step by step, attention is what the runtimes recognise and fuse.
+        options={"model_kwargs": {"attn_implementation": "eager"}},
+    )
+    encoder = original.encoder
+    kind = type(encoder.model).__name__
+    reason = ""
+    if not kind.endswith("ForSequenceClassification"):
+        reason = f"is a {kind}, not a sequence classifier"
+    elif len(encoder) > 1:
+        reason = f"has {len(encoder)} modules"
+    elif encoder.default_prompt_name is not None:
+        reason = "has a default prompt"
+    elif getattr(encoder[0], "do_lower_case", False):
+        reason = "lower-cases texts before its tokenizer"
+    elif not getattr(encoder.tokenizer, "is_fast", False):
+        reason = "has a tokenizer without a tokenizer.json"
+    if reason:
+        raise ModelLoadError(f"the model {model!r} {reason}, so that only torch can run it")
+    return original
+
+
+def _write_others(
+    encoder: CrossEncoder, folder: Path, draft: Path, *, complete: bool, force: bool
+) -> None:
+    """Write the configuration and the tokenizer, as far as the folder needs them."""
+    draft.mkdir()
+    if not complete:
+        if not (folder / "tokenizer.json").exists():
+            encoder.tokenizer.backend_tokenizer.save(str(draft / "tokenizer.json"))
+        return
+    config: Any = encoder.config
+    config.architectures = [type(encoder.model).__name__]
+    config.save_pretrained(str(draft))
+    encoder.tokenizer.save_pretrained(str(draft))
+    existing = folder / "config.json"
+    if force or not existing.exists():
+        return
+    try:
+        same = json.loads(existing.read_bytes()) == json.loads((draft / "config.json").read_bytes())
+    except ValueError:
+        same = False
+    if not same:
+        raise InputError(
+            f"{existing}: belongs to another model; it is replaced with --force (force=True)"
+        )
+
+
+def _agreements(
+    model: str,
+    folders: Sequence[Path],
+    file: str,
+    backend: Backend,
+    *,
+    lists: Requests,
+    expected: Sequence[Sequence[float]],
+) -> dict[str, Agreement]:
+    """The agreement in each precision, with the files that a reranker would load."""
+
+    def find(name: str) -> Path | None:
+        found = (in_folder(folder)(name) for folder in folders)
+        return next((path for path in found if path is not None), None)
+
+    agreements = {}
+    precisions: list[Precision] = ["exact"]
+    if backend == "openvino" and has_bfloat16():
+        precisions.append("auto")
+    for precision in precisions:
+        files = model_files(model, find, backend, file)
+        assert files is not None  # a named file is there, or an error is raised
+        loaded = LightModel(
+            files, backend, precision=precision, threads=usable_cpus(), max_length=None, remember=0
+        )
+        agreements[loaded.precision] = agreement(expected, PairEngine(loaded).score(lists))
+    return agreements
+
+
+def _check(measured: Agreement, agreements: Mapping[str, Agreement], *, force: bool) -> None:
+    overlap = measured.overlap
+    if not force and (overlap is None or overlap < LEAST_OVERLAP):
+        raise ExportError(
+            f"refused: the top-{TOP} overlap with the original is {overlap:.3f}, below "
+            f"{LEAST_OVERLAP}; nothing was written (--force, force=True, writes it)",
+            agreements,
+        )
+
+
+def _move(draft: Path, folder: Path, file: str) -> None:
+    """Move the new files to their places, that with the model last."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{file}_data").unlink(missing_ok=True)  # of a larger model that is replaced
+    paths = [path for path in draft.rglob("*") if path.is_file()]
+    for path in sorted(paths, key=lambda path: path == draft / file):
+        place = folder / path.relative_to(draft)
+        place.parent.mkdir(exist_ok=True)
+        os.replace(path, place)

@@ -1,0 +1,265 @@
+"""Model files that are exported from small random models, and what is refused."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from secondpass.errors import InputError, MissingExtraError, ModelLoadError
+from secondpass.scorers.cross_encoder import CrossEncoderScorer
+from secondpass.scorers.engines import exporting
+from secondpass.scorers.engines.conversion import ExportError
+from secondpass.scorers.engines.exporting import export
+from tiny_architectures import CONFIGS, word_pairs, write_architecture
+from tiny_models import write_causal, write_classifier
+
+PAIRS = word_pairs(queries=2)
+
+
+@pytest.fixture
+def model(tmp_path):
+    return write_architecture(tmp_path / "model", "bert")
+
+
+def files(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+def scores(model: Path, backend: str, **settings: object) -> list[float]:
+    scorer = CrossEncoderScorer(str(model), backend=backend, precision="exact", **settings)
+    lists: dict[str, list[str]] = {}
+    for query, text in PAIRS:
+        lists.setdefault(query, []).append(text)
+    # Batches of other sizes and lengths than the one with which the model was traced.
+    return [
+        score for query, texts in lists.items() for score in scorer.score_pairs(query, texts)
+    ] + scorer.score_pairs("cat", ["a"])
+
+
+@pytest.mark.parametrize("architecture", CONFIGS)
+def test_every_architecture_scores_as_before_on_both_backends(tmp_path, architecture):
+    folder = write_architecture(tmp_path / "model", architecture)
+    expected = scores(folder, "torch", device="cpu")
+    for backend in ("onnx", "openvino"):
+        exported = export(str(folder), backend=backend, pairs=PAIRS)
+        assert exported.agreements["float32"].overlap == 1
+        assert exported.agreements["float32"].largest < 1e-3
+        assert scores(folder, backend) == pytest.approx(expected, abs=2e-4)
+
+
+@pytest.mark.parametrize("backend", ["onnx", "openvino"])
+def test_int8_weights(model, backend):
+    plain = export(str(model), backend=backend, pairs=PAIRS)
+    small = export(str(model), backend=backend, int8=True, pairs=PAIRS, force=True)
+    assert small.file == plain.file.replace("model.", "model_int8.")
+    weights = [
+        (model / exported.file).with_suffix(".onnx" if backend == "onnx" else ".bin")
+        for exported in (plain, small)
+    ]
+    assert weights[1].stat().st_size < 0.8 * weights[0].stat().st_size
+    assert 1e-3 < small.agreements["float32"].mean_in_deviations < 0.1
+    # Only a setting selects it.
+    unasked, named = (scores(model, backend, file=file) for file in (None, small.file))
+    assert unasked == pytest.approx(scores(model, "torch", device="cpu"), abs=2e-4)
+    difference = max(abs(a - b) for a, b in zip(unasked, named, strict=True))
+    assert difference == pytest.approx(small.agreements["float32"].largest, rel=0.1)
+
+
+def test_beside_a_local_model_only_the_new_files_are_added(model):
+    before = files(model)
+    config = (model / "config.json").read_bytes()
+    exported = export(str(model), pairs=PAIRS)
+    assert files(model) - before == {"onnx", "onnx/model.onnx"}
+    assert (exported.folder, exported.file) == (model, "onnx/model.onnx")
+    assert exported.size == (model / "onnx/model.onnx").stat().st_size
+    assert (model / "config.json").read_bytes() == config
+    export(str(model), into=model, backend="openvino", pairs=PAIRS)
+    added = {"openvino", "openvino/openvino_model.xml", "openvino/openvino_model.bin"}
+    assert files(model) - before - {"onnx", "onnx/model.onnx"} == added
+
+
+def test_a_missing_tokenizer_file_is_added(tmp_path):
+    model = write_classifier(tmp_path / "model")
+    (model / "tokenizer.json").unlink()
+    export(str(model), pairs=PAIRS)
+    assert (model / "tokenizer.json").is_file()
+
+
+def test_a_folder_of_its_own_is_complete(model, tmp_path):
+    into = tmp_path / "new" / "exported"
+    for backend in ("onnx", "openvino"):
+        export(str(model), into=into, backend=backend, pairs=PAIRS)
+    assert {
+        "config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "onnx/model.onnx",
+        "openvino/openvino_model.xml",
+    } <= files(into)
+    assert not any("safetensors" in name for name in files(into))
+    expected = scores(model, "torch", device="cpu")
+    assert scores(into, "onnx") == pytest.approx(expected, abs=2e-4)
+    assert files(tmp_path) == {"new", "model"} | {
+        f"{folder}/{name}" for folder in ("new", "model") for name in files(tmp_path / folder)
+    }
+
+
+def test_the_folder_of_another_model_is_not_mixed(model, tmp_path):
+    other = write_architecture(tmp_path / "other", "distilbert")
+    with pytest.raises(InputError, match="belongs to another model; it is replaced with --force"):
+        export(str(model), into=other, pairs=PAIRS)
+    assert "onnx" not in files(other)
+    export(str(model), into=other, pairs=PAIRS, force=True)
+    assert json.loads((other / "config.json").read_text())["model_type"] == "bert"
+
+
+def test_an_existing_file_is_replaced_only_by_force(model):
+    export(str(model), pairs=PAIRS)
+    (model / "onnx/model.onnx").write_bytes(b"old")
+    (model / "onnx/model.onnx_data").write_bytes(b"old")
+    with pytest.raises(InputError, match=r"model\.onnx: exists; it is replaced with --force"):
+        export(str(model), pairs=PAIRS)
+    assert (model / "onnx/model.onnx").read_bytes() == b"old"
+    export(str(model), pairs=PAIRS, force=True)
+    assert (model / "onnx/model.onnx").stat().st_size > 1000
+    assert not (model / "onnx/model.onnx_data").exists()
+
+
+def test_a_file_that_ranks_differently_is_refused(model, tmp_path, monkeypatch):
+    load = exporting._load
+
+    def changed(name):
+        original = load(name)
+        run = original.run
+        monkeypatch.setattr(original, "run", lambda pairs: [-score for score in run(pairs)])
+        return original
+
+    monkeypatch.setattr(exporting, "_load", changed)
+    before = files(tmp_path)
+    with pytest.raises(
+        ExportError, match=r"refused: the top-10 overlap .* is 0\.\d+, below 0.98"
+    ) as (error):
+        export(str(model), pairs=PAIRS)
+    assert error.value.agreements["float32"].overlap < 0.98
+    assert error.value.agreements["float32"].tau < -0.9
+    assert files(tmp_path) == before
+    export(str(model), pairs=PAIRS, force=True)
+    assert files(model) - before >= {"onnx/model.onnx"}
+
+
+@pytest.mark.parametrize("step", ["convert", "_agreements", "_move"])
+def test_nothing_is_left_behind_by_an_interruption(model, tmp_path, monkeypatch, step):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(exporting, step, interrupted)
+    before = files(tmp_path)
+    for into in (None, tmp_path / "new" / "exported"):
+        with pytest.raises(KeyboardInterrupt):
+            export(str(model), into=into, pairs=PAIRS)
+    assert files(tmp_path) == before
+
+
+def several_labels(folder):
+    write_classifier(folder, labels=3)
+
+
+def causal(folder):
+    write_causal(folder)
+
+
+def default_prompt(folder):
+    write_classifier(folder)
+    from sentence_transformers import CrossEncoder
+
+    encoder = CrossEncoder(str(folder), prompts={"web": "Search: "}, default_prompt_name="web")
+    encoder.save_pretrained(str(folder))
+
+
+def no_configuration(folder):
+    folder.mkdir()
+    (folder / "notes.txt").write_text("no model")
+
+
+def no_weights(folder):
+    write_classifier(folder)
+    (folder / "model.safetensors").unlink()
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (several_labels, "has 3 labels; a reranker has one"),
+        (causal, "is a Qwen3ForCausalLM, not a sequence classifier, so that only torch can run it"),
+        (default_prompt, "has a default prompt, so that only torch can run it"),
+        (no_configuration, "has no config.json"),
+        (no_weights, "cannot be loaded: OSError"),
+    ],
+)
+def test_other_models_are_refused(tmp_path, write, message):
+    write(tmp_path / "model")
+    before = files(tmp_path)
+    with pytest.raises(ModelLoadError, match=message):
+        export(str(tmp_path / "model"), pairs=PAIRS)
+    assert files(tmp_path) == before
+
+
+def test_a_model_that_cannot_be_traced(model, tmp_path, monkeypatch):
+    import torch
+
+    def failing(*_, **__):
+        raise RuntimeError("unsupported operator\nlong explanation")
+
+    monkeypatch.setattr(torch.onnx, "export", failing)
+    before = files(tmp_path)
+    message = "cannot be converted to ONNX: RuntimeError: unsupported operator$"
+    with pytest.raises(ExportError, match=message) as error:
+        export(str(model), pairs=PAIRS)
+    assert error.value.agreements == {}
+    assert files(tmp_path) == before
+
+
+def test_wrong_arguments(model, tmp_path):
+    with pytest.raises(InputError, match="into: is needed, because 'some/model' is not a local"):
+        export("some/model")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"into: .* is a file"):
+        export(str(model), into=tmp_path / "file")
+    with pytest.raises(InputError, match="pairs: no query has more than 10 passages"):
+        export(str(model), pairs=PAIRS[:10])
+
+
+def test_a_model_of_the_hub_that_cannot_be_reached(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelLoadError, match="no such folder, and the hub was not contacted or"):
+        export("some/model", into=tmp_path / "new", pairs=PAIRS)
+    assert files(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("package", "backend", "extra"),
+    [
+        ("onnx", "onnx", "export"),
+        ("torch", "onnx", "export"),
+        ("onnxruntime", "onnx", "export"),
+        ("sentence_transformers", "openvino", "export,openvino"),
+        ("openvino", "openvino", "export,openvino"),
+    ],
+)
+def test_missing_packages(model, monkeypatch, package, backend, extra):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError) as error:
+        export(str(model), backend=backend)
+    assert f'pip install "secondpass[{extra}]"' in str(error.value)
+
+
+def test_each_step_is_reported_and_loaders_are_silent(model, capfd):
+    steps = []
+    export(str(model), pairs=PAIRS, progress=lambda *step: steps.append(step))
+    assert [(done, total) for _, done, total in steps] == [(step, 4) for step in range(5)]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_shipped_pairs_are_the_default(model):
+    assert export(str(model)).agreements["float32"].pairs == 200

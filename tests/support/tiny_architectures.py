@@ -1,0 +1,124 @@
+"""Small random cross-encoders of the architectures that are exported."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tiny_models import WORDS
+
+_LETTERS = WORDS[5:]
+_SIZES = {
+    "vocab_size": 40,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 66,
+    "initializer_range": 0.5,
+    "num_labels": 1,
+    "pad_token_id": 0,
+}
+
+
+def _distilbert() -> Any:
+    from transformers import DistilBertConfig
+
+    return DistilBertConfig(
+        vocab_size=40,
+        dim=32,
+        n_layers=2,
+        n_heads=2,
+        hidden_dim=64,
+        max_position_embeddings=66,
+        initializer_range=0.5,
+        num_labels=1,
+        pad_token_id=0,
+    )
+
+
+def _of(name: str, **more: Any) -> Callable[[], Any]:
+    def config() -> Any:
+        import transformers
+
+        return getattr(transformers, name)(**{**_SIZES, **more})
+
+    return config
+
+
+CONFIGS: dict[str, Callable[[], Any]] = {
+    "bert": _of("BertConfig"),
+    "roberta": _of("RobertaConfig"),
+    "xlm-roberta": _of("XLMRobertaConfig"),
+    "distilbert": _distilbert,
+    "electra": _of("ElectraConfig", embedding_size=16),
+    "deberta-v2": _of(
+        "DebertaV2Config",
+        relative_attention=True,
+        pos_att_type=["p2c", "c2p"],
+        position_buckets=16,
+        norm_rel_ebd="layer_norm",
+        share_att_key=True,
+        type_vocab_size=0,
+    ),
+    "modernbert": _of(
+        "ModernBertConfig",
+        local_attention=8,
+        global_attn_every_n_layers=2,
+        cls_token_id=2,
+        sep_token_id=3,
+        bos_token_id=2,
+        eos_token_id=3,
+    ),
+}
+
+
+def write_architecture(folder: Path, name: str) -> Path:
+    """A sequence classifier with one label, and a tokenizer of words."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_config(CONFIGS[name]())
+    model.save_pretrained(folder)
+    _write_tokenizer(folder, types=name in {"bert", "electra"}, double="roberta" in name)
+    return folder
+
+
+def _write_tokenizer(folder: Path, *, types: bool, double: bool) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    ids = {word: number for number, word in enumerate([*specials, *_LETTERS])}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    between = "[SEP] [SEP]" if double else "[SEP]"
+    second = 1 if types else 0
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair=f"[CLS] $A {between} $B:{second} [SEP]:{second}",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_max_length=64,
+        model_input_names=["input_ids", "attention_mask", *(["token_type_ids"] if types else [])],
+    ).save_pretrained(folder)
+
+
+def word_pairs(queries: int = 4, passages: int = 15) -> list[tuple[str, str]]:
+    """Pairs of known words, of different lengths, some too long for the models."""
+    chance = random.Random(0)
+    texts = [" ".join(chance.choices(_LETTERS, k=4)) for _ in range(queries)]
+    return [
+        (query, " ".join(chance.choices(_LETTERS, k=chance.randint(1, 70))))
+        for query in texts
+        for _ in range(passages)
+    ]
