@@ -6,6 +6,7 @@ batches run at a time, which scales better than several threads in one batch.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -121,8 +122,7 @@ class _OpenVino:
     backend: Backend = "openvino"
 
     def __init__(self, path: Path, precision: Precision, threads: int, dynamic: bool) -> None:
-        import openvino
-
+        openvino = import_openvino()
         reduced = precision == "auto" and has_bfloat16()
         settings: dict[str, Any] = {
             "NUM_STREAMS": threads,
@@ -153,3 +153,20 @@ class _OpenVino:
             if len(self._idle) < self.threads:
                 self._idle.append(request)
         return result
+
+
+def import_openvino() -> Any:
+    """The package ``openvino``, without its usage data.
+
+    On import it sends an event through ``openvino_telemetry``, from a process of its own. It works
+    without that package.
+    """
+    if "openvino" not in sys.modules and "openvino_telemetry" not in sys.modules:
+        sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
+        try:
+            import openvino
+        finally:
+            del sys.modules["openvino_telemetry"]
+    import openvino
+
+    return openvino

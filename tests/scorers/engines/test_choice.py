@@ -1,0 +1,237 @@
+"""What runs a cross-encoder, and what is said if nothing can."""
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
+from secondpass.scorers.cross_encoder import CrossEncoderScorer
+from secondpass.scorers.engines import choice
+from tiny_models import write_causal, write_classifier, write_onnx
+
+DOCUMENTS = ["the dog ran", "the cat sat on the mat", "cat food", "a", "food on the mat " * 30]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return write_classifier(tmp_path_factory.mktemp("plain") / "classifier")
+
+
+@pytest.fixture(scope="module")
+def folder(plain, tmp_path_factory):
+    return write_onnx(shutil.copytree(plain, tmp_path_factory.mktemp("onnx") / "classifier"))
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    return shutil.copytree(folder, tmp_path / "copy")
+
+
+def engine(path, **settings):
+    scorer = CrossEncoderScorer(str(path), **settings)
+    scorer.warm_up()
+    return scorer.engine
+
+
+@pytest.fixture
+def without(monkeypatch):
+    def hide(*packages):
+        for package in packages:
+            monkeypatch.setitem(sys.modules, package, None)
+
+    return hide
+
+
+@pytest.mark.parametrize(
+    ("hidden", "settings", "backend", "reason"),
+    [
+        ((), {}, "openvino", "openvino is installed"),
+        (("openvino",), {}, "onnx", "onnxruntime is installed and openvino is not"),
+        (("openvino", "onnxruntime"), {}, "torch", "neither openvino nor onnxruntime is installed"),
+        ((), {"prompt": "find"}, "torch", "only torch supports prompt"),
+        ((), {"dtype": "float32"}, "torch", "only torch supports dtype"),
+        ((), {"backend": "onnx"}, "onnx", "the backend is set"),
+        ((), {"backend": "torch"}, "torch", "the backend is set"),
+        ((), {"file": "onnx/model.onnx"}, "openvino", "openvino is installed"),
+    ],
+)
+def test_backends(folder, without, hidden, settings, backend, reason):
+    without(*hidden)
+    info = engine(folder, precision=None if "dtype" in settings else "exact", **settings)
+    assert (info.backend, info.precision) == (backend, "float32")
+    assert info.reason.startswith(reason)
+
+
+def test_scores_of_all_backends_agree(folder):
+    scores = {
+        backend: CrossEncoderScorer(
+            str(folder), backend=backend, precision="exact", activation="sigmoid"
+        ).score_pairs("cat", DOCUMENTS)
+        for backend in ("torch", "onnx", "openvino")
+    }
+    assert scores["onnx"] == pytest.approx(scores["torch"], abs=1e-4)
+    assert scores["openvino"] == pytest.approx(scores["torch"], abs=1e-4)
+
+
+def test_no_file_beside_the_model(plain, without):
+    assert engine(plain).reason == (
+        "the model has no ONNX or OpenVINO file; `secondpass export` makes one"
+    )
+    with pytest.raises(ModelLoadError, match="no file for the backend 'onnx'.*secondpass export"):
+        engine(plain, backend="onnx")
+    without("sentence_transformers")
+    with pytest.raises(ModelLoadError, match="export.*and sentence-transformers is not installed"):
+        engine(plain)
+
+
+def test_a_gpu_is_for_torch(folder, monkeypatch):
+    monkeypatch.setattr(choice, "_has_accelerator", lambda: True)
+    assert engine(folder, device="cpu").backend == "openvino"
+    assert engine(folder).reason == "there is a GPU"
+    with pytest.raises(ConfigurationError, match="device: the backend 'onnx' has no such setting"):
+        CrossEncoderScorer(str(folder), backend="onnx", device="cuda:0")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"prompt": "find"},
+        {"prompts": {"a": "b"}, "prompt_name": "a"},
+        {"model_kwargs": {"file_name": "onnx/model_O3.onnx"}},
+        {"config_kwargs": {"x": 1}},
+        {"tokenizer_kwargs": {"x": 1}},
+        {"trust_remote_code": True},
+        {"dtype": "bfloat16"},
+    ],
+)
+@pytest.mark.parametrize("backend", ["onnx", "openvino"])
+def test_settings_that_only_torch_has(folder, backend, settings):
+    with pytest.raises(ConfigurationError, match="only torch has") as caught:
+        CrossEncoderScorer(str(folder), backend=backend, **settings)
+    assert all(name in str(caught.value) for name in settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"precision": "exact", "dtype": "float32"}, "precision, dtype: give one of them"),
+        ({"file": "x.onnx", "backend": "torch"}, "file: torch reads the model's own weights"),
+        ({"score_cache": 0}, "score_cache"),
+        ({"threads": 0}, "threads"),
+        ({"precision": "half"}, "precision"),
+    ],
+)
+def test_wrong_settings(settings, message):
+    with pytest.raises(ConfigurationError, match=message):
+        CrossEncoderScorer("any", **settings)
+
+
+def edit(path, name, **changes):
+    file = path / name
+    file.write_text(
+        json.dumps({**(json.loads(file.read_text()) if file.exists() else {}), **changes})
+    )
+
+
+def test_two_labels(copy):
+    edit(copy, "config.json", id2label={"0": "a", "1": "b"})
+    with pytest.raises(ModelLoadError, match="has 2 labels; a reranker has one"):
+        engine(copy)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "reason"),
+    [
+        (
+            "config_sentence_transformers.json",
+            {"default_prompt_name": "q", "prompts": {"q": "x"}},
+            "default prompt",
+        ),
+        ("sentence_bert_config.json", {"do_lower_case": True}, "lower-cases"),
+    ],
+)
+def test_models_for_torch(copy, name, changes, reason):
+    edit(copy, name, **changes)
+    with pytest.raises(ModelLoadError, match=reason):
+        engine(copy, backend="openvino")
+    assert reason in choice_of(copy)
+
+
+def choice_of(path):
+    try:
+        return engine(path).reason
+    except ModelLoadError as error:  # torch finds more to object to in a model of this kind
+        return str(error.__context__) + str(error)
+
+
+def test_causal_models_are_for_torch(tmp_path):
+    folder = write_causal(tmp_path / "causal")
+    info = engine(folder)
+    assert info.backend == "torch"
+    assert "not a sequence classifier" in info.reason
+    with pytest.raises(ModelLoadError, match="not a sequence classifier"):
+        engine(folder, backend="openvino")
+
+
+def test_a_file_of_another_model(copy, tmp_path):
+    other = write_onnx(write_classifier(tmp_path / "other", labels=3))
+    shutil.copy(other / "onnx" / "model.onnx", copy / "onnx" / "model.onnx")
+    for backend in ("onnx", "openvino"):
+        with pytest.raises(ModelLoadError, match="cannot score pairs: .*2 x 3, not one score per"):
+            engine(copy, backend=backend)
+
+
+def test_a_truncated_file_with_a_fallback(copy):
+    path = copy / "onnx" / "model.onnx"
+    path.write_bytes(path.read_bytes()[:1000])
+    reranker = Reranker({"type": "cross_encoder", "model": str(copy)}, fallback=["lexical"])
+    report = reranker.rerank("cat", DOCUMENTS).report
+    assert report.status == "degraded"
+    assert report.issues[0].code == "model_not_loaded"
+    assert "may be truncated" in report.issues[0].message
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "config.json"])
+def test_broken_files(copy, name):
+    (copy / name).write_text("{")
+    with pytest.raises(ModelLoadError, match=name):
+        engine(copy, backend="onnx")
+
+
+def test_a_missing_tokenizer(copy):
+    (copy / "tokenizer.json").unlink()
+    with pytest.raises(ModelLoadError, match=r"no tokenizer\.json"):
+        engine(copy, backend="onnx")
+
+
+def test_too_long_for_the_model(folder):
+    with pytest.raises(ModelLoadError, match="max_length 65 is more than the 64 positions"):
+        engine(folder, backend="onnx", max_length=65)
+
+
+def test_int8_files_are_not_taken_unasked(copy):
+    shutil.move(copy / "onnx" / "model.onnx", copy / "onnx" / "model_int8.onnx")
+    assert engine(copy).backend == "torch"
+    assert engine(copy, file="onnx/model_int8.onnx").backend == "openvino"
+    with pytest.raises(ModelLoadError, match="no file 'onnx/none.onnx'"):
+        engine(copy, file="onnx/none.onnx")
+
+
+def test_from_the_cache_of_the_hub(folder, tmp_path):
+    cached = tmp_path / "models--some--model"
+    (cached / "refs").mkdir(parents=True)
+    (cached / "refs" / "main").write_text("c0ffee")
+    shutil.copytree(folder, cached / "snapshots" / "c0ffee")
+    found = {"cache_folder": str(tmp_path), "local_files_only": True}
+    assert engine("some/model", **found).backend == "openvino"
+    with pytest.raises(ModelLoadError, match="no such folder, and the hub was not contacted"):
+        engine("some/other", **found)
+
+
+@pytest.mark.parametrize("backend", ["onnx", "openvino"])
+def test_missing_package(folder, without, backend):
+    without({"onnx": "onnxruntime"}.get(backend, backend))
+    with pytest.raises(MissingExtraError, match=rf"secondpass\[{backend}\]"):
+        Reranker({"type": "cross_encoder", "model": str(folder), "backend": backend})

@@ -1,0 +1,80 @@
+import os
+
+import pytest
+
+from secondpass.scorers.engines import processor
+from secondpass.scorers.engines.processor import cpu_limit, has_bfloat16, usable_cpus
+
+
+def write(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "limit"),
+    [
+        ("0::/\n", {}, float("inf")),
+        ("0::/\n", {"cpu.max": "max 100000\n"}, float("inf")),
+        ("0::/\n", {"cpu.max": "150000 100000\n"}, 1.5),
+        ("0::/a/b\n", {"a/cpu.max": "200000 100000", "a/b/cpu.max": "max 100000"}, 2.0),
+        ("0::/elsewhere\n", {"cpu.max": "50000 100000"}, 0.5),
+        (
+            "5:cpu,cpuacct:/c\n4:memory:/c\n",
+            {
+                "cpu,cpuacct/c/cpu.cfs_quota_us": "300000",
+                "cpu,cpuacct/c/cpu.cfs_period_us": "100000",
+            },
+            3.0,
+        ),
+        (
+            "5:cpu:/\n",
+            {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
+            float("inf"),
+        ),
+        ("0::/\n", {"cpu.max": "nonsense"}, float("inf")),
+    ],
+)
+def test_limits_of_control_groups(tmp_path, group, files, limit):
+    write(tmp_path / "mount", files)
+    process = tmp_path / "cgroup"
+    process.write_text(group)
+    assert cpu_limit(tmp_path / "mount", process) == limit
+
+
+def test_without_control_groups(tmp_path):
+    assert cpu_limit(tmp_path, tmp_path / "absent") == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("cores", "limit", "expected"), [(8, 2.5, 3), (8, 0.5, 1), (2, 9.0, 2), (4, float("inf"), 4)]
+)
+def test_usable_cpus(monkeypatch, cores, limit, expected):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    monkeypatch.setattr(processor, "cpu_limit", lambda: limit)
+    assert usable_cpus() == expected
+
+
+@pytest.mark.parametrize(
+    ("variable", "cap", "expected"),
+    [
+        (None, None, True),
+        ("ONEDNN_MAX_CPU_ISA", "AVX2", False),
+        ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_VNNI", False),
+        ("DNNL_MAX_CPU_ISA", "avx512_core", False),
+        ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16", True),
+        ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_AMX", True),
+        ("ONEDNN_MAX_CPU_ISA", "ALL", True),
+    ],
+)
+def test_capped_instructions(monkeypatch, variable, cap, expected):
+    monkeypatch.setattr(processor, "_bfloat16", lambda: True)
+    for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
+        monkeypatch.delenv(name, raising=False)
+    if variable:
+        monkeypatch.setenv(variable, cap)
+    assert has_bfloat16() is expected
+    monkeypatch.setattr(processor, "_bfloat16", lambda: False)
+    assert has_bfloat16() is False

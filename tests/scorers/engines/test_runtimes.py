@@ -1,0 +1,83 @@
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from secondpass import MissingExtraError, ModelLoadError
+from secondpass.scorers.engines import runtimes
+from secondpass.scorers.engines.runtimes import open_runtime
+from tiny_models import write_classifier, write_onnx
+
+BACKENDS = ["onnx", "openvino"]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    folder = write_onnx(write_classifier(tmp_path_factory.mktemp("model") / "classifier"))
+    return folder / "onnx" / "model.onnx"
+
+
+def inputs(rows, tokens):
+    ids = np.arange(rows * tokens, dtype=np.int64).reshape(rows, tokens) % 12
+    return {
+        "input_ids": ids,
+        "attention_mask": np.ones_like(ids),
+        "token_type_ids": np.zeros_like(ids),
+    }
+
+
+def test_the_backends_agree(path):
+    onnx, openvino = (open_runtime(path, name, precision="exact") for name in BACKENDS)
+    assert onnx.inputs == openvino.inputs == {"input_ids", "attention_mask", "token_type_ids"}
+    for rows, tokens in ((1, 1), (3, 9), (8, 40), (2, 9)):
+        batch = inputs(rows, tokens)
+        assert onnx.run(batch) == pytest.approx(openvino.run(batch), abs=1e-4)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_threads(path, backend):
+    runtime = open_runtime(path, backend, precision="exact", threads=2)
+    batches = [inputs(rows, 5) for rows in (1, 2, 3, 4)] * 4
+    alone = [runtime.run(batch) for batch in batches]
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(runtime.run, batches))
+    assert all(map(np.array_equal, together, alone))
+
+
+@pytest.mark.parametrize(
+    ("native", "precision", "expected"),
+    [(True, "auto", "bfloat16"), (True, "exact", "float32"), (False, "auto", "float32")],
+)
+def test_bfloat16_only_where_the_processor_has_it(path, monkeypatch, native, precision, expected):
+    monkeypatch.setattr(runtimes, "has_bfloat16", lambda: native)
+    assert open_runtime(path, "openvino", precision=precision).precision == expected
+    assert open_runtime(path, "onnx", precision=precision).precision == "float32"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("content", [b"", b"no model", None])
+def test_files_that_are_no_model(path, tmp_path, backend, content):
+    broken = tmp_path / "model.onnx"
+    broken.write_bytes(path.read_bytes()[:2000] if content is None else content)
+    with pytest.raises(ModelLoadError, match=r"cannot load 'model\.onnx'.*truncated") as caught:
+        open_runtime(broken, backend)
+    assert str(tmp_path) not in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_missing_package(path, backend, monkeypatch):
+    monkeypatch.setitem(sys.modules, runtimes.MODULES[backend], None)
+    with pytest.raises(MissingExtraError, match=rf"secondpass\[{backend}\]"):
+        open_runtime(path, backend)
+
+
+def test_openvino_sends_no_usage_data():
+    code = (
+        "import sys\n"
+        "from secondpass.scorers.engines.runtimes import import_openvino\n"
+        "assert import_openvino() is sys.modules['openvino']\n"
+        "assert 'openvino_telemetry' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
