@@ -32,7 +32,9 @@ def copy(folder, tmp_path):
 def engine(path, **settings):
     scorer = CrossEncoderScorer(str(path), **settings)
     scorer.warm_up()
-    return scorer.engine
+    info = scorer.engine
+    scorer.close()  # or the next one with these settings would share the engine
+    return info
 
 
 @pytest.fixture
