@@ -14,6 +14,7 @@ from secondpass.limits import Limits
 from secondpass.reranker import Reranker
 from secondpass.types import (
     Candidate,
+    EngineInfo,
     Issue,
     Ranked,
     Ranking,
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Candidate",
     "ConfigurationError",
+    "EngineInfo",
     "InputError",
     "Issue",
     "Limits",

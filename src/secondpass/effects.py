@@ -2,8 +2,7 @@
 
 A pass is a generator. It yields effects and is sent their results; it opens no connection, starts
 no thread and reads no clock. A driver (:mod:`secondpass.runtime.drivers`) carries the effects out.
-The synchronous and the asynchronous interface share all of the logic, passes nest by
-``yield from``, and tests send the results in.
+So sync and async share all of the logic, passes nest by ``yield from``, and tests send results in.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from secondpass.errors import MethodError
-from secondpass.types import Candidate, Issue, ScoreKind
+from secondpass.types import Candidate, EngineInfo, Issue, ScoreKind
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -25,23 +24,20 @@ class Scorer(Protocol):
     """Returns a float for each query-document pair. Any class with these two members is a scorer.
 
     Optional members:
-
-    ``score_kind``
-        a :data:`secondpass.types.ScoreKind`; default ``unbounded``.
-    ``scale``
-        ``(lowest, highest)``, for the score kind ``grade``.
-    ``score_many(requests)``
-        scores a list of ``(query, documents)`` tuples and returns a list of lists; ``rerank_many``
-        calls it to form batches across queries.
-    ``pointwise``
-        whether the score of a document is independent of the others; default True. If a deadline is
-        set, pointwise scorers are called with a part of the documents at a time.
-    ``batch_size``
-        number of documents in that part; default 32.
-    ``warm_up()``
-        loads the model.
-    ``close()``
-        releases the model.
+        score_kind: a :data:`secondpass.types.ScoreKind`; default ``unbounded``.
+        scale: ``(lowest, highest)``, for the score kind ``grade``.
+        score_many(requests): scores a list of ``(query, documents)`` tuples and returns a list of
+            lists; ``rerank_many`` calls it to form batches across queries.
+        pointwise: whether the score of a document is independent of the others; default True. If a
+            deadline is set, pointwise scorers score a part of the documents at a time.
+        score_batches(requests, deadline): a generator of those parts. After each, it yields a list
+            of ``(index of the request, index of the document, score)``, and it ends before
+            ``deadline``, a value of :func:`time.monotonic` or None. If it is late, it is closed
+            after its part.
+        batch_size: without ``score_batches``, the number of documents in a part; default 32.
+        engine: an :class:`~secondpass.types.EngineInfo` for the report, or None while no model is
+            loaded. It must not wait for a model that another thread loads.
+        warm_up(), close(): load the model, release it.
     """
 
     @property
@@ -72,11 +68,13 @@ class RawScores:
         values: one per text; undefined for texts whose call failed.
         failures: ranges of texts whose call failed, as (start, stop, error).
         troubles: errors that left no text without a score.
+        called: whether the scorer was called at all.
     """
 
     values: list[Any]
     failures: list[tuple[int, int, MethodError]] = field(default_factory=list)
     troubles: list[MethodError] = field(default_factory=list)
+    called: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +107,7 @@ class Completion:
     Attributes:
         text: the reply; may be empty.
         cut: whether it was truncated at its maximum length.
-        input_tokens: None if the server did not report it.
-        output_tokens: None if the server did not report it.
+        input_tokens, output_tokens: None if the server did not report it.
     """
 
     text: str = field(repr=False)
@@ -183,10 +180,7 @@ class Question(Generic[R, T]):
 
 @dataclass(frozen=True, slots=True)
 class Ask(Generic[R, T]):
-    """Effect: send independent questions to a service, as one round.
-
-    Its result is a list of :class:`Answer`, one per question.
-    """
+    """Effect: send independent questions to a service, as one round. Result: a list of Answers."""
 
     service: Service[R]
     questions: Sequence[Question[R, T]]
@@ -209,9 +203,9 @@ class Answer(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RoundsLeft:
-    """Effect: how many more rounds of one question time and budget allow.
+    """Effect: how many more rounds of one question time and budget allow, by those so far.
 
-    Its result is an int of at least 0, estimated from the rounds so far; None without limits.
+    Its result is an int of at least 0; None without limits.
     """
 
 
@@ -227,7 +221,14 @@ class Raised:
     source: str
 
 
-Effect: TypeAlias = Score | Ask[Any, Any] | RoundsLeft | Raised
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """Effect: a local model ran; the report lists its engine. Its result is None."""
+
+    engine: EngineInfo
+
+
+Effect: TypeAlias = Score | Ask[Any, Any] | RoundsLeft | Raised | Ran
 Plan: TypeAlias = Generator[Effect, Any, T]
 """A generator that yields effects and returns a T."""
 

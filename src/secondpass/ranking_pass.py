@@ -261,6 +261,7 @@ class RankingPass:
             left_out={
                 reason: tuple(positions) for reason, positions in left_out.items() if positions
             },
+            engines=tuple(self.ledger.engines),
         )
 
     def _complete(self, positions: Sequence[int]) -> bool:

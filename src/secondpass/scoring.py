@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import islice
+from dataclasses import replace
+from itertools import groupby, islice
 from typing import Any, get_args
 
-from secondpass.effects import Judgement, Plan, RawScores, Score, Scorer, Task
+from secondpass.effects import Judgement, Plan, Ran, RawScores, Score, Scorer, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.settings import describe, registry, suggestion
-from secondpass.types import Issue, ScoreKind
+from secondpass.types import EngineInfo, Issue, ScoreKind
 
 _TOLERANCE = 1e-4
 """Rounding error by which float32 scores may lie outside their range; they are clipped."""
@@ -48,11 +49,17 @@ class ScorerMethod:
     def judge(self, task: Task) -> Plan[Judgement]:
         """Score all texts with one effect, and validate each score."""
         raw: RawScores = yield Score(self.scorer, task.query, task.texts, self._at_most)
+        if raw.called and (engine := _engine(self.scorer)) is not None:
+            yield Ran(replace(engine, method=self.name))
         unjudged: set[int] = set()
         issues = [Issue(error.code, str(error), (), (), self.name) for error in raw.troubles]
-        for start, stop, error in raw.failures:
-            unjudged.update(range(start, stop))
-            issues.append(Issue(error.code, str(error), tuple(range(start, stop)), (), self.name))
+        # One issue for all ranges that failed by the same error.
+        for _, group in groupby(raw.failures, key=lambda failure: id(failure[2])):
+            failures = list(group)
+            error = failures[0][2]
+            indices = [index for start, stop, _ in failures for index in range(start, stop)]
+            unjudged.update(indices)
+            issues.append(Issue(error.code, str(error), tuple(indices), (), self.name))
         if len(unjudged) == len(task.texts):
             raise raw.failures[0][2]
         scores, invalid = self._validated(raw.values, unjudged)
@@ -180,6 +187,18 @@ def _member(scorer: object, name: str, default: Any) -> Any:
         return getattr(scorer, name, default)
     except Exception:
         return default
+
+
+def _engine(scorer: object) -> EngineInfo | None:
+    """Return the engine of a scorer; None if it has none, or one that a report cannot hold."""
+    engine = _member(scorer, "engine", None)
+    if type(engine) is not EngineInfo:
+        return None
+    types = {"threads": int}
+    valid = all(
+        type(getattr(engine, name)) is types.get(name, str) for name in EngineInfo.__slots__
+    )
+    return engine if valid else None
 
 
 def _scale(scorer: Scorer) -> tuple[float, float]:

@@ -6,7 +6,7 @@ A candidate is identified by its *position* in the input. Ids and texts may repe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "unbounded", "rank"]
@@ -118,7 +118,8 @@ class Usage:
         calls: calls of scorers and questions to services. A call that served several rankings
             counts in each.
         rounds: number of these that had to follow one another.
-        pairs: query-candidate pairs that were passed to a method.
+        pairs: query-candidate pairs that were passed to a method; of a scorer that returns batches
+            until the deadline, those that it scored.
         input_tokens: None if a method did not report it.
         output_tokens: None if a method did not report it.
         cost: in the currency of the configured prices; None without prices.
@@ -130,6 +131,27 @@ class Usage:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """How a local model ran. Holds no path.
+
+    Attributes:
+        method: the name of the method, as in :attr:`Report.method`.
+        backend: ``torch``, ``onnx`` or ``openvino``.
+        precision: of its arithmetic: ``float32``, ``bfloat16``, ``float16``, ``int8 weights``, …
+        threads: threads of one model call, 1 or more.
+        batch_rule: how pairs are grouped, such as ``up to 1,024 tokens, sorted by length``.
+        reason: why this backend was chosen.
+    """
+
+    method: str
+    backend: str
+    precision: str
+    threads: int
+    batch_rule: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +167,8 @@ class Report:
         seconds: wall-clock time of this ranking.
         left_out: input positions of the candidates that are not in the ranking, by reason:
             ``duplicate``, ``floor``, ``tail``, ``top_k``. Reasons without candidates are absent.
+        engines: how each local model ran, in the order of first use; also those of stages that
+            failed after running. Methods without an engine, such as ``lexical``, are absent.
     """
 
     status: ReportStatus
@@ -154,10 +178,10 @@ class Report:
     usage: Usage = Usage()
     seconds: float = 0.0
     left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    engines: tuple[EngineInfo, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""
-        usage = self.usage
         return {
             "status": self.status,
             "method": self.method,
@@ -172,9 +196,10 @@ class Report:
                 }
                 for issue in self.issues
             ],
-            "usage": {name: getattr(usage, name) for name in Usage.__slots__},
+            "usage": asdict(self.usage),
             "seconds": self.seconds,
             "left_out": {reason: list(positions) for reason, positions in self.left_out.items()},
+            "engines": [asdict(engine) for engine in self.engines],
         }
 
 

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from secondpass import Reranker
+from secondpass import EngineInfo, Ranking, Report, Reranker
+from secondpass.cli.commands.rerank import _counts, _summary
 from secondpass.evaluation import read_corpus, read_run
 
 LEXICAL = ("rerank", "--preset", "lexical")
@@ -779,3 +781,14 @@ def test_a_reader_that_has_seen_enough_is_no_fault():
         run.stdin.close()
         assert run.stderr.read() == b""
     assert run.returncode == 0
+
+
+def test_summary_names_engines():
+    counts = Counter({"ok": 2, "issue deadline": 1})
+    engine = EngineInfo("model", "openvino", "bfloat16", 2, "any", "fastest")
+    ranking = Ranking("q", (), Report("partial", engines=(engine,)))
+    counts.update(_counts([ranking, ranking]))
+    assert _summary(4, counts, 1.0) == (
+        "4 queries in 1.0 s: 2 ok, 2 partial, 0 degraded, 0 unchanged; issues: deadline (1); "
+        "engines: model on openvino, bfloat16, threads: 2 (2)"
+    )

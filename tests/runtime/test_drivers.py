@@ -15,9 +15,11 @@ from secondpass.effects import Answer, Ask, Completion, Estimate, Question, Scor
 from secondpass.errors import DeadlineError, MethodError, MissingExtraError, NestedCallError
 from secondpass.limits import Limits
 from secondpass.runtime import drivers
+from secondpass.runtime.commands import CallScorer, StartQuestions
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
-from secondpass.runtime.scheduler import CallScorer, Pass, StartQuestions
+from secondpass.runtime.scheduler import Pass
+from secondpass.runtime.scorer_calls import score as score_call
 
 LATE = "the deadline passed before these were scored"
 
@@ -215,7 +217,7 @@ def test_what_a_scorer_raises(raised, code, message, recorded, caplog):
 
     caplog.set_level(logging.DEBUG, "secondpass.diagnostics")
     ledger = ledger_of()
-    error = drivers._score(call_of(Scorer(fail), 2, ledger=ledger))
+    error = score_call(call_of(Scorer(fail), 2, ledger=ledger))
     assert (error.code, str(error)) == (code, message)
     assert ledger.error is (raised if recorded else None)
     assert [record.getMessage() for record in caplog.records] == [message] * recorded
@@ -236,7 +238,7 @@ def test_exits_pass_in_sync_calls_only(error, deadline):
 
 def test_overdue_call_is_not_made():
     scorer = Scorer()
-    error = drivers._score(call_of(scorer, 2, ledger=ledger_of(5, overdue=True)))
+    error = score_call(call_of(scorer, 2, ledger=ledger_of(5, overdue=True)))
     assert (type(error), str(error), scorer.threads) == (DeadlineError, LATE, [])
 
 
@@ -258,7 +260,7 @@ def test_merged_scores_are_validated(returned, expected):
             assert requests == [("q", ["text"]), ("q", ["text", "text"])]
             return returned
 
-    outcome = drivers._score(call_of(Merging(), 1, 2))
+    outcome = score_call(call_of(Merging(), 1, 2))
     assert (outcome.code if isinstance(outcome, MethodError) else outcome) == expected
 
 

@@ -58,7 +58,7 @@ from fault_fixtures import (  # noqa: F401 - the names with an underscore are fi
 )
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from sampling import sampled
-from secondpass import Candidate, Issue, Report, RerankError, Usage
+from secondpass import Candidate, EngineInfo, Issue, Report, RerankError, Usage
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
 
@@ -74,7 +74,9 @@ def report_of(told: Mapping[str, Any]) -> Report:
         Issue(**{**one, "positions": tuple(one["positions"]), "ids": tuple(one["ids"])})
         for one in plain["issues"]
     ]
-    return Report(**{**plain, "issues": tuple(issues), "usage": Usage(**plain["usage"])})
+    engines = tuple(EngineInfo(**one) for one in plain["engines"])
+    usage = Usage(**plain["usage"])
+    return Report(**{**plain, "issues": tuple(issues), "usage": usage, "engines": engines})
 
 
 class Haystack:

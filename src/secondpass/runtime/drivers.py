@@ -3,8 +3,8 @@
 The synchronous driver calls scorers in the calling thread, or in a thread of their own while a
 deadline runs, and asks questions in the portal's event loop. The asynchronous one calls scorers in
 threads and asks questions in its own loop. A scorer call that misses its deadline is left behind:
-it runs to its end in its thread, its result is dropped, and neither the event loop nor the process
-waits for it.
+it runs to its end in its thread, or to the end of its batch, its result is dropped, and neither the
+event loop nor the process waits for it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
-from secondpass.errors import MethodError, MissingExtraError, NestedCallError
-from secondpass.runtime.gate import Gate
-from secondpass.runtime.scheduler import (
+from secondpass.errors import MethodError, NestedCallError
+from secondpass.runtime.commands import (
+    CallBatches,
     CallScorer,
-    Pass,
+    PartialScores,
     StartQuestions,
-    schedule,
     scoring_deadline_error,
 )
-from secondpass.scoring import to_list
+from secondpass.runtime.gate import Gate
+from secondpass.runtime.scheduler import Pass, schedule
+from secondpass.runtime.scorer_calls import BatchScores, score, score_batches
 
 T = TypeVar("T")
 
@@ -32,7 +33,6 @@ _GRACE = 0.1
 """Seconds that questions get after their deadline to end themselves, as they do unless something
 blocks their event loop."""
 
-_EXITS = (KeyboardInterrupt, SystemExit)
 _SCORER_GATE = Gate(min(32, (os.cpu_count() or 1) + 4))
 """Scorer calls that an event loop waits for at once. Calls left behind do not count."""
 
@@ -51,7 +51,9 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
                 return results
             if isinstance(command, CallScorer):
                 seconds = command.seconds_left
-                outcome = _score(command) if seconds is None else _score_within(command, seconds)
+                outcome = score(command) if seconds is None else _score_within(command, seconds)
+            elif isinstance(command, CallBatches):
+                outcome = _score_batches_within(command)
             elif isinstance(command, StartQuestions):
                 from secondpass.concurrency.portal import portal
                 from secondpass.runtime.dispatch import ask
@@ -81,7 +83,7 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
     """
     import asyncio  # costs more to import than the rest of secondpass together
 
-    from secondpass.concurrency.threads import retrieve_exception, with_timeout
+    from secondpass.concurrency.threads import retrieve_exception
 
     work = schedule(passes)
     started: dict[Any, StartQuestions] = {}
@@ -94,12 +96,9 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
                 results: list[T] = stop.value
                 return results
             if isinstance(command, CallScorer):
-                seconds = command.seconds_left
-                call = _score_in_thread(command)
-                try:
-                    outcome = await (call if seconds is None else with_timeout(call, seconds))
-                except TimeoutError:
-                    outcome = scoring_deadline_error()
+                outcome = await _score_in_thread(command)
+            elif isinstance(command, CallBatches):
+                outcome = await _score_batches_in_thread(command)
             elif isinstance(command, StartQuestions):
                 from secondpass.runtime.dispatch import ask
 
@@ -157,56 +156,72 @@ def _take_answers(
 # ---------------------------------------------------------------------- scorers
 
 
-def _score(
-    call: CallScorer, reraised: tuple[type[BaseException], ...] = _EXITS
-) -> list[list[Any]] | MethodError:
-    """The scores of each request, or what the scorer raised as a MethodError."""
-    if call.seconds_left == 0:  # it may have waited for a free thread
-        return scoring_deadline_error()
-    # Counted before the call, because the scorer may change the lists.
-    counts = [len(documents) for _, documents in call.requests]
-    try:
-        if len(call.requests) == 1:
-            ((query, documents),) = call.requests
-            return [to_list(call.scorer.score_pairs(query, documents), counts[0])]
-        results = to_list(call.scorer.score_many(call.requests), len(counts))
-        return [to_list(scores, count) for scores, count in zip(results, counts, strict=True)]
-    except reraised:
-        raise
-    except MethodError as error:
-        return error
-    except MissingExtraError as error:
-        return MethodError(str(error), error.code)
-    except BaseException as error:  # CancelledError included: the scorer may run its own loop
-        for ledger in call.ledgers:
-            ledger.record_exception(error, "the scorer")
-        # The exception's message may hold a passage or a key, so the report has its class only.
-        return MethodError(f"the scorer raised {type(error).__name__}", "scorer_raised")
-
-
-async def _score_in_thread(call: CallScorer) -> list[list[Any]] | MethodError:
-    from secondpass.concurrency.threads import in_thread
-
-    async with _SCORER_GATE.in_this_loop():
-        # An exit that is raised in a task would end the event loop for everybody.
-        return await in_thread(lambda: _score(call, reraised=()))
-
-
 def _score_within(call: CallScorer, seconds: float) -> list[list[Any]] | MethodError:
     """Score in a new thread; a DeadlineError if that takes longer."""
-    outcome: list[list[list[Any]] | MethodError] = []
+    outcome = _within(lambda: score(call), seconds)
+    return scoring_deadline_error() if outcome is None else outcome
+
+
+def _score_batches_within(call: CallBatches) -> PartialScores:
+    """Score in a new thread, and take the scores at the deadline."""
+    collected = BatchScores(len(call.documents))
+    try:
+        _within(lambda: score_batches(call, collected), call.seconds_left)
+    finally:
+        outcome = collected.take()  # also tells the thread to stop, if this one is interrupted
+    return outcome
+
+
+def _within(work: Callable[[], T], seconds: float) -> T | None:
+    """Run ``work`` in a new thread; None if it takes longer. Raises what the work raises."""
+    outcome: list[T] = []
     raised: list[BaseException] = []
 
-    def work() -> None:
+    def run_work() -> None:
         try:
-            outcome.append(_score(call))
+            outcome.append(work())
         except BaseException as error:
             raised.append(error)
 
     context = contextvars.copy_context()
-    thread = threading.Thread(target=context.run, args=(work,), name="secondpass", daemon=True)
+    thread = threading.Thread(target=context.run, args=(run_work,), name="secondpass", daemon=True)
     thread.start()
     thread.join(min(seconds, threading.TIMEOUT_MAX))
     if raised:
         raise raised[0]
-    return outcome[0] if outcome else scoring_deadline_error()
+    return outcome[0] if outcome else None
+
+
+# An exit that is raised in a task would end the event loop for everybody, so tasks catch it.
+
+
+async def _score_in_thread(call: CallScorer) -> list[list[Any]] | MethodError:
+    from secondpass.concurrency.threads import in_thread, with_timeout
+
+    async def work() -> list[list[Any]] | MethodError:
+        async with _SCORER_GATE.in_this_loop():
+            return await in_thread(lambda: score(call, reraised=()))
+
+    seconds = call.seconds_left
+    try:
+        return await (work() if seconds is None else with_timeout(work(), seconds))
+    except TimeoutError:
+        return scoring_deadline_error()
+
+
+async def _score_batches_in_thread(call: CallBatches) -> PartialScores:
+    from secondpass.concurrency.threads import in_thread, with_timeout
+
+    collected = BatchScores(len(call.documents))
+
+    async def work() -> None:
+        async with _SCORER_GATE.in_this_loop():
+            await in_thread(lambda: score_batches(call, collected, reraised=()))
+
+    try:
+        await with_timeout(work(), call.seconds_left)
+    except TimeoutError:
+        pass
+    finally:
+        outcome = collected.take()  # also tells the thread to stop, if this task is cancelled
+    return outcome

@@ -10,7 +10,7 @@ from secondpass.diagnostics import log_exception
 from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
 from secondpass.limits import Limits, Prices
-from secondpass.types import Usage
+from secondpass.types import EngineInfo, Usage
 
 _ROUND_MARGIN = 1.2
 """The next round is expected to take this many times the mean of the rounds so far."""
@@ -41,6 +41,7 @@ class Ledger:
         rounds: calls that had to wait for each other; questions asked side by side are one round.
         pairs: query-document pairs that were scored or asked about.
         error: the first exception that a scorer, model or ordering of the user raised.
+        engines: how local models ran, each once.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -51,6 +52,7 @@ class Ledger:
     rounds: int = 0
     pairs: int = 0
     error: BaseException | None = None
+    engines: list[EngineInfo] = field(default_factory=list)
     _input_tokens: int | None = None
     _output_tokens: int | None = None
     _cost: float | None = None
@@ -83,6 +85,11 @@ class Ledger:
         if self.error is None:
             self.error = error
         log_exception(error, source)
+
+    def add_engine(self, engine: EngineInfo) -> None:
+        """Record how a local model ran."""
+        if engine not in self.engines:
+            self.engines.append(engine)
 
     # ------------------------------------------------------------------ questions
 

@@ -9,10 +9,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
-from secondpass.effects import Answer, Ask, Effect, Plan, Raised, RawScores, RoundsLeft, Score
-from secondpass.errors import DeadlineError, MethodError
+from secondpass.effects import Ask, Effect, Plan, Raised, Ran, RawScores, RoundsLeft, Score
+from secondpass.errors import MethodError
+from secondpass.runtime.commands import (
+    CallBatches,
+    CallScorer,
+    Command,
+    PartialScores,
+    StartQuestions,
+    WaitForAnswers,
+    scoring_deadline_error,
+)
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
 
@@ -26,62 +35,6 @@ class Pass(Generic[T]):
     plan: Plan[T]
     ledger: Ledger
     gate: Gate
-
-
-# ---------------------------------------------------------------------- commands
-
-
-@dataclass(frozen=True, slots=True)
-class CallScorer:
-    """Command: score all requests in one call, with ``score_many`` if there are several.
-
-    Outcome: a list of scores per request, or a MethodError.
-
-    Attributes:
-        requests: (query, documents) pairs.
-        ledgers: one per request.
-    """
-
-    scorer: Any
-    requests: Sequence[tuple[str, list[str]]]
-    ledgers: Sequence[Ledger]
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Seconds until the latest deadline of its passes; None if one of them has none."""
-        seconds = [ledger.seconds_left for ledger in self.ledgers]
-        return None if None in seconds else max(value for value in seconds if value is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class StartQuestions:
-    """Command: start to ask the questions of pass ``number``. Outcome: None, at once."""
-
-    number: int
-    effect: Ask[Any, Any]
-    ledger: Ledger
-    gate: Gate
-
-    def failed(self, error: MethodError) -> list[Answer[Any]]:
-        """Answers for the case that all questions failed."""
-        return [Answer(error=error)] * len(self.effect.questions)
-
-
-@dataclass(frozen=True, slots=True)
-class WaitForAnswers:
-    """Command: wait until started questions of at least one pass are answered.
-
-    Outcome: a list of (number of the pass, answers).
-    """
-
-
-Command: TypeAlias = CallScorer | StartQuestions | WaitForAnswers
-Outcome: TypeAlias = list[list[Any]] | MethodError | list[tuple[int, list[Answer[Any]]]] | None
-
-
-def scoring_deadline_error() -> DeadlineError:
-    """The outcome of a scorer call that the deadline cut off."""
-    return DeadlineError("the deadline passed before these were scored")
 
 
 # ---------------------------------------------------------------------- passes
@@ -103,6 +56,9 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
                     effect = plan.send(ledger.rounds_left())
                 elif isinstance(effect, Raised):
                     ledger.record_exception(effect.error, effect.source)
+                    effect = next(plan)
+                elif isinstance(effect, Ran):
+                    ledger.add_engine(effect.engine)
                     effect = next(plan)
                 else:
                     message = f"the method yielded a {type(effect).__name__}, not an effect"
@@ -135,7 +91,12 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
         to_score.clear()
         for numbers in _groups(scorings):
             group = [scorings[number] for number in numbers]
-            yield from _score(group)
+            for scoring in group:
+                scoring.ledger.rounds += 1
+            if group[0].in_batches:
+                yield from _score_in_batches(group[0])
+            else:
+                yield from _score(group)
             # A pass that shares no call advances before the next scorer is called.
             for number in numbers:
                 advance(number, scorings[number].raw)
@@ -151,7 +112,20 @@ class _Scoring:
 
     effect: Score
     ledger: Ledger
-    raw: RawScores = field(default_factory=lambda: RawScores([]))
+    raw: RawScores = field(default_factory=lambda: RawScores([], called=False))
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether it is one call of ``score_batches``, which no other pass shares."""
+        timed = self.ledger.limits.deadline is not None
+        divisible = self.effect.at_most is not None
+        return timed and divisible and _offers(self.effect.scorer, "score_batches")
+
+    def count_call(self, pairs: int) -> None:
+        """Count a call that was made."""
+        self.raw.called = True
+        self.ledger.calls += 1
+        self.ledger.pairs += pairs
 
 
 @dataclass(slots=True)
@@ -164,11 +138,6 @@ class _Slice:
 
     def __len__(self) -> int:
         return self.stop - self.start
-
-    def count_call(self) -> None:
-        ledger = self.scoring.ledger
-        ledger.calls += 1
-        ledger.pairs += len(self)
 
     def add_outcome(self, outcome: list[Any] | MethodError) -> None:
         raw = self.scoring.raw
@@ -184,15 +153,35 @@ def _groups(scorings: dict[int, _Scoring]) -> list[list[int]]:
     groups: dict[int, list[int]] = {}
     for number, scoring in scorings.items():
         scorer = scoring.effect.scorer
-        merges = callable(getattr(scorer, "score_many", None))
+        merges = not scoring.in_batches and _offers(scorer, "score_many")
         groups.setdefault(id(scorer if merges else scoring), []).append(number)
     return list(groups.values())
 
 
+def _offers(scorer: object, member: str) -> bool:
+    """Whether a scorer has this optional method."""
+    try:
+        return callable(getattr(scorer, member, None))
+    except Exception:  # a property of the user's may raise anything
+        return False
+
+
+def _score_in_batches(scoring: _Scoring) -> Generator[CallBatches, PartialScores, None]:
+    """Score what the deadline allows in one call; all other texts are failures."""
+    effect, ledger, raw = scoring.effect, scoring.ledger, scoring.raw
+    ledger.start_clock()
+    partial = PartialScores({}, scoring_deadline_error())
+    if ledger.seconds_left != 0:
+        partial = yield CallBatches(effect.scorer, effect.query, list(effect.texts), ledger)
+        scoring.count_call(len(partial.scores))
+    for index in range(len(effect.texts)):
+        raw.values.append(partial.scores.get(index))
+        if index not in partial.scores:
+            raw.failures.append((index, index + 1, partial.error))
+
+
 def _score(group: list[_Scoring]) -> Generator[CallScorer, Any, None]:
     """Score the texts of passes with their common scorer, in as few calls as deadlines allow."""
-    for scoring in group:
-        scoring.ledger.rounds += 1
     for slices in _calls(group):
         live = []
         for part in slices:
@@ -204,7 +193,7 @@ def _score(group: list[_Scoring]) -> Generator[CallScorer, Any, None]:
         if len(live) > 1:
             outcome = yield _call(live)
             for part in live:
-                part.count_call()
+                part.scoring.count_call(len(part))
             if not isinstance(outcome, MethodError):
                 for part, values in zip(live, outcome, strict=True):
                     part.add_outcome(values)
@@ -216,7 +205,7 @@ def _score(group: list[_Scoring]) -> Generator[CallScorer, Any, None]:
                 part.scoring.raw.troubles.append(error)
         for part in live:
             outcome = yield _call([part])
-            part.count_call()
+            part.scoring.count_call(len(part))
             part.add_outcome(outcome if isinstance(outcome, MethodError) else outcome[0])
 
 

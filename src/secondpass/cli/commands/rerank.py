@@ -199,12 +199,17 @@ def _is_regular(path: Path) -> bool:
 
 
 def _counts(rankings: Sequence[Ranking]) -> Counter[str]:
-    """How many rankings have each status, and each issue."""
+    """How many rankings have each status and each issue, and ran on each engine."""
     counts: Counter[str] = Counter(ranking.report.status for ranking in rankings)
     counts.update(
         f"issue {code}"
         for ranking in rankings
         for code in {issue.code for issue in ranking.report.issues}
+    )
+    counts.update(
+        f"engine {engine.method} on {engine.backend}, {engine.precision}, threads: {engine.threads}"
+        for ranking in rankings
+        for engine in ranking.report.engines
     )
     return counts
 
@@ -212,10 +217,13 @@ def _counts(rankings: Sequence[Ranking]) -> Counter[str]:
 def _summary(total: int, counts: Counter[str], seconds: float) -> str:
     noun = "query" if total == 1 else "queries"
     statuses = ", ".join(f"{counts[status]:,} {status}" for status in _STATUSES)
-    issues = ", ".join(
-        f"{name.removeprefix('issue ')} ({count:,})"
-        for name, count in counts.most_common()
-        if name.startswith("issue ")
-    )
     summary = f"{total:,} {noun} in {seconds:.1f} s: {statuses}"
-    return f"{summary}; issues: {issues}" if issues else summary
+    for kind in ("issue", "engine"):
+        items = [
+            f"{name.removeprefix(f'{kind} ')} ({count:,})"
+            for name, count in counts.most_common()
+            if name.startswith(f"{kind} ")
+        ]
+        if items:
+            summary += f"; {kind}s: {', '.join(items)}"
+    return summary

@@ -1,0 +1,97 @@
+"""What the scheduler tells a driver to do, and what the driver returns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from secondpass.effects import Answer, Ask
+from secondpass.errors import DeadlineError, MethodError
+from secondpass.runtime.gate import Gate
+from secondpass.runtime.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class CallScorer:
+    """Command: score all requests in one call, with ``score_many`` if there are several.
+
+    Outcome: a list of scores per request, or a MethodError.
+
+    Attributes:
+        requests: (query, documents) pairs.
+        ledgers: one per request.
+    """
+
+    scorer: Any
+    requests: Sequence[tuple[str, list[str]]]
+    ledgers: Sequence[Ledger]
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the latest deadline of its passes; None if one of them has none."""
+        seconds = [ledger.seconds_left for ledger in self.ledgers]
+        return None if None in seconds else max(value for value in seconds if value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class CallBatches:
+    """Command: score the documents of one request with ``score_batches`` until the deadline.
+
+    Outcome: :class:`PartialScores`.
+    """
+
+    scorer: Any
+    query: str
+    documents: list[str]
+    ledger: Ledger
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the deadline, 0 if it has passed."""
+        seconds = self.ledger.seconds_left
+        return math.inf if seconds is None else seconds
+
+
+@dataclass(frozen=True, slots=True)
+class PartialScores:
+    """The scores of some documents.
+
+    Attributes:
+        scores: by index of the document; the scores themselves are not validated.
+        error: why the other documents, if any, have none.
+    """
+
+    scores: Mapping[int, Any]
+    error: MethodError
+
+
+@dataclass(frozen=True, slots=True)
+class StartQuestions:
+    """Command: start to ask the questions of pass ``number``. Outcome: None, at once."""
+
+    number: int
+    effect: Ask[Any, Any]
+    ledger: Ledger
+    gate: Gate
+
+    def failed(self, error: MethodError) -> list[Answer[Any]]:
+        """Answers for the case that all questions failed."""
+        return [Answer(error=error)] * len(self.effect.questions)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForAnswers:
+    """Command: wait until started questions of at least one pass are answered.
+
+    Outcome: a list of (number of the pass, answers).
+    """
+
+
+Command: TypeAlias = CallScorer | CallBatches | StartQuestions | WaitForAnswers
+
+
+def scoring_deadline_error() -> DeadlineError:
+    """The outcome of a scorer call that the deadline cut off."""
+    return DeadlineError("the deadline passed before these were scored")

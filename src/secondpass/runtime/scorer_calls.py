@@ -1,0 +1,159 @@
+"""Calls of scorers, in whatever thread a driver runs them, and the scores of interrupted calls."""
+
+from __future__ import annotations
+
+import operator
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from secondpass.errors import DeadlineError, MethodError, MissingExtraError
+from secondpass.runtime.commands import (
+    CallBatches,
+    CallScorer,
+    PartialScores,
+    scoring_deadline_error,
+)
+from secondpass.runtime.ledger import Ledger
+from secondpass.scoring import to_list
+
+_EXITS = (KeyboardInterrupt, SystemExit)
+
+
+def score(
+    call: CallScorer, reraised: tuple[type[BaseException], ...] = _EXITS
+) -> list[list[Any]] | MethodError:
+    """Return the scores of each request, or what the scorer raised as a MethodError.
+
+    Args:
+        call: is not made if its deadline has passed.
+        reraised: exceptions that are not caught.
+    """
+    if call.seconds_left == 0:  # it may have waited for a free thread
+        return scoring_deadline_error()
+    # Counted before the call, because the scorer may change the lists.
+    counts = [len(documents) for _, documents in call.requests]
+    try:
+        if len(call.requests) == 1:
+            ((query, documents),) = call.requests
+            return [to_list(call.scorer.score_pairs(query, documents), counts[0])]
+        results = to_list(call.scorer.score_many(call.requests), len(counts))
+        return [to_list(scores, count) for scores, count in zip(results, counts, strict=True)]
+    except reraised:
+        raise
+    except BaseException as error:  # CancelledError included: the scorer may run its own loop
+        return _to_method_error(error, call.ledgers)
+
+
+def score_batches(
+    call: CallBatches,
+    collected: BatchScores,
+    reraised: tuple[type[BaseException], ...] = _EXITS,
+) -> None:
+    """Collect batches until the scorer ends, or ``collected`` is taken.
+
+    Args:
+        call: is not made if its deadline has passed.
+        collected: gets the scores, and what the scorer raised as a MethodError.
+        reraised: exceptions that are not caught.
+    """
+    seconds = call.seconds_left
+    if seconds == 0 or collected.taken:  # it may have waited for a free thread
+        return
+    try:
+        requests = [(call.query, call.documents)]
+        batches = call.scorer.score_batches(requests, time.monotonic() + seconds)
+        if not isinstance(batches, Iterable):
+            message = f"score_batches returned a {type(batches).__name__}, not a generator"
+            raise MethodError(message, "scores_no_list")
+        close = getattr(batches, "close", lambda: None)
+        try:
+            for batch in batches:
+                if not collected.add(batch):
+                    return
+        finally:
+            close()  # here, because its cleanup belongs to this thread and context
+        collected.end(DeadlineError("the scorer ended without scoring these"))
+    except reraised:
+        raise
+    except BaseException as error:
+        collected.end(_to_method_error(error, [call.ledger]))
+
+
+class BatchScores:
+    """The scores of one request, added by one thread until another one takes them.
+
+    Args:
+        count: number of documents.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.taken = False
+        self._count = count
+        self._scores: dict[int, Any] = {}
+        self._error: MethodError | None = None
+        self._lock = threading.Lock()
+
+    def add(self, batch: object) -> bool:
+        """Add all scores of a batch; False, and nothing is added, if they were taken before.
+
+        Args:
+            batch: tuples of the index of the request, which is 0, the index of the document, and
+                its score.
+
+        Raises:
+            MethodError: the batch has another form, or a document that is unknown or was scored
+                before. Nothing is added, and documents with two scores have none.
+        """
+        if not isinstance(batch, Iterable):
+            message = f"score_batches yielded a {type(batch).__name__}, not a list"
+            raise MethodError(message, "scores_no_list")
+        added: dict[int, Any] = {}
+        for row in batch:
+            index, score = self._read(row)
+            if index in added or index in self._scores:
+                with self._lock:
+                    if not self.taken:
+                        self._scores.pop(index, None)
+                raise MethodError("score_batches scored a document twice", "score_repeated")
+            added[index] = score
+        with self._lock:
+            if not self.taken:
+                self._scores.update(added)
+            return not self.taken
+
+    def end(self, error: MethodError) -> None:
+        """Enter why documents without a score have none."""
+        self._error = error
+
+    def take(self) -> PartialScores:
+        """Return the scores so far. None is added afterwards."""
+        with self._lock:
+            self.taken = True
+        return PartialScores(self._scores, self._error or scoring_deadline_error())
+
+    def _read(self, row: Any) -> tuple[int, Any]:
+        """The index of the document, and its score."""
+        try:
+            request, document, score = row
+            indices = operator.index(request), operator.index(document)
+        except (TypeError, ValueError):
+            message = "score_batches did not yield (index of request, index of document, score)"
+            raise MethodError(message, "score_index") from None
+        if indices[0] != 0 or not 0 <= indices[1] < self._count:
+            message = "score_batches scored a request or document that does not exist"
+            raise MethodError(message, "score_index")
+        return indices[1], score
+
+
+def _to_method_error(error: BaseException, ledgers: Sequence[Ledger]) -> MethodError:
+    """What a report may say of an exception that a scorer raised."""
+    if isinstance(error, MethodError):
+        return error
+    if isinstance(error, MissingExtraError):
+        return MethodError(str(error), error.code)
+    for ledger in ledgers:
+        ledger.record_exception(error, "the scorer")
+    # The exception's message may hold a passage or a key, so the report has its class only.
+    return MethodError(f"the scorer raised {type(error).__name__}", "scorer_raised")
