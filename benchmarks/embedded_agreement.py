@@ -21,7 +21,7 @@ from secondpass.scorers.embedded import EmbeddedScorer
 
 BLEND = {"original": 0.2, "normalize": "minmax"}
 """Of the preset `embedded`."""
-OTHERS = [("openvino", "exact"), ("openvino", "auto")]
+OTHERS = ["openvino-exact", "openvino-auto"]
 HEADER = (
     "| collection | first stage | backend | precision | largest difference | mean, in standard "
     "deviations | top-10 overlap | nDCG@10 | nDCG@10, blended |\n"
@@ -63,7 +63,10 @@ def overlap(row: NDArray[np.float64], other: NDArray[np.float64]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
-    parser.add_argument("--sets", nargs="+", default=list(SETS))
+    parser.add_argument("--sets", nargs="+", default=list(SETS), help="folders of the data")
+    parser.add_argument(
+        "--against", nargs="+", default=OTHERS, help="backend and precision, such as openvino-auto"
+    )
     arguments = parser.parse_args()
     print(HEADER)
     for name in arguments.sets:
@@ -76,7 +79,8 @@ def main() -> None:
             start = f"| {stage.collection} | {stage.name} |"
             alone, blended = figures(stage, reference)
             print(f"{start} onnx | {precision} | | | | {alone:.4f} | {blended:.4f} |", flush=True)
-            for backend, setting in OTHERS:
+            for other in arguments.against:
+                backend, _, setting = other.partition("-")
                 scores, precision = scores_of(stage, backend, setting)
                 gaps = np.abs(np.concatenate(scores) - np.concatenate(reference))
                 shared = np.mean([overlap(*rows) for rows in zip(reference, scores, strict=True)])

@@ -13,6 +13,7 @@ from secondpass import (
     Reranker,
 )
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
+from secondpass.scorers.hub import HubModel
 from tiny_models import write_causal, write_classifier
 
 DOCUMENTS = ["the dog ran", "the cat sat on the mat", "cat food", "a", "food on the mat " * 30]
@@ -25,7 +26,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def scorer(folder):
-    return CrossEncoderScorer(folder)
+    return CrossEncoderScorer(folder, precision="exact")
 
 
 def test_scores_are_logits(folder, scorer):
@@ -44,7 +45,7 @@ def test_scores_are_logits(folder, scorer):
 def test_sigmoid_gives_probabilities(folder, scorer):
     import math
 
-    probable = CrossEncoderScorer(folder, activation="sigmoid")
+    probable = CrossEncoderScorer(folder, activation="sigmoid", precision="exact")
     assert (scorer.score_kind, probable.score_kind) == ("logit", "probability")
     assert probable.score_pairs("cat", DOCUMENTS) == pytest.approx(
         [1 / (1 + math.exp(-logit)) for logit in scorer.score_pairs("cat", DOCUMENTS)], abs=1e-6
@@ -71,7 +72,7 @@ def test_causal_models_answer_yes_or_no(tmp_path):
     from sentence_transformers import CrossEncoder
 
     folder = str(write_causal(tmp_path / "causal"))
-    prompted = CrossEncoderScorer(folder, prompt="the query food")
+    prompted = CrossEncoderScorer(folder, prompt="the query food", precision="exact")
     theirs = CrossEncoder(folder, device="cpu").predict(
         [("cat", document) for document in DOCUMENTS],
         prompt="the query food",
@@ -79,8 +80,12 @@ def test_causal_models_answer_yes_or_no(tmp_path):
     )
     ours = prompted.score_pairs("cat", DOCUMENTS)
     assert ours == pytest.approx(theirs.tolist(), abs=1e-5)
-    assert ours != pytest.approx(CrossEncoderScorer(folder).score_pairs("cat", DOCUMENTS), abs=1e-5)
-    named = CrossEncoderScorer(folder, prompts={"task": "the query food"}, prompt_name="task")
+    assert ours != pytest.approx(
+        CrossEncoderScorer(folder, precision="exact").score_pairs("cat", DOCUMENTS), abs=1e-5
+    )
+    named = CrossEncoderScorer(
+        folder, prompts={"task": "the query food"}, prompt_name="task", precision="exact"
+    )
     assert named.score_pairs("cat", DOCUMENTS) == pytest.approx(ours, abs=1e-6)
 
 
@@ -109,7 +114,7 @@ def test_many_tasks(folder):
 
 def test_half_precision(folder):
     scores = CrossEncoderScorer(folder, dtype="bfloat16").score_pairs("cat", DOCUMENTS)
-    full = CrossEncoderScorer(folder).score_pairs("cat", DOCUMENTS)
+    full = CrossEncoderScorer(folder, precision="exact").score_pairs("cat", DOCUMENTS)
     assert scores == pytest.approx(full, rel=0.1, abs=0.1)
 
 
@@ -141,8 +146,8 @@ def test_what_the_loader_says_is_told(folder):
 def test_load_failure_is_remembered(monkeypatch):
     scorer = CrossEncoderScorer("no/such-model", local_files_only=True)
     tried = []
-    load = scorer._encoder._create
-    monkeypatch.setattr(scorer._encoder, "_create", lambda: tried.append(1) or load())
+    load = scorer._pairs._create
+    monkeypatch.setattr(scorer._pairs, "_create", lambda: tried.append(1) or load())
     for _ in range(3):
         with pytest.raises(ModelLoadError):
             scorer.score_pairs("q", ["a"])
@@ -165,12 +170,13 @@ def test_default_preset_falls_back():
 
 def test_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    torch = {"backend": "torch"}
     told = r'pip install "secondpass\[sentence-transformers\]"'
     with pytest.raises(MissingExtraError, match=told):
-        Reranker.from_preset("polymarket")
+        Reranker.from_preset("polymarket", method=torch)
     with pytest.raises(MissingExtraError, match=told):
-        CrossEncoderScorer("any").score_pairs("q", ["a"])
-    ranking = Reranker.from_preset("default").rerank("q", ["a", "b"])
+        CrossEncoderScorer("any", **torch).score_pairs("q", ["a"])
+    ranking = Reranker.from_preset("default", method=torch).rerank("q", ["a", "b"])
     assert ranking.report.status == "degraded"
     assert ranking.report.issues[0].code == "missing_extra"
 
@@ -185,9 +191,7 @@ def test_token_is_not_written(folder, monkeypatch):
 
 def test_token_sources(folder, monkeypatch):
     given = []
-    monkeypatch.setattr(
-        CrossEncoderScorer, "_hub_answers", lambda _, token: bool(given.append(token))
-    )
+    monkeypatch.setattr(HubModel, "is_offline", lambda source: bool(given.append(source.token)))
     monkeypatch.setenv("SECOND", "hf_second")
     monkeypatch.delenv("FIRST", raising=False)
     for settings in (
@@ -196,7 +200,9 @@ def test_token_sources(folder, monkeypatch):
         {"token_env": "FIRST"},
         {},
     ):
-        CrossEncoderScorer(str(folder), **settings).score_pairs("q", ["a"])
+        scorer = CrossEncoderScorer(str(folder), **settings)
+        scorer.score_pairs("q", ["a"])
+        scorer.close()
     assert given == ["hf_given", "hf_second", None, None]
     with pytest.raises(NotSerializableError, match="token"):
         Reranker(CrossEncoderScorer(str(folder), token="hf_given")).to_config()
@@ -209,7 +215,7 @@ def test_tokenizer_and_config_arguments(folder):
         config_kwargs={"classifier_dropout": 0.25},
     )
     scorer.warm_up()
-    encoder = scorer._encoder.get()
+    encoder = scorer._shared.value.get().model.encoder
     assert encoder.tokenizer.model_max_length == 9
     assert encoder.config.classifier_dropout == 0.25
     assert scorer.tokenizer_kwargs == {"model_max_length": 9}

@@ -67,3 +67,101 @@ def write_causal(folder: Path) -> Path:
     Qwen3ForCausalLM(config).save_pretrained(folder)
     fast.save_pretrained(folder)
     return folder
+
+
+def write_tokenizer(path: Path, kind: str) -> Path:
+    """A tokenizer of a few words that composes pairs as ``bert``, ``roberta`` or XLM-R does.
+
+    Args:
+        kind: ``sentencepiece`` is that of XLM-R.
+    """
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    special = {"bert": ("[CLS]", "[SEP]")}.get(kind, ("<s>", "</s>"))
+    spaced = [f"▁{word}" for word in WORDS[5:]] if kind == "sentencepiece" else []
+    words = [*special, "[UNK]", *WORDS[5:], *spaced, ".", "-", "b", "[", "]", "sep", "<", ">", "/"]
+    ids = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    first, last = ((name, ids[name]) for name in special)
+    if kind == "bert":
+        tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.post_processor = processors.BertProcessing(last, first)
+    else:
+        tokenizer = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = (
+            pre_tokenizers.Metaspace() if kind == "sentencepiece" else pre_tokenizers.Whitespace()
+        )
+        tokenizer.post_processor = processors.RobertaProcessing(last, first)
+    tokenizer.add_special_tokens(list(special))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(path))
+    return path
+
+
+def write_onnx(folder: Path) -> Path:
+    """Add ``onnx/model.onnx`` to a classifier's folder, as hubs have it."""
+    import warnings
+
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager")
+    names = ["input_ids", "attention_mask"]
+    if model.config.model_type == "bert":
+        names.append("token_type_ids")
+    example = torch.ones(2, 5, dtype=torch.long)
+    path = folder / "onnx" / "model.onnx"
+    path.parent.mkdir(exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            model.eval(),
+            (example,) * len(names),
+            str(path),
+            input_names=names,
+            output_names=["logits"],
+            dynamic_axes={name: {0: "pairs", 1: "tokens"} for name in names},
+            dynamo=False,
+        )
+
+
+def write_late_interaction(
+    folder: Path, *, expansion: bool = False, lengths: tuple[int, int] = (16, 48), seed: int = 0
+) -> Path:
+    """A BERT model of late interaction, as sentence-transformers stores them.
+
+    It has a prefix for each kind of text, and a skiplist ("on").
+
+    Args:
+        folder: where it is written.
+        expansion: whether queries are extended to their length.
+        lengths: tokens of queries and passages.
+        seed: of the weights.
+    """
+    import torch
+    from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.base.modules import Dense, Normalize, Transformer
+    from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+
+    base = write_classifier(folder.with_name(f"{folder.name}-base"), seed=seed)
+    query_length, document_length = lengths
+    transformer = Transformer(
+        str(base),
+        query_length=query_length,
+        document_length=document_length,
+        query_expansion={"strategy": "fixed", "length": query_length} if expansion else None,
+    )
+    torch.manual_seed(seed)
+    projection = Dense(32, 8, bias=False, activation_function=torch.nn.Identity())
+    projection.module_input_name = projection.module_output_name = "token_embeddings"
+    MultiVectorEncoder(
+        modules=[
+            transformer,
+            projection,
+            MultiVectorMask(skiplist_words=["on"]),
+            Normalize(module_input_name="token_embeddings"),
+        ],
+        prompts={"query": "yes ", "document": "no "},
+    ).save_pretrained(str(folder), create_model_card=False)
+    return folder

@@ -48,8 +48,6 @@ class ForkLock:
 
 
 _fork_locks: WeakSet[ForkLock] = WeakSet()
-_of_parents: list[object] = []
-"""Values from before a fork, kept so that they are never destroyed in the child."""
 
 
 def _renew_fork_locks() -> None:
@@ -119,7 +117,7 @@ class Lazy(Generic[T]):
             return
         with self._lock:
             if self._process != os.getpid():
-                _of_parents.append(self._value)
+                _keep_forever(self._value)
                 self._value = None
                 self._process = os.getpid()
 
@@ -131,16 +129,26 @@ class Lazy(Generic[T]):
             self._failure = None
 
 
+def _keep_forever(value: object) -> None:
+    """Keep a value from being destroyed, even at the end of the process."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
+
 def require(modules: Sequence[str], extra: str, needed_for: str) -> None:
     """Check that modules are installed, without importing them.
 
     Raises:
         MissingExtraError: a module is not installed.
     """
-    for module in modules:
-        try:
-            installed = importlib.util.find_spec(module) is not None
-        except (ImportError, ValueError):
-            installed = False
-        if not installed:
-            raise MissingExtraError(extra, needed_for)
+    if not all(map(is_installed, modules)):
+        raise MissingExtraError(extra, needed_for)
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module is installed, without importing it."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

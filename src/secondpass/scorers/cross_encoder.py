@@ -25,6 +25,17 @@ from secondpass.scorers.hub import HubModel
 from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
 from secondpass.types import EngineInfo, ScoreKind
 
+_TORCH_ONLY = (
+    "prompt",
+    "prompt_name",
+    "prompts",
+    "dtype",
+    "trust_remote_code",
+    "model_kwargs",
+    "tokenizer_kwargs",
+    "config_kwargs",
+)
+
 
 @configurable
 class CrossEncoderScorer:
@@ -173,9 +184,10 @@ class CrossEncoderScorer:
         return [[activate(score) for score in one] for one in scores]
 
     def score_batches(self, requests: Requests, deadline: float | None) -> Iterator[Scored]:
-        """Scores in batches, those of the first documents first, until shortly before the deadline.
+        """Scores in batches: the first documents first, until shortly before the deadline.
 
         Args:
+            requests: (query, documents) pairs.
             deadline: a value of ``time.monotonic()``; None for none.
 
         Raises:
@@ -195,8 +207,6 @@ class CrossEncoderScorer:
         Raises:
             MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
         """
-        if self._shared is not None:
-            self._shared.value.retry()
         self._pairs.retry()
 
     def close(self) -> None:
@@ -216,9 +226,7 @@ class CrossEncoderScorer:
         Raises:
             ConfigurationError: another backend is set.
         """
-        names = ("prompt", "prompt_name", "prompts", "dtype", "trust_remote_code")
-        names += ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
-        found = tuple(name for name in names if getattr(self, name) not in (None, False))
+        found = tuple(name for name in _TORCH_ONLY if getattr(self, name) not in (None, False))
         if self.backend not in {"auto", "torch"}:
             if self.device not in {"auto", "cpu"}:
                 found += ("device",)
@@ -266,7 +274,8 @@ class CrossEncoderScorer:
         )
         # A folder whose files changed since is another model.
         self._shared = shared((settings, source.stamp()), lambda: choice.load(settings))
-        return CachedPairs(self._shared.value.get(), self.score_cache)
+        # A failure is remembered by this scorer, so not there, too.
+        return CachedPairs(self._shared.value.retry(), self.score_cache)
 
 
 def sigmoid(logit: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from secondpass.errors import ModelLoadError
@@ -25,7 +25,7 @@ class HubModel:
     name: str
     revision: str | None = None
     cache_folder: str | None = None
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     local_files_only: bool = False
 
     @property

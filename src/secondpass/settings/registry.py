@@ -28,6 +28,7 @@ _BUILT_IN: dict[Family, dict[str, str]] = {
     "methods": {
         "cross_encoder": "secondpass.scorers.cross_encoder:CrossEncoderScorer",
         "embedded": "secondpass.scorers.embedded:EmbeddedScorer",
+        "late_interaction": "secondpass.scorers.late_interaction:LateInteractionScorer",
         "lexical": "secondpass.scorers.lexical:LexicalScorer",
         "decisions": "secondpass.strategies.decisions:Decisions",
         "endpoint": "secondpass.strategies.endpoint:Endpoint",

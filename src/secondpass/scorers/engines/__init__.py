@@ -1,1 +1,1 @@
-"""Engines for local models: files, tokens, batches, runtimes, and what is shared between scorers."""
+"""Engines for local models: files, tokens, batches, runtimes, and what scorers share."""

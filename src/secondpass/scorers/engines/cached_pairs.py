@@ -81,9 +81,7 @@ class CachedPairs:
         if self._cache is not None:
             self._cache.close()
 
-    def _known(
-        self, requests: Requests
-    ) -> tuple[list[list[float | None]], list[list[bytes]]]:
+    def _known(self, requests: Requests) -> tuple[list[list[float | None]], list[list[bytes]]]:
         """The remembered scores of each pair, and the keys."""
         assert self._cache is not None
         keys = [pair_keys(self._namespace, query, passages) for query, passages in requests]

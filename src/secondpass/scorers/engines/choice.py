@@ -6,13 +6,18 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from secondpass.concurrency.lazy import require
+from secondpass.concurrency.lazy import is_installed, require
 from secondpass.errors import MissingExtraError, ModelLoadError
-from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError, in_folder, model_files, on_hub
+from secondpass.scorers.engines.files import (
+    ModelFiles,
+    TorchOnlyError,
+    in_folder,
+    model_files,
+    on_hub,
+)
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.pairs import PairEngine
 from secondpass.scorers.engines.processor import usable_cpus
@@ -59,7 +64,7 @@ def check_installed(backend: Choice) -> None:
     Raises:
         MissingExtraError: they are not.
     """
-    if backend in MODULES:
+    if backend == "onnx" or backend == "openvino":
         require([MODULES[backend], "tokenizers"], backend, f"the {backend} backend")
     elif backend == "torch" or not _installed():
         require(["sentence_transformers"], EXTRA, _USER)
@@ -78,10 +83,11 @@ def load(settings: EngineSettings) -> PairEngine:
 
 def _load(settings: EngineSettings) -> tuple[TorchModel | LightModel, str]:
     """The model, and why it has this backend."""
+    offline = settings.source.is_offline()
     if settings.backend == "torch":
-        return _torch(settings), "the backend is set"
+        return _torch(settings, offline), "the backend is set"
     if settings.backend != "auto":
-        found = _light(settings, (settings.backend,))
+        found = _light(settings, (settings.backend,), offline)
         if found is None:
             raise ModelLoadError(
                 f"the model {settings.source.name!r} has no file for the backend "
@@ -92,21 +98,21 @@ def _load(settings: EngineSettings) -> tuple[TorchModel | LightModel, str]:
     if reason is None:
         installed = _installed()
         try:
-            found = _light(settings, installed) if installed else None
+            found = _light(settings, installed, offline) if installed else None
         except TorchOnlyError as error:
-            return _torch(settings, str(error)), str(error)
+            return _torch(settings, offline, str(error)), str(error)
         if found is not None:
             return found, _why_light(found)
-        reason = "neither openvino nor onnxruntime is installed"
-        if installed:
-            reason = "the model has no ONNX or OpenVINO file; `secondpass export` makes one"
-    return _torch(settings, reason), reason
+        if not installed:
+            return _torch(settings, offline), "neither openvino nor onnxruntime is installed"
+        reason = "the model has no ONNX or OpenVINO file; `secondpass export` makes one"
+    return _torch(settings, offline, reason), reason
 
 
 def _installed() -> list[Backend]:
-    if find_spec("tokenizers") is None:
+    if not is_installed("tokenizers"):
         return []
-    return [backend for backend in _LIGHT if find_spec(MODULES[backend]) is not None]
+    return [backend for backend in _LIGHT if is_installed(MODULES[backend])]
 
 
 def _why_torch(settings: EngineSettings) -> str | None:
@@ -123,7 +129,8 @@ def _why_torch(settings: EngineSettings) -> str | None:
 def _has_accelerator() -> bool:
     """Whether torch would use a GPU. Imports torch only if there are signs of one."""
     signs = any(map(os.path.exists, ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")))
-    if not (signs or sys.platform in {"win32", "darwin"}) or find_spec("sentence_transformers") is None:
+    signs = signs or sys.platform in {"win32", "darwin"}
+    if not signs or not is_installed("sentence_transformers"):
         return False
     import torch
 
@@ -138,10 +145,11 @@ def _why_light(model: LightModel) -> str:
     return "openvino is installed"
 
 
-def _light(settings: EngineSettings, backends: Sequence[Backend]) -> LightModel | None:
+def _light(
+    settings: EngineSettings, backends: Sequence[Backend], offline: bool
+) -> LightModel | None:
     """The model on the first of these backends for which it has a file."""
     source = settings.source
-    offline = source.is_offline()
     if source.is_local:
         find = in_folder(Path(source.name))
     else:
@@ -174,10 +182,11 @@ def _light(settings: EngineSettings, backends: Sequence[Backend]) -> LightModel 
     return None
 
 
-def _torch(settings: EngineSettings, reason: str | None = None) -> TorchModel:
+def _torch(settings: EngineSettings, offline: bool, reason: str | None = None) -> TorchModel:
     try:
-        model = TorchModel(
+        return TorchModel(
             settings.source,
+            offline,
             device=settings.device,
             precision=settings.precision,
             dtype=settings.dtype,
@@ -189,4 +198,3 @@ def _torch(settings: EngineSettings, reason: str | None = None) -> TorchModel:
         if reason is None:
             raise
         raise ModelLoadError(f"{reason}, and {EXTRA} is not installed: {error}") from error
-    return model

@@ -99,15 +99,19 @@ def model_files(
     """The files of a cross-encoder for a backend; None if it has no model file for it.
 
     Args:
+        model: the name or folder, for messages.
+        find: finds a file of the model.
+        backend: what is to run it.
         file: the path of the model file within the model, instead of the usual ones.
 
     Raises:
         TorchOnlyError: the model is of a kind that only torch runs.
         ModelLoadError: the model is no reranker, or a file of it cannot be read.
+        FileNotFoundError: there is no such model.
     """
     config = _read(model, find, "config.json")
     if config is None:
-        raise ModelLoadError(f"the model {model!r} has no config.json")
+        raise FileNotFoundError("config.json")
     _check(model, find, config)
     weights = _weights(find, (file,) if file else FILES[backend])
     if weights is None:

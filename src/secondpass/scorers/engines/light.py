@@ -74,7 +74,12 @@ class LightModel:
     def identity(self) -> dict[str, Any]:
         """Everything but the texts that a score depends on."""
         weights = self._files.weights
-        files = [weights, weights.with_suffix(".bin"), Path(f"{weights}_data"), self._files.tokenizer]
+        files = [
+            weights,
+            weights.with_suffix(".bin"),
+            Path(f"{weights}_data"),
+            self._files.tokenizer,
+        ]
         return {
             "files": [file_digest(path) for path in files if path.is_file()],
             "backend": self.backend,

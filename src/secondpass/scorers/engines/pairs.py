@@ -31,17 +31,19 @@ _AHEAD = 64
 class PairModel(Protocol):
     """A loaded cross-encoder. Safe for use from many threads.
 
-    Attributes:
-        backend: ``torch``, ``onnx`` or ``openvino``.
-        precision: in which it multiplies, such as ``float32``.
-        threads: batches that run at a time.
-        budget: padded tokens of a batch.
+    Properties: ``backend`` (``torch``, ``onnx`` or ``openvino``), ``precision`` in which it
+    multiplies (such as ``float32``), ``threads`` (batches that run at a time), and ``budget``
+    (padded tokens of a batch).
     """
 
-    backend: str
-    precision: str
-    threads: int
-    budget: int
+    @property
+    def backend(self) -> str: ...
+    @property
+    def precision(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def budget(self) -> int: ...
 
     def identity(self) -> Mapping[str, Any]:
         """Everything but the texts that a score depends on, as JSON values."""
@@ -94,6 +96,7 @@ class PairEngine:
         """Score the first passages of each request first; stop before the deadline.
 
         Args:
+            requests: (query, passages) pairs.
             deadline: as ``time.monotonic()`` tells the time; None for none.
 
         The rate of the batches so far decides how many pairs are begun.
@@ -104,6 +107,7 @@ class PairEngine:
             return
         waiting: list[tuple[int, int, Any]] = []
         coming = self._prepared(requests)
+        first = True
         while True:
             left = deadline - time.monotonic()
             room = self._tokens_within(left)
@@ -114,9 +118,11 @@ class PairEngine:
                 if more is None:
                     break
                 waiting += more
-            chunk = self._chunk(waiting, room, left)
+            # One pair at least, or a single slow batch would make the rate forbid all further ones.
+            chunk = self._chunk(waiting, room, left) or waiting[:first]
             if not chunk:
                 return
+            first = False
             waiting = waiting[len(chunk) :]
             pairs = [pair for _, _, pair in chunk]
             places = [(request, passage) for request, passage, _ in chunk]

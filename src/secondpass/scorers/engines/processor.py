@@ -22,7 +22,9 @@ def usable_cpus() -> int:
     return max(1, math.ceil(min(cores, cpu_limit())))
 
 
-def cpu_limit(root: Path = Path("/sys/fs/cgroup"), process: Path = Path("/proc/self/cgroup")) -> float:
+def cpu_limit(
+    root: Path = Path("/sys/fs/cgroup"), process: Path = Path("/proc/self/cgroup")
+) -> float:
     """The CPU limit of the control group in cores; infinity without one.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -61,6 +61,7 @@ def open_runtime(
     Args:
         model: an ``.onnx`` file, or for OpenVINO an ``.xml`` file with its ``.bin`` beside it; or
             the content of an ``.onnx`` file.
+        backend: ``onnx`` (onnxruntime) or ``openvino``.
         precision: ``auto`` is bfloat16 where the runtime supports it and the processor has it, else
             float32; ``exact`` is float32.
         threads: batches that run at a time.
@@ -95,6 +96,8 @@ class _Onnx:
     ) -> None:
         import onnxruntime
 
+        with suppress(AttributeError):  # some builds send usage data
+            onnxruntime.disable_telemetry_events()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
@@ -135,7 +138,7 @@ class _OpenVino:
         }
         if not dynamic or precision == "exact":
             settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
-        core = _core()
+        core = openvino.Core()
         source = model if isinstance(model, bytes) else str(model)
         self._model = core.compile_model(core.read_model(source), "CPU", settings)
         self.inputs = frozenset(item.get_any_name() for item in self._model.inputs)
@@ -157,10 +160,3 @@ class _OpenVino:
             if len(self._idle) < self.threads:
                 self._idle.append(request)
         return result
-
-
-@cache
-def _core() -> Any:
-    import openvino
-
-    return openvino.Core()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from secondpass.concurrency.lazy import ForkLock
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.processor import has_bfloat16
 from secondpass.scorers.engines.runtimes import Precision
@@ -34,9 +34,13 @@ class TextPair(NamedTuple):
 
 
 class TorchModel:
-    """A sentence-transformers ``CrossEncoder``.
+    """A sentence-transformers ``CrossEncoder``, in a thread of its own.
+
+    So calls from many threads take turns, and a forked child can use torch: a thread that used it
+    in the parent waits forever for other threads of torch, which do not exist in the child.
 
     Args:
+        offline: whether the hub is not to be contacted.
         device: ``auto`` selects an accelerator if there is one.
         precision: if there is no ``dtype``: ``auto`` is bfloat16 where the processor has it, else
             float32; ``exact`` is float32.
@@ -54,6 +58,7 @@ class TorchModel:
     def __init__(
         self,
         source: HubModel,
+        offline: bool,
         *,
         device: str,
         precision: Precision,
@@ -69,15 +74,15 @@ class TorchModel:
             raise MissingExtraError(EXTRA, "the cross_encoder scorer") from error
         self._prompt, self._prompt_name = prompt, prompt_name
         self._source, self._options = source, options
-        self._turn = ForkLock()  # fast tokenizers are not thread-safe
-        offline = source.is_offline()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-torch")
         options = {key: dict(value) if value else value for key, value in options.items()}
         model_kwargs = options["model_kwargs"] = options.get("model_kwargs") or {}
         if not model_kwargs.keys() & {"dtype", "torch_dtype"}:
             name = dtype or ("bfloat16" if precision == "auto" and _is_fast(device) else "float32")
             model_kwargs["dtype"] = name if name == "auto" else getattr(torch, name)
         try:
-            self._encoder: CrossEncoder = CrossEncoder(
+            self.encoder: CrossEncoder = self._thread.submit(
+                CrossEncoder,
                 source.name,
                 device=None if device == "auto" else device,
                 cache_folder=source.cache_folder,
@@ -85,10 +90,10 @@ class TorchModel:
                 local_files_only=offline,
                 token=source.token,
                 **options,
-            )
+            ).result()
         except Exception as error:
             raise source.load_error(error, offline) from error
-        encoder = self._encoder
+        encoder = self.encoder
         if prompt_name is not None and prompt_name not in encoder.prompts:
             known = ", ".join(encoder.prompts) or "none"
             raise ModelLoadError(
@@ -112,7 +117,7 @@ class TorchModel:
 
         folder = Path(self._source.name)
         files = sorted(path for path in folder.glob("*") if path.is_file())
-        config = getattr(getattr(self._encoder, "model", None), "config", None)
+        config = getattr(getattr(self.encoder, "model", None), "config", None)
         return {
             "model": self._source.name,
             "files": [file_digest(path) for path in files],
@@ -128,7 +133,7 @@ class TorchModel:
     @property
     def device(self) -> str:
         """The device of the model, such as ``cpu`` or ``cuda``."""
-        return str(self._encoder.device.type)
+        return str(self.encoder.device.type)
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[TextPair]:
         """The pairs with their estimated lengths."""
@@ -143,17 +148,19 @@ class TorchModel:
 
     def run(self, pairs: Sequence[TextPair]) -> list[float]:
         """The logit of each pair."""
+        return self._thread.submit(self._predict, pairs).result()
+
+    def _predict(self, pairs: Sequence[TextPair]) -> list[float]:
         import torch
 
-        with self._turn:
-            scores: list[float] = self._encoder.predict(
-                [(pair.query, pair.passage) for pair in pairs],
-                prompt=self._prompt,
-                prompt_name=self._prompt_name,
-                batch_size=len(pairs),
-                activation_fn=torch.nn.Identity(),
-                show_progress_bar=False,
-            ).tolist()
+        scores: list[float] = self.encoder.predict(
+            [(pair.query, pair.passage) for pair in pairs],
+            prompt=self._prompt,
+            prompt_name=self._prompt_name,
+            batch_size=len(pairs),
+            activation_fn=torch.nn.Identity(),
+            show_progress_bar=False,
+        ).tolist()
         return scores
 
 

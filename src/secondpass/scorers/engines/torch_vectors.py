@@ -1,0 +1,203 @@
+"""Late-interaction models on torch, by sentence-transformers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.scorers.engines.pace import Pace
+from secondpass.scorers.hub import HubModel
+
+if TYPE_CHECKING:
+    from sentence_transformers import MultiVectorEncoder
+    from torch import Tensor
+
+EXTRA = "sentence-transformers"
+
+_CHARACTERS_PER_TOKEN = 5
+
+_PYLATE = {"query_prefix", "document_prefix", "query_length", "document_length", "skiplist_words"}
+"""Settings that older versions of PyLate write into the configuration of a model."""
+
+
+class VectorModel:
+    """A sentence-transformers ``MultiVectorEncoder``, in a thread of its own.
+
+    So calls from many threads take turns, and a forked child can use torch: a thread that used it
+    in the parent waits forever for other threads of torch, which do not exist in the child.
+
+    Args:
+        source: the model.
+        device: ``auto`` selects an accelerator if there is one.
+        dtype: of the weights; ``auto`` is that of the checkpoint.
+        query_length: tokens per query; None is the model's own setting.
+        document_length: the same for passages.
+        batch_size: texts per forward pass; None is 8 on a CPU, 32 elsewhere.
+        options: further arguments of ``MultiVectorEncoder``.
+
+    Attributes:
+        precision: of the weights.
+        threads: of one forward pass.
+        batch_size: texts per forward pass.
+        characters: about as many of a passage are read.
+        pace: of encoding passages.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ModelLoadError: the model cannot be loaded, or is not one of late interaction.
+    """
+
+    def __init__(
+        self,
+        source: HubModel,
+        *,
+        device: str,
+        dtype: str,
+        query_length: int | None,
+        document_length: int | None,
+        batch_size: int | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        try:
+            import sentence_transformers
+            import torch
+        except ImportError as error:
+            raise MissingExtraError(EXTRA, "the late_interaction scorer") from error
+        if not hasattr(sentence_transformers, "MultiVectorEncoder"):
+            raise ModelLoadError(
+                "late_interaction needs sentence-transformers 6 or later, "
+                f"and {sentence_transformers.__version__} is installed"
+            )
+        offline = source.is_offline()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-late-interaction")
+        options = {
+            key: dict(value) if isinstance(value, Mapping) else value
+            for key, value in options.items()
+        }
+        model_kwargs = options["model_kwargs"] = options.get("model_kwargs") or {}
+        if not model_kwargs.keys() & {"dtype", "torch_dtype"}:
+            model_kwargs["dtype"] = dtype if dtype == "auto" else getattr(torch, dtype)
+
+        def load() -> MultiVectorEncoder:
+            _check_kind(source, offline)
+            encoder = sentence_transformers.MultiVectorEncoder(
+                source.name,
+                device=None if device == "auto" else device,
+                cache_folder=source.cache_folder,
+                revision=source.revision,
+                local_files_only=offline,
+                token=source.token,
+                **options,
+            )
+            _set_lengths(encoder, query_length, document_length)
+            return encoder
+
+        try:
+            self._encoder = self._thread.submit(load).result()
+        except ModelLoadError:
+            raise
+        except Exception as error:
+            raise source.load_error(error, offline) from error
+        self.precision = str(next(self._encoder.parameters()).dtype).removeprefix("torch.")
+        self.threads = torch.get_num_threads()
+        longest = getattr(self._encoder[0], "document_length", None) or self._encoder.max_seq_length
+        self.characters = _CHARACTERS_PER_TOKEN * longest if longest else sys.maxsize
+        self.batch_size = batch_size or (8 if self._encoder.device.type == "cpu" else 32)
+
+        self.pace = Pace(self.batch_size)
+
+    def queries(self, texts: Sequence[str]) -> list[Tensor]:
+        """The vectors of each query, of shape (tokens, dimensions)."""
+        return self._encode(self._encoder.encode_query, texts)
+
+    def passages(self, texts: Sequence[str]) -> list[Tensor]:
+        """The vectors of each passage, of shape (tokens, dimensions)."""
+        return self._encode(self._encoder.encode_document, texts)
+
+    def scores(self, query: Tensor, passages: Sequence[Tensor]) -> list[float]:
+        """The sum over the query's vectors of the largest dot product with one of a passage's."""
+
+        def score() -> list[float]:
+            # The sum, even of a model whose own similarity is the mean.
+            matrix = self._encoder.similarity([query], list(passages), length_normalize=False)
+            scores: list[float] = matrix[0].tolist()
+            return scores
+
+        return self._thread.submit(score).result()
+
+    def _encode(self, encode: Callable[..., list[Tensor]], texts: Sequence[str]) -> list[Tensor]:
+        call = self._thread.submit(
+            encode, list(texts), batch_size=self.batch_size, show_progress_bar=False
+        )
+        return call.result()
+
+
+def _check_kind(source: HubModel, offline: bool) -> None:
+    """Refuse models of other kinds, which would be loaded with random weights.
+
+    Raises:
+        ModelLoadError: the model is not one of late interaction.
+    """
+    own = _read_json(source, offline, "config_sentence_transformers.json")
+    base = _read_json(source, offline, "config.json")
+    if own is None and base is None:
+        return  # not a model; the loader reports the error
+    own, architectures = own or {}, (base or {}).get("architectures") or []
+    if not (
+        own.get("model_type") in ("MultiVectorEncoder", "ColBERT")
+        or own.keys() & _PYLATE
+        or any(name == "HF_ColBERT" or name.endswith("ForRetrieval") for name in architectures)
+    ):
+        message = f"the model {source.name!r} was not trained for late interaction"
+        raise ModelLoadError(message)
+
+
+def _read_json(source: HubModel, offline: bool, name: str) -> dict[str, Any] | None:
+    from sentence_transformers.util import load_file_path
+
+    path = load_file_path(
+        source.name,
+        name,
+        token=source.token,
+        cache_folder=source.cache_folder,
+        revision=source.revision,
+        local_files_only=offline,
+    )
+    if path is None:
+        return None
+    with open(path, encoding="utf-8") as file:
+        content: dict[str, Any] = json.load(file)
+    return content
+
+
+def _set_lengths(
+    encoder: MultiVectorEncoder, query_length: int | None, document_length: int | None
+) -> None:
+    """Replace the model's own lengths.
+
+    Raises:
+        ValueError: it reads fewer tokens, or has no such setting.
+    """
+    if query_length is None and document_length is None:
+        return
+    module: Any = encoder[0]
+    if not hasattr(module, "document_length"):
+        raise ValueError("query_length and document_length cannot be set for this model")
+    longest = min(
+        encoder.max_seq_length or 1 << 30,
+        getattr(module.config, "max_position_embeddings", None) or 1 << 30,
+    )
+    for name, length in (("query_length", query_length), ("document_length", document_length)):
+        if length is not None and length > longest:
+            raise ValueError(f"{name} is {length}, but the model reads {longest} tokens at most")
+    if document_length is not None:
+        module.document_length = document_length
+    if query_length is not None:
+        expansion = module.query_expansion
+        module.query_length = query_length
+        if expansion is not None:
+            module.query_expansion = {**expansion, "length": query_length}

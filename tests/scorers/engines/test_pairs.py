@@ -1,0 +1,188 @@
+"""The engine, with models whose scores are known and whose time is a number."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass.scorers.engines import pairs as engine_module
+from secondpass.scorers.engines.cached_pairs import CachedPairs
+from secondpass.scorers.engines.pairs import PairEngine
+
+
+class FakePair(NamedTuple):
+    score: float
+    length: int
+
+
+class FakeModel:
+    """Scores a pair by its texts; a batch takes ``rate`` seconds per padded token of the clock."""
+
+    backend, precision = "onnx", "float32"
+
+    def __init__(self, threads=1, budget=64, rate=0.001):
+        self.threads, self.budget, self.rate = threads, budget, rate
+        self.batches = []
+        self.now = 100.0
+
+    def identity(self):
+        return {"model": "fake"}
+
+    def prepare(self, query, passages):
+        return [FakePair(score_of(query, passage), 3 + len(passage)) for passage in passages]
+
+    def run(self, pairs):
+        self.batches.append(pairs)
+        self.now += self.rate * len(pairs) * max(pair.length for pair in pairs)
+        return [pair.score for pair in pairs]
+
+
+def score_of(query, passage):
+    return len(query) * 1000.0 + len(passage) + sum(map(ord, passage)) / 1e6
+
+
+PASSAGES = st.lists(st.text("ab ", max_size=40), max_size=30)
+REQUESTS = st.lists(st.tuples(st.text("q", max_size=5), PASSAGES), max_size=4)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    def use(model):
+        monkeypatch.setattr(engine_module.time, "monotonic", lambda: model.now)
+        monkeypatch.setattr(engine_module.time, "perf_counter", lambda: model.now)
+        return model
+
+    return use
+
+
+@given(REQUESTS, st.integers(1, 3))
+def test_every_pair_has_its_score(requests, threads):
+    engine = PairEngine(FakeModel(threads))
+    expected = [[score_of(query, passage) for passage in passages] for query, passages in requests]
+    assert engine.score(requests) == expected
+    scores = {
+        (r, p): score for batch in engine.score_until(requests, None) for r, p, score in batch
+    }
+    assert scores == {(r, p): s for r, one in enumerate(expected) for p, s in enumerate(one)}
+
+
+@given(REQUESTS)
+def test_remembered_scores(requests):
+    model = FakeModel()
+    cached = CachedPairs(PairEngine(model), 10_000)
+    first = cached.score(requests)
+    model.batches.clear()
+    assert cached.score(requests) == first
+    until = {(r, p): s for batch in cached.score_until(requests, 1.0) for r, p, s in batch}
+    assert until == {(r, p): s for r, one in enumerate(first) for p, s in enumerate(one)}
+    assert not model.batches
+
+
+def test_partly_remembered():
+    model = FakeModel()
+    cached = CachedPairs(PairEngine(model), 10_000)
+    cached.score([("q", ["a", "bb"])])
+    model.batches.clear()
+    assert cached.score([("q", ["ccc", "a"]), ("qq", ["a"])]) == [
+        [score_of("q", "ccc"), score_of("q", "a")],
+        [score_of("qq", "a")],
+    ]
+    assert sorted(pair.score for batch in model.batches for pair in batch) == [
+        score_of("q", "ccc"),
+        score_of("qq", "a"),
+    ]
+
+
+def test_a_file_of_scores_is_shared(tmp_path):
+    path = str(tmp_path / "scores.sqlite")
+    CachedPairs(PairEngine(FakeModel()), path).score([("q", ["a", "b"])])
+    model = FakeModel()
+    assert CachedPairs(PairEngine(model), path).score([("q", ["b"])]) == [[score_of("q", "b")]]
+    assert not model.batches
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.5, 1.5, 3.0])
+def test_deadline(clock, seconds):
+    """Batches end before the deadline, the best retrieved are scored, little time is left."""
+    model = clock(FakeModel(budget=256))
+    engine = PairEngine(model)
+    list(engine.score_until([("q", ["a" * 40])], model.now + 10))  # learns the rate
+    passages = ["a" * (20 + 7 * number % 40) for number in range(100)]
+    model.batches.clear()
+    deadline = model.now + seconds
+    scored = [item for batch in engine.score_until([("q", passages)], deadline) for item in batch]
+    indices = sorted(passage for _, passage, _ in scored)
+    assert model.now <= deadline + 0.05
+    assert indices == list(range(len(indices)))
+    left = deadline - model.now
+    assert len(indices) == 100 or left < 0.2 * seconds + 0.08
+    assert all(score == score_of("q", passages[passage]) for _, passage, score in scored)
+
+
+def test_a_slow_batch_does_not_end_scoring_for_good(clock):
+    model = clock(FakeModel(rate=10))
+    engine = PairEngine(model)
+    list(engine.score_until([("q", ["a"])], model.now + 1))
+    model.rate = 0.001
+    counts = []
+    for _ in range(20):
+        batches = engine.score_until([("q", ["a"] * 9)], model.now + 1)
+        counts.append(sum(len(batch) for batch in batches))
+    assert counts[0] >= 1
+    assert counts[-1] == 9
+
+
+def test_no_batch_is_begun_after_the_deadline(clock):
+    model = clock(FakeModel())
+    assert list(PairEngine(model).score_until([("q", ["a"])], model.now)) == []
+    assert model.batches == []
+
+
+def test_the_first_passages_of_all_requests_are_first(clock):
+    model = clock(FakeModel(budget=16))
+    batches = PairEngine(model).score_until([("q", ["a"] * 5), ("r", ["a"] * 5)], model.now + 9)
+    lowest = [min(passage for _, passage, _ in batch) for batch in batches]
+    assert lowest == sorted(lowest)
+    assert len(lowest) > 2
+
+
+def test_a_batch_has_at_most_that_many_pairs():
+    model = FakeModel(budget=10_000)
+    PairEngine(model, at_most=3).score([("q", ["a"] * 10)])
+    assert [len(batch) for batch in model.batches] == [3, 3, 3, 1]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_callers_take_turns(threads):
+    """Never more batches at a time than threads, whoever asks; long lists do not block others."""
+    running, most = [], []
+    both = threading.Lock()
+
+    class Model(FakeModel):
+        def run(self, pairs):
+            with both:
+                running.append(1)
+                most.append(len(running))
+            scores = super().run(pairs)
+            with both:
+                running.pop()
+            return scores
+
+    engine = PairEngine(Model(threads, budget=8))
+    with ThreadPoolExecutor(6) as pool:
+        results = list(pool.map(lambda q: engine.score([(q, ["a", "bb"] * 20)]), "q" * 12))
+    assert all(scores == results[0] for scores in results)
+    assert max(most) <= threads
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_failing_batch(threads):
+    class Model(FakeModel):
+        def run(self, pairs):
+            raise RuntimeError("no memory")
+
+    with pytest.raises(RuntimeError, match="no memory"):
+        PairEngine(Model(threads, budget=8)).score([("q", ["a"] * 9)])

@@ -1,0 +1,134 @@
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from secondpass import ModelLoadError
+from secondpass.scorers.engines.tokens import PairTokenizer, longest_first
+from tiny_models import write_tokenizer
+
+KINDS = ["bert", "roberta", "sentencepiece"]
+WORDS = st.lists(
+    st.sampled_from(["the", "cat", "sat", "mat", "xyz", "é", "[SEP]", "</s>", "a-b", "."]),
+    max_size=30,
+).map(" ".join)
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizers")
+    return {kind: write_tokenizer(folder / f"{kind}.json", kind) for kind in KINDS}
+
+
+def reference(path, room):
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(room, strategy="longest_first")
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None)
+@given(data=st.data())
+def test_equal_to_the_tokenizer_of_pairs(paths, kind, data):
+    room = data.draw(st.sampled_from([12, 13, 24, 512]))
+    query = data.draw(WORDS)
+    passages = data.draw(st.lists(WORDS, max_size=4))
+    ours = PairTokenizer(paths[kind], max_length=room)
+    inputs = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+    for pair, passage in zip(ours.pairs(query, passages), passages, strict=True):
+        arrays = ours.arrays([pair], inputs)
+        theirs = reference(paths[kind], room).encode(query, passage)
+        if len(theirs.ids) < room or min(len(query.split()), len(passage.split())) < room // 2:
+            assert arrays["input_ids"][0].tolist() == theirs.ids
+            assert arrays["token_type_ids"][0].tolist() == theirs.type_ids
+        assert pair.length == len(theirs.ids) == arrays["attention_mask"].sum()
+
+
+def test_batches_are_padded(paths):
+    tokenizer = PairTokenizer(paths["bert"], max_length=64, pad=7)
+    pairs = tokenizer.pairs("the cat", ["sat", "the mat sat"])
+    arrays = tokenizer.arrays(pairs, frozenset({"input_ids", "attention_mask"}))
+    assert set(arrays) == {"input_ids", "attention_mask"}
+    assert arrays["input_ids"].shape == (2, pairs[1].length)
+    assert arrays["input_ids"][0, pairs[0].length :].tolist() == [7, 7]
+    assert arrays["attention_mask"].tolist() == [[1] * 6 + [0] * 2, [1] * 8]
+
+
+def test_truncation_from_the_left(paths):
+    left = PairTokenizer(paths["bert"], max_length=8, truncates_left=True)
+    full = PairTokenizer(paths["bert"], max_length=None)
+    long = "the cat sat on the mat"
+    cut, whole = left.pairs("cat", [long])[0], full.pairs("cat", [long])[0]
+    assert cut.passage.tolist() == whole.passage.tolist()[-len(cut.passage) :]
+    assert cut.length == 8
+
+
+def test_known_passages_are_not_tokenized_again(paths, monkeypatch):
+    tokenizer = PairTokenizer(paths["bert"], max_length=64, remember=2)
+    first = tokenizer.pairs("cat", ["the mat", "sat"])
+    tokenizer._tokenizer = None  # any use would raise
+    again = tokenizer.pairs("cat", ["sat", "the mat"])
+    assert [pair.passage.tolist() for pair in again] == [
+        pair.passage.tolist() for pair in reversed(first)
+    ]
+
+
+def test_long_passages_are_cut_before_tokenizing(paths):
+    tokenizer = PairTokenizer(paths["bert"], max_length=16, remember=10)
+    (long,) = tokenizer.pairs("cat", ["the mat sat " * 100_000])
+    (short,) = tokenizer.pairs("cat", ["the mat sat " * 10])
+    assert long.passage.tolist() == short.passage.tolist()
+    assert len(tokenizer._remembered) == 1  # texts are keys, so long ones are not kept
+
+
+def test_lone_surrogates(paths):
+    (pair,) = PairTokenizer(paths["bert"], max_length=16).pairs("cat \ud800", ["mat \udfff"])
+    assert pair.length > 4
+
+
+def test_threads(paths):
+    tokenizer = PairTokenizer(paths["roberta"], max_length=64, remember=5)
+    texts = [f"the cat {number} sat" for number in range(20)]
+    expected = [pair.passage.tolist() for pair in tokenizer.pairs("cat", texts)]
+    results = []
+
+    def work():
+        results.append([pair.passage.tolist() for pair in tokenizer.pairs("cat", texts)])
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert results == [expected] * 8
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        (5, 100, (5, 15)),
+        (100, 5, (15, 5)),
+        (50, 60, (10, 10)),
+        (10, 11, (10, 10)),
+        (30, 3, (17, 3)),
+    ],
+)
+def test_longest_first(first, second, kept):
+    assert longest_first(first, second, 20) == kept
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"version": "1.0"}'])
+def test_a_broken_file(tmp_path, text):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(text)
+    with pytest.raises(ModelLoadError, match=r"tokenizer\.json cannot be loaded"):
+        PairTokenizer(path, max_length=16)
+
+
+def test_no_room(paths):
+    with pytest.raises(ModelLoadError, match="no room"):
+        PairTokenizer(paths["bert"], max_length=3)

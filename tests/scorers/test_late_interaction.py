@@ -1,0 +1,470 @@
+import asyncio
+import importlib.util
+import json
+import os
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
+from secondpass.scorers.late_interaction import LateInteractionScorer
+from tiny_models import write_classifier, write_late_interaction
+
+DOCUMENTS = ["the dog ran", "cat food on a mat", "a", "", "on", "the cat sat " * 300, "the dog ran"]
+QUERIES = ["cat", "dog", "the mat", "food query yes no cat dog sat " * 20, ""]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return str(write_late_interaction(tmp_path_factory.mktemp("model") / "plain"))
+
+
+@pytest.fixture(scope="module")
+def expanding(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "expanding"
+    return str(write_late_interaction(folder, expansion=True))
+
+
+@pytest.fixture(scope="module")
+def scorer(folder):
+    return LateInteractionScorer(folder)
+
+
+def close(scores):
+    return pytest.approx(scores, abs=2e-5)
+
+
+def reference(folder, query, documents=DOCUMENTS, change=lambda model: None):
+    """The scores by the model's own functions."""
+    from sentence_transformers import MultiVectorEncoder
+
+    model = MultiVectorEncoder(folder, device="cpu")
+    change(model)
+    passages = model.encode_document(documents)
+    return model.similarity(model.encode_query([query]), passages)[0].tolist()
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("model", ["folder", "expanding"])
+def test_scores_of_the_model(model, query, request):
+    folder = request.getfixturevalue(model)
+    scores = LateInteractionScorer(folder).score_pairs(query, DOCUMENTS)
+    assert scores == close(reference(folder, query))
+    assert all(type(score) is float for score in scores)
+    assert len(set(scores)) >= 5
+    assert scores[0] == scores[-1]
+
+
+def test_the_sum_is_over_query_tokens(scorer):
+    """By the definition, from the vectors."""
+    model = scorer._model.get()
+    [query], passages = model.queries(["the mat"]), model.passages(DOCUMENTS)
+    expected = [
+        sum(max(float(q @ p) for p in passage) for q in query.double())
+        for passage in (vectors.double() for vectors in passages)
+    ]
+    assert scorer.score_pairs("the mat", DOCUMENTS) == close(expected)
+    assert scorer.score_kind == "unbounded"
+
+
+def test_a_model_of_the_mean_is_scored_by_the_sum(folder, scorer, tmp_path):
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "mean")
+    settings = tmp_path / "mean" / "config_sentence_transformers.json"
+    content = json.loads(settings.read_text())
+    settings.write_text(json.dumps({**content, "similarity_fn_name": "meanmaxsim"}))
+    mean = str(tmp_path / "mean")
+    ours = LateInteractionScorer(mean).score_pairs("the mat", DOCUMENTS)
+    assert ours == close(scorer.score_pairs("the mat", DOCUMENTS))
+    assert ours != close(reference(mean, "the mat"))
+
+
+def test_a_score_does_not_depend_on_the_others(scorer):
+    together = scorer.score_pairs("cat", DOCUMENTS)
+    alone = [scorer.score_pairs("cat", [document])[0] for document in DOCUMENTS]
+    assert together == close(alone)
+    assert scorer.score_pairs("cat", DOCUMENTS[::-1])[::-1] == close(together)
+
+
+def test_many_requests(scorer, monkeypatch):
+    requests = [("cat", DOCUMENTS), ("dog", []), ("", DOCUMENTS[:2]), ("cat", ["mat", "a"])]
+    alone = [scorer.score_pairs(query, documents) for query, documents in requests]
+    model = scorer._model.get()
+    encoded = []
+    encode = model.passages
+    monkeypatch.setattr(model, "passages", lambda texts: encoded.extend(texts) or encode(texts))
+    for block in (256, 3, 1):
+        monkeypatch.setattr("secondpass.scorers.engines.vector_scores._BLOCK", block)
+        encoded.clear()
+        assert scorer.score_many(requests) == [close(scores) for scores in alone]
+        assert sorted(encoded) == sorted({*DOCUMENTS, "mat"})  # each once
+    assert scorer.score_many([("cat", [])]) == [[]]
+    assert scorer.score_many([]) == []
+
+
+def test_kept_passages(folder, scorer, monkeypatch):
+    keeping = LateInteractionScorer(folder, remember=4)
+    model = keeping._model.get()
+    encoded = []
+    encode = model.passages
+    monkeypatch.setattr(
+        model, "passages", lambda texts: encoded.append(list(texts)) or encode(texts)
+    )
+    expected = {query: scorer.score_pairs(query, DOCUMENTS) for query in QUERIES}
+    assert keeping.score_pairs("cat", DOCUMENTS[:4]) == close(expected["cat"][:4])
+    assert keeping.score_pairs("dog", DOCUMENTS[3::-1]) == close(expected["dog"][3::-1])
+    assert len(encoded) == 1
+    assert keeping.score_pairs("dog", ["a", "on"]) == close([expected["dog"][n] for n in (2, 4)])
+    assert encoded[1:] == [["on"]]
+    for query in QUERIES:  # more passages than are kept
+        assert keeping.score_pairs(query, DOCUMENTS) == close(expected[query])
+    assert len(keeping._remembered) == 4
+    keeping.close()
+    assert len(keeping._remembered) == 0
+    assert keeping.score_pairs("cat", DOCUMENTS) == close(expected["cat"])
+
+
+def test_kept_passages_give_the_same_bits(folder):
+    keeping = LateInteractionScorer(folder, remember=100)
+    first = keeping.score_pairs("cat", DOCUMENTS)
+    assert [keeping.score_pairs("cat", DOCUMENTS) for _ in range(3)] == [first] * 3
+
+
+def test_lengths(folder, expanding):
+    def shorten(model):
+        model[0].query_length, model[0].document_length = 8, 10
+
+    long = ["food on the mat " * 30, "cat " * 8]
+    query = "the cat sat on a mat dog ran yes no query food"
+    ours = LateInteractionScorer(folder, query_length=8, document_length=10)
+    assert ours.score_pairs(query, long) == close(reference(folder, query, long, shorten))
+    assert ours.score_pairs(query, long) != close(reference(folder, query, long))
+    extended = LateInteractionScorer(expanding, query_length=24)
+    assert [len(vectors) for vectors in extended._model.get().queries(["cat", query])] == [24] * 2
+    assert len(LateInteractionScorer(expanding)._model.get().queries(["cat"])[0]) == 16
+    shorter = LateInteractionScorer(expanding, query_length=10)
+    assert len(shorter._model.get().queries(["cat"])[0]) == 10
+
+
+@pytest.mark.parametrize("setting", ["query_length", "document_length"])
+def test_a_length_beyond_the_model(folder, setting):
+    with pytest.raises(ModelLoadError, match=f"{setting} is 65, but the model reads 64 tokens"):
+        LateInteractionScorer(folder, **{setting: 65}).warm_up()
+    assert LateInteractionScorer(folder, **{setting: 64}).score_pairs("cat", DOCUMENTS)
+
+
+def test_lengths_of_a_model_without_any(folder):
+    from secondpass.scorers.engines.torch_vectors import _set_lengths
+
+    _set_lengths([object()], None, None)
+    with pytest.raises(ValueError, match="cannot be set for this model"):
+        _set_lengths([object()], None, 10)
+
+
+class Clock:
+    """Time that passes only as passages are encoded."""
+
+    def __init__(self, monkeypatch, model, seconds=0.01):
+        self.now, self.seconds, self.batches = 1000.0, seconds, []
+        self._encode = model.passages
+        monkeypatch.setattr(model, "passages", self._passages)
+        monkeypatch.setattr("secondpass.scorers.engines.vector_scores.monotonic", lambda: self.now)
+
+    def _passages(self, texts):
+        self.now += self.seconds * len(texts)
+        self.batches.append(list(texts))
+        return self._encode(texts)
+
+
+MANY = [f"the cat sat {number}" for number in range(100)]
+
+
+def test_batches_without_a_deadline(scorer):
+    requests = [("cat", DOCUMENTS), ("dog", []), ("mat", ["a"])]
+    found = [item for batch in scorer.score_batches(requests, None) for item in batch]
+    expected = scorer.score_many(requests)
+    assert found == [
+        (query, index, close(score))
+        for query, scores in enumerate(expected)
+        for index, score in enumerate(scores)
+    ]
+    assert list(scorer.score_batches([("cat", [])], 0.0)) == []
+
+
+def test_batches_until_a_deadline(folder, scorer, monkeypatch):
+    expected = scorer.score_pairs("cat", MANY)
+    hurried = LateInteractionScorer(folder)
+    clock = Clock(monkeypatch, hurried._model.get())
+    for seconds, least in ((0.2, 17), (0.5, 43), (10.0, 100)):
+        began = clock.now
+        found = [
+            item
+            for batch in hurried.score_batches([("cat", MANY)], began + seconds)
+            for item in batch
+        ]
+        assert clock.now <= began + seconds
+        assert least <= len(found) <= min(seconds / clock.seconds, 100)
+        assert {index for _, index, _ in found} == set(range(len(found)))
+        for query, index, score in found:
+            assert (query, score) == (0, close(expected[index]))
+    assert max(map(len, clock.batches)) == 8
+
+
+def test_a_deadline_of_several_queries(folder, monkeypatch):
+    hurried = LateInteractionScorer(folder)
+    clock = Clock(monkeypatch, hurried._model.get())
+    requests = [("cat", MANY), ("dog", MANY[:3]), ("mat", MANY[::-1])]
+    list(hurried.score_batches(requests, clock.now + 1))
+    found = [item for batch in hurried.score_batches(requests, clock.now + 0.3) for item in batch]
+    ranks = [sorted(index for query, index, _ in found if query == n) for n in range(3)]
+    assert ranks[1] == [0, 1, 2]
+    assert ranks[0] == list(range(len(ranks[0])))
+    assert abs(len(ranks[0]) - len(ranks[2])) <= 1
+
+
+def test_a_slow_batch(folder, monkeypatch):
+    """Each call scores one passage in any case, and so learns that the model became faster."""
+    hurried = LateInteractionScorer(folder)
+    clock = Clock(monkeypatch, hurried._model.get(), seconds=5.0)
+
+    def score(seconds):
+        deadline = clock.now + seconds
+        return sum(map(len, hurried.score_batches([("cat", MANY)], deadline)))
+
+    assert score(0.2) == 1
+    clock.seconds = 0.01
+    for _ in range(20):
+        last = score(0.2)
+    assert last >= 17
+    clock.seconds = 0.1  # slower in the middle of what was thought to fit
+    began = clock.now
+    score(0.3)
+    assert clock.now - began <= 0.3 + 8 * 0.1
+    assert score(0.0) == score(-1.0) == 0
+
+
+def test_kept_passages_take_no_time(folder, monkeypatch):
+    hurried = LateInteractionScorer(folder, remember=100)
+    clock = Clock(monkeypatch, hurried._model.get())
+    hurried.score_pairs("cat", MANY[40:])
+    list(hurried.score_batches([("cat", MANY[:5])], clock.now + 1))
+    found = hurried.score_batches([("cat", MANY[5:10] + MANY[40:])], clock.now + 0.06)
+    assert sum(map(len, found)) == 65
+
+
+def test_deadline_of_a_ranking(folder, monkeypatch):
+    """In real time: what was scored counts, and the rest keeps its order."""
+    scorer = LateInteractionScorer(folder)
+    model = scorer._model.get()
+    encode = model.passages
+
+    def slow(texts):
+        time.sleep(0.05 * len(texts))
+        return encode(texts)
+
+    monkeypatch.setattr(model, "passages", slow)
+    ranking = Reranker(scorer, limits={"deadline": 1.0}, depth=None).rerank("cat", MANY * 3)
+    assert sorted(ranking.order) == list(range(300))
+    scored = [item.position for item in ranking if item.status == "scored"]
+    assert sorted(scored) == list(range(len(scored)))
+    assert 1 <= len(scored) <= 20
+    assert ranking.report.status == "partial"
+    assert ranking.report.engines[0].backend == "torch"
+
+
+def test_prompts(folder, scorer):
+    other = LateInteractionScorer(folder, prompts={"query": "food ", "document": "mat "})
+    theirs = reference(
+        folder, "cat", change=lambda model: model.prompts.update(query="food ", document="mat ")
+    )
+    assert other.score_pairs("cat", DOCUMENTS) == close(theirs)
+    assert other.score_pairs("cat", DOCUMENTS) != close(scorer.score_pairs("cat", DOCUMENTS))
+
+
+def test_half_precision(folder, scorer):
+    half = LateInteractionScorer(folder, dtype="bfloat16", remember=10)
+    expected = pytest.approx(scorer.score_pairs("cat", DOCUMENTS), abs=0.2)
+    for _ in range(2):
+        assert half.score_pairs("cat", DOCUMENTS) == expected
+    assert half.engine.precision == "bfloat16"
+
+
+def test_engine(folder):
+    new = LateInteractionScorer(folder, batch_size=5)
+    assert new.engine is None
+    new.score_pairs("cat", ["a"])
+    assert (new.engine.backend, new.engine.precision) == ("torch", "float32")
+    assert new.engine.batch_rule == "up to 5 texts, sorted by length"
+    assert new.engine.threads >= 1
+    assert folder not in str(new.engine)
+    new.close()
+    assert new.engine is None
+
+
+@pytest.mark.parametrize("remember", [0, 3])
+def test_many_threads(folder, scorer, remember):
+    shared = LateInteractionScorer(folder, remember=remember)
+    alone = [scorer.score_pairs(query, DOCUMENTS) for query in QUERIES] * 3
+    barrier = threading.Barrier(len(alone))
+
+    def score(query):
+        barrier.wait(30)
+        return shared.score_pairs(query, DOCUMENTS)
+
+    with ThreadPoolExecutor(len(alone)) as pool:
+        for ours, theirs in zip(pool.map(score, QUERIES * 3), alone, strict=True):
+            assert ours == close(theirs)
+
+
+def test_many_tasks(folder):
+    reranker = Reranker({"type": "late_interaction", "model": folder, "remember": 10})
+    queries = ["cat", "dog", "the mat"] * 3
+    alone = [reranker.rerank(query, DOCUMENTS).order for query in queries]
+
+    async def tasks():
+        return await asyncio.gather(*(reranker.arerank(query, DOCUMENTS) for query in queries))
+
+    assert [ranking.order for ranking in asyncio.run(tasks())] == alone
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("loaded", [True, False])
+def test_fork(folder, scorer, loaded):
+    shared = LateInteractionScorer(folder, remember=10)
+    expected = scorer.score_pairs("cat", DOCUMENTS)
+    if loaded:
+        shared.score_pairs("dog", DOCUMENTS[:2])
+    child = os.fork()
+    if child == 0:  # pragma: no cover - runs in the child
+        timer = threading.Timer(60, os._exit, [2])
+        timer.daemon = True
+        timer.start()
+        try:
+            os._exit(shared.score_pairs("cat", DOCUMENTS) != close(expected))
+        finally:
+            os._exit(3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert shared.score_pairs("cat", DOCUMENTS) == close(expected)
+
+
+def test_models_of_other_kinds(tmp_path):
+    """Loading them would give them random weights."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    bare = write_classifier(tmp_path / "bare")
+    dense = tmp_path / "dense"
+    SentenceTransformer(modules=[Transformer(str(bare)), Pooling(32)]).save_pretrained(str(dense))
+    for folder in (bare, dense):
+        with pytest.raises(ModelLoadError, match="was not trained for late interaction"):
+            LateInteractionScorer(str(folder)).score_pairs("cat", ["a"])
+
+
+def test_models_of_pylate(folder, tmp_path):
+    """Its older versions save only the model and the projection."""
+    import shutil
+
+    old = tmp_path / "old"
+    shutil.copytree(folder, old)
+    modules = json.loads((old / "modules.json").read_text())
+    (old / "modules.json").write_text(json.dumps(modules[:2]))
+    module = json.loads((old / "sentence_bert_config.json").read_text())
+    for name in ("query_length", "document_length", "query_expansion"):
+        module.pop(name, None)
+    (old / "sentence_bert_config.json").write_text(json.dumps(module))
+    for settings in (
+        {"model_type": "ColBERT", "query_prefix": "yes ", "document_prefix": "no "},
+        {"query_prefix": "yes ", "document_prefix": "no ", "query_length": 20},
+    ):
+        (old / "config_sentence_transformers.json").write_text(json.dumps(settings))
+        ours = LateInteractionScorer(str(old))
+        assert ours.score_pairs("cat", DOCUMENTS) == close(reference(str(old), "cat"))
+        length = settings.get("query_length", 32)
+        assert len(ours._model.get().queries(["cat"])[0]) == length
+
+
+@pytest.mark.parametrize("model", ["no/such-model", "./no/such/folder"])
+def test_missing_model(model, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    reranker = Reranker({"type": "late_interaction", "model": model, "local_files_only": True})
+    with pytest.raises(ModelLoadError, match=f"the model '{model}' cannot be loaded"):
+        reranker.warm_up()
+    ranking = reranker.rerank("q", ["a", "b"])
+    assert ranking.order == (0, 1)
+    assert ranking.report.issues[0].code == "model_not_loaded"
+
+
+def test_damaged_models(folder, tmp_path):
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "truncated")
+    weights = tmp_path / "truncated" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    shutil.copytree(folder, tmp_path / "garbled")
+    (tmp_path / "garbled" / "config_sentence_transformers.json").write_text("{")
+    for name in ("truncated", "garbled"):
+        with pytest.raises(ModelLoadError, match="cannot be loaded: "):
+            LateInteractionScorer(str(tmp_path / name)).warm_up()
+    with pytest.raises(ModelLoadError, match=r"cannot be loaded: RuntimeError: .*bogus"):
+        LateInteractionScorer(folder, device="bogus").warm_up()
+
+
+def test_missing_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    scorer = LateInteractionScorer("any")
+    for use in (scorer.check_installed, scorer.warm_up, lambda: scorer.score_pairs("q", ["a"])):
+        with pytest.raises(MissingExtraError, match=r'"secondpass\[sentence-transformers\]"'):
+            use()
+
+
+def test_an_old_package(folder, monkeypatch):
+    module = type(sys)("sentence_transformers")
+    module.__version__ = "5.4.0"
+    module.__spec__ = importlib.util.spec_from_loader("sentence_transformers", None)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", module)
+    scorer = LateInteractionScorer(folder)
+    scorer.check_installed()
+    told = "late_interaction needs sentence-transformers 6 or later, and 5.4.0 is installed"
+    with pytest.raises(ModelLoadError, match=told):
+        scorer.score_pairs("q", ["a"])
+
+
+def test_settings(folder):
+    settings = {
+        "type": "late_interaction",
+        "model": folder,
+        "query_length": 12,
+        "prompts": {"query": "food "},
+        "remember": 7,
+        "token_env": "MY_HUB_TOKEN",
+    }
+    reranker = Reranker(settings)
+    assert reranker.to_config()["method"] == settings
+    for wrong, told in (
+        ({}, "model: is required"),
+        ({"model": "a", "remember": -1}, "remember: "),
+        ({"model": "a", "prompts": {"passage": "a"}}, "prompts"),
+        ({"model": "a", "model_kwargs": {"token": "a"}}, "model_kwargs.token: name its variable"),
+        ({"model": "a", "token": "a", "token_env": "A"}, "token, token_env: give one of them"),
+    ):
+        with pytest.raises(ConfigurationError, match=told):
+            Reranker({"type": "late_interaction", **wrong})
+
+
+def test_token_sources(folder, monkeypatch):
+    from secondpass.scorers.hub import HubModel
+
+    given = []
+    monkeypatch.setattr(HubModel, "is_offline", lambda source: bool(given.append(source.token)))
+    monkeypatch.setenv("SECOND", "hf_second")
+    monkeypatch.delenv("FIRST", raising=False)
+    for settings in ({"token": "hf_given"}, {"token_env": ["FIRST", "SECOND"]}, {}):
+        LateInteractionScorer(folder, **settings).score_pairs("q", ["a"])
+    assert given == ["hf_given", "hf_second", None]
+    reranker = Reranker({"type": "late_interaction", "model": folder, "token_env": "SECOND"})
+    assert "hf_second" not in repr(reranker) + repr(reranker.to_config()) + repr(vars(reranker))
