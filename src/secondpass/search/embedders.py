@@ -45,6 +45,9 @@ def embed_in_batches(
 class EmbeddedEmbedder:
     """The embedded model, loaded on first use.
 
+    It runs in float32, so that stored vectors are the same, but for rounding, whatever runtime and
+    processor made them.
+
     Args:
         max_tokens: longer texts are truncated. Passages of 1,000 characters rarely have more than
             256.
@@ -75,4 +78,4 @@ def default_embedder() -> EmbeddedEmbedder | None:
 def _load(max_tokens: int) -> MiniLM:
     from secondpass.scorers.minilm import MiniLM
 
-    return MiniLM(max_tokens=max_tokens)
+    return MiniLM(max_tokens=max_tokens, precision="exact")

@@ -49,7 +49,10 @@ class PairModel(Protocol):
         """Everything but the texts that a score depends on, as JSON values."""
 
     def prepare(self, query: str, passages: Sequence[str]) -> Sequence[Any]:
-        """What :meth:`run` needs of each pair; each has a ``length`` in tokens."""
+        """What :meth:`run` needs of each pair.
+
+        Each has a ``length`` in tokens, 0 if the score is known already.
+        """
 
     def run(self, pairs: Sequence[Any]) -> Sequence[float]:
         """One score per prepared pair, in one forward pass."""
@@ -202,7 +205,10 @@ class PairEngine:
             began = time.perf_counter()
             scores = self.model.run(batch)
             seconds = time.perf_counter() - began
-        rate = seconds / (max(pair.length for pair in batch) * len(batch))
+        lengths = [pair.length for pair in batch if pair.length]
+        if not lengths:
+            return scores
+        rate = seconds / (max(lengths) * len(lengths))
         known = self._seconds_per_token
         self._seconds_per_token = rate if known is None else known + _MEMORY * (rate - known)
         return scores

