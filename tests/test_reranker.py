@@ -435,6 +435,45 @@ class TestMany:
         assert method.seen == ["one", None, "three"]
 
 
+class Hanging(ByTable):
+    """Scores as many batches as it may; the next one hangs until the test releases it."""
+
+    batch_size = 2
+
+    def __init__(self, before=0):
+        super().__init__()
+        self.before = before
+        self.turn = threading.Lock()
+        self.hangs = threading.Event()
+        self.release = threading.Event()
+        self.released = []
+
+    def score_pairs(self, query, documents):
+        with self.turn:
+            if len(self.calls) >= self.before:
+                self.hangs.set()
+                self.released.append(self.release.wait(10))
+            return super().score_pairs(query, documents)
+
+    def settle(self):
+        """Whether every call that hung was still hanging when the ranking returned."""
+        self.release.set()
+        with self.turn:
+            return all(self.released)
+
+
+def rank_hanging(scorer, deadline, candidates, asynchronous):
+    """The ranking, and whether it was returned while the scorer hung."""
+    reranker = Reranker(scorer, limits={"deadline": deadline})
+    if not asynchronous:
+        return reranker.rerank("q", candidates), scorer.settle()
+
+    async def main():  # the scorer is released inside: asyncio.run waits for its threads
+        return await reranker.arerank("q", candidates), scorer.settle()
+
+    return asyncio.run(main())
+
+
 class TestDeadline:
     def slow(self, seconds):
         class Slow(ByTable):
@@ -448,16 +487,9 @@ class TestDeadline:
 
     @pytest.mark.parametrize("asynchronous", [False, True])
     def test_what_was_scored_in_time_is_used(self, asynchronous):
-        reranker = Reranker(self.slow(0.15), limits={"deadline": 0.2})
         given = ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]
-        started = time.perf_counter()
-        if asynchronous:
-            ranking = asyncio.run(reranker.arerank("q", given))
-        else:
-            ranking = reranker.rerank("q", given)
-        if not asynchronous:  # asyncio.run waits for its threads
-            assert time.perf_counter() - started < 0.2 + 0.25
-        assert ranking.report.seconds < 0.2 + 0.25
+        ranking, returned_first = rank_hanging(Hanging(before=1), 0.3, given, asynchronous)
+        assert returned_first
         assert order(ranking) == "bbacccddddeeeeeffffff"
         assert ranking.report.status == "partial"
         assert {issue.code for issue in ranking.report.issues} == {"deadline"}
@@ -465,39 +497,28 @@ class TestDeadline:
 
     @pytest.mark.parametrize("asynchronous", [False, True])
     def test_it_holds_while_a_scorer_hangs(self, asynchronous):
-        reranker = Reranker(self.slow(1.0), limits={"deadline": 0.1})
-        if asynchronous:
-            ranking = asyncio.run(reranker.arerank("q", ["a", "bb"]))
-        else:
-            ranking = reranker.rerank("q", ["a", "bb"])
-        assert ranking.report.seconds < 0.1 + 0.25
+        ranking, returned_first = rank_hanging(Hanging(), 0.1, ["a", "bb"], asynchronous)
+        assert returned_first
         assert (ranking.order, ranking.report.status) == ((0, 1), "unchanged")
 
     def test_it_counts_the_wait_for_a_thread_and_for_a_turn(self):
-        class OneAtATime(ByTable):
-            turn = threading.Lock()
-
-            def score_pairs(self, query, documents):
-                with self.turn:
-                    time.sleep(0.1)
-                return super().score_pairs(query, documents)
-
-        reranker = Reranker(OneAtATime(), limits={"deadline": 0.25})
+        scorer = Hanging()
+        reranker = Reranker(scorer, limits={"deadline": 0.1})
 
         async def tasks():
-            return await asyncio.gather(*(reranker.arerank("q", ["a"]) for _ in range(16)))
+            rankings = await asyncio.gather(*(reranker.arerank("q", ["a"]) for _ in range(16)))
+            return rankings, scorer.settle()
 
         with ThreadPoolExecutor(16) as pool:
             threads = list(pool.map(lambda _: reranker.rerank("q", ["a"]), range(16)))
-        for rankings in (threads, asyncio.run(tasks())):
-            assert all(ranking.report.seconds < 0.25 + 0.25 for ranking in rankings)
-            assert "unchanged" in {ranking.report.status for ranking in rankings}
+        rankings, returned_first = asyncio.run(tasks())
+        assert returned_first
+        assert {ranking.report.status for ranking in (*threads, *rankings)} == {"unchanged"}
 
     def test_many_requests_do_not_pay_for_each_other(self):
-        reranker = Reranker(self.slow(0.1), limits={"deadline": 0.35})
+        reranker = Reranker(self.slow(0.1), limits={"deadline": 0.5})
         rankings = reranker.rerank_many([("q", ["a"])] * 6)
         assert [ranking.report.status for ranking in rankings] == ["ok"] * 6
-        assert all(ranking.report.seconds < 0.35 for ranking in rankings)
 
     def test_what_a_scorer_raises_to_stop_everything_passes(self):
         reranker = Reranker(Answering(raising(KeyboardInterrupt())), limits={"deadline": 5})
@@ -526,51 +547,35 @@ class TestDeadline:
 
 class TestConcurrency:
     def test_cancellation_passes_at_once(self):
-        release = threading.Event()
-
-        class Hanging(ByTable):
-            def score_pairs(self, query, documents):
-                release.wait(10)
-                return super().score_pairs(query, documents)
+        scorer = Hanging()
 
         async def main():
-            task = asyncio.create_task(Reranker(Hanging()).arerank("q", ["a"]))
-            await asyncio.sleep(0.05)
+            task = asyncio.create_task(Reranker(scorer).arerank("q", ["a"]))
+            assert await asyncio.to_thread(scorer.hangs.wait, 10)
             task.cancel()
-            started = time.perf_counter()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            waited = time.perf_counter() - started
-            release.set()
-            return waited
+            return scorer.settle()
 
-        assert asyncio.run(main()) < 1
+        assert asyncio.run(main())
 
     def test_keyboard_interrupt_passes(self):
         with pytest.raises(KeyboardInterrupt):
             Reranker(Answering(raising(KeyboardInterrupt()))).rerank("q", ["a"])
 
     def test_the_loop_goes_on_while_a_scorer_works(self):
-        class Slow(ByTable):
-            def score_pairs(self, query, documents):
-                time.sleep(0.3)
-                return super().score_pairs(query, documents)
+        scorer = Hanging()
 
         async def main():
-            beats = 0
+            task = asyncio.create_task(Reranker(scorer).arerank("q", ["a"]))
+            async with asyncio.timeout(20):
+                while not scorer.hangs.is_set():
+                    await asyncio.sleep(0.001)
+            scorer.release.set()
+            return await task
 
-            async def beat():
-                nonlocal beats
-                while True:
-                    await asyncio.sleep(0.01)
-                    beats += 1
-
-            beating = asyncio.create_task(beat())
-            await Reranker(Slow()).arerank("q", ["a"])
-            beating.cancel()
-            return beats
-
-        assert asyncio.run(main()) > 3
+        assert asyncio.run(main()).report.status == "ok"
+        assert scorer.released == [True]
 
     def test_a_sync_call_inside_a_running_loop_works(self):
         async def main():

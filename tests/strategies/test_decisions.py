@@ -134,15 +134,6 @@ def provider():
             yield one
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _certificates(tmp_path_factory):
-    """No certificate authorities: reading those of the system takes clients a tenth of a second."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
-        patch.delenv("SSL_CERT_FILE", raising=False)
-        yield
-
-
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch, provider):
     """No proxy, no key by chance, and pauses that need not be waited for."""
