@@ -16,6 +16,7 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider, Step, http, status
+from rankings import codes, scores
 from secondpass import (
     Candidate,
     ConfigurationError,
@@ -173,23 +174,6 @@ def make(provider, whose):
     yield reranker
     for one in made:
         one.close()
-
-
-@pytest.fixture(params=["sync", "async"])
-def rank(request):
-    """Ranks in both ways."""
-    if request.param == "sync":
-        return lambda reranker, *given: reranker.rerank(*given)
-    return lambda reranker, *given: asyncio.run(reranker.arerank(*given))
-
-
-def codes(ranking: Any) -> set[str]:
-    return {issue.code for issue in ranking.report.issues}
-
-
-def scores(ranking: Any) -> dict[int, float | None]:
-    """Rerank scores by input position."""
-    return {item.position: item.rerank_score for item in ranking}
 
 
 # ---------------------------------------------------------------------- what is asked

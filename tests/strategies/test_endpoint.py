@@ -25,6 +25,7 @@ import pytest
 import fake_provider as fake
 import llama_server
 from fake_provider import FakeProvider, Step, http, status
+from rankings import codes, scores
 from rerank_dialects import DIALECTS, HOSTED, NUMBERS, OWN
 from rotation import rotated
 from secondpass import (
@@ -147,23 +148,6 @@ def make(provider):
     yield reranker
     for one in made:
         one.close()
-
-
-@pytest.fixture(params=["sync", "async"])
-def rank(request):
-    """Ranks in both ways."""
-    if request.param == "sync":
-        return lambda reranker, *given: reranker.rerank(*given)
-    return lambda reranker, *given: asyncio.run(reranker.arerank(*given))
-
-
-def codes(ranking: Any) -> set[str]:
-    return {issue.code for issue in ranking.report.issues}
-
-
-def scores(ranking: Any) -> dict[int, float | None]:
-    """Rerank scores by input position."""
-    return {item.position: item.rerank_score for item in ranking}
 
 
 # ---------------------------------------------------------------------- each API
