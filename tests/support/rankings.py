@@ -13,3 +13,8 @@ def codes(ranking: Ranking) -> set[str]:
 def scores(ranking: Ranking) -> dict[int, float | None]:
     """Rerank scores by input position."""
     return {item.position: item.rerank_score for item in ranking}
+
+
+def order(ranking: Ranking) -> str:
+    """The texts, one after the other."""
+    return "".join(item.text for item in ranking)
