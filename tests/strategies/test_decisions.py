@@ -17,6 +17,7 @@ import pytest
 import fake_provider as fake
 from fake_provider import FakeProvider, Step, http, status
 from rankings import codes, scores
+from rotation import rotated
 from secondpass import (
     Candidate,
     ConfigurationError,
@@ -35,6 +36,7 @@ asking = importlib.import_module("secondpass.runtime.dispatch")
 client = importlib.import_module("secondpass.services.client")
 
 PROVIDERS = ("openai", "google")
+MODES = ("sync", "async")
 KEY = "sk-test-SECRET-123"
 KEY_VARIABLES = ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY")
 SLACK = 0.25
@@ -536,6 +538,7 @@ def test_the_body_of_a_redirect_is_no_answer(make, provider):
     assert codes(make().rerank("q", NUMBERS)) == {"redirected"}
 
 
+@pytest.mark.parametrize(("whose", "rank"), rotated(PROVIDERS, MODES), indirect=True)
 def test_deadline(make, rank, provider):
     one = make(limits={"deadline": 0.5})
     one.warm_up()
@@ -550,6 +553,7 @@ def test_deadline(make, rank, provider):
     one.rerank("q", ["1"])  # one that was given up on spoils nothing
 
 
+@pytest.mark.parametrize(("whose", "rank"), rotated(PROVIDERS, MODES), indirect=True)
 def test_one_batch_is_silent(make, rank, provider):
     one = make(batch_size=1, limits={"deadline": 0.6})
     one.rerank("q", ["1"])
