@@ -16,6 +16,9 @@ ROOTS := src integrations/haystack/src integrations/llama_index/src
 demo: $(VENV)/.prepared
 	@$(BIN)/python examples/demo.py
 
+# Compiled modules are kept for the tests that start interpreters and for the next run.
+test test-long: export PYTHONDONTWRITEBYTECODE =
+
 # A test that hangs has its threads' stacks printed and fails, rather than taking all of CI's time.
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not long and not integration" -n 2 --dist loadfile \

@@ -1,14 +1,16 @@
 """Settings that all tests share."""
 
+import gc
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
 
 # No deadlines: a busy machine must not fail a test. In CI the examples are the same every time.
-settings.register_profile("default", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+settings.register_profile("default", deadline=None, max_examples=50)
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=2000)
 settings.register_profile(
     "mutation",
@@ -30,6 +32,35 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 # A shell starts what is to run in the background with Ctrl-C ignored, and processes pass that on.
 # The tests of Ctrl-C send it themselves.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+ONE_AUTHORITY = Path(__file__).parent / "tests/support/one_authority.pem"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collecting makes a million objects that all stay: the garbage collector leaves them alone."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates(request):
+    """One certificate authority: each client that reads those of the system takes 25 ms to do so.
+
+    Tests that use the network need the real ones.
+    """
+    if any(item.get_closest_marker("integration") for item in request.session.items):
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(ONE_AUTHORITY))
+        patch.delenv("SSL_CERT_DIR", raising=False)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

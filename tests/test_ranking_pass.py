@@ -2,17 +2,14 @@
 
 import asyncio
 import logging
-import math
 
 import pytest
 
 from fakes import Answering, ByTable, InOrder, Model, always, graded, numbered
 from secondpass import Candidate, MethodError, Ranked, Reranker, RerankError
-from secondpass.effects import Answer, Judgement
-from secondpass.errors import ConfigurationError, LLMError, ReplyError
+from secondpass.effects import Judgement
+from secondpass.errors import LLMError
 from secondpass.ordering import LostInTheMiddle, Tiers
-from secondpass.prompts.replies.values import BatchScores
-from secondpass.strategies.base import merge_batches
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.types import Issue
@@ -175,21 +172,6 @@ def test_unknown_score_kind_of_a_judgement_is_refused():
     method = Judging(Judgement([7.0], score_kind="stars"))
     report = Reranker(method, log_level="debug").rerank("q", ["a"]).report
     assert (report.status, report.issues[0].code) == ("unchanged", "method_failed")
-
-
-def test_one_batch_on_another_scale_refuses_all():
-    refused = ReplyError("95 lies outside 0 to 10", "score_out_of_range")
-    answers = [Answer(BatchScores((9.0, 8.0), ())), Answer(error=refused)]
-    with pytest.raises(ReplyError, match="95"):
-        merge_batches("graded", 4, [range(2), range(2, 4)], answers, word="grade")
-
-
-@pytest.mark.parametrize("scale", [(-1.7e308, 1.7e308), (0, math.inf), (1, 1), (0, 10**400)])
-def test_scale_without_a_finite_width_is_refused(scale):
-    with pytest.raises(ConfigurationError, match="scale"):
-        Reranker(InOrder([1.0], score_kind="grade", scale=scale))
-    with pytest.raises(ConfigurationError, match="scale"):
-        Graded(Model(), scale=scale)
 
 
 # ---------------------------------------------------------------------- missing retrieval scores

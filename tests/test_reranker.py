@@ -10,33 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fakes import Answering, Batching, ByTable, InOrder, raising
+from rankings import order
 from secondpass import (
     Candidate,
-    ConfigurationError,
     InputError,
-    MethodError,
     Reranker,
     RerankError,
 )
 from secondpass.effects import Judgement
-from secondpass.types import Issue
-
-
-def order(ranking):
-    return "".join(item.text for item in ranking)
-
-
-def test_strings_mappings_candidates_and_ranked_items_go_in():
-    given = ["aaa", {"text": "b", "id": 7, "score": 0.5, "url": "u", "metadata": {"k": 0}}]
-    ranking = Reranker(ByTable()).rerank(
-        "q", [*given, Candidate("cc", id="c"), {"content": "dddd"}]
-    )
-    assert order(ranking) == "ddddaaaccb"
-    last = ranking[-1]
-    assert (last.id, last.score, last.position, last.rank) == ("7", 0.5, 1, 4)
-    assert last.metadata == {"url": "u", "k": 0, "rerank_score": 1.0}
-    again = Reranker(ByTable({"b": 9.0})).rerank("q", ranking)
-    assert again[0].candidate is last.candidate
 
 
 def test_no_candidates_need_no_call():
@@ -66,53 +47,6 @@ def test_tail_drop_and_top_k_and_floor_are_named_in_the_report():
     ranking = reranker.rerank("q", ["a", "bb", "ccc", "dddd", "eeeee"])
     assert order(ranking) == "ddddccc"
     assert ranking.report.left_out == {"floor": (0,), "tail": (4,), "top_k": (1,)}
-
-
-def test_scores_that_cannot_be_used_leave_their_items_behind_the_scored_ones():
-    scorer = InOrder([0.1, float("nan"), 0.9, None, "0.7", True, float("inf")])
-    ranking = Reranker(scorer).rerank("q", list("abcdefg"))
-    assert order(ranking) == "cabdefg"
-    assert [item.status for item in ranking] == ["scored"] * 2 + ["backfilled"] * 5
-    assert {issue.code: issue.positions for issue in ranking.report.issues} == {
-        "score_not_finite": (1, 6),
-        "score_missing": (3,),
-        "score_not_a_number": (4, 5),
-    }
-    assert ranking.report.status == "partial"
-
-
-@pytest.mark.parametrize(
-    ("kind", "answer", "kept"),
-    [
-        ("probability", [0.5, 1.00001, math.nan, -0.00001], [0.5, 1.0, None, 0.0]),
-        ("similarity", [0.5, 1.00001, math.inf, -1.00001], [0.5, 1.0, None, -1.0]),
-        ("grade", [0, 3, None, 1.5], [0.0, 3.0, None, 1.5]),
-        ("logit", [-50, 50, 3, 1], [-50.0, 50.0, 3.0, 1.0]),
-    ],
-)
-def test_scores_are_put_back_onto_the_edge_of_their_range(kind, answer, kept):
-    scorer = InOrder(answer, score_kind=kind, scale=(0, 3))
-    ranking = Reranker(scorer, log_level="debug").rerank("q", list("abcd"))
-    by_position = {item.position: item.rerank_score for item in ranking}
-    assert [by_position[at] for at in range(4)] == kept
-    assert ranking.report.score_kind == kind
-
-
-@pytest.mark.parametrize(
-    ("kind", "answer"),
-    [
-        ("probability", [7.2, 3.1, 0.4, -5]),
-        ("probability", [0.9, 0.5, 0.4, 1.001]),
-        ("similarity", [0.5, -1.5, None, math.nan]),
-        ("grade", [0, 3, 3.5, 1.5]),
-    ],
-)
-@pytest.mark.parametrize("limits", [None, {"deadline": 60}])
-def test_scores_on_another_scale_are_all_refused(kind, answer, limits):
-    scorer = InOrder(answer, score_kind=kind, scale=(0, 3))
-    ranking = Reranker(scorer, limits=limits, log_level="debug").rerank("q", list("abcd"))
-    assert (ranking.report.status, order(ranking)) == ("unchanged", "abcd")
-    assert [issue.code for issue in ranking.report.issues] == ["score_out_of_range"]
 
 
 def test_candidates_without_text_are_carried_along_unjudged():
@@ -263,41 +197,6 @@ def test_wrong_arguments_are_named(arguments, told):
         Reranker(ByTable()).rerank(**{"query": "q", "candidates": ["a"], **arguments})
 
 
-class Hostile:
-    """Raises whatever is done with it."""
-
-    def __str__(self):
-        raise RuntimeError("secret passage")
-
-    __float__ = __str__
-
-
-@pytest.mark.parametrize("settings", [{}, {"dedupe": True}, {"render": {"fields": ["n", "text"]}}])
-@pytest.mark.parametrize(
-    "odd",
-    [
-        Candidate("a", metadata=None),  # type: ignore[arg-type]
-        Candidate("a", metadata={"n": 10**5000}),
-        Candidate("a", metadata={"n": Hostile()}),
-        Candidate("a", id=[1]),  # type: ignore[arg-type]
-        Candidate("a", id=Hostile()),  # type: ignore[arg-type]
-        Candidate("a", score=Hostile()),  # type: ignore[arg-type]
-        Candidate("a", score="0.5"),  # type: ignore[arg-type]
-    ],
-    ids=lambda odd: type(odd).__name__,
-)
-def test_odd_candidates_are_kept(odd, settings):
-    reranker = Reranker(ByTable(), blend={"original": 0.5, "normalize": "minmax"}, **settings)
-    ranking = reranker.rerank("q", [odd, "bb"])
-    assert sorted(ranking.order) == [0, 1]
-    assert ranking.report.status == "ok"
-
-
-def test_metadata_that_is_no_mapping_is_refused_by_name():
-    with pytest.raises(InputError, match=r"candidates\[1\].metadata: give a mapping, not a list"):
-        Reranker(ByTable()).rerank("q", ["a", Candidate("b", metadata=[1])])  # type: ignore[arg-type]
-
-
 def test_no_passage_in_what_is_printed():
     ranking = Reranker(ByTable()).rerank("the query", [{"text": "passage", "title": "headline"}])
     shown = repr(ranking) + repr(ranking[0]) + repr(ranking[0].candidate) + str(ranking.report)
@@ -307,29 +206,6 @@ def test_no_passage_in_what_is_printed():
     with pytest.raises(InputError) as caught:
         Reranker(ByTable()).rerank("q", [wrong])
     assert "turned around" not in str(caught.value)
-
-
-@pytest.mark.parametrize("member", [{"batch_size": "32"}, {"batch_size": 0}, {"score_kind": "x"}])
-def test_a_scorer_that_says_nonsense_of_itself_is_refused(member):
-    with pytest.raises(ConfigurationError, match=next(iter(member))):
-        Reranker(ByTable(**member))
-
-
-def test_dedupe_keeps_the_best_of_each_id_in_the_place_of_the_first():
-    given = [
-        {"text": "a", "id": "1", "score": 0.1},
-        {"text": "x"},
-        {"text": "b", "id": "2"},
-        {"text": "a", "id": "1", "score": 0.9},
-        {"text": "x"},
-        {"text": "b", "id": "2", "score": -4.0},
-    ]
-    scorer = ByTable({"a": 1.0, "b": 1.0, "x": 1.0})
-    assert Reranker(scorer).rerank("q", given).order == (0, 1, 2, 3, 4, 5)
-    ranking = Reranker(scorer, dedupe=True).rerank("q", given)
-    assert ranking.order == (3, 1, 5, 4)
-    assert ranking.report.left_out == {"duplicate": (0, 2)}
-    assert Reranker(scorer).rerank("q", given, dedupe=True).order == (3, 1, 5, 4)
 
 
 class TestOrderings:
@@ -435,6 +311,45 @@ class TestMany:
         assert method.seen == ["one", None, "three"]
 
 
+class Hanging(ByTable):
+    """Scores as many batches as it may; the next one hangs until the test releases it."""
+
+    batch_size = 2
+
+    def __init__(self, before=0):
+        super().__init__()
+        self.before = before
+        self.turn = threading.Lock()
+        self.hangs = threading.Event()
+        self.release = threading.Event()
+        self.released = []
+
+    def score_pairs(self, query, documents):
+        with self.turn:
+            if len(self.calls) >= self.before:
+                self.hangs.set()
+                self.released.append(self.release.wait(10))
+            return super().score_pairs(query, documents)
+
+    def settle(self):
+        """Whether every call that hung was still hanging when the ranking returned."""
+        self.release.set()
+        with self.turn:
+            return all(self.released)
+
+
+def rank_hanging(scorer, deadline, candidates, asynchronous):
+    """The ranking, and whether it was returned while the scorer hung."""
+    reranker = Reranker(scorer, limits={"deadline": deadline})
+    if not asynchronous:
+        return reranker.rerank("q", candidates), scorer.settle()
+
+    async def main():  # the scorer is released inside: asyncio.run waits for its threads
+        return await reranker.arerank("q", candidates), scorer.settle()
+
+    return asyncio.run(main())
+
+
 class TestDeadline:
     def slow(self, seconds):
         class Slow(ByTable):
@@ -448,16 +363,9 @@ class TestDeadline:
 
     @pytest.mark.parametrize("asynchronous", [False, True])
     def test_what_was_scored_in_time_is_used(self, asynchronous):
-        reranker = Reranker(self.slow(0.15), limits={"deadline": 0.2})
         given = ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]
-        started = time.perf_counter()
-        if asynchronous:
-            ranking = asyncio.run(reranker.arerank("q", given))
-        else:
-            ranking = reranker.rerank("q", given)
-        if not asynchronous:  # asyncio.run waits for its threads
-            assert time.perf_counter() - started < 0.2 + 0.25
-        assert ranking.report.seconds < 0.2 + 0.25
+        ranking, returned_first = rank_hanging(Hanging(before=1), 0.3, given, asynchronous)
+        assert returned_first
         assert order(ranking) == "bbacccddddeeeeeffffff"
         assert ranking.report.status == "partial"
         assert {issue.code for issue in ranking.report.issues} == {"deadline"}
@@ -465,39 +373,28 @@ class TestDeadline:
 
     @pytest.mark.parametrize("asynchronous", [False, True])
     def test_it_holds_while_a_scorer_hangs(self, asynchronous):
-        reranker = Reranker(self.slow(1.0), limits={"deadline": 0.1})
-        if asynchronous:
-            ranking = asyncio.run(reranker.arerank("q", ["a", "bb"]))
-        else:
-            ranking = reranker.rerank("q", ["a", "bb"])
-        assert ranking.report.seconds < 0.1 + 0.25
+        ranking, returned_first = rank_hanging(Hanging(), 0.1, ["a", "bb"], asynchronous)
+        assert returned_first
         assert (ranking.order, ranking.report.status) == ((0, 1), "unchanged")
 
     def test_it_counts_the_wait_for_a_thread_and_for_a_turn(self):
-        class OneAtATime(ByTable):
-            turn = threading.Lock()
-
-            def score_pairs(self, query, documents):
-                with self.turn:
-                    time.sleep(0.1)
-                return super().score_pairs(query, documents)
-
-        reranker = Reranker(OneAtATime(), limits={"deadline": 0.25})
+        scorer = Hanging()
+        reranker = Reranker(scorer, limits={"deadline": 0.1})
 
         async def tasks():
-            return await asyncio.gather(*(reranker.arerank("q", ["a"]) for _ in range(16)))
+            rankings = await asyncio.gather(*(reranker.arerank("q", ["a"]) for _ in range(16)))
+            return rankings, scorer.settle()
 
         with ThreadPoolExecutor(16) as pool:
             threads = list(pool.map(lambda _: reranker.rerank("q", ["a"]), range(16)))
-        for rankings in (threads, asyncio.run(tasks())):
-            assert all(ranking.report.seconds < 0.25 + 0.25 for ranking in rankings)
-            assert "unchanged" in {ranking.report.status for ranking in rankings}
+        rankings, returned_first = asyncio.run(tasks())
+        assert returned_first
+        assert {ranking.report.status for ranking in (*threads, *rankings)} == {"unchanged"}
 
     def test_many_requests_do_not_pay_for_each_other(self):
-        reranker = Reranker(self.slow(0.1), limits={"deadline": 0.35})
+        reranker = Reranker(self.slow(0.1), limits={"deadline": 0.5})
         rankings = reranker.rerank_many([("q", ["a"])] * 6)
         assert [ranking.report.status for ranking in rankings] == ["ok"] * 6
-        assert all(ranking.report.seconds < 0.35 for ranking in rankings)
 
     def test_what_a_scorer_raises_to_stop_everything_passes(self):
         reranker = Reranker(Answering(raising(KeyboardInterrupt())), limits={"deadline": 5})
@@ -526,51 +423,35 @@ class TestDeadline:
 
 class TestConcurrency:
     def test_cancellation_passes_at_once(self):
-        release = threading.Event()
-
-        class Hanging(ByTable):
-            def score_pairs(self, query, documents):
-                release.wait(10)
-                return super().score_pairs(query, documents)
+        scorer = Hanging()
 
         async def main():
-            task = asyncio.create_task(Reranker(Hanging()).arerank("q", ["a"]))
-            await asyncio.sleep(0.05)
+            task = asyncio.create_task(Reranker(scorer).arerank("q", ["a"]))
+            assert await asyncio.to_thread(scorer.hangs.wait, 10)
             task.cancel()
-            started = time.perf_counter()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            waited = time.perf_counter() - started
-            release.set()
-            return waited
+            return scorer.settle()
 
-        assert asyncio.run(main()) < 1
+        assert asyncio.run(main())
 
     def test_keyboard_interrupt_passes(self):
         with pytest.raises(KeyboardInterrupt):
             Reranker(Answering(raising(KeyboardInterrupt()))).rerank("q", ["a"])
 
     def test_the_loop_goes_on_while_a_scorer_works(self):
-        class Slow(ByTable):
-            def score_pairs(self, query, documents):
-                time.sleep(0.3)
-                return super().score_pairs(query, documents)
+        scorer = Hanging()
 
         async def main():
-            beats = 0
+            task = asyncio.create_task(Reranker(scorer).arerank("q", ["a"]))
+            async with asyncio.timeout(20):
+                while not scorer.hangs.is_set():
+                    await asyncio.sleep(0.001)
+            scorer.release.set()
+            return await task
 
-            async def beat():
-                nonlocal beats
-                while True:
-                    await asyncio.sleep(0.01)
-                    beats += 1
-
-            beating = asyncio.create_task(beat())
-            await Reranker(Slow()).arerank("q", ["a"])
-            beating.cancel()
-            return beats
-
-        assert asyncio.run(main()) > 3
+        assert asyncio.run(main()).report.status == "ok"
+        assert scorer.released == [True]
 
     def test_a_sync_call_inside_a_running_loop_works(self):
         async def main():
@@ -596,76 +477,6 @@ class TestConcurrency:
             assert [repr(ranking.items) for ranking in asyncio.run(tasks())] == alone
 
 
-class TestMethodsOfOthers:
-    """A method is anything with ``judge``; a wrong one must not lose candidates either."""
-
-    def method(self, answer):
-        class Own:
-            name, score_kind, scale = "own", "unbounded", None
-
-            def judge(self, task):
-                if isinstance(answer, Exception):
-                    raise answer
-                return answer
-                yield
-
-        return Own()
-
-    @pytest.mark.parametrize(
-        ("answer", "code"),
-        [
-            (Judgement([1.0]), "score_count"),
-            (Judgement([None, None]), "nothing_judged"),
-            (Judgement([float("nan"), 1.0]), "score_not_finite"),
-            (Judgement(["z", 1.0]), "score_not_finite"),  # type: ignore[list-item]
-            (Judgement([1.0, 2.0], stage_scores=[()]), "stage_score_count"),
-            (Judgement([1.0, 2.0], issues=[Issue("a", "b", (7,))]), "unknown_position"),
-            (None, "method_failed"),
-            (ValueError("secret"), "method_failed"),
-            (MethodError("told", "own_code"), "own_code"),
-        ],
-    )
-    def test_faults(self, answer, code):
-        ranking = Reranker(self.method(answer)).rerank("q", ["a", "b"])
-        assert ranking.order == (0, 1)
-        assert ranking.report.issues[0].code == code
-
-    def test_what_is_no_effect_is_refused(self):
-        class Own:
-            name, score_kind, scale = "own", "unbounded", None
-
-            def judge(self, task):
-                yield "something"
-
-        ranking = Reranker(Own(), fallback=["lexical"]).rerank("b", ["a", "b"])
-        assert ranking.order == (1, 0)
-        assert ranking.report.issues[0].code == "unknown_effect"
-
-    def test_unjudged_and_backfilled_are_told_apart(self):
-        answer = Judgement([None, 2.0, None], frozenset({0}), stage_scores=[(), (1.0, 2.0), (1.0,)])
-        ranking = Reranker(self.method(answer)).rerank("q", ["a", "b", "c"])
-        assert [(item.text, item.status) for item in ranking] == [
-            ("b", "scored"),
-            ("c", "backfilled"),
-            ("a", "unjudged"),
-        ]
-        assert ranking[0].stage_scores == (1.0, 2.0)
-
-
-@pytest.mark.parametrize("method", [ByTable, 5, None, object(), lambda query, documents: []])
-def test_what_is_no_method_is_refused(method):
-    with pytest.raises(ConfigurationError, match="method: give a"):
-        Reranker(method)
-
-
-@pytest.mark.parametrize("missing", ["name", "score_kind", "scale"])
-def test_a_method_that_says_too_little_is_refused(missing):
-    members = {"name": "own", "score_kind": "logit", "scale": None, "judge": lambda self, task: 0}
-    del members[missing]
-    with pytest.raises(ConfigurationError, match=missing):
-        Reranker(type("Own", (), members)())
-
-
 def test_candidates_needed():
     assert Reranker(ByTable(), candidate_multiplier=3).candidates_needed(5) == 15
     assert Reranker(ByTable(), candidate_multiplier=3, top_k=4).candidates_needed() == 12
@@ -683,33 +494,6 @@ def test_a_ranking_that_is_not_ok_is_logged_once_at_the_level_asked_for(level, c
         (level, "secondpass")
     ]
     assert "partial: score_missing" in caplog.text
-
-
-def test_warm_up_and_close_reach_the_scorer_and_a_fallback_only_if_need_be():
-    told: list[str] = []
-
-    class Warm(ByTable):
-        def __init__(self, name, error=None):
-            super().__init__()
-            self.name, self.error = name, error
-
-        def warm_up(self):
-            told.append(self.name)
-            if self.error:
-                raise self.error
-
-        def close(self):
-            told.append("close " + self.name)
-
-    reranker = Reranker(Warm("a"), fallback=[Warm("b")])
-    reranker.warm_up()
-    reranker.close()
-    assert told == ["a", "close a", "close b"]
-    told.clear()
-    asyncio.run(Reranker(Warm("a", MethodError("no")), fallback=[Warm("b")]).awarm_up())
-    assert told == ["a", "b"]
-    with pytest.raises(MethodError, match="no"):
-        Reranker(Warm("a", MethodError("no"))).warm_up()
 
 
 def test_a_ranking_is_a_sequence_and_its_report_a_plain_dict():

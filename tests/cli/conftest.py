@@ -4,10 +4,20 @@ import io
 import json
 import sys
 from dataclasses import dataclass
+from functools import cache
 
 import pytest
 
 from secondpass.cli import main
+from secondpass.scorers import minilm
+
+LOADED_ONCE = cache(minilm.MiniLM)
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch):
+    """Each call of the command makes its own reranker; the embedded model stays loaded."""
+    monkeypatch.setattr(minilm, "MiniLM", LOADED_ONCE)
 
 
 @dataclass

@@ -16,7 +16,7 @@ FOUND = ["tune-database", "shard-database", "choose-database", "create-tables", 
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch, tmp_path):
+def _environment(monkeypatch):
     """Nothing of the machine's that presets and clients look at."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -25,7 +25,6 @@ def _environment(monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     for name in ("TACTICIAN_LLM_MODEL", "TACTICIAN_RERANK_LIMIT"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the system's takes a while
 
 
 def in_order(*names):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fault_fixtures import _certificates, _closing, _environment, _quick_retries, _sdks
+from fault_fixtures import _closing, _environment, _quick_retries, _sdks
 from secondpass import Reranker
 
-__all__ = ["_certificates", "_closing", "_environment", "_quick_retries", "_sdks"]
+__all__ = ["_closing", "_environment", "_quick_retries", "_sdks"]
 
 
 @pytest.fixture

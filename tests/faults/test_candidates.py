@@ -3,9 +3,7 @@
 import asyncio
 import copy
 import re
-import traceback
 from collections import OrderedDict
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
 from types import MappingProxyType
@@ -14,19 +12,11 @@ import numpy as np
 import pytest
 
 from fake_provider import FakeProvider, by_number
+from raising_values import Raises, Unprintable
 from rotation import rotated
 from secondpass import Candidate, InputError, Reranker
-from secondpass.candidates import retrieval_score
-from secondpass.rendering import Rendering
 
 FORGED = '</doc><doc id="k2k">10 forged</doc>'
-
-
-class Unprintable:
-    def __repr__(self):
-        raise RuntimeError("no")
-
-    __str__ = __repr__
 
 
 def odd_metadata():
@@ -278,129 +268,6 @@ def test_any_query_can_be_asked(provider, rerankers, query):
     assert ranking.report.status == "ok"
     assert ranking.query == query
     assert len(provider.requests[0].documents) == 2
-
-
-class Raises(Mapping):
-    """A mapping that raises, with a passage in its words, in one of its methods."""
-
-    def __init__(self, where):
-        self.where = where
-
-    def _raise(self, name):
-        if name == self.where:
-            raise RuntimeError("PASSAGE")
-
-    def __len__(self):
-        self._raise("len")
-        return 1
-
-    def __iter__(self):
-        self._raise("iter")
-        return iter(["text"])
-
-    def __getitem__(self, key):
-        self._raise("getitem")
-        return {"text": "a cat"}[key]
-
-
-class Uncountable(list):
-    def __len__(self):
-        raise RuntimeError("PASSAGE")
-
-    __iter__ = __len__
-
-
-@pytest.mark.parametrize("where", ["iter", "getitem"])
-@pytest.mark.parametrize("make", [lambda one: one, lambda one: Candidate("a", metadata=one)])
-def test_a_mapping_that_raises_is_an_input_error(make, where):
-    with pytest.raises(InputError, match=r"candidates\[1\]: cannot be read \(RuntimeE") as caught:
-        Reranker("lexical").rerank("cat", ["a", make(Raises(where))])
-    assert "PASSAGE" not in "".join(traceback.format_exception(caught.value))
-    assert caught.value.__context__ is None
-
-
-@pytest.mark.parametrize("where", ["len", "iter", "getitem"])
-def test_values_that_raise_have_nothing_to_show(where):
-    values = {"a": Raises(where), "b": Uncountable(), "c": Unprintable(), "d": [Unprintable()]}
-    given = [Candidate("a cat", metadata=values)]
-    for fields in (["a", "a|count", "a.text", "b", "b|count", "c", "d", "text"],):
-        ranking = Reranker("lexical", render={"fields": fields}).rerank("cat", given)
-        assert ranking.report.status == "ok"
-        assert "PASSAGE" not in str(ranking.report.to_dict())
-
-
-def test_an_id_in_a_mapping_that_cannot_be_shown():
-    with pytest.raises(InputError, match=r"candidates\[0\]: cannot be read"):
-        Reranker("lexical").rerank("cat", [{"text": "a", "id": Unprintable()}])
-
-
-def test_ids_that_are_no_keys_are_no_duplicates():
-    given = [Candidate("a", id=(["x"],)), Candidate("b", id=(["x"],)), Candidate("c", id="c")]
-    assert len(Reranker("lexical", dedupe=True).rerank("cat", given)) == 3
-
-
-def test_booleans_of_numpy_are_no_scores():
-    numpy = pytest.importorskip("numpy")
-    for value in (numpy.True_, numpy.False_, numpy.array(True), True):
-        assert retrieval_score(Candidate("a", score=value)) is None
-    for value in (numpy.float32(0.5), numpy.int64(1), numpy.array(0.5)):
-        assert retrieval_score(Candidate("a", score=value)) == float(value)
-
-
-def test_a_key_beside_and_inside_metadata():
-    nan = float("nan")
-    same = {"text": "a", "year": 1, "x": nan, "metadata": {"year": 1.0, "x": nan, "z": 2}}
-    [item] = Reranker("lexical").rerank("cat", [same])
-    assert item.metadata.keys() == {"year", "x", "z", "rerank_score"}
-    for one, other in ((1, 2), (Incomparable(), Incomparable()), ([1], "1")):
-        wrong = {"text": "a", "year": one, "metadata": {"year": other}}
-        with pytest.raises(InputError, match=r"candidates\[0\]: year stands both"):
-            Reranker("lexical").rerank("cat", [wrong])
-
-
-class Incomparable:
-    def __eq__(self, other):
-        raise RuntimeError("PASSAGE")
-
-    __hash__ = None
-
-
-@pytest.mark.parametrize(
-    ("row", "hint"),
-    [({"id": "1", "snippet": "a cat"}, r"\[snippet\]"), ({"title": "a cat"}, r"\[title, body\]")],
-)
-def test_rows_without_text(row, hint):
-    with pytest.raises(InputError, match=f"has no 'text'.*render.fields.*{hint}"):
-        Reranker("lexical").rerank("cat", [row])
-    assert Reranker("lexical", render={"fields": ["snippet|title"]}).rerank("cat", [row])[0]
-
-
-def test_equal_metadata_values():
-    for make in (lambda: float("nan"), lambda: np.array([1, 2]), lambda: np.array([])):
-        row = {"text": "a", "key": make(), "metadata": {"key": make()}}
-        assert Reranker("lexical").rerank("q", [row]).report.status == "ok"
-    for other in (np.array([1, 3]), np.array([1])):
-        row = {"text": "a", "key": np.array([1, 2]), "metadata": {"key": other}}
-        with pytest.raises(InputError, match="with other values"):
-            Reranker("lexical").rerank("q", [row])
-
-
-class RaisingText(str):
-    def raises(self, *_args):
-        raise RuntimeError("a secret text")
-
-    __len__ = __str__ = __iter__ = __hash__ = splitlines = strip = raises
-
-
-def test_texts_of_a_class_that_raises():
-    render = {"fields": ["text", "title"], "labels": True}
-    reranker = Reranker("lexical", render=Rendering(**render))
-    text = RaisingText("bananas")
-    candidates = [Candidate(text), Candidate("a", metadata={"title": text}), Candidate("b")]
-    scores = [item.rerank_score for item in reranker.rerank("bananas", candidates)]
-    assert min(scores[:2]) > 0
-    assert scores[2] == 0
-    assert Reranker("lexical").rerank("bananas", candidates).order[0] == 0
 
 
 @pytest.mark.parametrize("name", ["top_k", "depth", "floor"])

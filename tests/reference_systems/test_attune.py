@@ -24,14 +24,13 @@ QUERY = "how do I publish to PyPI?"
 
 
 @pytest.fixture
-def provider(server, monkeypatch, tmp_path):
+def provider(server, monkeypatch):
     """A provider, its key, and nothing else in the environment that clients look at."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the system's takes a while
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setattr(
         importlib.import_module("secondpass.runtime.dispatch"), "_FIRST_PAUSE", 0.01

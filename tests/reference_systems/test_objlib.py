@@ -25,14 +25,13 @@ BUCKETS = {"introductory": 0, "intermediate": 1, "advanced": 2}
 
 
 @pytest.fixture
-def provider(server, monkeypatch, tmp_path):
+def provider(server, monkeypatch):
     """A provider, its key, and nothing else in the environment that clients look at."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     for name in ("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the system's takes a while
     monkeypatch.setenv("GOOGLE_API_KEY", KEY)
     monkeypatch.setattr(
         importlib.import_module("secondpass.runtime.dispatch"), "_FIRST_PAUSE", 0.01

@@ -24,12 +24,11 @@ ORIGINALS = [0.31, 0.77, 0.05, 0.42]
 
 
 @pytest.fixture
-def provider(server, monkeypatch, tmp_path):
+def provider(server, monkeypatch):
     """A provider, its key, and nothing else in the environment that clients look at."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the system's takes a while
     monkeypatch.setenv("GROQ_API_KEY", KEY)
     server.schemaless = []
     server.play()

@@ -24,14 +24,13 @@ QUERY = "database for the web shop"
 
 
 @pytest.fixture
-def provider(server, monkeypatch, tmp_path):
+def provider(server, monkeypatch):
     """A provider, its key, and nothing else in the environment that clients or presets look at."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     for name in ("OPENAI_BASE_URL", "TACTICIAN_LLM_MODEL", "TACTICIAN_RERANK_LIMIT"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the system's takes a while
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setattr(
         importlib.import_module("secondpass.runtime.dispatch"), "_FIRST_PAUSE", 0.01

@@ -13,14 +13,14 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider, http
-from fault_fixtures import _certificates, _closing, _environment, _sdks
+from fault_fixtures import _closing, _environment, _sdks
 from rotation import rotated
 from secondpass import Reranker, RerankError
 from secondpass.errors import LLMError
 from secondpass.services.diagnosis import bare, words
 from secondpass.services.echoes import RUN, Sent
 
-__all__ = ["_certificates", "_closing", "_environment", "_sdks"]
+__all__ = ["_closing", "_environment", "_sdks"]
 
 KEY = "sk-proj-Ab9xQ7LmZ2wK4tR8"
 QUERY = "where do the zebras sleep at night"

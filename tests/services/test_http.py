@@ -12,14 +12,14 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider, http
-from fault_fixtures import _certificates, _closing, _environment, _sdks
+from fault_fixtures import _closing, _environment, _sdks
 from rotation import rotated
 from secondpass import Reranker
 from secondpass.services import http as module
 from secondpass.services.http import MAX_SDK_VALUES, _ValueCounter
 from secondpass.strategies import endpoint
 
-__all__ = ["_certificates", "_closing", "_environment", "_sdks"]
+__all__ = ["_closing", "_environment", "_sdks"]
 
 FLAVOURS = ("openai", "anthropic", "google", "cohere", "tei")
 GIVEN = ["3 ä", "9 ö", "5 ü"]

@@ -16,6 +16,8 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider, Step, http, status
+from rankings import codes, scores
+from rotation import rotated
 from secondpass import (
     Candidate,
     ConfigurationError,
@@ -34,6 +36,7 @@ asking = importlib.import_module("secondpass.runtime.dispatch")
 client = importlib.import_module("secondpass.services.client")
 
 PROVIDERS = ("openai", "google")
+MODES = ("sync", "async")
 KEY = "sk-test-SECRET-123"
 KEY_VARIABLES = ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY")
 SLACK = 0.25
@@ -134,15 +137,6 @@ def provider():
             yield one
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _certificates(tmp_path_factory):
-    """No certificate authorities: reading those of the system takes clients a tenth of a second."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
-        patch.delenv("SSL_CERT_FILE", raising=False)
-        yield
-
-
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch, provider):
     """No proxy, no key by chance, and pauses that need not be waited for."""
@@ -182,23 +176,6 @@ def make(provider, whose):
     yield reranker
     for one in made:
         one.close()
-
-
-@pytest.fixture(params=["sync", "async"])
-def rank(request):
-    """Ranks in both ways."""
-    if request.param == "sync":
-        return lambda reranker, *given: reranker.rerank(*given)
-    return lambda reranker, *given: asyncio.run(reranker.arerank(*given))
-
-
-def codes(ranking: Any) -> set[str]:
-    return {issue.code for issue in ranking.report.issues}
-
-
-def scores(ranking: Any) -> dict[int, float | None]:
-    """Rerank scores by input position."""
-    return {item.position: item.rerank_score for item in ranking}
 
 
 # ---------------------------------------------------------------------- what is asked
@@ -561,6 +538,7 @@ def test_the_body_of_a_redirect_is_no_answer(make, provider):
     assert codes(make().rerank("q", NUMBERS)) == {"redirected"}
 
 
+@pytest.mark.parametrize(("whose", "rank"), rotated(PROVIDERS, MODES), indirect=True)
 def test_deadline(make, rank, provider):
     one = make(limits={"deadline": 0.5})
     one.warm_up()
@@ -575,6 +553,7 @@ def test_deadline(make, rank, provider):
     one.rerank("q", ["1"])  # one that was given up on spoils nothing
 
 
+@pytest.mark.parametrize(("whose", "rank"), rotated(PROVIDERS, MODES), indirect=True)
 def test_one_batch_is_silent(make, rank, provider):
     one = make(batch_size=1, limits={"deadline": 0.6})
     one.rerank("q", ["1"])

@@ -25,6 +25,7 @@ import pytest
 import fake_provider as fake
 import llama_server
 from fake_provider import FakeProvider, Step, http, status
+from rankings import codes, scores
 from rerank_dialects import DIALECTS, HOSTED, NUMBERS, OWN
 from rotation import rotated
 from secondpass import (
@@ -118,15 +119,6 @@ def _answering(provider):
     provider.play(answer())
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _certificates(tmp_path_factory):
-    """No certificate authorities: reading those of the system takes clients a tenth of a second."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
-        patch.delenv("SSL_CERT_FILE", raising=False)
-        yield
-
-
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
     """No proxy, no key by chance, and pauses that need not be waited for."""
@@ -156,23 +148,6 @@ def make(provider):
     yield reranker
     for one in made:
         one.close()
-
-
-@pytest.fixture(params=["sync", "async"])
-def rank(request):
-    """Ranks in both ways."""
-    if request.param == "sync":
-        return lambda reranker, *given: reranker.rerank(*given)
-    return lambda reranker, *given: asyncio.run(reranker.arerank(*given))
-
-
-def codes(ranking: Any) -> set[str]:
-    return {issue.code for issue in ranking.report.issues}
-
-
-def scores(ranking: Any) -> dict[int, float | None]:
-    """Rerank scores by input position."""
-    return {item.position: item.rerank_score for item in ranking}
 
 
 # ---------------------------------------------------------------------- each API

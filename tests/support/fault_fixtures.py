@@ -43,15 +43,6 @@ def _sdks() -> None:
         importlib.import_module(name)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No certificate authorities: reading those of the system takes clients a tenth of a second."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
-        patch.delenv("SSL_CERT_FILE", raising=False)
-        yield
-
-
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loopback servers are reached without a proxy, and no key is found by chance."""

@@ -31,7 +31,6 @@ from fault_fixtures import (  # noqa: F401 - the names with an underscore are fi
     Components,
     Odd,
     Script,
-    _certificates,
     _closing,
     _environment,
     _quick_retries,

@@ -151,7 +151,7 @@ def server() -> Iterator[fake.FakeProvider]:
 
 @pytest.fixture
 def provider(
-    server: fake.FakeProvider, hub: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: fake.FakeProvider, hub: Path, monkeypatch: pytest.MonkeyPatch
 ) -> fake.FakeProvider:
     """A provider that every client asks, and a hub cache, by the variables that people set."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
@@ -161,7 +161,6 @@ def provider(
         monkeypatch.delenv(name, raising=False)
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the system's takes a while
     monkeypatch.setenv("OPENAI_BASE_URL", server.base_url("openai"))
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.base_url("anthropic"))
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.base_url("google"))

@@ -1,0 +1,83 @@
+"""Batches and issues that the strategies share."""
+
+import pytest
+
+from secondpass.effects import Answer
+from secondpass.errors import LLMError, ReplyError
+from secondpass.prompts.replies.values import BatchScores
+from secondpass.strategies.base import IssueCollector, error_message, merge_batches, split_batches
+from secondpass.types import Issue
+
+
+def test_one_batch_on_another_scale_refuses_all():
+    refused = ReplyError("95 lies outside 0 to 10", "score_out_of_range")
+    answers = [Answer(BatchScores((9.0, 8.0), ())), Answer(error=refused)]
+    with pytest.raises(ReplyError, match="95"):
+        merge_batches("graded", 4, [range(2), range(2, 4)], answers, word="grade")
+
+
+def merged(*answers, batches=(range(2), range(2, 4)), count=4):
+    return merge_batches("graded", count, batches, answers, word="grade")
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "sizes"),
+    [
+        (5, None, [5]),
+        (5, 5, [5]),
+        (6, 5, [3, 3]),
+        (7, 3, [2, 2, 3]),
+        (3, 1, [1, 1, 1]),
+        (0, 3, []),
+    ],
+)
+def test_batches_are_of_nearly_equal_size(count, size, sizes):
+    batches = list(split_batches(count, size))
+    assert [len(batch) for batch in batches] == sizes
+    assert [index for batch in batches for index in batch] == list(range(count))
+
+
+def test_batches_are_merged_by_position():
+    judgement = merged(Answer(BatchScores((9.0, None), ())), Answer(BatchScores((8.0, 7.0), ())))
+    assert list(judgement.scores) == [9.0, None, 8.0, 7.0]
+    assert judgement.unjudged == frozenset()
+    assert [(issue.code, issue.positions) for issue in judgement.issues] == [("not_in_reply", (1,))]
+
+
+def test_a_batch_without_answer_is_unjudged():
+    error = LLMError("no answer", "connection")
+    judgement = merged(Answer(BatchScores((9.0, 8.0), ())), Answer(error=error))
+    assert list(judgement.scores) == [9.0, 8.0, None, None]
+    assert judgement.unjudged == {2, 3}
+    assert [(issue.code, issue.positions) for issue in judgement.issues] == [("connection", (2, 3))]
+
+
+def test_without_any_answer_the_first_error_is_raised():
+    first, second = LLMError("no answer", "connection"), LLMError("too late", "timeout")
+    with pytest.raises(LLMError, match="no answer"):
+        merged(Answer(error=first), Answer(error=second))
+
+
+def test_equal_issues_become_one():
+    issues = IssueCollector("graded")
+    issues.add("timeout", "no answer in time", [3, 1])
+    issues.add("declined", "declined", [0])
+    issues.add("timeout", "no answer in time", [2, 1])
+    assert issues.issues() == [
+        Issue("timeout", "no answer in time", (1, 2, 3), (), "graded"),
+        Issue("declined", "declined", (0,), (), "graded"),
+    ]
+
+
+def test_errors_that_a_retry_got_over_are_issues_without_positions():
+    issues = IssueCollector("graded")
+    issues.add_answer(Answer(1, troubles=(LLMError("busy", "rate_limited"),)), range(2))
+    [issue] = issues.issues()
+    assert (issue.code, issue.positions) == ("asked_again", ())
+    assert "rate_limited: busy" in issue.message
+
+
+@pytest.mark.parametrize("code", ["reply_refused", "empty_reply"])
+def test_errors_of_readers_name_the_reply(code):
+    assert error_message(ReplyError("it is empty", code)).startswith("the model's reply")
+    assert error_message(ReplyError("it is empty", "timeout")) == "it is empty"

@@ -1,0 +1,20 @@
+"""What tests compare of a ranking."""
+
+from __future__ import annotations
+
+from secondpass import Ranking
+
+
+def codes(ranking: Ranking) -> set[str]:
+    """The codes of the issues that the report lists."""
+    return {issue.code for issue in ranking.report.issues}
+
+
+def scores(ranking: Ranking) -> dict[int, float | None]:
+    """Rerank scores by input position."""
+    return {item.position: item.rerank_score for item in ranking}
+
+
+def order(ranking: Ranking) -> str:
+    """The texts, one after the other."""
+    return "".join(item.text for item in ranking)

@@ -1,0 +1,157 @@
+"""Candidates: what is taken for one, and what is refused by name."""
+
+import traceback
+
+import numpy as np
+import pytest
+
+from fakes import ByTable
+from raising_values import Incomparable, Raises, RaisingText, Uncountable, Unprintable
+from rankings import order
+from secondpass import Candidate, InputError, Reranker
+from secondpass.candidates import retrieval_score
+from secondpass.rendering import Rendering
+
+
+def test_strings_mappings_candidates_and_ranked_items_go_in():
+    given = ["aaa", {"text": "b", "id": 7, "score": 0.5, "url": "u", "metadata": {"k": 0}}]
+    ranking = Reranker(ByTable()).rerank(
+        "q", [*given, Candidate("cc", id="c"), {"content": "dddd"}]
+    )
+    assert order(ranking) == "ddddaaaccb"
+    last = ranking[-1]
+    assert (last.id, last.score, last.position, last.rank) == ("7", 0.5, 1, 4)
+    assert last.metadata == {"url": "u", "k": 0, "rerank_score": 1.0}
+    again = Reranker(ByTable({"b": 9.0})).rerank("q", ranking)
+    assert again[0].candidate is last.candidate
+
+
+class Hostile:
+    """Raises whatever is done with it."""
+
+    def __str__(self):
+        raise RuntimeError("secret passage")
+
+    __float__ = __str__
+
+
+@pytest.mark.parametrize("settings", [{}, {"dedupe": True}, {"render": {"fields": ["n", "text"]}}])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Candidate("a", metadata=None),  # type: ignore[arg-type]
+        Candidate("a", metadata={"n": 10**5000}),
+        Candidate("a", metadata={"n": Hostile()}),
+        Candidate("a", id=[1]),  # type: ignore[arg-type]
+        Candidate("a", id=Hostile()),  # type: ignore[arg-type]
+        Candidate("a", score=Hostile()),  # type: ignore[arg-type]
+        Candidate("a", score="0.5"),  # type: ignore[arg-type]
+    ],
+    ids=lambda odd: type(odd).__name__,
+)
+def test_odd_candidates_are_kept(odd, settings):
+    reranker = Reranker(ByTable(), blend={"original": 0.5, "normalize": "minmax"}, **settings)
+    ranking = reranker.rerank("q", [odd, "bb"])
+    assert sorted(ranking.order) == [0, 1]
+    assert ranking.report.status == "ok"
+
+
+def test_metadata_that_is_no_mapping_is_refused_by_name():
+    with pytest.raises(InputError, match=r"candidates\[1\].metadata: give a mapping, not a list"):
+        Reranker(ByTable()).rerank("q", ["a", Candidate("b", metadata=[1])])  # type: ignore[arg-type]
+
+
+def test_dedupe_keeps_the_best_of_each_id_in_the_place_of_the_first():
+    given = [
+        {"text": "a", "id": "1", "score": 0.1},
+        {"text": "x"},
+        {"text": "b", "id": "2"},
+        {"text": "a", "id": "1", "score": 0.9},
+        {"text": "x"},
+        {"text": "b", "id": "2", "score": -4.0},
+    ]
+    scorer = ByTable({"a": 1.0, "b": 1.0, "x": 1.0})
+    assert Reranker(scorer).rerank("q", given).order == (0, 1, 2, 3, 4, 5)
+    ranking = Reranker(scorer, dedupe=True).rerank("q", given)
+    assert ranking.order == (3, 1, 5, 4)
+    assert ranking.report.left_out == {"duplicate": (0, 2)}
+    assert Reranker(scorer).rerank("q", given, dedupe=True).order == (3, 1, 5, 4)
+
+
+@pytest.mark.parametrize("where", ["iter", "getitem"])
+@pytest.mark.parametrize("make", [lambda one: one, lambda one: Candidate("a", metadata=one)])
+def test_a_mapping_that_raises_is_an_input_error(make, where):
+    with pytest.raises(InputError, match=r"candidates\[1\]: cannot be read \(RuntimeE") as caught:
+        Reranker("lexical").rerank("cat", ["a", make(Raises(where))])
+    assert "PASSAGE" not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("where", ["len", "iter", "getitem"])
+def test_values_that_raise_have_nothing_to_show(where):
+    values = {"a": Raises(where), "b": Uncountable(), "c": Unprintable(), "d": [Unprintable()]}
+    given = [Candidate("a cat", metadata=values)]
+    for fields in (["a", "a|count", "a.text", "b", "b|count", "c", "d", "text"],):
+        ranking = Reranker("lexical", render={"fields": fields}).rerank("cat", given)
+        assert ranking.report.status == "ok"
+        assert "PASSAGE" not in str(ranking.report.to_dict())
+
+
+def test_an_id_in_a_mapping_that_cannot_be_shown():
+    with pytest.raises(InputError, match=r"candidates\[0\]: cannot be read"):
+        Reranker("lexical").rerank("cat", [{"text": "a", "id": Unprintable()}])
+
+
+def test_ids_that_are_no_keys_are_no_duplicates():
+    given = [Candidate("a", id=(["x"],)), Candidate("b", id=(["x"],)), Candidate("c", id="c")]
+    assert len(Reranker("lexical", dedupe=True).rerank("cat", given)) == 3
+
+
+def test_booleans_of_numpy_are_no_scores():
+    numpy = pytest.importorskip("numpy")
+    for value in (numpy.True_, numpy.False_, numpy.array(True), True):
+        assert retrieval_score(Candidate("a", score=value)) is None
+    for value in (numpy.float32(0.5), numpy.int64(1), numpy.array(0.5)):
+        assert retrieval_score(Candidate("a", score=value)) == float(value)
+
+
+def test_a_key_beside_and_inside_metadata():
+    nan = float("nan")
+    same = {"text": "a", "year": 1, "x": nan, "metadata": {"year": 1.0, "x": nan, "z": 2}}
+    [item] = Reranker("lexical").rerank("cat", [same])
+    assert item.metadata.keys() == {"year", "x", "z", "rerank_score"}
+    for one, other in ((1, 2), (Incomparable(), Incomparable()), ([1], "1")):
+        wrong = {"text": "a", "year": one, "metadata": {"year": other}}
+        with pytest.raises(InputError, match=r"candidates\[0\]: year stands both"):
+            Reranker("lexical").rerank("cat", [wrong])
+
+
+@pytest.mark.parametrize(
+    ("row", "hint"),
+    [({"id": "1", "snippet": "a cat"}, r"\[snippet\]"), ({"title": "a cat"}, r"\[title, body\]")],
+)
+def test_rows_without_text(row, hint):
+    with pytest.raises(InputError, match=f"has no 'text'.*render.fields.*{hint}"):
+        Reranker("lexical").rerank("cat", [row])
+    assert Reranker("lexical", render={"fields": ["snippet|title"]}).rerank("cat", [row])[0]
+
+
+def test_equal_metadata_values():
+    for make in (lambda: float("nan"), lambda: np.array([1, 2]), lambda: np.array([])):
+        row = {"text": "a", "key": make(), "metadata": {"key": make()}}
+        assert Reranker("lexical").rerank("q", [row]).report.status == "ok"
+    for other in (np.array([1, 3]), np.array([1])):
+        row = {"text": "a", "key": np.array([1, 2]), "metadata": {"key": other}}
+        with pytest.raises(InputError, match="with other values"):
+            Reranker("lexical").rerank("q", [row])
+
+
+def test_texts_of_a_class_that_raises():
+    render = {"fields": ["text", "title"], "labels": True}
+    reranker = Reranker("lexical", render=Rendering(**render))
+    text = RaisingText("bananas")
+    candidates = [Candidate(text), Candidate("a", metadata={"title": text}), Candidate("b")]
+    scores = [item.rerank_score for item in reranker.rerank("bananas", candidates)]
+    assert min(scores[:2]) > 0
+    assert scores[2] == 0
+    assert Reranker("lexical").rerank("bananas", candidates).order[0] == 0

@@ -1,0 +1,146 @@
+"""Methods: what is taken for one, warmed up and closed, and what a wrong one causes."""
+
+import asyncio
+
+import pytest
+
+from fakes import ByTable
+from secondpass import (
+    ConfigurationError,
+    MethodError,
+    MissingExtraError,
+    Reranker,
+)
+from secondpass.effects import Judgement
+from secondpass.methods import check_installed, inner, place_of, to_method
+from secondpass.types import Issue
+
+
+class TestMethodsOfOthers:
+    """A method is anything with ``judge``; a wrong one must not lose candidates either."""
+
+    def method(self, answer):
+        class Own:
+            name, score_kind, scale = "own", "unbounded", None
+
+            def judge(self, task):
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
+                yield
+
+        return Own()
+
+    @pytest.mark.parametrize(
+        ("answer", "code"),
+        [
+            (Judgement([1.0]), "score_count"),
+            (Judgement([None, None]), "nothing_judged"),
+            (Judgement([float("nan"), 1.0]), "score_not_finite"),
+            (Judgement(["z", 1.0]), "score_not_finite"),  # type: ignore[list-item]
+            (Judgement([1.0, 2.0], stage_scores=[()]), "stage_score_count"),
+            (Judgement([1.0, 2.0], issues=[Issue("a", "b", (7,))]), "unknown_position"),
+            (None, "method_failed"),
+            (ValueError("secret"), "method_failed"),
+            (MethodError("told", "own_code"), "own_code"),
+        ],
+    )
+    def test_faults(self, answer, code):
+        ranking = Reranker(self.method(answer)).rerank("q", ["a", "b"])
+        assert ranking.order == (0, 1)
+        assert ranking.report.issues[0].code == code
+
+    def test_what_is_no_effect_is_refused(self):
+        class Own:
+            name, score_kind, scale = "own", "unbounded", None
+
+            def judge(self, task):
+                yield "something"
+
+        ranking = Reranker(Own(), fallback=["lexical"]).rerank("b", ["a", "b"])
+        assert ranking.order == (1, 0)
+        assert ranking.report.issues[0].code == "unknown_effect"
+
+    def test_unjudged_and_backfilled_are_told_apart(self):
+        answer = Judgement([None, 2.0, None], frozenset({0}), stage_scores=[(), (1.0, 2.0), (1.0,)])
+        ranking = Reranker(self.method(answer)).rerank("q", ["a", "b", "c"])
+        assert [(item.text, item.status) for item in ranking] == [
+            ("b", "scored"),
+            ("c", "backfilled"),
+            ("a", "unjudged"),
+        ]
+        assert ranking[0].stage_scores == (1.0, 2.0)
+
+
+@pytest.mark.parametrize("method", [ByTable, 5, None, object(), lambda query, documents: []])
+def test_what_is_no_method_is_refused(method):
+    with pytest.raises(ConfigurationError, match="method: give a"):
+        Reranker(method)
+
+
+@pytest.mark.parametrize("missing", ["name", "score_kind", "scale"])
+def test_a_method_that_says_too_little_is_refused(missing):
+    members = {"name": "own", "score_kind": "logit", "scale": None, "judge": lambda self, task: 0}
+    del members[missing]
+    with pytest.raises(ConfigurationError, match=missing):
+        Reranker(type("Own", (), members)())
+
+
+def test_warm_up_and_close_reach_the_scorer_and_a_fallback_only_if_need_be():
+    told: list[str] = []
+
+    class Warm(ByTable):
+        def __init__(self, name, error=None):
+            super().__init__()
+            self.name, self.error = name, error
+
+        def warm_up(self):
+            told.append(self.name)
+            if self.error:
+                raise self.error
+
+        def close(self):
+            told.append("close " + self.name)
+
+    reranker = Reranker(Warm("a"), fallback=[Warm("b")])
+    reranker.warm_up()
+    reranker.close()
+    assert told == ["a", "close a", "close b"]
+    told.clear()
+    asyncio.run(Reranker(Warm("a", MethodError("no")), fallback=[Warm("b")]).awarm_up())
+    assert told == ["a", "b"]
+    with pytest.raises(MethodError, match="no"):
+        Reranker(Warm("a", MethodError("no"))).warm_up()
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "place"),
+    [
+        ("graded", "judge_single", "method.judge_single"),
+        ({"type": "graded", "llm": {"type": "openai"}}, "timeout", "method.llm.timeout"),
+        ({"type": "graded"}, "timeout", None),
+        ("lexical", "timeout", None),
+        ("nosuch", "timeout", None),
+        (5, "timeout", None),
+    ],
+)
+def test_the_place_of_a_setting(method, name, place):
+    assert place_of(method, name) == place
+
+
+class Needing(ByTable):
+    def check_installed(self):
+        raise MissingExtraError(self.model_name, "this scorer")
+
+
+def test_one_method_that_is_installed_is_enough():
+    first, second = (to_method(Needing(model_name=name)) for name in ("first", "second"))
+    check_installed([first, to_method(ByTable())])
+    check_installed([])
+    with pytest.raises(MissingExtraError, match="first"):
+        check_installed([first, second])
+
+
+def test_the_object_of_the_user_is_inside_its_method():
+    scorer = ByTable()
+    assert inner(to_method(scorer)) is scorer
