@@ -73,5 +73,5 @@ $(VENV)/.test-long: $(VENV)/.test tests/real_servers/requirements.txt tests/peer
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(PIP) -e '.[embedded,evaluation,cli,report,sentence-transformers,openai,anthropic,google,remote,lenient,dev]' $(HERE)
+	$(PIP) -e '.[embedded,onnx,openvino,export,evaluation,cli,report,sentence-transformers,openai,anthropic,google,remote,lenient,dev]' $(HERE)
 	@touch $@

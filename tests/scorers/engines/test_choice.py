@@ -81,10 +81,10 @@ def test_no_file_beside_the_model(plain, without):
     assert engine(plain).reason == (
         "the model has no ONNX or OpenVINO file; `secondpass export` makes one"
     )
-    with pytest.raises(ModelLoadError, match="no file for the backend 'onnx'.*secondpass export"):
+    with pytest.raises(ModelLoadError, match=r"no file for the backend 'onnx'.*secondpass export"):
         engine(plain, backend="onnx")
     without("sentence_transformers")
-    with pytest.raises(ModelLoadError, match="export.*and sentence-transformers is not installed"):
+    with pytest.raises(ModelLoadError, match=r"export.*and sentence-transformers is not installed"):
         engine(plain)
 
 
@@ -181,7 +181,7 @@ def test_a_file_of_another_model(copy, tmp_path):
     other = write_onnx(write_classifier(tmp_path / "other", labels=3))
     shutil.copy(other / "onnx" / "model.onnx", copy / "onnx" / "model.onnx")
     for backend in ("onnx", "openvino"):
-        with pytest.raises(ModelLoadError, match="cannot score pairs: .*2 x 3, not one score per"):
+        with pytest.raises(ModelLoadError, match=r"cannot score pairs: .*2 x 3, not one score per"):
             engine(copy, backend=backend)
 
 
@@ -217,7 +217,7 @@ def test_int8_files_are_not_taken_unasked(copy):
     shutil.move(copy / "onnx" / "model.onnx", copy / "onnx" / "model_int8.onnx")
     assert engine(copy).backend == "torch"
     assert engine(copy, file="onnx/model_int8.onnx").backend == "openvino"
-    with pytest.raises(ModelLoadError, match="no file 'onnx/none.onnx'"):
+    with pytest.raises(ModelLoadError, match=r"no file 'onnx/none\.onnx'"):
         engine(copy, file="onnx/none.onnx")
 
 

@@ -64,10 +64,10 @@ def check_installed(backend: Choice) -> None:
     Raises:
         MissingExtraError: they are not.
     """
-    if backend == "onnx" or backend == "openvino":
-        require([MODULES[backend], "tokenizers"], backend, f"the {backend} backend")
-    elif backend == "torch" or not _installed():
+    if backend == "torch" or (backend == "auto" and not _installed()):
         require(["sentence_transformers"], EXTRA, _USER)
+    elif backend != "auto":
+        require([MODULES[backend], "tokenizers"], backend, f"the {backend} backend")
 
 
 def load(settings: EngineSettings) -> PairEngine:

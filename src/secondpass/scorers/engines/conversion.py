@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from secondpass.errors import SecondPassError
 from secondpass.scorers.engines.agreement import Agreement
 from secondpass.scorers.engines.int8_weights import quantize_weights, save
-from secondpass.scorers.engines.runtimes import Backend
+from secondpass.scorers.engines.runtimes import Backend, import_openvino
 from secondpass.scorers.hub import first_line
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def convert(
         if backend == "onnx":
             save(model, path)
             return
-        import openvino
+        openvino = import_openvino()
 
         converted = Path(folder) / "converted.onnx"
         save(model, converted)

@@ -55,7 +55,6 @@ def open_runtime(
     *,
     precision: Precision = "auto",
     threads: int = 1,
-    dynamic_quantization: bool = False,
 ) -> Runtime:
     """Load a model file.
 
@@ -66,8 +65,6 @@ def open_runtime(
         precision: ``auto`` is bfloat16 where the runtime supports it and the processor has it, else
             float32; ``exact`` is float32.
         threads: batches that run at a time.
-        dynamic_quantization: whether OpenVINO may quantize activations to int8 where the weights
-            are int8. Never with ``exact``.
 
     Raises:
         MissingExtraError: the runtime is not installed.
@@ -76,7 +73,7 @@ def open_runtime(
     kind: type[_Onnx] | type[_OpenVino] = _Onnx if backend == "onnx" else _OpenVino
     require([MODULES[backend], "numpy"], backend, f"the {backend} backend")
     try:
-        return kind(model, precision, threads, dynamic_quantization)
+        return kind(model, precision, threads)
     except MissingExtraError:
         raise
     except Exception as error:
@@ -92,9 +89,7 @@ class _Onnx:
     backend: Backend = "onnx"
     precision = "float32"
 
-    def __init__(
-        self, model: Path | bytes, _precision: Precision, threads: int, _dynamic: bool
-    ) -> None:
+    def __init__(self, model: Path | bytes, _precision: Precision, threads: int) -> None:
         import onnxruntime
 
         with suppress(AttributeError):  # some builds send usage data
@@ -127,9 +122,7 @@ class _Onnx:
 class _OpenVino:
     backend: Backend = "openvino"
 
-    def __init__(
-        self, model: Path | bytes, precision: Precision, threads: int, dynamic: bool
-    ) -> None:
+    def __init__(self, model: Path | bytes, precision: Precision, threads: int) -> None:
         openvino = import_openvino()
         reduced = precision == "auto" and has_bfloat16()
         settings: dict[str, Any] = {
@@ -137,9 +130,9 @@ class _OpenVino:
             "INFERENCE_NUM_THREADS": threads,
             "INFERENCE_PRECISION_HINT": "bf16" if reduced else "f32",
             "ENABLE_CPU_PINNING": False,  # the cores may be shared with other processes
+            # Never int8 activations: scores would depend on the batch, and rankings change.
+            "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
         }
-        if not dynamic or precision == "exact":
-            settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
         core = openvino.Core()
         source = model if isinstance(model, bytes) else str(model)
         self._model = core.compile_model(core.read_model(source), "CPU", settings)
