@@ -19,7 +19,7 @@ BUDGETS = (512, 1024, 2048, 4096)
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Indices by length, longest first, in batches of at most ``budget`` tokens, one pair at least."""
+    """Indices, longest pairs first, in batches of at most ``budget`` tokens or of one pair."""
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     start = 0
     while start < len(order):
@@ -45,9 +45,10 @@ class Loop:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(max_length, strategy="longest_first")
         path = str(folder / "onnx" / "model.onnx")
-        self._run = (_onnxruntime if runtime == "onnxruntime" else _openvino)(
-            path, runtime, threads
-        )
+        if runtime == "onnxruntime":
+            self._run = _onnxruntime(path, threads)
+        else:
+            self._run = _openvino(path, threads, exact=runtime == "openvino-float32")
 
     def score(self, query: str, passages: Sequence[str], budget: int) -> list[float]:
         """One score per passage."""
@@ -69,7 +70,7 @@ class Loop:
         return scores
 
 
-def _onnxruntime(path: str, runtime: str, threads: int) -> Any:
+def _onnxruntime(path: str, threads: int) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -84,11 +85,11 @@ def _onnxruntime(path: str, runtime: str, threads: int) -> Any:
     return run
 
 
-def _openvino(path: str, runtime: str, threads: int) -> Any:
+def _openvino(path: str, threads: int, *, exact: bool) -> Any:
     import openvino
 
     settings: dict[str, Any] = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
-    if runtime == "openvino-float32":
+    if exact:
         settings["INFERENCE_PRECISION_HINT"] = "f32"
     core = openvino.Core()
     request = core.compile_model(core.read_model(path), "CPU", settings).create_infer_request()

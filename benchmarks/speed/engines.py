@@ -1,7 +1,6 @@
 """One class per engine: how each package loads the model and scores a query's passages.
 
-A class is made with the settings of its row, the model's folder, a scratch folder and the number of
-threads. ``prepare(query, passages)`` converts to the package's own types, which is not measured,
+``prepare(query, passages)`` converts to the package's own types, which is not measured,
 and returns the call that is. The call returns one score per passage, in the order of the input.
 Packages are imported in the constructors, each in its own environment.
 """
@@ -11,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,21 +19,38 @@ Call = Callable[[], Sequence[float]]
 MAX_LENGTH = 512
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What an engine is made with.
+
+    Args:
+        settings: those of the row.
+        model: folder of the model.
+        scratch: a folder for files that the engine needs.
+        threads: to compute with.
+    """
+
+    settings: dict[str, Any]
+    model: Path
+    scratch: Path
+    threads: int
+
+
 class SecondPass:
     """This project. ``settings`` are those of the scorer ``cross_encoder``."""
 
     packages = ("secondpass", "onnxruntime", "openvino", "torch")
 
-    def __init__(self, row: dict[str, Any], model: Path, scratch: Path, threads: int) -> None:
+    def __init__(self, setup: Setup) -> None:
         from secondpass import Reranker
 
-        if row["settings"].get("backend") == "torch":
-            _limit_torch(threads)
-        elif threads and len(os.sched_getaffinity(0)) != threads:
+        if setup.settings.get("backend") == "torch":
+            _limit_torch(setup.threads)
+        else:
             # The engines take as many threads as the process may use.
-            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-        method = {"type": "cross_encoder", "model": str(model), "max_length": MAX_LENGTH}
-        self.reranker = Reranker({**method, **row["settings"]}, depth=None)
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: setup.threads])
+        method = {"type": "cross_encoder", "model": str(setup.model), "max_length": MAX_LENGTH}
+        self.reranker = Reranker({**method, **setup.settings}, depth=None)
         self.engines: list[dict[str, Any]] = []
 
     def prepare(self, query: str, passages: Sequence[str]) -> Call:
@@ -55,11 +72,11 @@ class DirectLoop:
 
     packages = ("onnxruntime", "openvino", "tokenizers")
 
-    def __init__(self, row: dict[str, Any], model: Path, scratch: Path, threads: int) -> None:
+    def __init__(self, setup: Setup) -> None:
         from benchmarks.speed.direct_loop import Loop
 
-        self._loop = Loop(model, row["settings"]["runtime"], threads, MAX_LENGTH)
-        self._budget = row["settings"]["budget"]
+        self._loop = Loop(setup.model, setup.settings["runtime"], setup.threads, MAX_LENGTH)
+        self._budget = setup.settings["budget"]
 
     def prepare(self, query: str, passages: Sequence[str]) -> Call:
         return lambda: self._loop.score(query, passages, self._budget)
@@ -70,12 +87,12 @@ class SentenceTransformers:
 
     packages = ("sentence-transformers", "transformers", "torch", "optimum", "openvino")
 
-    def __init__(self, row: dict[str, Any], model: Path, scratch: Path, threads: int) -> None:
-        _limit_torch(threads)
+    def __init__(self, setup: Setup) -> None:
+        _limit_torch(setup.threads)
         import torch
         from sentence_transformers import CrossEncoder
 
-        settings = row.get("settings", {})
+        settings = setup.settings
         backend = settings.get("backend", "torch")
         kwargs: dict[str, Any] = {}
         if "dtype" in settings:
@@ -84,14 +101,14 @@ class SentenceTransformers:
             import onnxruntime
 
             options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = threads
+            options.intra_op_num_threads = setup.threads
             kwargs.update(session_options=options, provider="CPUExecutionProvider")
             kwargs["file_name"] = "model.onnx"
         if backend == "openvino":
-            kwargs["ov_config"] = {"INFERENCE_NUM_THREADS": threads}
+            kwargs["ov_config"] = {"INFERENCE_NUM_THREADS": setup.threads}
             kwargs["file_name"] = "openvino_model.xml"
         self._model = CrossEncoder(
-            str(model),
+            str(setup.model),
             device="cpu",
             max_length=MAX_LENGTH,
             backend=backend,
@@ -117,20 +134,20 @@ class FlashRank:
 
     packages = ("flashrank", "onnxruntime", "tokenizers")
 
-    def __init__(self, row: dict[str, Any], model: Path, scratch: Path, threads: int) -> None:
+    def __init__(self, setup: Setup) -> None:
         import onnxruntime
 
         name, file = "ms-marco-MiniLM-L-12-v2", "flashrank-MiniLM-L-12-v2_Q.onnx"
-        folder = scratch / "flashrank" / name
+        folder = setup.scratch / "flashrank" / name
         if not folder.is_dir():
             folder.mkdir(parents=True)
-            for path in model.glob("*.json"):
+            for path in setup.model.glob("*.json"):
                 shutil.copy(path, folder)
-            shutil.copy(model / "onnx" / "model.onnx", folder / file)
+            shutil.copy(setup.model / "onnx" / "model.onnx", folder / file)
         # It has no setting for threads.
         create = onnxruntime.InferenceSession
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
+        options.intra_op_num_threads = setup.threads
         onnxruntime.InferenceSession = lambda path: create(path, options)
         from flashrank import Ranker, RerankRequest
 
@@ -150,13 +167,15 @@ class FlashRank:
 class FastEmbed:
     packages = ("fastembed", "onnxruntime", "tokenizers")
 
-    def __init__(self, row: dict[str, Any], model: Path, scratch: Path, threads: int) -> None:
+    def __init__(self, setup: Setup) -> None:
         from fastembed.common.model_description import ModelSource
         from fastembed.rerank.cross_encoder import TextCrossEncoder
 
         name = "benchmark/model"
         TextCrossEncoder.add_custom_model(model=name, sources=ModelSource(hf=name))
-        self._model = TextCrossEncoder(name, specific_model_path=str(model), threads=threads)
+        self._model = TextCrossEncoder(
+            name, specific_model_path=str(setup.model), threads=setup.threads
+        )
 
     def prepare(self, query: str, passages: Sequence[str]) -> Call:
         return lambda: [float(score) for score in self._model.rerank(query, list(passages))]
@@ -165,11 +184,13 @@ class FastEmbed:
 class Rerankers:
     packages = ("rerankers", "transformers", "torch")
 
-    def __init__(self, row: dict[str, Any], model: Path, scratch: Path, threads: int) -> None:
-        _limit_torch(threads)
+    def __init__(self, setup: Setup) -> None:
+        _limit_torch(setup.threads)
         from rerankers import Reranker
 
-        self._ranker = Reranker(str(model), model_type="cross-encoder", device="cpu", verbose=0)
+        self._ranker = Reranker(
+            str(setup.model), model_type="cross-encoder", device="cpu", verbose=0
+        )
         if self._ranker is None:
             raise RuntimeError("rerankers could not load the model and printed why")
 
@@ -186,11 +207,11 @@ class Rerankers:
 class Infinity:
     packages = ("infinity-emb", "sentence-transformers", "transformers", "torch")
 
-    def __init__(self, row: dict[str, Any], model: Path, scratch: Path, threads: int) -> None:
-        _limit_torch(threads)
+    def __init__(self, setup: Setup) -> None:
+        _limit_torch(setup.threads)
         from infinity_emb import EngineArgs, SyncEngineArray
 
-        self._name = str(model)
+        self._name = str(setup.model)
         arguments = EngineArgs(
             model_name_or_path=self._name,
             engine="torch",
@@ -201,7 +222,7 @@ class Infinity:
             served_model_name=self._name,
         )
         self._engines = SyncEngineArray.from_args([arguments])
-        _limit_torch(threads)
+        _limit_torch(setup.threads)
 
     def prepare(self, query: str, passages: Sequence[str]) -> Call:
         def call() -> Sequence[float]:
@@ -220,14 +241,14 @@ class Infinity:
 class Haystack:
     packages = ("sentence-transformers-haystack", "haystack-ai", "sentence-transformers", "torch")
 
-    def __init__(self, row: dict[str, Any], model: Path, scratch: Path, threads: int) -> None:
-        _limit_torch(threads)
+    def __init__(self, setup: Setup) -> None:
+        _limit_torch(setup.threads)
         from haystack import Document
         from haystack.utils import ComponentDevice
 
         rankers = import_module("haystack_integrations.components.rankers.sentence_transformers")
         self._ranker = rankers.SentenceTransformersSimilarityRanker(
-            model=str(model),
+            model=str(setup.model),
             device=ComponentDevice.from_str("cpu"),
             scale_score=False,
             tokenizer_kwargs={"model_max_length": MAX_LENGTH},
@@ -249,12 +270,14 @@ class Haystack:
 class LlamaIndex:
     packages = ("llama-index-core", "sentence-transformers", "torch")
 
-    def __init__(self, row: dict[str, Any], model: Path, scratch: Path, threads: int) -> None:
-        _limit_torch(threads)
+    def __init__(self, setup: Setup) -> None:
+        _limit_torch(setup.threads)
         from llama_index.core.postprocessor import SentenceTransformerRerank
         from llama_index.core.schema import NodeWithScore, TextNode
 
-        self._ranker = SentenceTransformerRerank(model=str(model), device="cpu", top_n=100_000)
+        self._ranker = SentenceTransformerRerank(
+            model=str(setup.model), device="cpu", top_n=100_000
+        )
         self._node = lambda i, text: NodeWithScore(node=TextNode(id_=str(i), text=text), score=0.0)
 
     def prepare(self, query: str, passages: Sequence[str]) -> Call:
@@ -272,17 +295,17 @@ class Peak:
 
     packages = ("torch",)
 
-    def __init__(self, row: dict[str, Any], model: Path, scratch: Path, threads: int) -> None:
-        _limit_torch(threads)
+    def __init__(self, setup: Setup) -> None:
+        _limit_torch(setup.threads)
         import torch
 
         self._torch = torch
-        dtype = getattr(torch, row["settings"]["dtype"])
-        width = row["settings"].get("width", 2048)
+        dtype = getattr(torch, setup.settings["dtype"])
+        width = setup.settings.get("width", 2048)
         self._matrices = [torch.randn(width, width).to(dtype) for _ in range(2)]
         self._flop = 2.0 * width**3
 
-    def prepare(self, query: str, passages: Sequence[str]) -> Call:
+    def prepare(self, _query: str, _passages: Sequence[str]) -> Call:
         import time
 
         def call() -> Sequence[float]:
@@ -302,10 +325,10 @@ class Fake:
 
     packages = ()
 
-    def __init__(self, row: dict[str, Any], model: Path, scratch: Path, threads: int) -> None:
-        self._error = row.get("settings", {}).get("error")
+    def __init__(self, setup: Setup) -> None:
+        self._error = setup.settings.get("error")
 
-    def prepare(self, query: str, passages: Sequence[str]) -> Call:
+    def prepare(self, _query: str, passages: Sequence[str]) -> Call:
         def call() -> Sequence[float]:
             if self._error:
                 raise RuntimeError(self._error)

@@ -84,8 +84,8 @@ QUICK = Plan(2, (0,), (10, 30), (16, 64), (), (), 8, 1)
 def flop_per_pair(config: dict[str, Any], tokens: Sequence[int]) -> float:
     """Mean floating-point operations of a pair in the encoder's matrix products, without padding.
 
-    Per layer and token 4 products of width × width and 2 of width × inner, and per layer and pair
-    two products of tokens × tokens × width for attention, each multiplication with its addition.
+    Per layer and token 4 products of width by width and 2 of width by inner, and per layer and pair
+    two products of tokens by tokens by width for attention, each multiplication with its addition.
     """
     width, inner = config["hidden_size"], config["intermediate_size"]
     layers = config["num_hidden_layers"]
@@ -147,7 +147,7 @@ def measure_rounds(
         for row in asked[shift:] + asked[:shift]:
             reply = None
             for workload in workloads.SHAPES:
-                # Other packages are slow, and compile nothing for a shape: a short warm-up is enough.
+                # Other packages are slow; a short warm-up is enough.
                 warm_up = 20 if row.group == "peer" else COUNT
                 reply = pool.score(row, workload, number, warm_up=warm_up)
                 if reply is None:
@@ -295,7 +295,7 @@ def measure(
             if row.name in pool.measured
         ]
         peak_rates = {
-            row.settings["dtype"]: max((scores[0] for scores in pool.of(row).scores["warm-up"]))
+            row.settings["dtype"]: max(scores[0] for scores in pool.of(row).scores["warm-up"])
             if "warm-up" in pool.of(row).scores
             else pool.of(row).error
             for row in (rows.PEAKS if peaks else ())
@@ -332,9 +332,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="only check that everything runs")
     parser.add_argument("--data", type=Path, nargs="+", default=[], help="one or two collections")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument(
-        "--only", nargs="+", default=[], help="rows whose name contains one of these"
-    )
+    parser.add_argument("--only", nargs="+", default=[], help="rows with these in the name")
     parser.add_argument("--model", type=Path, help="a model folder with onnx/model.onnx")
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()

@@ -50,17 +50,16 @@ class Worker:
         self._files: dict[str, Any] = {}
 
     def load(self, command: dict[str, Any]) -> dict[str, Any]:
-        from benchmarks.speed.engines import ENGINES
+        from benchmarks.speed.engines import ENGINES, Setup
 
-        create = ENGINES[command["row"]["engine"]]
-        model, scratch = Path(command["model"]), Path(command["scratch"])
-        self._engine = create(command["row"], model, scratch, command["threads"])
+        row, model, scratch = command["row"], Path(command["model"]), Path(command["scratch"])
+        setup = Setup(row["settings"], model, scratch, command["threads"])
+        self._engine = ENGINES[row["engine"]](setup)
         query, passages = command["request"]
         scores = list(self._engine.prepare(query, passages)())
-        # Versions are read after the first score: the driver's time of the start ends there.
         return {"scores": scores, "cpu": time.process_time(), "peak_mb": peak_memory()}
 
-    def about(self, command: dict[str, Any]) -> dict[str, Any]:
+    def about(self, _command: dict[str, Any]) -> dict[str, Any]:
         heavy = [name for name in ("torch", "transformers") if name in sys.modules]
         found = versions(type(self._engine).packages)
         engines = getattr(self._engine, "engines", [])

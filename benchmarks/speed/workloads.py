@@ -23,13 +23,13 @@ MAX_LENGTH = 512
 
 @dataclass(frozen=True)
 class Shape:
-    """Lengths of a workload: mean tokens of a pair, and the spread of the passages' logarithm."""
+    """Lengths of a workload: mean tokens of a pair, and the standard deviation of the logarithm."""
 
     tokens: float
     spread: float
 
 
-SHAPES = {"A": Shape(80, 0.4), "B": Shape(170, 0.55)}
+SHAPES = {"A": Shape(80, 0.35), "B": Shape(172, 0.5)}
 
 
 @dataclass(frozen=True)
@@ -91,20 +91,15 @@ def of_length(tokenizer: Any, tokens: int, count: int, seed: int = 0) -> Request
     passages = Passages(tokenizer, shipped_text(), seed)
     query = passages.take(6)
     room = tokens - SPECIAL - len(tokenizer.encode(query, add_special_tokens=False).ids)
-    texts = []
-    for _ in range(count):
-        encoding = tokenizer.encode(passages.take(room + 12), add_special_tokens=False)
-        texts.append(encoding)
-    # Cut at the character where the last wished token ends.
-    return Request(query, [_cut(tokenizer, passages, item, room) for item in texts])
+    return Request(query, [_cut(tokenizer, passages.take(room + 12), room) for _ in range(count)])
 
 
-def _cut(tokenizer: Any, passages: Passages, encoding: Any, room: int) -> str:
-    ids = encoding.ids[:room]
-    text = str(tokenizer.decode(ids))
-    # Decoding and encoding again may differ by a token: pad with a word of one token.
-    length = len(tokenizer.encode(text, add_special_tokens=False).ids)
-    return text + " the" * max(0, room - length)
+def _cut(tokenizer: Any, text: str, tokens: int) -> str:
+    ids = tokenizer.encode(text, add_special_tokens=False).ids[:tokens]
+    cut = str(tokenizer.decode(ids))
+    # A cut text may have fewer tokens than were kept: a word of one token fills up.
+    missing = tokens - len(tokenizer.encode(cut, add_special_tokens=False).ids)
+    return cut + " the" * max(0, missing)
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
