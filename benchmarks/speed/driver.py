@@ -20,6 +20,10 @@ SPARE_MB = 4000.0
 START = ("what is a cat", ["A cat is a small animal.", "A dog is another animal."])
 
 
+MEASURED = ("A", "B")
+"""Workloads whose memory counts: larger ones follow in the same process."""
+
+
 class WorkerError(Exception):
     """A worker reported an error, ended, or did not reply in time."""
 
@@ -28,7 +32,8 @@ class WorkerError(Exception):
 class Row:
     """A row of the tables: an engine with its settings, in an environment.
 
-    ``group`` is ``ours``, ``baseline``, ``loop``, ``peer`` or ``peak``.
+    ``group`` is ``ours``, ``baseline``, ``loop``, ``peer`` or ``peak``; ``path`` is a folder whose
+    packages come before those of the environment.
     """
 
     name: str
@@ -36,6 +41,7 @@ class Row:
     group: str
     environment: str = environments.OURS
     settings: dict[str, Any] = field(default_factory=dict)
+    path: str = ""
 
     @property
     def is_loop(self) -> bool:
@@ -54,6 +60,8 @@ def worker_environment(row: Row, threads: int) -> dict[str, str]:
     variables = dict(os.environ)
     if row.environment != environments.OURS:
         variables.pop("PYTHONPATH", None)
+    if row.path:
+        variables["PYTHONPATH"] = row.path
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
         variables[name] = str(threads)
     variables["TOKENIZERS_PARALLELISM"] = "false" if threads == 1 else "true"
@@ -180,6 +188,7 @@ class Pool:
     """
 
     def __init__(self, model: Path, folder: Path, threads: int, requests: Path) -> None:
+        """``requests`` has a JSON file of [query, passages] for each workload."""
         self._model = model
         self._folder = folder
         self._threads = threads
@@ -249,7 +258,8 @@ class Pool:
             self._fail(row, str(error))
             return None
         measured = self.of(row)
-        measured.memory_mb = max(measured.memory_mb, reply["peak_mb"])
+        if workload in MEASURED:
+            measured.memory_mb = max(measured.memory_mb, reply["peak_mb"])
         measured.cpu.setdefault(workload, []).append(reply["cpu"])
         measured.wall.setdefault(workload, []).append(reply["wall"])
         measured.indices.setdefault(workload, []).append(index)
@@ -257,8 +267,8 @@ class Pool:
         return reply
 
     def _send(self, worker: Worker, workload: str, index: int, count: int | None) -> dict[str, Any]:
-        command: dict[str, Any] = {"workload": workload, "index": index, "count": count}
-        return worker.ask(do="score", file=str(self._requests), **command)
+        file = str(self._requests / f"{workload}.json")
+        return worker.ask(do="score", file=file, index=index, count=count)
 
     def _fail(self, row: Row, error: str) -> None:
         self.of(row).error = error

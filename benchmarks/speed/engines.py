@@ -7,7 +7,6 @@ Packages are imported in the constructors, each in its own environment.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,12 +43,15 @@ class SecondPass:
     def __init__(self, setup: Setup) -> None:
         from secondpass import Reranker
 
+        method: dict[str, Any] = {
+            "type": "cross_encoder",
+            "model": str(setup.model),
+            "max_length": MAX_LENGTH,
+        }
         if setup.settings.get("backend") == "torch":
             _limit_torch(setup.threads)
         else:
-            # The engines take as many threads as the process may use.
-            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: setup.threads])
-        method = {"type": "cross_encoder", "model": str(setup.model), "max_length": MAX_LENGTH}
+            method["threads"] = setup.threads
         self.reranker = Reranker({**method, **setup.settings}, depth=None)
         self.engines: list[dict[str, Any]] = []
 
@@ -65,6 +67,19 @@ class SecondPass:
             return scores
 
         return call
+
+
+class Embedded(SecondPass):
+    """The scorer ``embedded``, of a checkout that may be older than its present settings."""
+
+    def __init__(self, setup: Setup) -> None:
+        from secondpass import Reranker
+
+        settings = dict(setup.settings)
+        if settings:
+            settings["threads"] = setup.threads
+        self.reranker = Reranker({"type": "embedded", **settings}, depth=None)
+        self.engines = []
 
 
 class DirectLoop:
@@ -342,6 +357,7 @@ ENGINES: dict[str, type[Any]] = {
     engine.__name__: engine
     for engine in (
         SecondPass,
+        Embedded,
         DirectLoop,
         SentenceTransformers,
         FlashRank,

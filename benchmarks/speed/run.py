@@ -265,21 +265,17 @@ def measure(
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = workloads.load_tokenizer(model)
     requests = make_requests(plan, tokenizer, data, count)
-    requests_file = out / "requests.json"
-    requests_file.write_text(
-        json.dumps(
-            {
-                name: [[request.query, request.passages] for request in found]
-                for name, found in requests.items()
-            }
-        )
-    )
+    requests_folder = out / "requests"
+    requests_folder.mkdir(exist_ok=True)
+    for name, found in requests.items():
+        texts = [[request.query, request.passages] for request in found]
+        (requests_folder / f"{name}.json").write_text(json.dumps(texts))
     often = [baseline, *select(only, [row for row in ours if row is not rows.TORCH])]
     often += select(only, [row for row in loops if row.settings["runtime"] == "openvino"])
     sometimes = select(only, [row for row in (*ours, *loops, *peers) if row not in often])
     config = json.loads((model / "config.json").read_text())
     state = machine.describe()
-    with Pool(model, out / "scratch", threads, requests_file) as pool:
+    with Pool(model, out / "scratch", threads, requests_folder) as pool:
         measure_rounds(pool, plan, often, sometimes, started)
         if peaks:
             measure_peaks(pool, 3)

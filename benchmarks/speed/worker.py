@@ -3,9 +3,10 @@
 Commands, each answered by one line:
 
 - ``{"do": "load", "row": {…}, "model": FOLDER, "scratch": FOLDER, "threads": N, "request": [QUERY,
-  [PASSAGE, …]]}`` loads the engine and scores the request: seconds and versions.
-- ``{"do": "score", "file": FILE, "workload": NAME, "index": I}`` scores request I of a workload of
-  the file: CPU and wall seconds, scores, peak memory in MB since the process started.
+  [PASSAGE, …]]}`` loads the engine and scores the request.
+- ``{"do": "about"}``: versions, heavy packages that are imported, engines by our reports.
+- ``{"do": "score", "file": FILE, "index": I, "count": N}`` scores request I of a file with its
+  first N passages: CPU and wall seconds, scores, peak memory in MB since the process started.
 - ``{"do": "quit"}``
 
 An error is answered by ``{"error": …}``. What a package prints goes to stderr.
@@ -69,7 +70,7 @@ class Worker:
         file = command["file"]
         if file not in self._files:
             self._files[file] = json.loads(Path(file).read_text(encoding="utf-8"))
-        query, passages = self._files[file][command["workload"]][command["index"]]
+        query, passages = self._files[file][command["index"]]
         call = self._engine.prepare(query, passages[: command.get("count")])
         cpu, wall = time.process_time(), time.perf_counter()
         scores = call()
