@@ -81,7 +81,7 @@ def _check(ranking: Any) -> None:
 
 def main() -> int:
     parser = results.arguments(__doc__)
-    parser.add_argument("--candidates", type=int, default=25, help="per query")
+    parser.add_argument("--candidates", type=int, default=10, help="per query")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     folder = arguments.model or make_model.ensure()

@@ -43,6 +43,13 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def text_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table of texts, aligned to the left; bars within cells are escaped."""
+    lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
+    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return "\n".join(lines)
+
+
 def ratios(first: Record, second: Record, workload: str) -> list[float]:
     """CPU time of ``first`` over that of ``second``, for the requests that both scored."""
     found = []
@@ -160,7 +167,20 @@ def failed_table(speed: Speed) -> str:
     failed = [row for row in speed.rows if row["error"]]
     if not failed:
         return "Every engine could be installed and ran."
-    return table(["not measured", "reason"], [[row["name"], row["error"]] for row in failed])
+    return text_table(["not measured", "reason"], [[row["name"], row["error"]] for row in failed])
+
+
+def reports_table(speed: Speed) -> str:
+    """What our reports say of the engines that ran."""
+    names = ("backend", "precision", "threads", "batch_rule", "reason")
+    lines = [
+        [row["name"], *(str(engine.get(name, "")) for name in names)]
+        for row in speed.rows
+        for engine in row.get("engines") or []
+    ]
+    if not lines:
+        return "The reports name no engines."
+    return text_table(["by the report", "backend", "precision", "threads", "batches", "why"], lines)
 
 
 def agreement_table(speed: Speed) -> str:
@@ -222,7 +242,8 @@ def roofline_table(speed: Speed) -> str:
         for name, described in speed.workloads.items()
     )
     return (
-        f"Peak of one thread, by torch's product of two 2048 by 2048 matrices: {peaks}. "
+        f"Peak, by the product of two 2048 by 2048 matrices (the best of torch, numpy and "
+        f"OpenVINO): {peaks}. "
         f"A pair takes {works} without padding; tokenising counts as time and not as work.\n\n"
         + table(header, lines)
     )
@@ -273,9 +294,7 @@ def versions_table(speed: Speed) -> str:
         for row in speed.rows
         if row.get("versions") and row["group"] == "peer"
     ]
-    if not lines:
-        return "No other packages were measured."
-    return "| engine | versions |\n| --- | --- |\n" + "\n".join(f"| {a} | {b} |" for a, b in lines)
+    return text_table(["engine", "versions"], lines)
 
 
 Bar = tuple[str, str, float, bool]
@@ -366,6 +385,7 @@ def sections(speed: Speed, folder: Path, images: str) -> str:
         "default in the same round. `pairs per s` is by the clock, `start` is from process start "
         "to first score.",
         failed_table(speed),
+        reports_table(speed),
         "### Agreement",
         agreement_table(speed),
         "### Batches of the loop written by hand",

@@ -32,7 +32,7 @@ OUT = ROOT / "build" / "bench-speed"
 COUNT = 100
 LARGE_MB = 2000.0
 """Workers with more memory than this are stopped between rounds."""
-REST = 240.0
+REST = 200.0
 """Seconds that the grids take after the rounds of a short run."""
 
 
@@ -65,7 +65,7 @@ SHORT = Plan(
     peer_rounds=(0, 2, 4),
     candidates=(10, 30, 100, 300, 1000),
     lengths=(16, 64, 128, 256, 512),
-    minutes=13.0,
+    minutes=12.5,
 )
 FULL = Plan(
     rounds=7,

@@ -19,6 +19,8 @@ from typing import Any
 
 SPECIAL = 3  # [CLS] query [SEP] passage [SEP]
 MAX_LENGTH = 512
+LONGEST_WORD = 12
+"""Tokens of the longest word that is used."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,19 @@ class Passages:
 
     def __init__(self, tokenizer: Any, text: str, seed: int) -> None:
         words = text.split()
-        counts = [len(item.ids) for item in tokenizer.encode_batch(words, add_special_tokens=False)]
-        pairs = [(word, count) for word, count in zip(words, counts, strict=True) if count <= 12]
-        self._words = [word for word, _ in pairs]
-        self._counts = [count for _, count in pairs]
+        distinct = sorted(set(words))
+        encoded = tokenizer.encode_batch(distinct, add_special_tokens=False)
+        counts = {
+            word: len(item.ids)
+            for word, item in zip(distinct, encoded, strict=True)
+            if 0 < len(item.ids) <= LONGEST_WORD
+        }
+        self._words = [word for word in words if word in counts]
+        self._counts = [counts[word] for word in self._words]
         self._random = random.Random(seed)
 
     def take(self, tokens: int) -> str:
-        """A passage of at least ``tokens - 11`` and at most ``tokens`` tokens, one at least."""
+        """Words of at most ``tokens`` tokens, nearly as many, or one word."""
         start = self._random.randrange(len(self._words))
         taken: list[str] = []
         total = 0
@@ -91,7 +98,9 @@ def of_length(tokenizer: Any, tokens: int, count: int, seed: int = 0) -> Request
     passages = Passages(tokenizer, shipped_text(), seed)
     query = passages.take(6)
     room = tokens - SPECIAL - len(tokenizer.encode(query, add_special_tokens=False).ids)
-    return Request(query, [_cut(tokenizer, passages.take(room + 12), room) for _ in range(count)])
+    return Request(
+        query, [_cut(tokenizer, passages.take(room + LONGEST_WORD), room) for _ in range(count)]
+    )
 
 
 def _cut(tokenizer: Any, text: str, tokens: int) -> str:
@@ -131,9 +140,7 @@ def from_collection(folder: Path, queries: int, count: int, seed: int = 0) -> li
             drawn = draw.choices(identifiers, k=count)
             requests.append(Request(query, [texts[item] for item in drawn]))
     if len(requests) < queries:
-        raise SystemExit(
-            f"{folder}: {len(requests)} queries with {count} candidates, not {queries}"
-        )
+        raise SystemExit(f"{folder}: {len(requests)} of {queries} queries have {count} candidates")
     return requests[:queries]
 
 
