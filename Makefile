@@ -60,6 +60,7 @@ bench-speed-full: $(VENV)/.bench-speed
 	$(BIN)/python -m benchmarks.speed.concurrency --rounds 9 --candidates 25
 	$(BIN)/python -m benchmarks.speed.deadlines
 	$(BIN)/python -m benchmarks.speed.caches
+	$(BIN)/python -m benchmarks.speed.attempts
 	$(if $(AGAINST),$(BIN)/python -m benchmarks.speed.embedded --against $(AGAINST))
 	$(BIN)/python -m benchmarks.speed.render
 

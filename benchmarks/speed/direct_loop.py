@@ -11,11 +11,12 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 BUDGETS = (512, 1024, 2048, 4096)
+Rule = Callable[[Sequence[int], int], Iterable[list[int]]]
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -36,28 +37,43 @@ class Loop:
         runtime: ``openvino``, ``openvino-float32`` or ``onnxruntime``.
         threads: of the runtime.
         max_length: tokens of a pair, including special tokens.
+        file: another ONNX file of the same model.
+        settings: further settings of OpenVINO.
     """
 
-    def __init__(self, folder: Path, runtime: str, threads: int = 1, max_length: int = 512) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        runtime: str,
+        threads: int = 1,
+        max_length: int = 512,
+        *,
+        file: Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         from tokenizers import Tokenizer
 
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(max_length, strategy="longest_first")
-        path = str(folder / "onnx" / "model.onnx")
+        path = str(file or folder / "onnx" / "model.onnx")
         if runtime == "onnxruntime":
             self._run = _onnxruntime(path, threads)
         else:
-            self._run = _openvino(path, threads, exact=runtime == "openvino-float32")
+            self._run = _openvino(
+                path, threads, settings or {}, exact=runtime == "openvino-float32"
+            )
 
-    def score(self, query: str, passages: Sequence[str], budget: int) -> list[float]:
-        """One score per passage."""
+    def score(
+        self, query: str, passages: Sequence[str], budget: int, rule: Rule = batches
+    ) -> list[float]:
+        """One score per passage; ``rule`` makes batches of lengths and the budget."""
         import numpy as np
 
         pairs = self._tokenizer.encode_batch_fast([(query, passage) for passage in passages])
         lengths = [len(pair) for pair in pairs]
         scores = [0.0] * len(pairs)
-        for indices in batches(lengths, budget):
+        for indices in rule(lengths, budget):
             shape = (len(indices), max(lengths[index] for index in indices))
             ids, mask, types = (np.zeros(shape, np.int64) for _ in range(3))
             for row, index in enumerate(indices):
@@ -85,12 +101,13 @@ def _onnxruntime(path: str, threads: int) -> Any:
     return run
 
 
-def _openvino(path: str, threads: int, *, exact: bool) -> Any:
+def _openvino(path: str, threads: int, others: Mapping[str, Any], *, exact: bool) -> Any:
     import openvino
 
     settings: dict[str, Any] = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
     if exact:
         settings["INFERENCE_PRECISION_HINT"] = "f32"
+    settings |= others
     core = openvino.Core()
     request = core.compile_model(core.read_model(path), "CPU", settings).create_infer_request()
 

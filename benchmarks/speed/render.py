@@ -32,6 +32,8 @@ AUTO, EXACT, EXACT_OPENVINO = (
     "secondpass, exact, openvino",
 )
 NOT_MEASURED = "not measured"
+OTHERS = ("concurrency", "deadlines", "caches", "embedded")
+"""Smaller benchmarks that write bars."""
 
 Record = dict[str, Any]
 
@@ -344,7 +346,7 @@ def speed_bars(speed: Speed) -> Iterator[Bar]:
 
 def other_bars(folder: Path) -> Iterator[Bar]:
     """Bars that concurrency.py, deadlines.py, caches.py and embedded.py wrote."""
-    for name in ("concurrency", "deadlines", "caches", "embedded"):
+    for name in OTHERS:
         path = folder / f"{name}.json"
         if path.is_file():
             for bar in json.loads(path.read_text())["bars"]:
@@ -361,7 +363,7 @@ def bars_table(bars: Iterable[Bar]) -> str:
 
 
 def other_tables(folder: Path) -> Iterator[str]:
-    for name in ("concurrency", "deadlines", "caches", "embedded"):
+    for name in (*OTHERS, "attempts"):
         path = folder / f"{name}.json"
         if path.is_file():
             data = json.loads(path.read_text())
