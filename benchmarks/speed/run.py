@@ -32,6 +32,8 @@ OUT = ROOT / "build" / "bench-speed"
 COUNT = 100
 LARGE_MB = 2000.0
 """Workers with more memory than this are stopped between rounds."""
+GRID_BUDGET = 1024
+"""Tokens a batch of the loop that takes part in the grids of a full run."""
 REST = 200.0
 """Seconds that the grids take after the rounds of a short run."""
 
@@ -280,9 +282,8 @@ def measure(
         if peaks:
             measure_peaks(pool, 3)
         grid_rows = [row for row in often if row.group == "ours"]
-        grid_rows += [row for row in rows.LOOPS["openvino"] if row.settings["budget"] == 1024] * (
-            plan.repeats > 2
-        )
+        if plan.baseline_candidates:
+            grid_rows += [row for row in often if row.settings.get("budget") == GRID_BUDGET]
         grids = measure_grids(pool, plan, grid_rows, baseline)
         measure_starts(pool, [row for row in often if row.group != "loop"], 3)
         records = [
