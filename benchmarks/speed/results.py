@@ -1,0 +1,58 @@
+"""What the smaller speed benchmarks print, and write for ``benchmarks.speed.render``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.speed.driver import ROOT
+
+FOLDER = ROOT / "build" / "bench-speed"
+
+
+def bar(what: str, limit: float, value: float, *, at_least: bool, unit: str = "") -> dict[str, Any]:
+    """A bar with the measured value."""
+    reached = value >= limit if at_least else value <= limit
+    sign = "≥" if at_least else "≤"
+    text = f"{sign} {limit:g}{' ' + unit if unit else ''}"
+    return {
+        "what": what,
+        "bar": text,
+        "value": value,
+        "reached": not math.isnan(value) and reached,
+    }
+
+
+def write(
+    name: str,
+    title: str,
+    text: str,
+    header: Sequence[str],
+    lines: Iterable[Sequence[str]],
+    bars: Sequence[dict[str, Any]],
+    folder: Path = FOLDER,
+) -> None:
+    """Prints a table with its bars, and writes them to NAME.json in the folder."""
+    shown = [f"| {' | '.join(header)} |", f"| --- |{' ---: |' * (len(header) - 1)}"]
+    shown += [f"| {' | '.join(line)} |" for line in lines]
+    table = "\n".join(shown)
+    print(f"{table}\n")
+    for item in bars:
+        verdict = "reached" if item["reached"] else "not reached"
+        print(f"{item['what']}: {item['value']:.3g} (wanted {item['bar']}): {verdict}")
+    folder.mkdir(parents=True, exist_ok=True)
+    data = {"title": title, "text": text, "table": table, "bars": list(bars)}
+    (folder / f"{name}.json").write_text(json.dumps(data, indent=1))
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """The options that the smaller benchmarks share."""
+    parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
+    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the JSON file")
+    parser.add_argument("--model", type=Path, help="a model folder with onnx/model.onnx")
+    parser.add_argument("--backend", default="auto", help="auto, onnx, openvino or torch")
+    return parser

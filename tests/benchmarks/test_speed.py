@@ -1,0 +1,200 @@
+"""The speed benchmarks, with workers that need no model and no other package."""
+
+import json
+import subprocess
+from itertools import chain
+
+import pytest
+from benchmarks.speed import agreement, direct_loop, environments, render, results, run, workloads
+from benchmarks.speed.driver import Pool, Row, Worker, WorkerError
+
+from tiny_models import write_classifier
+
+FAST = Row("sentence-transformers", "Fake", "baseline")
+AUTO = Row("secondpass, auto", "Fake", "ours")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_classifier(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def pool(tmp_path, model):
+    (tmp_path / "A.json").write_text(json.dumps([["a query", ["a cat", "the dog ran"]]]))
+    (tmp_path / "warm-up.json").write_text(json.dumps([["q", ["a"]], ["q", ["b"]]]))
+    with Pool(model, tmp_path / "scratch", 1, tmp_path) as pool:
+        yield pool
+
+
+def fake(**settings):
+    return Row("fake", "Fake", "peer", settings=settings)
+
+
+def test_worker_scores(pool):
+    reply = pool.score(fake(), "A", 0)
+    assert reply["scores"] == [4.0, 9.0]
+    measured = pool.of(fake())
+    assert measured.start[0] > 0
+    assert measured.memory_mb > 1
+    assert len(measured.cpu["A"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (fake(error="no memory"), "RuntimeError: no memory"),
+        (fake(exit=3), "the process ended with status 3"),
+        (Row("other", "Fake", "peer", "no-such-environment"), "not installed"),
+        (Row("other", "NoEngine", "peer"), "KeyError"),
+    ],
+)
+def test_row_that_fails_has_a_reason(pool, row, reason):
+    assert pool.score(row, "A", 0) is None
+    assert reason in pool.of(row).error
+    assert pool.score(row, "A", 0) is None  # it is not asked again
+
+
+def test_slow_worker_is_given_up(tmp_path, model):
+    slow = Worker(fake(sleep=0.5), model, tmp_path, 1, tmp_path / "log")
+    (tmp_path / "A.json").write_text(json.dumps([["q", ["a"]]]))
+    with pytest.raises(WorkerError, match="in time"):
+        slow.ask(timeout=0.01, do="score", file=str(tmp_path / "A.json"), index=0)
+    slow.kill()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, model):
+    folder = tmp_path_factory.mktemp("speed")
+    ours = [AUTO, Row("broken", "Fake", "ours", settings={"error": "no | memory"})]
+    peer = Row("FlashRank", "Fake", "peer", "no-such-environment")
+    loop = Row("loop", "Fake", "loop", settings={"runtime": "openvino", "budget": 512})
+    settings = {"baseline": FAST, "ours": ours, "loops": [loop], "peers": [peer], "peaks": False}
+    run.measure(run.QUICK, model=model, out=folder, count=5, **settings)
+    return folder
+
+
+def test_run_writes_all_rows(folder):
+    data = json.loads((folder / "speed.json").read_text())
+    rows = {row["name"]: row for row in data["rows"]}
+    assert rows["broken"]["error"] == "RuntimeError: no | memory"
+    assert rows["FlashRank"]["error"].startswith("not installed")
+    assert rows["secondpass, auto"]["agreement"]["overlap"] == 1
+    assert rows["secondpass, auto"]["runs"]["B"]["index"] == [0, 1]
+    assert {point["point"] for point in data["grids"]["length"]} == {16, 64}
+
+
+def test_tables_name_every_row(folder):
+    results.write("caches", "Caches", "", ["a"], [["b"]], [], folder)
+    text = render.sections(
+        render.Speed(json.loads((folder / "speed.json").read_text())), folder, ""
+    )
+    for name in ("sentence-transformers", "secondpass, auto", "broken", "FlashRank"):
+        assert f"| {name} |" in text
+    assert r"no \| memory" in text
+    assert "### Caches" in text
+    assert "Not measured in this run." in text
+
+
+def test_page_keeps_its_text(tmp_path):
+    page = tmp_path / "performance.md"
+    page.write_text(f"Before.\n{render.BEGIN}\nold\n{render.END}\nAfter.\n")
+    render.write_page(page, "new")
+    render.write_page(page, "newer")
+    assert page.read_text() == f"Before.\n{render.BEGIN}\n\nnewer\n{render.END}\nAfter.\n"
+    page.write_text("no comments")
+    with pytest.raises(SystemExit):
+        render.write_page(page, "new")
+
+
+def test_docs_page_has_a_place_for_the_tables():
+    text = render.PAGE.read_text()
+    assert text.index(render.BEGIN) < text.index(render.END)
+
+
+def test_bars_compare():
+    reached = results.bar("a", 0.95, 0.96, at_least=True)
+    assert (reached["bar"], reached["reached"]) == ("≥ 0.95", True)
+    assert not results.bar("a", 5, 6, at_least=False, unit="µs")["reached"]
+    assert not results.bar("a", 5, float("nan"), at_least=False)["reached"]
+
+
+@pytest.mark.parametrize("budget", direct_loop.BUDGETS)
+def test_loop_batches_keep_the_budget(budget):
+    lengths = [500, 3, 90, 90, 512, 16, 700] * 9
+    batches = list(direct_loop.batches(lengths, budget))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        padded = len(batch) * max(lengths[index] for index in batch)
+        assert padded <= budget or len(batch) == 1
+
+
+def test_agreement_of_scores():
+    scores = [[0.1, 2.0, -1.0], [3.0, 1.0, 2.0]]
+    same = agreement.compare(scores, scores, probability=False)
+    assert (same["max"], same["tau"], same["overlap"], same["pairs"]) == (0.0, 1.0, 1.0, 6)
+    other = agreement.compare(scores, [[-x for x in row] for row in scores], probability=False)
+    assert other["tau"] == -1.0
+    assert agreement.overlap([1, 2, 3], [3, 2, 1], top=1) == 0.0
+    assert agreement.logits([0.5]) == [0.0]
+
+
+def test_work_of_a_pair():
+    config = {"hidden_size": 384, "intermediate_size": 1536, "num_hidden_layers": 6}
+    assert run.flop_per_pair(config, [79]) == pytest.approx(1.735e9, rel=0.01)
+
+
+def test_workloads_have_their_lengths(model):
+    tokenizer = workloads.load_tokenizer(model)
+    for name, shape in workloads.SHAPES.items():
+        requests = workloads.generated(tokenizer, name, 2, 100)
+        lengths = [*chain.from_iterable(workloads.lengths(tokenizer, requests, 512))]
+        assert sum(lengths) / len(lengths) == pytest.approx(shape.tokens, rel=0.15)
+        assert requests == workloads.generated(tokenizer, name, 2, 100)
+    request = workloads.of_length(tokenizer, 64, 3)
+    assert workloads.lengths(tokenizer, [request], 512) == [[64] * 3]
+
+
+def write_collection(folder, *, candidates):
+    documents = [{"id": f"d{n}", "title": "", "text": f"text {n}"} for n in range(4)]
+    files = {"corpus": documents, "queries": [{"id": "q", "text": "a query"}]}
+    if candidates:
+        files["candidates"] = [{"query_id": "q", "candidates": documents[::-1]}]
+    for name, records in files.items():
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, records)))
+
+
+def test_workload_of_a_collection(tmp_path):
+    write_collection(tmp_path, candidates=True)
+    (request,) = workloads.from_collection(tmp_path, 1, 3)
+    assert request == workloads.Request("a query", ["text 3", "text 2", "text 1"])
+    with pytest.raises(SystemExit, match="0 of 1"):
+        workloads.from_collection(tmp_path, 1, 9)
+
+
+def test_workload_of_a_collection_without_candidates(tmp_path):
+    write_collection(tmp_path, candidates=False)
+    (request,) = workloads.from_collection(tmp_path, 1, 3)
+    assert set(request.passages) <= {f"text {n}" for n in range(4)}
+    assert len(request.passages) == 3
+
+
+def test_environment_that_cannot_be_installed(tmp_path, monkeypatch):
+    def run_command(command):
+        if "pip" in command:
+            error = "looking\nERROR: no matching distribution\n"
+            raise subprocess.CalledProcessError(1, command, stderr=error)
+
+    (tmp_path / "peer.txt").write_text("peer==9\n")
+    (tmp_path / "constraints.txt").write_text("")
+    monkeypatch.setattr(environments, "REQUIREMENTS", tmp_path)
+    monkeypatch.setattr(environments, "CONSTRAINTS", tmp_path / "constraints.txt")
+    monkeypatch.setattr(environments, "FOLDER", tmp_path / "envs")
+    monkeypatch.setattr(environments, "_run", run_command)
+    assert environments.names() == ["peer"]
+    assert "not installed" in environments.reason("peer")
+    assert environments.prepare("peer") == "ERROR: no matching distribution"
+    assert environments.reason("peer") == "ERROR: no matching distribution"
+    assert environments.is_prepared("peer")
+    (tmp_path / "peer.txt").write_text("peer==10\n")
+    assert not environments.is_prepared("peer")
