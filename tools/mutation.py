@@ -7,6 +7,7 @@ reach its function, the quickest first. See mutation.toml for the modules and th
 
     python tools/mutation.py blending ledger    # these modules; without names, all
     python tools/mutation.py --again ledger     # only the mutants that survived the last time
+    python tools/mutation.py --timeouts --limit 60 ledger    # those that took too long, with more
 """
 
 from __future__ import annotations
@@ -280,7 +281,7 @@ def run(name: str, settings: dict[str, Any], options: argparse.Namespace) -> lis
     seconds = {test: took for test, took in found["seconds"].items() if took <= settings["slowest"]}
     by_line = {int(line): set(tests) for line, tests in found["tests_by_line"].items()}
     known = {(one["before"], one["after"]) for one in settings["equivalent"]}
-    again = _survivors(name) if options.again else None
+    again = _last_time(name, options)
     # The same way as the mutants, or everything that breaks here would count as killed.
     unchanged = path.read_text(encoding="utf-8")
     control = _forked(lambda: _tested(module, path, unchanged, sorted(seconds)))
@@ -311,7 +312,7 @@ def run(name: str, settings: dict[str, Any], options: argparse.Namespace) -> lis
         while waiting and len(under_way) < options.jobs:
             mutant, code, chosen = waiting.pop(0)
             # With a factor for what else the machine does.
-            limit = 5 + 10 * sum(seconds[one] for one in chosen)
+            limit = options.limit + 10 * sum(seconds[one] for one in chosen)
             pid = _forked(partial(_tested, module, path, code, chosen))
             under_way[pid] = mutant, time.perf_counter(), limit
         time.sleep(0.005)
@@ -340,9 +341,13 @@ def _tested(module: str, path: Path, code: str, chosen: Sequence[str]) -> int:
     return _pytest(files, _Selection(chosen))
 
 
-def _survivors(name: str) -> set[tuple[str, str]]:
+def _last_time(name: str, options: argparse.Namespace) -> set[tuple[str, str]] | None:
+    """The mutants to run again, because of what became of them the last time; None for all."""
+    if not (options.again or options.timeouts):
+        return None
+    outcomes = (*_SURVIVED * options.again, *("timeout",) * options.timeouts)
     saved = json.loads((RESULTS / f"{name}.json").read_text())
-    return {(one["before"], one["after"]) for one in saved if one["outcome"] in _SURVIVED}
+    return {(one["before"], one["after"]) for one in saved if one["outcome"] in outcomes}
 
 
 def _summary(name: str, mutants: Sequence[Mutant], began: float) -> str:
@@ -365,6 +370,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("modules", nargs="*", help=f"of: {', '.join(modules)}")
     parser.add_argument("--again", action="store_true", help="only what survived the last time")
+    parser.add_argument("--timeouts", action="store_true", help="only what timed out the last time")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=5,
+        help="seconds for a mutant, beside ten times the duration of its tests (default: 5)",
+    )
     parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="mutants at a time")
     options = parser.parse_args()
@@ -389,7 +401,7 @@ def main() -> None:
         print(name, flush=True)
         began = time.perf_counter()
         mutants = run(name, settings, options)
-        if not options.again:
+        if not (options.again or options.timeouts):
             saved = json.dumps([asdict(one) for one in mutants], indent=1)
             (RESULTS / f"{name}.json").write_text(saved)
         summaries.append(_summary(name, mutants, began))
