@@ -345,7 +345,7 @@ def _last_time(name: str, options: argparse.Namespace) -> set[tuple[str, str]] |
     """The mutants to run again, because of what became of them the last time; None for all."""
     if not (options.again or options.timeouts):
         return None
-    outcomes = (*_SURVIVED * options.again, *("timeout",) * options.timeouts)
+    outcomes = (_SURVIVED if options.again else ()) + (("timeout",) if options.timeouts else ())
     saved = json.loads((RESULTS / f"{name}.json").read_text())
     return {(one["before"], one["after"]) for one in saved if one["outcome"] in outcomes}
 
