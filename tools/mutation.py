@@ -547,6 +547,7 @@ def main() -> None:
     if unknown:
         parser.error(f"no such module: {', '.join(sorted(unknown))}")
     os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT / "src"))  # another copy may be installed
     os.environ["HYPOTHESIS_PROFILE"] = "mutation"
     RESULTS.mkdir(parents=True, exist_ok=True)
     summaries = []
