@@ -412,18 +412,18 @@ def run(name: str, settings: dict[str, Any], options: argparse.Namespace) -> lis
             limit = options.limit + 10 * sum(seconds[one] for one in chosen)
             tasks.append(_Task(mutant, code, chosen, limit))
 
-    # What runs before the tests, such as the making of their parameters, is run by an import only.
-    before_tests = set(found["before_tests"])
     quick = [task for task in tasks if task.mutant.lines is not None]
-    quick = [task for task in quick if not before_tests & _body(task.mutant.lines)]
     control_task = _Task(Mutant(0, None, "", ""), unchanged, sorted(seconds), 3600)
     outcomes = _in_place(module, path, settings, [control_task, *quick], options)
     if (control_outcome := next(outcomes)[1]) != "survived":
         sys.exit(f"the tests fail without a change after the collection: {control_outcome}")
+    before_tests = set(found["before_tests"])
     for number, outcome, took in outcomes:
         mutant = quick[number - 1].mutant
-        mutant.outcome, mutant.seconds = outcome, took
-        _show(mutant)
+        # What runs before the tests, such as the making of their parameters, is seen by an import.
+        if outcome != "survived" or not before_tests & _body(mutant.lines):
+            mutant.outcome, mutant.seconds = outcome, took
+            _show(mutant)
     rest = [task for task in tasks if not task.mutant.outcome]
 
     def test(task: _Task) -> int:
