@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.replies.ranked import read_ranked
+from secondpass.prompts.replies.ranked import Ranked, read_ranked
 
 OPAQUE = Labels(["k4t", "b2c", "z9x"], None)
 FROM_0 = Labels(["0", "1", "2"], 0)
@@ -38,6 +38,7 @@ REPLIES = [
     (FROM_1, "[2, 1, 3]", (1, 0, 2)),
     (FROM_1, '{"ranking": [2, 1, 3]}', (1, 0, 2)),
     (FROM_1, "```\n2 > 1 > 3\n```", (1, 0, 2)),
+    (FROM_1, "**2 > 1 > 3**", (1, 0, 2)),
     (FROM_1, "INDEX [2] > [1] > [3]", (1, 0, 2)),
     (FROM_1, "=[2] > [1] > [3]", CUT),
     (FROM_1, "2", NONE),
@@ -114,6 +115,10 @@ def test_cut_replies(reply, places):
 def test_counts():
     order = read_ranked(Completion("[2] > [9] > [2] > [1]"), FROM_1)
     assert (order.doubled, order.unknown) == (1, 1)
+
+
+def test_format_reads_chains():
+    assert Ranked().read(Completion("[b2c] > [k4t]"), OPAQUE).places == (1, 0)
 
 
 def test_single_document():

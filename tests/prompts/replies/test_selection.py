@@ -18,8 +18,8 @@ BESIDE = {
     "a label in braces": (" {b2c: see above}", BROKEN),
     "a label among words in braces": (" {see b2c: above}", BROKEN),
     "words in braces": (" {see below: above}", VALUES),
-    "many pieces": (" {" + "x y:" * 4998 + "}", VALUES),
-    "too many pieces": (" {" + "x y:" * 4999 + "}", BROKEN),
+    "many pieces": (" {" + "x:" * 4998 + "}", VALUES),
+    "too many pieces": (" {" + "x:" * 4999 + "}", BROKEN),
     "an unclosed bracket": ("\n[k4t is, b2c", BROKEN),
 }
 
