@@ -133,7 +133,9 @@ def _is_left_alone(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.If):
         return isinstance(node.test, cst.Name) and node.test.value == "TYPE_CHECKING"
     if isinstance(node, cst.Assign):
-        value = node.value
+        target, value = node.targets[0].target, node.value
+        if isinstance(target, cst.Name) and target.value == "__all__":
+            return True  # it is there for type checkers
         return (
             isinstance(value, cst.Call)
             and isinstance(value.func, cst.Name)
