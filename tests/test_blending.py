@@ -111,6 +111,7 @@ def test_refused_normalization_is_named_with_its_place():
     (problem,) = caught.value.problems
     assert problem.path == ("normalize",)
     assert "'none' cannot make scores of kind 'logit' comparable" in problem.message
+    assert "sigmoid, minmax, zscore, rrf" in problem.message
 
 
 def test_sigmoid_of_small_logits():

@@ -124,6 +124,12 @@ def test_unknown_option(name, value):
         asyncio.run(call())
 
 
+def test_new_option_needs_a_validation(monkeypatch):
+    monkeypatch.setitem(CallOptions.__annotations__, "margin", float)
+    with pytest.raises(NotImplementedError, match="'margin'"):
+        validate({"margin": 1.0})
+
+
 def test_context_is_no_option_of_many():
     with pytest.raises(TypeError, match="'context'"):
         Reranker("lexical").rerank_many([("q", ["a"])], context=None)

@@ -148,3 +148,11 @@ def test_exception_is_released_with_the_pass():
         assert seen[0]() is None
     finally:
         gc.enable()
+
+
+def test_the_source_of_an_exception_is_logged(caplog):
+    caplog.set_level(logging.DEBUG, "secondpass.diagnostics")
+    for case, source in (("ordering", "the ordering"), ("method", "the method")):
+        caplog.clear()
+        rerank(SETTINGS[case], "sync")
+        assert f"{source} raised OwnError" in caplog.text

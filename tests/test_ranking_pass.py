@@ -368,3 +368,33 @@ def test_laying_out_concerns_only_what_is_returned():
     texts = ["a" * length for length in range(6, 0, -1)]
     assert reranker.rerank("q", texts, top_k=3).order == (0, 2, 1)
     assert reranker.rerank("q", texts, top_k=3).report.left_out == {"top_k": (3, 4, 5)}
+
+
+# ---------------------------------------------------------------------- what the method is given
+
+
+def test_candidates_without_text_are_not_shown():
+    given = []
+
+    class Noting(Judging):
+        def judge(self, task):
+            given.append((list(task.texts), [one.id for one in task.candidates]))
+            return Judgement([0.1, 0.2])
+            yield
+
+    candidates = [Candidate("a", id="x"), Candidate(None, id="y"), Candidate("b", id="z")]
+    ranking = Reranker(Noting(None), log_level="debug").rerank("q", candidates)
+    assert given == [(["a", "b"], ["x", "z"])]
+    assert [(item.position, item.rerank_score) for item in ranking] == [
+        (2, 0.2),
+        (0, 0.1),
+        (1, None),
+    ]
+    (issue,) = ranking.report.issues
+    assert (issue.code, issue.positions, issue.ids) == ("no_text", (1,), ("y",))
+
+
+def test_no_candidates_are_no_issue():
+    reranker = Reranker(Judging(None), render={"fields": ["title"]}, order=TIERS, strict=True)
+    report = reranker.rerank("q", []).report
+    assert (report.status, report.issues) == ("ok", ())

@@ -2,11 +2,14 @@
 
 The mutants are those of mutmut. They are run here because mutmut's own runner mutates functions
 without decorators only, and so no constant, no property and no class body. Each mutant runs in a
-forked process, in which the third-party packages are imported already, and against the tests that
-reach its function, the quickest first. See mutation.toml for the modules and their tests.
+forked process against the tests that reach its function, the quickest first. A change inside of a
+function replaces the code of that function in a process that has collected all tests already; for
+other changes the module and its tests are imported again. See mutation.toml for the modules and
+their tests.
 
     python tools/mutation.py blending ledger    # these modules; without names, all
     python tools/mutation.py --again ledger     # only the mutants that survived the last time
+    python tools/mutation.py --timeouts --limit 60 ledger    # those that took too long, with more
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import contextlib
 import difflib
 import gc
 import importlib
+import inspect
 import json
 import os
 import re
@@ -30,7 +34,7 @@ from functools import partial
 from importlib.machinery import SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import libcst as cst
@@ -45,6 +49,8 @@ _MEMORY = 8 << 30
 _ZIP = re.compile(r",\s*(strict=\w+)?\)")
 """Whether lists have one length is an assertion, which no correct input makes fail."""
 _SURVIVED = ("survived", "not covered")
+_NOT_HERE = 98
+"""Exit code: the code cannot be replaced in place."""
 
 
 # ---------------------------------------------------------------------- mutants
@@ -64,6 +70,22 @@ class Mutant:
     after: str
     outcome: str = ""
     seconds: float = 0.0
+
+
+@dataclass
+class _Task:
+    """A mutant to try.
+
+    Attributes:
+        code: of the whole module.
+        tests: those to run, in this order.
+        limit: seconds.
+    """
+
+    mutant: Mutant
+    code: str
+    tests: list[str]
+    limit: float
 
 
 class _Finder(cst.CSTVisitor):
@@ -111,7 +133,9 @@ def _is_left_alone(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.If):
         return isinstance(node.test, cst.Name) and node.test.value == "TYPE_CHECKING"
     if isinstance(node, cst.Assign):
-        value = node.value
+        target, value = node.targets[0].target, node.value
+        if isinstance(target, cst.Name) and target.value == "__all__":
+            return True  # it is there for type checkers
         return (
             isinstance(value, cst.Call)
             and isinstance(value.func, cst.Name)
@@ -214,8 +238,89 @@ class _Baseline:
             "seconds": self.seconds,
             "failed": self.failed,
             "tests_by_line": {line: [one for one in tests if one] for line, tests in lines.items()},
+            "before_tests": [line for line, tests in lines.items() if "" in tests],
             "modules": [one for one in sys.modules if not one.startswith("secondpass")],
         }
+
+
+class _Collected:
+    """Runs chosen tests in forked processes, each with other code in some functions.
+
+    Args:
+        module: name of the module that has the functions.
+        path: its file.
+        tasks: as in :func:`_outcomes`.
+        options: of the command line.
+        pipe: file descriptor that the outcomes are written to, as lines of JSON.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        path: Path,
+        tasks: Sequence[_Task],
+        options: argparse.Namespace,
+        pipe: int,
+    ) -> None:
+        self.module, self.path, self.tasks, self.options = module, path, tasks, options
+        self.pipe = pipe
+        self.failed = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.failed |= report.failed
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        functions: dict[CodeType, list[FunctionType]] = {}
+        for one in gc.get_objects():
+            if isinstance(one, FunctionType) and one.__module__ == self.module:
+                functions.setdefault(one.__code__, []).append(one)
+        original = self.path.read_text(encoding="utf-8")
+        gc.freeze()  # or each child would look through all of it
+
+        def run(task: _Task) -> int:
+            changes = _changed_functions(original, task.code)
+            if changes is None or not all(old in functions for old, _ in changes):
+                return _NOT_HERE
+            try:
+                for old, new in changes:
+                    for function in functions[old]:
+                        function.__code__ = new
+            except ValueError:  # it has other free variables
+                return _NOT_HERE
+            chosen = [items[one] for one in task.tests]
+            for item, following in zip(chosen, [*chosen[1:], None], strict=True):
+                item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+                if self.failed:
+                    return 1
+            return 0
+
+        for number, outcome, seconds in _outcomes(self.tasks, self.options, run):
+            os.write(self.pipe, json.dumps([number, outcome, seconds]).encode() + b"\n")
+        return True
+
+
+def _changed_functions(before: str, after: str) -> list[tuple[CodeType, CodeType]] | None:
+    """The functions that differ between two versions of a module; None if something else does."""
+    changes = []
+    scopes = [tuple(compile(code, "", "exec", dont_inherit=True) for code in (before, after))]
+    while scopes:
+        old, new = scopes.pop()
+        inner = [[c for c in code.co_consts if isinstance(c, CodeType)] for code in (old, new)]
+        if _own_code(old) != _own_code(new) or len(inner[0]) != len(inner[1]):
+            return None
+        for pair in zip(*inner, strict=True):
+            if not pair[0].co_flags & inspect.CO_OPTIMIZED:  # the body of a class
+                scopes.append(pair)
+            elif pair[0] != pair[1]:
+                changes.append(pair)
+    return changes
+
+
+def _own_code(scope: CodeType) -> tuple[Any, ...]:
+    """What a module or class does, apart from the functions in it."""
+    values = [repr(one) for one in scope.co_consts if not isinstance(one, CodeType)]
+    return scope.co_code, values, scope.co_names, scope.co_freevars, scope.co_cellvars
 
 
 def _pytest(files: Sequence[str], plugin: object) -> int:
@@ -280,14 +385,14 @@ def run(name: str, settings: dict[str, Any], options: argparse.Namespace) -> lis
     seconds = {test: took for test, took in found["seconds"].items() if took <= settings["slowest"]}
     by_line = {int(line): set(tests) for line, tests in found["tests_by_line"].items()}
     known = {(one["before"], one["after"]) for one in settings["equivalent"]}
-    again = _survivors(name) if options.again else None
+    again = _last_time(name, options)
     # The same way as the mutants, or everything that breaks here would count as killed.
     unchanged = path.read_text(encoding="utf-8")
     control = _forked(lambda: _tested(module, path, unchanged, sorted(seconds)))
     if os.waitstatus_to_exitcode(os.waitpid(control, 0)[1]):
         sys.exit("the tests fail without a change when they run as for a mutant")
 
-    waiting = []
+    tasks: list[_Task] = []
     done: list[Mutant] = []
     for mutant, code in mutants_of(path):
         if again is not None and (mutant.before, mutant.after) not in again:
@@ -304,34 +409,95 @@ def run(name: str, settings: dict[str, Any], options: argparse.Namespace) -> lis
             mutant.outcome = "not covered"
         else:
             here = by_line.get(mutant.line, set())
-            waiting.append((mutant, code, sorted(tests, key=lambda t: (t not in here, seconds[t]))))
+            chosen = sorted(tests, key=lambda t: (t not in here, seconds[t]))
+            # With a factor for what else the machine does.
+            limit = options.limit + 10 * sum(seconds[one] for one in chosen)
+            tasks.append(_Task(mutant, code, chosen, limit))
 
-    under_way: dict[int, tuple[Mutant, float, float]] = {}
+    quick = [task for task in tasks if task.mutant.lines is not None]
+    control_task = _Task(Mutant(0, None, "", ""), unchanged, sorted(seconds), 3600)
+    outcomes = _in_place(module, path, settings, [control_task, *quick], options)
+    if (control_outcome := next(outcomes)[1]) != "survived":
+        sys.exit(f"the tests fail without a change after the collection: {control_outcome}")
+    before_tests = set(found["before_tests"])
+    for number, outcome, took in outcomes:
+        mutant = quick[number - 1].mutant
+        # What runs before the tests, such as the making of their parameters, is seen by an import.
+        if outcome != "survived" or not before_tests & _body(mutant.lines):
+            mutant.outcome, mutant.seconds = outcome, took
+            _show(mutant)
+    rest = [task for task in tasks if not task.mutant.outcome]
+
+    def test(task: _Task) -> int:
+        return _tested(module, path, task.code, task.tests)
+
+    for number, outcome, took in _outcomes(rest, options, test):
+        mutant = rest[number].mutant
+        mutant.outcome, mutant.seconds = outcome, took
+        _show(mutant)
+    return done
+
+
+def _body(lines: tuple[int, int] | None) -> set[int]:
+    """The lines of a function but the first, which is run when it is defined."""
+    first, last = lines or (0, 0)
+    return set(range(first + 1, last + 1))
+
+
+def _show(mutant: Mutant) -> None:
+    if mutant.outcome in _SURVIVED:
+        print(f"  line {mutant.line}: {mutant.outcome}", flush=True)
+        print(f"    - {mutant.before}\n    + {mutant.after}", flush=True)
+
+
+def _outcomes(
+    tasks: Sequence[_Task], options: argparse.Namespace, act: Callable[[_Task], int]
+) -> Iterator[tuple[int, str, float]]:
+    """Do each task in a process of its own; its number, outcome and seconds, as they end.
+
+    The outcome is empty if the code could not be replaced in place.
+    """
+    waiting = list(enumerate(tasks))
+    under_way: dict[int, tuple[int, float]] = {}
     while waiting or under_way:
         while waiting and len(under_way) < options.jobs:
-            mutant, code, chosen = waiting.pop(0)
-            # With a factor for what else the machine does.
-            limit = 5 + 10 * sum(seconds[one] for one in chosen)
-            pid = _forked(partial(_tested, module, path, code, chosen))
-            under_way[pid] = mutant, time.perf_counter(), limit
-        time.sleep(0.005)
-        for pid, (mutant, began, limit) in list(under_way.items()):
-            mutant.seconds = time.perf_counter() - began
+            number, task = waiting.pop(0)
+            under_way[_forked(partial(act, task))] = number, time.perf_counter()
+        time.sleep(0.002)
+        for pid, (number, began) in list(under_way.items()):
+            seconds = time.perf_counter() - began
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                code_ = os.waitstatus_to_exitcode(status)
-                mutant.outcome = {0: "survived", 5: "not covered"}.get(code_, "killed")
-            elif mutant.seconds > limit:
+                code = os.waitstatus_to_exitcode(status)
+                outcome = {0: "survived", 5: "not covered", _NOT_HERE: ""}.get(code, "killed")
+            elif seconds > tasks[number].limit:
                 os.killpg(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-                mutant.outcome = "timeout"
+                outcome = "timeout"
             else:
                 continue
             del under_way[pid]
-            if mutant.outcome in _SURVIVED:
-                print(f"  line {mutant.line}: {mutant.outcome}", flush=True)
-                print(f"    - {mutant.before}\n    + {mutant.after}", flush=True)
-    return done
+            yield number, outcome, seconds
+
+
+def _in_place(
+    module: str,
+    path: Path,
+    settings: dict[str, Any],
+    tasks: Sequence[_Task],
+    options: argparse.Namespace,
+) -> Iterator[tuple[int, str, float]]:
+    """As :func:`_outcomes`, in processes forked from one that has collected all tests."""
+    ours, theirs = os.pipe()
+    plugin = _Collected(module, path, tasks, options, theirs)
+    pid = _forked(lambda: _pytest(settings["tests"], plugin))
+    os.close(theirs)
+    with os.fdopen(ours) as lines:
+        for line in lines:
+            number, outcome, seconds = json.loads(line)
+            yield number, outcome, seconds
+    if code := os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
+        sys.exit(f"the process that collected the tests ended with {code}")
 
 
 def _tested(module: str, path: Path, code: str, chosen: Sequence[str]) -> int:
@@ -340,9 +506,13 @@ def _tested(module: str, path: Path, code: str, chosen: Sequence[str]) -> int:
     return _pytest(files, _Selection(chosen))
 
 
-def _survivors(name: str) -> set[tuple[str, str]]:
+def _last_time(name: str, options: argparse.Namespace) -> set[tuple[str, str]] | None:
+    """The mutants to run again, because of what became of them the last time; None for all."""
+    if not (options.again or options.timeouts):
+        return None
+    outcomes = (_SURVIVED if options.again else ()) + (("timeout",) if options.timeouts else ())
     saved = json.loads((RESULTS / f"{name}.json").read_text())
-    return {(one["before"], one["after"]) for one in saved if one["outcome"] in _SURVIVED}
+    return {(one["before"], one["after"]) for one in saved if one["outcome"] in outcomes}
 
 
 def _summary(name: str, mutants: Sequence[Mutant], began: float) -> str:
@@ -365,6 +535,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("modules", nargs="*", help=f"of: {', '.join(modules)}")
     parser.add_argument("--again", action="store_true", help="only what survived the last time")
+    parser.add_argument("--timeouts", action="store_true", help="only what timed out the last time")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=5,
+        help="seconds for a mutant, beside ten times the duration of its tests (default: 5)",
+    )
     parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="mutants at a time")
     options = parser.parse_args()
@@ -372,6 +549,7 @@ def main() -> None:
     if unknown:
         parser.error(f"no such module: {', '.join(sorted(unknown))}")
     os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT / "src"))  # another copy may be installed
     os.environ["HYPOTHESIS_PROFILE"] = "mutation"
     RESULTS.mkdir(parents=True, exist_ok=True)
     summaries = []
@@ -389,7 +567,7 @@ def main() -> None:
         print(name, flush=True)
         began = time.perf_counter()
         mutants = run(name, settings, options)
-        if not options.again:
+        if not (options.again or options.timeouts):
             saved = json.dumps([asdict(one) for one in mutants], indent=1)
             (RESULTS / f"{name}.json").write_text(saved)
         summaries.append(_summary(name, mutants, began))

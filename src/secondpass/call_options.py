@@ -7,8 +7,8 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict, TypeVar
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
 
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.methods import Stage
@@ -76,11 +76,13 @@ def _validated(name: str, value: Any, orders: Mapping[str, Ordering | None] | No
             if isinstance(value, bool):
                 return value
             raise InputError(f"dedupe: give True or False, not {describe(value)}")
-        case _:  # order
+        case "order":
             try:
                 return to_ordering(value, orders)
             except ConfigurationError as error:
                 raise InputError(f"order: {error}") from None
+        case _:
+            raise NotImplementedError(f"the option {name!r} has no validation")
 
 
 def _positive_integer(name: str, value: object) -> int:
@@ -104,8 +106,7 @@ def _finite_float(name: str, value: object) -> float:
     raise InputError(f"{name}: give a finite number, not {describe(value)}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassSettings:
+class PassSettings(NamedTuple):
     """Settings of one ranking pass.
 
     Attributes:
@@ -136,11 +137,13 @@ class PassSettings:
         Raises:
             InputError: as :func:`validate`.
         """
+        if not options:
+            return self
         changes = validate(options, orders)
         if "floor" in changes:
             method, *fallbacks = self.stages
             changes["stages"] = (replace(method, floor=changes.pop("floor")), *fallbacks)
-        return replace(self, **changes) if changes else self
+        return self._replace(**changes)
 
 
 def show_call_options(function: F) -> F:

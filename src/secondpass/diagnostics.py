@@ -48,7 +48,10 @@ def log(level: str, message: str, *values: object) -> None:
 
 def log_issues(rankings: Iterable[Ranking], level: str) -> None:
     """Log the issues of each ranking in one record; at DEBUG if it recovered from all of them."""
-    for report in (ranking.report for ranking in rankings):
+    for ranking in rankings:
+        report = ranking.report
+        if not report.issues:
+            continue
         issues = [issue for issue in report.issues if issue.code not in _INPUT_ISSUES]
         if issues:
             recovered = report.status == "ok" and all(issue.code in _RECOVERED for issue in issues)

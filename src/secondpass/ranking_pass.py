@@ -111,19 +111,17 @@ class RankingPass:
         if missing := rendering.missing(candidates):
             names = ", ".join(map(repr, missing))
             self._add_issue("field_missing", f"no candidate has these of render.fields: {names}")
-        rendered = list(zip(head, texts, strict=True))
-        self.renderable = [position for position, text in rendered if text is not None]
-        if len(self.renderable) < len(head):
-            empty = [position for position, text in rendered if text is None]
+        self.renderable = head
+        if None in texts:
+            pairs = list(zip(head, texts, strict=True))
+            empty = [position for position, text in pairs if text is None]
             self._add_issue("no_text", "there is nothing of these to show to a method", empty)
+            self.renderable = [position for position, text in pairs if text is not None]
+            candidates = [self.candidates[position] for position in self.renderable]
         if not self.renderable:
             return None
-        task = Task(
-            rendering.query(self.query),
-            [text for text in texts if text is not None],
-            [self.candidates[position] for position in self.renderable],
-            self.context,
-        )
+        shown = [text for text in texts if text is not None]
+        task = Task(rendering.query(self.query), shown, candidates, self.context)
         for stage in self.settings.stages:
             name = stage.method.name
             try:

@@ -3,6 +3,7 @@
 import pytest
 
 from secondpass import ConfigurationError, config
+from secondpass.config.overrides import Override
 
 
 class Model:
@@ -89,3 +90,11 @@ def test_unset_timeout_of_no_use(monkeypatch):
     described = {"method": {"type": "listwise", "llm": {**LLM, "timeout": {"env": "UNSET"}}}}
     reranker = config.resolve(described, llm=WithoutTimeout())
     assert isinstance(reranker.method.llm, WithoutTimeout)
+
+
+@pytest.mark.parametrize("llm", [None, Model()], ids=["configured", "given"])
+def test_parameters_name_no_variables(llm, monkeypatch):
+    monkeypatch.setenv("ORDER", "none")
+    flat = {"order": Override({"env": "ORDER"}, ("order",))}
+    with pytest.raises(ConfigurationError, match="order"):
+        config.resolve({"method": {"type": "graded", "llm": LLM}}, llm=llm, flat=flat)

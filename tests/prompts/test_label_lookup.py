@@ -5,6 +5,7 @@ import math
 import pytest
 
 from reply_cases import FROM_1, NUMBERS, OPAQUE
+from secondpass.prompts.label_lookup import Labels
 
 
 @pytest.mark.parametrize(
@@ -38,9 +39,48 @@ from reply_cases import FROM_1, NUMBERS, OPAQUE
         (NUMBERS, "[7]", 0),
         (NUMBERS, "passage 7", None),
         (NUMBERS, "doc 8", 1),
+        (NUMBERS, 7, 0),
+        (NUMBERS, 7.0, 0),
+        (NUMBERS, 7.5, None),
+        (Labels(["True"], None), True, None),
+        (Labels(["1000000000"], None), 1e9, 0),
+        (Labels(["1000000001"], None), 1_000_000_001.0, None),
+        (Labels(["x" * 300], None), "x" * 300, 0),
+        (Labels(["x" * 301], None), "x" * 301, None),
+        (FROM_1, "1." + "0" * 298, 0),
+        (FROM_1, "1." + "0" * 299, None),
         (FROM_1, [1], None),
         (FROM_1, {"id": 1}, None),
     ],
 )
 def test_place(labels, value, place):
     assert labels.place(value) == place
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (91, 91),
+        (-91, -91),
+        (10**9, 10**9),
+        (10**9 + 1, None),
+        (-(10**9) - 1, None),
+        (1e9, 10**9),
+        (1e9 + 1, None),
+        ("doc 91", 91),
+        (None, None),
+    ],
+)
+def test_number(value, number):
+    assert FROM_1.number(value) == number
+
+
+def test_beyond_the_ends():
+    assert [FROM_1.is_beyond(value) for value in (-1, 0, 1, 3, 4, 5)] == [
+        *(False, True, False, False, True, False)
+    ]
+    assert not any(map(OPAQUE.is_beyond, (-1, 3, "3", "k4t")))
+
+
+def test_numeric():
+    assert [labels.numeric for labels in (FROM_1, OPAQUE, NUMBERS)] == [True, False, False]

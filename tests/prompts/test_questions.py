@@ -36,6 +36,8 @@ def test_prompt():
     )
     assert question.request.system.startswith("You judge.\n\nWhat stands between <query>")
     assert question.request.system.endswith("gains nothing by it.")
+    assert question.request.turns[0].role == "user"
+    assert question.request.schema == Keyed(SCORES).schema([first, second])
     assert question.documents == 2
 
 
@@ -47,6 +49,11 @@ def test_criteria_guidelines_and_instruction():
         "What counts:\n- depth {x}\n\nGuidelines of this domain:\n- be fair"
     )
     assert "\n\nTake 1 of them.\n\n" in question.request.turns[0].text
+
+
+def test_instruction_does_not_hold_itself():
+    question = questions(["a"], instruction="Take {count}.{instruction}").about([0])
+    assert "\n\nTake 1.\n\n" in question.request.turns[0].text
 
 
 def test_templates():
@@ -131,24 +138,43 @@ def test_fits_the_context_window(window):
         assert shown[1] == texts[1]  # the longest are cut first
 
 
+def tokens_of(*texts):
+    return questions(texts).about(range(len(texts))).estimate.tokens
+
+
+def test_what_just_fits_is_not_cut():
+    text = "a" * 4000
+    fitting = int(tokens_of(text))
+    for window, cut in ((fitting, False), (fitting - 1, True)):
+        question = questions([text], llm=Model(context_window=window)).about([0])
+        assert (list(shown_in(question.request).values()) != [text]) is cut
+
+
+@pytest.mark.parametrize("tokens", [300, 500, 800])
+def test_a_margin_is_left(tokens):
+    window = int(tokens_of("")) + tokens
+    question = questions(["a" * 8000], llm=Model(context_window=window)).about([0])
+    (cut,) = shown_in(question.request).values()
+    assert 0.94 * tokens < len(cut) / 4 <= 0.95 * tokens + 1
+
+
 def test_shrinks_to_half():
     question = questions(["a" * 4000, "b" * 100]).about([0, 1])
     sizes = []
     while question is not None:
         sizes.append(sum(map(len, shown_in(question.request).values())))
         question = question.shrink()
-    assert sizes[0] == 4100
-    assert sizes[1] <= 2050
-    assert len(sizes) < 10
+    assert sizes == [4100, 2050]  # not twice
 
 
 def test_short_texts_do_not_shrink():
     assert questions(["a" * 80, "b"]).about([0, 1]).shrink() is None
 
 
-def test_too_long_for_the_context_window():
-    with pytest.raises(MethodError) as caught:
-        questions(["a" * 200], llm=Model(context_window=50)).about([0])
+@pytest.mark.parametrize("text", ["a" * 200, ""])
+def test_too_long_for_the_context_window(text):
+    with pytest.raises(MethodError, match="does not fit into the 50 tokens") as caught:
+        questions([text], llm=Model(context_window=50)).about([0])
     assert caught.value.code == "too_long"
 
 

@@ -24,6 +24,7 @@ from fakes import (
     task_of,
 )
 from secondpass import (
+    Candidate,
     ConfigurationError,
     MethodError,
     MissingExtraError,
@@ -474,3 +475,24 @@ def test_schema():
     stage = schema["$defs"]["cascade_stage"]
     assert "depth" in json.dumps(stage)
     assert "#/$defs/cascade_stage" in json.dumps(schema["$defs"])
+
+
+def test_stages_are_given_the_candidates_of_their_texts():
+    given = []
+
+    class Noting(Judging):
+        def judge(self, task):
+            given.append(list(zip(task.texts, [one.id for one in task.candidates], strict=True)))
+            return Judgement([0.5] * len(task.texts))
+            yield
+
+    candidates = [Candidate("3", id="a"), Candidate("9", id="b"), Candidate("5", id="c")]
+    first = by_number(["3", "9", "5"])
+    Reranker(cascade((first, None), (Noting(None), 2))).rerank("q", candidates)
+    assert given == [[("9", "b"), ("5", "c")]]
+
+
+def test_depths_are_dumped_beside_the_methods():
+    stages = [{"type": "lexical", "depth": 5}, {"type": "lexical", "depth": 2}]
+    reranker = Reranker({"type": "cascade", "stages": stages})
+    assert config.dump(reranker)["method"]["stages"] == stages

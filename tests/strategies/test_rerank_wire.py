@@ -79,6 +79,7 @@ URLS = [
     ("cohere", "http://h/v2", None, "http://h/v2/rerank"),
     ("cohere", "http://h/compatibility", None, "http://h/compatibility/v2/rerank"),
     ("jina", "http://h/v10", None, "http://h/v10/v1/rerank"),
+    ("tei", "http://h/X", "X/rerank", "http://h/X/X/rerank"),
     ("tei", "http://rerank", None, "http://rerank/rerank"),
     ("vllm", "http://v1", None, "http://v1/v1/rerank"),
 ]
@@ -216,6 +217,11 @@ def test_no_list(name, rows):
 def test_no_usable_score(rows):
     with pytest.raises(ReplyError, match="no usable score"):
         read_scores({"results": rows}, COHERE, 2, "probability")
+
+
+def test_true_is_not_index_1():
+    with pytest.raises(ReplyError, match="no usable score"):
+        read_scores(response("cohere", [(True, 0.9)]), COHERE, 1, "probability")
 
 
 def test_response_of_another_api():

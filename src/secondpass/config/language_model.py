@@ -22,6 +22,16 @@ def with_llm(config: Mapping[str, Any], llm: Any) -> dict[str, Any]:
         ConfigurationError: nothing in the configuration asks a language model.
     """
     values, _ = environment.fill(config)
+    return replace_llm(values, llm)
+
+
+def replace_llm(values: Mapping[str, Any], llm: Any) -> dict[str, Any]:
+    """:func:`with_llm` for a configuration whose variables are read already.
+
+    Raises:
+        ConfigurationError: as for :func:`with_llm`; or the name of a method or a timeout is a
+            variable that gives no value.
+    """
     asking = False
 
     def replaced(part: Any) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass.config.files import merged, over_preset, preset, read_yaml
-from secondpass.config.language_model import with_llm
+from secondpass.config.language_model import replace_llm
 from secondpass.config.overrides import Override, beside_ready, overlay, with_parameter_names
 from secondpass.errors import ConfigurationError, NotSerializableError
 from secondpass.reranker import Reranker
@@ -152,7 +152,7 @@ def _construct(
     values = merged(values, overrides)
     try:
         if llm is not None:
-            values = with_llm(values, llm)
+            values = replace_llm(values, llm)
         _check_size(values)
         if problems := [*environment.unfilled(values)]:
             raise ConfigurationError(problems)

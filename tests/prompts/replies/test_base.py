@@ -27,6 +27,11 @@ REQUESTS = [
         "<score>}, ...]}. Every id has to be there exactly once.",
     ),
     (
+        Pairs(Ranks()),
+        'Reply with ONLY one JSON object of this form: {"grades": [{"id": "<id>", "rank": '
+        "<rank>}, ...]}. Every id has to be there exactly once. Rank 1 is the best.",
+    ),
+    (
         Pairs(SCORES, "index1", bare=True),
         'Reply with ONLY a JSON array of this form: [{"index": <index>, "score": <score>}, ...]. '
         "Every index has to be there exactly once. Indices count from 1.",
@@ -73,6 +78,7 @@ NAMES, PLACES = {"type": "string", "enum": ["a", "b"]}, {"type": "integer", "enu
 SCHEMAS = [
     (Keyed(SCORES, "opaque"), closed({"a": NUMBER, "b": NUMBER})),
     (Keyed(WHOLE_SCORES, "opaque"), closed({"a": WHOLE, "b": WHOLE})),
+    (Keyed(Ranks()), closed({"a": WHOLE, "b": WHOLE})),
     (
         Pairs(SCORES, "id"),
         closed({"grades": array(closed({"id": NAMES, "score": NUMBER}))}),
@@ -101,6 +107,8 @@ def test_schema_of_indices():
     [
         (0, 20, {"type": "integer", "enum": [*range(21)]}),
         (0, 21, {"type": "integer"}),
+        (-5, 20, {"type": "integer"}),
+        (10, 13, {"type": "integer", "enum": [10, 11, 12, 13]}),
         (0.5, 3.5, {"type": "integer", "enum": [1, 2, 3]}),
     ],
 )
@@ -113,7 +121,19 @@ def test_expected_tokens():
     assert [each.expected_tokens(2) for each in formats] == [32, 48, 26, 28]
 
 
-@pytest.mark.parametrize("make", [lambda: Keyed(SCORES, bare=True), lambda: Ranked(bare=True)])
-def test_only_arrays_are_bare(make):
-    with pytest.raises(ConfigurationError, match="bare: is for arrays"):
+def test_names_and_defaults():
+    formats = [Keyed(SCORES), Pairs(SCORES), Permutation(), Ranked()]
+    assert [each.name for each in formats] == ["keyed", "pairs", "permutation", "ranked"]
+    assert {(each.labels, each.bare) for each in formats} == {("opaque", False)}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Keyed(SCORES, bare=True), "reply 'keyed' asks for an object"),
+        (lambda: Ranked(bare=True), "reply 'ranked' asks for a line"),
+    ],
+)
+def test_only_arrays_are_bare(make, message):
+    with pytest.raises(ConfigurationError, match=f"bare: is for arrays; {message}"):
         make()

@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
+import json
 import time
 
 import pytest
 
-from reply_cases import NONE, ORDER, O, check, order_of
+from reply_cases import NONE, ORDER, VALUES, G, O, check, order_of, scores_of
 from secondpass import Reranker
 from secondpass.errors import ReplyError
+from secondpass.prompts.replies.json_text import find_values, parse_whole
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 
@@ -69,3 +71,73 @@ def test_megabyte_before_a_deadline(asynchronous):
     else:
         ranking = reranker.rerank("q", ["a", "b"])
     assert ranking.report.issues[0].code == "reply_refused"
+
+
+@pytest.mark.parametrize(
+    ("digits", "number"),
+    [
+        ("9" * 299, int("9" * 299)),
+        ("-" + "9" * 298, -int("9" * 298)),
+        ("1" * 300, 10**300),
+        ("9" * 5000, 10**300),
+        ("-" + "9" * 5000, -(10**300)),
+    ],
+)
+def test_long_numbers_are_out_of_any_range(digits, number):
+    assert parse_whole(f"[{digits}]") == [number]
+
+
+QUOTED = json.dumps(G)
+MANY = "it has too many brackets that hold no JSON"
+
+AROUND = {
+    "as long as allowed": (G + " " * (400_000 - len(G)), VALUES),
+    "too long": (G + " " * (400_001 - len(G)), "it is too long"),
+    "broken brackets": ("{x}" * 1000 + G, VALUES),
+    "too many broken brackets": ("{x}" * 1001 + G, MANY),
+    "unclosed prose": ("[a b " * 8 + G, VALUES),
+    "too much unclosed prose": ("[a b " * 9 + G, NONE),
+    "broken, then almost-JSON": ("[no: list] {'k4t': 3}", (3, None, None)),
+    "bracket in a bracket": ("[[ab cd " + G, NONE),
+    "quoted bracket": ('As "[best: ' + G, VALUES),
+    "one word in a bracket": ("[best " + G, VALUES),
+    "one word in a brace": ("{best " + G, NONE),
+    "two words in a brace": ("{a b " + G, VALUES),
+    "a capital at the end": ("[the best of X " + G, VALUES),
+    "a comma at the end": ("[the best, " + G, NONE),
+    "an apostrophe": ("[it's best " + G, NONE),
+    "thinking in capitals": ('<THINK>{"k4t": 1}</THINK>' + G, VALUES),
+    "quoted": (QUOTED, VALUES),
+    "quoted behind a word": ("Yes: " + QUOTED, VALUES),
+    "quoted behind two spaces": (QUOTED.replace("{", "  {"), VALUES),
+    "quoted behind seven spaces": (QUOTED.replace("{", " " * 7 + "{"), VALUES),
+    "quoted behind eight spaces": (QUOTED.replace("{", " " * 8 + "{"), NONE),
+    "quoted array": (json.dumps('[{"id": "k4t", "score": 3}]'), (3, None, None)),
+}
+
+
+@pytest.mark.parametrize(("reply", "expected"), AROUND.values(), ids=AROUND)
+def test_text_around_an_answer(reply, expected):
+    check(lambda: scores_of(reply), expected)
+
+
+@pytest.mark.parametrize("before", ["Here, so: ", 'About 5" of '])
+def test_text_before_a_cut_answer(before):
+    check(lambda: scores_of(before + '{"k4t": 3, "b2c": 9, "z9', cut=True), (3, 9, None))
+
+
+def repaired(text):
+    return [value.value for value in find_values(text).items if value.repaired]
+
+
+@pytest.mark.parametrize(("times", "count"), [(9, 1), (10, 0)])
+def test_bound_on_what_is_searched_for_almost_json(times, count):
+    mismatched = '["' + "x" * 19_996 + '"}'  # read to its end, which is the wrong bracket
+    assert len(repaired(mismatched * times + "{'a': 1}")) == count
+
+
+@pytest.mark.parametrize(("rest", "count"), [(0, 2), (1, 1)])
+def test_bound_on_repaired_almost_json(rest, count):
+    first = "{'a': '" + "x" * 10_000 + "'}"
+    second = "{'a': '" + "x" * (20_000 - len(first) - len("{'a': ''}") + rest) + "'}"
+    assert len(repaired(f"Here are two: {first} and {second}")) == count

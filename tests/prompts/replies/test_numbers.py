@@ -6,8 +6,9 @@ from reply_cases import BASE_1, CUT_REPLIES, FROM_1, NONE, OPAQUE, RANGE, SCORES
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.replies.numbers import read_scores
+from secondpass.prompts.replies.numbers import Keyed, Pairs, Ranks, Scores, read_scores
 from secondpass.prompts.replies.permutation import read_order
+from secondpass.prompts.replies.values import Order
 
 
 @pytest.mark.parametrize(("reply", "expected"), SCORES.values(), ids=SCORES)
@@ -56,6 +57,52 @@ def test_details():
     order = read_order(Completion('["b2c", "q", "b2c", "k4t", "b2c"]'), OPAQUE)
     assert (order.places, order.doubled, order.unknown, order.cut) == ((1, 0), 2, 1, False)
     assert read_order(Completion('["b2c", "k4', cut=True), OPAQUE).cut
+
+
+RANKS = {
+    "from 1": ('{"k4t": 2, "b2c": 1, "z9x": 3}', (1, 0, 2)),
+    "from 0": ('{"k4t": 1, "b2c": 0, "z9x": 2}', (1, 0, 2)),
+    "not in the order shown": ('{"z9x": 2, "b2c": 3, "k4t": 1}', (0, 2, 1)),
+    "ties": ('{"z9x": 1, "k4t": 2, "b2c": 1}', (1, 2, 0)),
+    "one missing": ('{"k4t": 2, "b2c": 1}', (1, 0)),
+    "one alone": ('{"k4t": 2}', (0,)),
+    "rows": ('[{"id": "k4t", "rank": 2}, {"id": "b2c", "rank": 1}]', (1, 0)),
+    "no whole number": ('{"k4t": 1.5, "b2c": 1, "z9x": 2}', (1, 2)),
+    "the last rank": ('{"k4t": 3, "b2c": 1}', (1, 0)),
+    "beyond the last": ('{"k4t": 4, "b2c": 1}', "it has a rank outside the range from 0 to 3"),
+    "below 0": ('{"k4t": -1, "b2c": 1}', "it has a rank outside the range from 0 to 3"),
+    "two alike": ('{"k4t": 1, "b2c": 1}', "it gives all documents the same rank"),
+    "all alike": ('{"k4t": 2, "b2c": 2, "z9x": 2}', "it gives all documents the same rank"),
+    "scores": ('[{"id": "k4t", "score": 2}, {"id": "b2c", "score": 1}]', NONE),
+}
+
+
+@pytest.mark.parametrize("make", [Keyed, Pairs])
+@pytest.mark.parametrize(("reply", "expected"), RANKS.values(), ids=RANKS)
+def test_ranks(reply, expected, make):
+    reply_format = make(Ranks())
+    if isinstance(expected, str):
+        with pytest.raises(ReplyError) as caught:
+            reply_format.read(Completion(reply), OPAQUE)
+        assert str(caught.value) == expected
+    else:
+        assert reply_format.read(Completion(reply), OPAQUE).places == expected
+
+
+def test_details_of_ranks():
+    order = Ranks().read(Completion('{"k4t": 2, "b2c": 1, "z9x": "last", "q": 1}'), OPAQUE)
+    assert order == Order((1, 0), doubled=0, unknown=1, cut=False, refused=(2,))
+    assert Ranks().read(Completion('{"k4t": 2, "b2c": 1, "z9', cut=True), OPAQUE).cut
+
+
+@pytest.mark.parametrize("make", [Keyed, Pairs])
+def test_formats_keep_to_the_scale(make):
+    reply = Completion('{"k4t": 3, "b2c": 2.5, "z9x": 5}')
+    assert make(Scores(2, 5)).read(reply, OPAQUE).values == (3, 2.5, 5)
+    assert make(Scores(2, 5, whole=True)).read(reply, OPAQUE).values == (3, None, 5)
+    for low, high in ((3, 5), (2, 4)):
+        with pytest.raises(ReplyError, match=f"outside the range from {low} to {high}"):
+            make(Scores(low, high)).read(reply, OPAQUE)
 
 
 def test_broken_row_of_another_base():

@@ -2,7 +2,21 @@
 
 import pytest
 
-from reply_cases import CUT_REPLIES, FROM_1, INDEX_ORDERS, NONE, ORDERS, check, order_of
+from reply_cases import (
+    CUT_REPLIES,
+    FROM_1,
+    INDEX_ORDERS,
+    NONE,
+    OPAQUE,
+    ORDER,
+    ORDERS,
+    O,
+    check,
+    order_of,
+)
+from secondpass.effects import Completion
+from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.replies.permutation import Permutation
 
 
 @pytest.mark.parametrize(("reply", "expected"), ORDERS.values(), ids=ORDERS)
@@ -42,3 +56,23 @@ def test_number_in_prose_is_no_order(reply):
 )
 def test_order_of_one(reply):
     check(lambda: order_of(reply), (1,))
+
+
+def test_format_reads_orders():
+    assert Permutation().read(Completion(O), OPAQUE).places == ORDER
+
+
+@pytest.mark.parametrize(
+    ("count", "reply", "expected"),
+    [
+        (2, "I think [2, 1] is it.", (1, 0)),
+        (3, "I think [2, 1] is it.", NONE),
+        (6, "I think [2, 1, 3] is it.", (1, 0, 2)),
+        (7, "I think [2, 1, 3] is it.", NONE),
+        (8, "I think [2, 1, 3] is it.", NONE),
+        (8, "I think [2, 1, 3, 4] is it.", (1, 0, 2, 3)),
+    ],
+)
+def test_order_in_prose_has_half_of_the_indices(count, reply, expected):
+    labels = Labels([str(number + 1) for number in range(count)], 1)
+    check(lambda: order_of(reply, labels), expected)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.replies.ranked import read_ranked
+from secondpass.prompts.replies.ranked import Ranked, read_ranked
 
 OPAQUE = Labels(["k4t", "b2c", "z9x"], None)
 FROM_0 = Labels(["0", "1", "2"], 0)
@@ -37,6 +37,12 @@ REPLIES = [
     (FROM_1, "[2] > [1] > [3]\n[2] > [1] > [3]", (1, 0, 2)),
     (FROM_1, "[2, 1, 3]", (1, 0, 2)),
     (FROM_1, '{"ranking": [2, 1, 3]}', (1, 0, 2)),
+    (FROM_1, "```\n2 > 1 > 3\n```", (1, 0, 2)),
+    (FROM_1, "**2 > 1 > 3**", (1, 0, 2)),
+    (FROM_1, "INDEX [2] > [1] > [3]", (1, 0, 2)),
+    (FROM_1, "=[2] > [1] > [3]", CUT),
+    (FROM_1, "2", NONE),
+    (FROM_1, "[2] > 1", NONE),
     (OPAQUE, "[b2c] > [k4t] > [z9x]", (1, 0, 2)),
     (OPAQUE, "[B2C] > [k4t] > [z9x]", (1, 0, 2)),
     (OPAQUE, "b2c > k4t > z9x", (1, 0, 2)),
@@ -111,8 +117,15 @@ def test_counts():
     assert (order.doubled, order.unknown) == (1, 1)
 
 
+def test_format_reads_chains():
+    assert Ranked().read(Completion("[b2c] > [k4t]"), OPAQUE).places == (1, 0)
+
+
 def test_single_document():
     assert read_ranked(Completion("[1]"), Labels(["1"], 1)).places == (0,)
+    assert read_ranked(Completion("It is [doc 1]."), Labels(["doc 1"], None)).places == (0,)
+    with pytest.raises(ReplyError, match=NONE):
+        read_ranked(Completion("It is [doc 1]."), Labels(["doc 1", "doc 2"], None))
 
 
 @given(st.permutations(range(6)), st.sampled_from([0, 1, None]), st.data())

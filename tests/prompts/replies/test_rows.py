@@ -4,8 +4,11 @@ import json
 
 import pytest
 
-from reply_cases import FROM_1, NONE, ROWS, SEVERAL, check, order_of, scores_of
+from reply_cases import FROM_1, NONE, OPAQUE, ROWS, SEVERAL, check, order_of, scores_of
+from secondpass.effects import Completion
+from secondpass.prompts.label_lookup import Labels
 from secondpass.prompts.replies.json_object import JsonObject
+from secondpass.prompts.replies.numbers import read_scores
 from secondpass.prompts.replies.rows import number_in
 
 REMARKS = [
@@ -36,6 +39,12 @@ def test_other_members_need_falling_numbers(key):
 @pytest.mark.parametrize("form", ["{}", "final_{}", "{}Value"])
 def test_falling_ranks_are_no_order(key, form):
     rows = [{"id": "b2c", form.format(key): 2}, {"id": "k4t", form.format(key): 1}]
+    check(lambda: order_of(json.dumps(rows)), ROWS)
+
+
+@pytest.mark.parametrize("key", ["docId", "row_id", "ID"])
+def test_other_ids_are_no_scores(key):
+    rows = [{"id": "b2c", key: 2}, {"id": "k4t", key: 1}]
     check(lambda: order_of(json.dumps(rows)), ROWS)
 
 
@@ -105,6 +114,13 @@ JOINED = {
     "one twice": ('{"id": "b2c"}\n{"id": "k4t"}\n{"id": "B2C"}', NONE),
     "an order behind": ('{"id": "b2c"}\n{"id": "k4t"}\n["k4t", "b2c"]', SEVERAL),
     "strings with commas": ('"b2c",\n"k4t"', (1, 0)),
+    "one string": ('"b2c"', NONE),
+    "strings, one twice": ('"b2c"\n"k4t"\n"b2c"', NONE),
+    "strings and a number": ('"b2c"\n"k4t\n5', NONE),
+    "no label in any of two": (
+        '{"id": ["b2c", "z9x"]}\n{"id": ["z9x", "b2c"]}\n{"id": "k4t"}',
+        NONE,
+    ),
     "strings, fenced": ('```\n"b2c"\n"k4t"\n```', (1, 0)),
 }
 
@@ -123,3 +139,36 @@ def test_id_and_index(keys):
 def test_label_in_an_array_or_object():
     rows = [{"id": ["b2c"]}, {"id": {"index": "k4t"}}, {"id": {"name": "z9x"}}]
     check(lambda: order_of(json.dumps(rows)), (1, 0))
+
+
+def test_rows_of_equal_numbers_are_joined():
+    check(lambda: scores_of('{"k4t": 3}\n{"b2c": 3}\n{"z9x": 5}'), (3, 3, 5))
+
+
+EIGHT = Labels([str(number) for number in range(1, 9)], 1)
+JOINED_INDICES = [
+    (FROM_1, '{"id": 2}\n{"id": 1}', (1, 0)),
+    (FROM_1, '{"id": 2}, {"id": 1}', (1, 0)),
+    (FROM_1, 'It is {"id": 2}, {"id": 1}', NONE),
+    (EIGHT, '{"id": 2}, {"id": 1}, {"id": 3}', (1, 0, 2)),
+    (FROM_1, '"2"\n"1"', (1, 0)),
+    (FROM_1, '["2"]\n["1"]\n["3"]', NONE),
+]
+
+
+@pytest.mark.parametrize(("labels", "reply", "expected"), JOINED_INDICES)
+def test_joined_rows_of_indices(labels, reply, expected):
+    check(lambda: order_of(reply, labels), expected)
+
+
+def test_rows_with_two_labels():
+    for other in ('{"id": 2, "index": 2}', '{"id": 2}'):
+        check(lambda other=other: order_of(f'[{{"id": 1, "index": 3}}, {other}]', FROM_1), ROWS)
+    check(lambda: order_of('[{"id": "b2c", "id": "k4t"}, {"id": "z9x"}]'), ROWS)
+    reply = '[{"id": "k4t", "id": "b2c", "score": 3}, {"id": "z9x", "score": 5}]'
+    assert read_scores(Completion(reply), OPAQUE, 0, 10).refused == (0, 1)
+
+
+def test_depth_of_a_label():
+    check(lambda: order_of('[{"id": [["b2c"]]}, {"id": "k4t"}]'), (1, 0))
+    check(lambda: order_of('[{"id": [[["b2c"]]]}, {"id": "k4t"}]'), (0,))

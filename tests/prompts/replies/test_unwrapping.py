@@ -47,6 +47,7 @@ def test_numbers_of_a_wrapper_are_no_labels(key):
     labels = type(OPAQUE)(["1", "2", "3"], 1)
     check(lambda: order_of(json.dumps({key: [2, 1, 3]}), labels), NONE)
     check(lambda: order_of(json.dumps({"result": {key: [2, 1, 3]}}), labels), NONE)
+    check(lambda: order_of(json.dumps({key: {"result": [2, 1, 3]}}), labels), NONE)
 
 
 ORDER_DEPTHS = {
@@ -73,6 +74,7 @@ SCORE_DEPTHS = {
     "ranks around scores": ({"ranking": {"scores": KEYED}}, NONE),
     "scores in ranks, named": ({"ranking": {"scores": ROWS}}, (1, 3, 2)),
     "rows by label in ranks": ({"ranking": [{"k4t": 1}, {"b2c": 3}]}, NONE),
+    "another wrapper beside": ({"result": ROWS[:1], "grades": KEYED}, (1, 3, 2)),
     "row in a wrapper": ({"result": {"id": "k4t", "score": 1}}, (1, None, None)),
 }
 
@@ -93,3 +95,16 @@ CONTESTED = {
 @pytest.mark.parametrize(("reply", "expected"), CONTESTED.values(), ids=CONTESTED)
 def test_contested_keys(reply, expected):
     check(lambda: order_of(reply), expected)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ('{"grades": 3, "b2c": 9}', (3, 9)),
+        ('{"grades": 3, "zzz": 4}', (3, None)),
+        ('{"grades": {"grades": 3, "b2c": 9}}', (3, 9)),
+    ],
+)
+def test_label_that_is_a_wrapper(reply, expected):
+    labels = type(OPAQUE)(["grades", "b2c"], None)
+    check(lambda: scores_of(reply, labels), expected)

@@ -98,18 +98,31 @@ class Ranks(Numbers[Order]):
         return Order(tuple(places), 0, ranks.unknown, ranks.cut, ranks.refused)
 
 
-class Keyed(ReplyFormat[T]):
-    """``{"<id>": <score>, ...}``."""
+class NumberFormat(ReplyFormat[T]):
+    """A reply with a number for each document.
 
-    name = "keyed"
-    shape = "an object"
-    tokens_per_document = 8
+    Args:
+        numbers: what the numbers mean.
+        labels: as in :class:`ReplyFormat`.
+        bare: likewise.
+    """
 
     def __init__(
         self, numbers: Numbers[T], labels: LabelKind = "opaque", bare: bool = False
     ) -> None:
         super().__init__(labels, bare)
         self.numbers = numbers
+
+    def read(self, completion: Completion, labels: Labels) -> T:
+        return self.numbers.read(completion, labels)
+
+
+class Keyed(NumberFormat[T]):
+    """``{"<id>": <score>, ...}``."""
+
+    name = "keyed"
+    shape = "an object"
+    tokens_per_document = 8
 
     def request(self) -> str:
         word = self.numbers.word
@@ -121,22 +134,13 @@ class Keyed(ReplyFormat[T]):
     def schema(self, names: Sequence[str]) -> dict[str, Any] | None:
         return object_schema(dict.fromkeys(names, self.numbers.schema()))
 
-    def read(self, completion: Completion, labels: Labels) -> T:
-        return self.numbers.read(completion, labels)
 
-
-class Pairs(ArrayFormat[T]):
+class Pairs(NumberFormat[T], ArrayFormat[T]):
     """``{"grades": [{"id": "<id>", "score": <score>}, ...]}``, or the array itself."""
 
     name = "pairs"
     member = "grades"
     tokens_per_document = 16
-
-    def __init__(
-        self, numbers: Numbers[T], labels: LabelKind = "opaque", bare: bool = False
-    ) -> None:
-        super().__init__(labels, bare)
-        self.numbers = numbers
 
     def request(self) -> str:
         word = self.numbers.word
@@ -145,9 +149,6 @@ class Pairs(ArrayFormat[T]):
 
     def _element_schema(self, label: dict[str, Any]) -> dict[str, Any]:
         return object_schema({self.key: label, self.numbers.word: self.numbers.schema()})
-
-    def read(self, completion: Completion, labels: Labels) -> T:
-        return self.numbers.read(completion, labels)
 
 
 def read_scores(
