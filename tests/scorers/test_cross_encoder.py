@@ -89,6 +89,21 @@ def test_causal_models_answer_yes_or_no(tmp_path):
     assert named.score_pairs("cat", DOCUMENTS) == pytest.approx(ours, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"max_length": 12}, {"batch_size": 2}, {"trust_remote_code": True}, {"model_kwargs": {}}],
+)
+def test_settings_of_torch(folder, settings):
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    theirs = CrossEncoder(folder, device="cpu", max_length=settings.get("max_length")).predict(
+        [("cat", document) for document in DOCUMENTS], activation_fn=torch.nn.Identity()
+    )
+    ours = CrossEncoderScorer(folder, backend="torch", precision="exact", **settings)
+    assert ours.score_pairs("cat", DOCUMENTS) == pytest.approx(theirs.tolist(), abs=1e-5)
+
+
 QUERIES = ["cat", "dog", "the mat", "food"]
 
 

@@ -75,7 +75,11 @@ class TorchModel:
         self._prompt, self._prompt_name = prompt, prompt_name
         self._source, self._options = source, options
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-torch")
-        options = {key: dict(value) if value else value for key, value in options.items()}
+        # Copies: the constructor changes mappings.
+        options = {
+            key: dict(value) if isinstance(value, Mapping) else value
+            for key, value in options.items()
+        }
         model_kwargs = options["model_kwargs"] = options.get("model_kwargs") or {}
         if not model_kwargs.keys() & {"dtype", "torch_dtype"}:
             name = dtype or ("bfloat16" if precision == "auto" and _is_fast(device) else "float32")
