@@ -128,7 +128,7 @@ def test_how_many_are_judged(secondpass, given_suite, write, monkeypatch, tmp_pa
 def test_a_reranker_that_cannot_run_is_skipped_with_the_reason(
     secondpass, given_suite, tmp_path, monkeypatch
 ):
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
     told = secondpass(
         *("eval", given_suite, "--json", "--preset", "lexical", "--preset", "embedded"),
         *("--rerank-model", tmp_path / "no-model"),
@@ -145,7 +145,7 @@ def test_a_reranker_that_cannot_run_is_skipped_with_the_reason(
 def test_without_the_embedded_model_vectors_are_skipped_with_the_command(
     secondpass, suite, monkeypatch
 ):
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
     told = secondpass("eval", suite, "--json", "--preset", "lexical")
     found = systems(told)
     assert [one["status"] for one in found.values()] == ["skipped", "ran", "skipped", "ran"]
@@ -209,7 +209,7 @@ def test_of_the_modes_that_are_asked_for_rerankers_stand_behind_one_that_runs(
 ):
     call = ["eval", suite, "--json", "--preset", "lexical", "--mode", "lexical", "--mode", "hybrid"]
     assert list(systems(secondpass(*call, "--no-cache"))) == ["lexical", "hybrid", "hybrid+rerank"]
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
     found = systems(secondpass(*call))
     assert {name: one["status"] for name, one in found.items()} == {
         "lexical": "ran",

@@ -80,7 +80,7 @@ def test_many_skipped_files_are_counted(docs) -> None:
 
 
 def test_without_the_extra_words_alone_are_indexed_and_that_is_told(docs, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
     done = call("docs", "--into", "index")
     assert done.exit_code == 0
     assert "words only" in done.stdout

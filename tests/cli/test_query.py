@@ -306,7 +306,7 @@ def test_a_question_is_read_as_it_was_typed_whatever_the_locale(here) -> None:
 
 
 def test_without_the_extra_vectors_are_told_to_need_it(here, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
     install = 'pip install "secondpass[embedded]"'
     assert asked(*OWL, "--lexical")["results"]
     for corpus in ("index", "words", "corpus.jsonl"):

@@ -46,7 +46,7 @@ def test_configuration_file(tmp_path: Path) -> None:
 def test_missing_package_is_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
     found = compare(["embedded", "lexical"], SUITE, first_stages=["lexical"])
     assert 'pip install "secondpass[embedded]"' in found["lexical+embedded"].reason
     assert found["lexical+lexical"].status == "ran"

@@ -282,6 +282,7 @@ def cross_encoder(folder: str) -> dict[str, Any]:
             "model": folder,
             "activation": "sigmoid",
             "max_length": 512,
+            "precision": "exact",
         }
     }
 

@@ -48,7 +48,7 @@ EXPECTED: dict[str, list[tuple[str, list[str], str]]] = {
         (
             "degraded, by all-MiniLM-L6-v2-int8",
             ["A single file", "To get back", "The file with"],
-            "missing_extra: the cross_encoder scorer needs packages that are not installed",
+            "model_not_loaded: the model 'cross-encoder/ms-marco-MiniLM-L6-v2' cannot be loaded",
         ),
     ],
     "memory_search": [

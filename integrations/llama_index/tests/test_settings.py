@@ -530,7 +530,7 @@ def test_item_02_models_are_not_loaded_by_making_copying_or_writing(tmp_path: Pa
     copies = [copy.deepcopy(reranker), pickle.loads(pickle.dumps(reranker))]
     copies.append(SecondPassRerank.from_json(reranker.to_json()))
     for one in copies:
-        assert one._reranker.method.scorer._encoder._value is None
+        assert one._reranker.method.scorer.engine is None
 
 
 HOLDING: dict[str, Callable[[], SecondPassRerank]] = {

@@ -336,7 +336,8 @@ def test_a_cross_encoder_scores_as_its_own_library_does(model: Path, rank: Call)
     texts = [one.node.get_content() for one in cats()]
     theirs = CrossEncoder(str(model), device="cpu", activation_fn=torch.nn.Identity())
     scores = theirs.predict([("cat food", text) for text in texts])
-    reranker = SecondPassRerank({"method": "cross_encoder"}, model=model, device="cpu", top_n=3)
+    exact = {"method": {"type": "cross_encoder", "precision": "exact"}}
+    reranker = SecondPassRerank(exact, model=model, device="cpu", top_n=3)
     ranked = rank(reranker, cats(), query_str="cat food")
     assert numbers(ranked) == [int(at) for at in np.argsort(-scores)[:3]]
     assert [one.score for one in ranked] == pytest.approx(sorted(map(float, scores))[:1:-1])

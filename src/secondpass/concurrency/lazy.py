@@ -112,12 +112,11 @@ class Lazy(Generic[T]):
         return self.get()
 
     def _renew_after_fork(self) -> None:
-        """Forget the parent's value without its destructor, which may wait for threads."""
+        """Forget the parent's value, whose threads do not exist here."""
         if self._process is None or self._process == os.getpid():
             return
         with self._lock:
             if self._process != os.getpid():
-                _keep_forever(self._value)
                 self._value = None
                 self._process = os.getpid()
 
@@ -127,13 +126,6 @@ class Lazy(Generic[T]):
         with self._lock:
             self._value = None
             self._failure = None
-
-
-def _keep_forever(value: object) -> None:
-    """Keep a value from being destroyed, even at the end of the process."""
-    import ctypes
-
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
 def require(modules: Sequence[str], extra: str, needed_for: str) -> None:

@@ -137,8 +137,6 @@ class EmbeddedScorer:
         Raises:
             MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
         """
-        if self._shared is not None:
-            self._shared.value.retry()
         self._engine.retry()
 
     def close(self) -> None:
@@ -161,7 +159,8 @@ class EmbeddedScorer:
 
         settings = (self.max_length, self.backend, self.precision, self.threads, self.remember)
         self._shared = shared(("embedded", *settings), load)
-        return self._shared.value.get()
+        # A failure is remembered by this scorer, so not there, too.
+        return self._shared.value.retry()
 
 
 class _Pair(NamedTuple):

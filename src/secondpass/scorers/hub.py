@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +28,11 @@ class HubModel:
     cache_folder: str | None = None
     token: str | None = field(default=None, repr=False)
     local_files_only: bool = False
+
+    @property
+    def cache(self) -> str | None:
+        """The cache folder, or that of sentence-transformers' variable; None is the hub's own."""
+        return self.cache_folder or os.environ.get("SENTENCE_TRANSFORMERS_HOME")
 
     @property
     def is_local(self) -> bool:
@@ -74,7 +80,7 @@ class HubModel:
 
         try:
             path = try_to_load_from_cache(
-                self.name, "config.json", cache_dir=self.cache_folder, revision=self.revision
+                self.name, "config.json", cache_dir=self.cache, revision=self.revision
             )
         except Exception:  # not a valid name
             return False

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from secondpass.concurrency.lazy import Lazy, require
+from secondpass.concurrency.lazy import Lazy, is_installed, require
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.scorers import minilm_graph
 from secondpass.scorers.engines.batches import by_length
@@ -63,7 +63,7 @@ def choose_backend(choice: Choice) -> tuple[Backend, str]:
     """
     backend: Backend = "onnx"
     reason = "the backend is set"
-    if choice == "openvino" or (choice == "auto" and find_spec(MODULES["openvino"]) is not None):
+    if choice == "openvino" or (choice == "auto" and is_installed(MODULES["openvino"])):
         backend = "openvino"
     if choice == "auto":
         reason = "openvino is installed"

@@ -156,7 +156,7 @@ def _light(
         find = on_hub(
             source.name,
             revision=source.revision,
-            cache_folder=source.cache_folder,
+            cache_folder=source.cache,
             token=source.token,
             local_files_only=offline,
         )

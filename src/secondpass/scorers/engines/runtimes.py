@@ -6,12 +6,14 @@ batches run at a time, which scales better than several threads in one batch.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from weakref import WeakSet
 
 from secondpass.concurrency.lazy import require
 from secondpass.errors import MissingExtraError, ModelLoadError
@@ -73,7 +75,7 @@ def open_runtime(
     kind: type[_Onnx] | type[_OpenVino] = _Onnx if backend == "onnx" else _OpenVino
     require([MODULES[backend], "numpy"], backend, f"the {backend} backend")
     try:
-        return kind(model, precision, threads)
+        runtime = kind(model, precision, threads)
     except MissingExtraError:
         raise
     except Exception as error:
@@ -83,6 +85,8 @@ def open_runtime(
             f"{MODULES[backend]} cannot load {name} ({type(error).__name__}); "
             "the file may be truncated, or of another version"
         ) from error
+    _open.add(runtime)
+    return runtime
 
 
 class _Onnx:
@@ -172,3 +176,18 @@ def import_openvino() -> Any:
     import openvino
 
     return openvino
+
+
+_open: WeakSet[Runtime] = WeakSet()
+
+
+def _keep_those_of_the_parent() -> None:
+    """Never destroy the parent's runtimes in a child: they would wait for threads of the parent."""
+    import ctypes
+
+    for runtime in list(_open):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(runtime))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep_those_of_the_parent)
