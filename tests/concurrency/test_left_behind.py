@@ -92,3 +92,28 @@ def test_result_and_error_are_passed_on():
         call()
     call.leave()
     assert call not in left_behind._left
+
+
+def test_a_call_whose_caller_still_waits_at_exit(tmp_path):
+    script = (
+        "import atexit, sys, threading, time\n"
+        "from pathlib import Path\n"
+        "from secondpass import Reranker\n"
+        "from secondpass.concurrency import left_behind\n"
+        "left_behind._SECONDS_AT_EXIT = 60.0\n"
+        "entered, exiting = threading.Event(), threading.Event()\n"
+        "class Slow:\n"
+        "    def score_pairs(self, query, documents):\n"
+        "        entered.set()\n"
+        "        exiting.wait(60)\n"
+        "        time.sleep(0.3)\n"
+        "        Path(sys.argv[1]).write_text('ended')\n"
+        "        return [1.0] * len(documents)\n"
+        "reranker = Reranker(Slow(), limits={'deadline': 60})\n"
+        "threading.Thread(target=reranker.rerank, args=('q', ['a']), daemon=True).start()\n"
+        "assert entered.wait(60)\n"
+        "atexit.register(exiting.set)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "mark")]
+    subprocess.run(command, timeout=120, check=True)
+    assert (tmp_path / "mark").read_text() == "ended"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import os
 import threading
@@ -94,7 +95,8 @@ class Lazy(Generic[T]):
             try:
                 self._value = self._create()
             except ModelLoadError as error:
-                self._failure = (time.monotonic(), error)
+                # A copy has no traceback, whose frames would keep a half loaded model.
+                self._failure = (time.monotonic(), copy.copy(error))
                 raise
             self._failure = None
             return self._value

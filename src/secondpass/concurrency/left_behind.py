@@ -32,6 +32,8 @@ class Call(Generic[T]):
         self._ended = threading.Event()
 
     def __call__(self) -> T:
+        # The caller may be a daemon thread, and the process may end while it waits.
+        self.leave()
         try:
             return self._function()
         finally:
@@ -39,7 +41,7 @@ class Call(Generic[T]):
             _left.discard(self)
 
     def leave(self) -> None:
-        """Stop waiting for a call that was started; no effect if it has ended."""
+        """Let the end of the process wait for this call; no effect if it has ended."""
         _left.add(self)
         if self._ended.is_set():
             _left.discard(self)

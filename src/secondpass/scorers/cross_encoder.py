@@ -120,6 +120,10 @@ class CrossEncoderScorer:
             raise ConfigurationError("token, token_env: give one of them")
         if precision is not None and dtype is not None:
             raise ConfigurationError("precision, dtype: give one of them")
+        for name in ("dtype", "torch_dtype"):
+            if model_kwargs is not None and name in model_kwargs and (precision or dtype):
+                one = "precision" if precision is not None else "dtype"
+                raise ConfigurationError(f"{one}, model_kwargs.{name}: give one of them")
         if model_kwargs is not None and "token" in model_kwargs:
             raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
         self.model = model
@@ -236,6 +240,8 @@ class CrossEncoderScorer:
                     f"{', '.join(found)}: the backend {self.backend!r} has no such setting, "
                     f"only torch has{hint}"
                 )
+        elif self.file is not None and self.device not in {"auto", "cpu"}:
+            found += ("device",)
         if self.file is not None and (self.backend == "torch" or found):
             raise ConfigurationError("file: torch reads the model's own weights")
         return found

@@ -44,7 +44,10 @@ class HubModel:
         found = []
         folder = Path(self.name)
         for path in (*folder.glob("*"), *folder.glob("*/*")) if self.is_local else ():
-            status = path.stat()
+            try:
+                status = path.stat()
+            except OSError:  # a link to nothing, or removed meanwhile
+                continue
             found.append((str(path), status.st_size, status.st_mtime_ns))
         return tuple(sorted(found))
 

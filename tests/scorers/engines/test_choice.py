@@ -1,8 +1,10 @@
 """What runs a cross-encoder, and what is said if nothing can."""
 
+import gc
 import json
 import shutil
 import sys
+import weakref
 
 import pytest
 
@@ -77,6 +79,36 @@ def test_scores_of_all_backends_agree(folder):
     assert scores["openvino"] == pytest.approx(scores["torch"], abs=1e-4)
 
 
+@pytest.mark.parametrize("backend", ["torch", "onnx", "openvino"])
+def test_special_tokens_are_characters(folder, backend):
+    scorer = CrossEncoderScorer(str(folder), backend=backend, precision="exact")
+    [[special, characters]] = scorer.score_many([("cat", ["the [SEP] dog", "the [ sep ] dog"])])
+    scorer.close()
+    assert special == pytest.approx(characters, abs=1e-4)
+
+
+def test_a_named_file_is_never_replaced_by_torch(folder, copy, without, monkeypatch):
+    with pytest.raises(ConfigurationError, match="file: torch reads"):
+        CrossEncoderScorer(str(folder), file="onnx/model.onnx", device="cuda:0")
+    with monkeypatch.context() as patched:
+        patched.setattr(choice, "_has_accelerator", lambda: True)
+        assert engine(folder, file="onnx/model.onnx").backend == "openvino"
+    edit(copy, "sentence_bert_config.json", do_lower_case=True)
+    with pytest.raises(ModelLoadError, match="lower-cases"):
+        engine(copy, file="onnx/model.onnx")
+    without("openvino")
+    with pytest.raises(MissingExtraError, match="openvino"):
+        engine(folder, file="openvino/openvino_model.xml")
+    without("onnxruntime")
+    with pytest.raises(MissingExtraError, match="openvino"):
+        engine(folder, file="onnx/model.onnx")
+
+
+def test_reasons_name_no_path(tmp_path):
+    folder = write_causal(tmp_path / "causal")
+    assert engine(folder).reason == ("the model is a Qwen3ForCausalLM, not a sequence classifier")
+
+
 def test_no_file_beside_the_model(plain, without):
     assert engine(plain).reason == (
         "the model has no ONNX or OpenVINO file; `secondpass export` makes one"
@@ -119,6 +151,14 @@ def test_settings_that_only_torch_has(folder, backend, settings):
     ("settings", "message"),
     [
         ({"precision": "exact", "dtype": "float32"}, "precision, dtype: give one of them"),
+        (
+            {"precision": "exact", "model_kwargs": {"torch_dtype": "bfloat16"}},
+            r"precision, model_kwargs\.torch_dtype: give one of them",
+        ),
+        (
+            {"dtype": "float32", "model_kwargs": {"dtype": "bfloat16"}},
+            r"dtype, model_kwargs\.dtype: give one of them",
+        ),
         ({"file": "x.onnx", "backend": "torch"}, "file: torch reads the model's own weights"),
         ({"score_cache": 0}, "score_cache"),
         ({"threads": 0}, "threads"),
@@ -168,6 +208,68 @@ def choice_of(path):
         return str(error.__context__) + str(error)
 
 
+def scores_of(path, backend):
+    scorer = CrossEncoderScorer(str(path), backend=backend, precision="exact")
+    scores = scorer.score_pairs("cat the mat", [*DOCUMENTS, "Cat", "dog ran " * 12])
+    scorer.close()
+    return scores
+
+
+MODULES = [
+    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.Transformer"}
+]
+TASK = {"transformer_task": "sequence-classification"}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("sentence_bert_config.json", {**TASK, "max_seq_length": 16}),
+        ("tokenizer_config.json", {"model_input_names": ["input_ids", "attention_mask"]}),
+    ],
+)
+def test_settings_in_the_model_files(copy, name, changes):
+    before = scores_of(copy, "onnx")
+    edit(copy, "sentence_bert_config.json", **TASK)
+    edit(copy, "config_sentence_transformers.json", model_type="CrossEncoder")
+    (copy / "modules.json").write_text(json.dumps(MODULES))
+    edit(copy, name, **changes)
+    expected = scores_of(copy, "torch")
+    assert before != pytest.approx(expected, abs=1e-2)
+    assert scores_of(copy, "onnx") == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "reason"),
+    [
+        (
+            "sentence_bert_config.json",
+            {**TASK, "processing_kwargs": {"text": {"max_length": 20, "truncation": True}}},
+            "settings of its own",
+        ),
+        ("tokenizer_config.json", {"do_lower_case": False}, "disagree"),
+        ("tokenizer_config.json", {"strip_accents": False}, "disagree"),
+        ("tokenizer_config.json", {"tokenize_chinese_chars": False}, "disagree"),
+    ],
+)
+def test_settings_for_which_only_torch_is_right(copy, name, changes, reason):
+    edit(copy, name, **changes)
+    info = engine(copy)
+    assert info.backend == "torch"
+    assert reason in info.reason
+
+
+def test_a_model_in_a_folder_below(copy):
+    below = copy / "0_Transformer"
+    below.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        shutil.move(copy / name, below / name)
+    edit(below, "sentence_bert_config.json", **TASK)
+    edit(copy, "config_sentence_transformers.json", model_type="CrossEncoder")
+    (copy / "modules.json").write_text(json.dumps([{**MODULES[0], "path": "0_Transformer"}]))
+    assert engine(copy).backend == "torch"
+
+
 def test_causal_models_are_for_torch(tmp_path):
     folder = write_causal(tmp_path / "causal")
     info = engine(folder)
@@ -206,6 +308,52 @@ def test_a_missing_tokenizer(copy):
     (copy / "tokenizer.json").unlink()
     with pytest.raises(ModelLoadError, match=r"no tokenizer\.json"):
         engine(copy, backend="onnx")
+
+
+def test_a_link_to_nothing_in_the_folder(copy):
+    (copy / ".#config.json").symlink_to("nobody@nowhere")
+    assert engine(copy, backend="onnx").backend == "onnx"
+
+
+def test_the_key_of_scores_has_the_side_of_truncation(copy, tmp_path):
+    cache = str(tmp_path / "scores.db")
+    found = []
+    for side in ("right", "left"):
+        edit(copy, "tokenizer_config.json", truncation_side=side)
+        for remembered in (cache, None):
+            scorer = CrossEncoderScorer(str(copy), backend="onnx", score_cache=remembered)
+            found += scorer.score_pairs("cat", ["mat " * 70 + "dog " * 70])
+            scorer.close()
+    assert found[0] == pytest.approx(found[1], abs=1e-5)
+    assert found[2] == pytest.approx(found[3], abs=1e-5)
+    assert found[0] != pytest.approx(found[2], abs=1e-3)
+
+
+def test_the_key_of_scores_has_weights_in_a_file_of_their_own(copy):
+    scorer = CrossEncoderScorer(str(copy), backend="onnx", score_cache=10)
+    scorer.warm_up()
+    model = scorer._pairs.get()._engine.model
+    first = model.identity()
+    (copy / "onnx" / "model.onnx.data").write_bytes(b"weights")
+    assert model.identity() != first
+    scorer.close()
+
+
+def test_a_model_that_failed_is_released(tmp_path, monkeypatch):
+    made = []
+    loaded = choice.TorchModel.__init__
+
+    def load(self, *values, **settings):
+        made.append(weakref.ref(self))
+        loaded(self, *values, **settings)
+
+    monkeypatch.setattr(choice.TorchModel, "__init__", load)
+    scorer = CrossEncoderScorer(str(write_classifier(tmp_path / "two", labels=2)), backend="torch")
+    with pytest.raises(ModelLoadError, match="2 labels") as caught:
+        scorer.score_pairs("cat", DOCUMENTS)
+    del caught
+    gc.collect()
+    assert [model() for model in made] == [None]
 
 
 def test_too_long_for_the_model(folder):

@@ -186,3 +186,27 @@ def test_a_failing_batch(threads):
 
     with pytest.raises(RuntimeError, match="no memory"):
         PairEngine(Model(threads, budget=8)).score([("q", ["a"] * 9)])
+
+
+def test_known_scores_come_before_the_rest_is_prepared(clock):
+    model = clock(FakeModel())
+
+    def prepare(query, passages):
+        model.now += 0.1 * len(passages)  # a large list takes longer than the deadline allows
+        return [FakePair(1.0, 0) for _ in passages]
+
+    model.prepare = prepare
+    batches = PairEngine(model).score_until([("q", ["a"] * 1000)], model.now + 10)
+    assert [place for _, place, _ in next(batches)] == list(range(64))
+    assert sum(map(len, batches)) < 200  # and it ends at the deadline
+
+
+def test_scores_do_not_wait_until_they_are_kept(monkeypatch):
+    cached = CachedPairs(PairEngine(FakeModel()), 10)
+    kept = []
+    monkeypatch.setattr(cached._cache, "put_many", kept.extend)
+    batches = cached.score_until([("q", ["a"])], None)
+    assert next(batches) == [(0, 0, score_of("q", "a"))]
+    assert not kept
+    assert not list(batches)
+    assert len(kept) == 1

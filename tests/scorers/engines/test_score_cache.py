@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -417,3 +418,19 @@ def test_opening_waits_for_another_process(path, monkeypatch):
     tries.clear()
     with pytest.raises(ModelLoadError, match="cannot be used: database is locked"):
         open_cache(path)
+
+
+def test_an_interrupt_does_not_leave_the_file_locked(path):
+    from secondpass.scorers.engines.sqlite_connection import Connection
+
+    open_cache(path).close()
+    connection = Connection(path)
+
+    def interrupted(file):
+        file.execute("BEGIN IMMEDIATE")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        connection.run(interrupted)
+    with closing(sqlite3.connect(path, timeout=0)) as other:
+        other.execute("BEGIN IMMEDIATE")  # raises if the file is locked

@@ -73,8 +73,8 @@ class CachedPairs:
                 (indices[place][0], indices[place][1][passage], score)
                 for place, passage, score in batch
             ]
+            yield scored  # first: a file that other processes write may be busy for seconds
             self._cache.put_many([(keys[r][p], score) for r, p, score in scored])
-            yield scored
 
     def close(self) -> None:
         """Release the cache; the engine is released with its last holder."""

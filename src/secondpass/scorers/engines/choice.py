@@ -100,9 +100,15 @@ def _load(settings: EngineSettings) -> tuple[TorchModel | LightModel, str]:
         try:
             found = _light(settings, installed, offline) if installed else None
         except TorchOnlyError as error:
-            return _torch(settings, offline, str(error)), str(error)
+            if settings.file is not None:
+                raise
+            # Reports name no path, and that of a local model is its name.
+            reason = str(error).replace(f"the model {settings.source.name!r}", "the model")
+            return _torch(settings, offline, str(error)), reason
         if found is not None:
             return found, _why_light(found)
+        if settings.file is not None:
+            require([MODULES["openvino"], "tokenizers"], "openvino", f"the file {settings.file!r}")
         if not installed:
             return _torch(settings, offline), "neither openvino nor onnxruntime is installed"
         reason = "the model has no ONNX or OpenVINO file; `secondpass export` makes one"
@@ -121,7 +127,7 @@ def _why_torch(settings: EngineSettings) -> str | None:
         return f"only torch supports {', '.join(settings.torch_only)}"
     if settings.device not in {"auto", "cpu"}:
         return f"only torch runs on {settings.device!r}"
-    if settings.device == "auto" and _has_accelerator():
+    if settings.device == "auto" and settings.file is None and _has_accelerator():
         return "there is a GPU"
     return None
 

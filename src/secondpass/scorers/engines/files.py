@@ -43,6 +43,7 @@ class ModelFiles:
         positions: the number of positions that the model has; None if it is not limited.
         pad: the padding token's id.
         truncates_left: whether too long texts lose their beginning.
+        types: whether the model is given token types.
     """
 
     model: str
@@ -52,6 +53,7 @@ class ModelFiles:
     positions: int | None
     pad: int
     truncates_left: bool
+    types: bool = True
 
 
 def in_folder(folder: Path) -> Find:
@@ -111,6 +113,9 @@ def model_files(
     """
     config = _read(model, find, "config.json")
     if config is None:
+        for name in ("modules.json", "adapter_config.json"):
+            if find(name) is not None:
+                raise TorchOnlyError(f"the model {model!r} has {name} and no config.json beside it")
         raise FileNotFoundError("config.json")
     _check(model, find, config)
     weights = _weights(find, (file,) if file else FILES[backend])
@@ -122,8 +127,13 @@ def model_files(
     if tokenizer is None:
         raise TorchOnlyError(f"the model {model!r} has no tokenizer.json")
     settings = _read(model, find, "tokenizer_config.json") or {}
+    _check_normalizer(model, tokenizer, settings)
     positions = _whole(config.get("max_position_embeddings"))
-    lengths = [length for length in (_whole(settings.get("model_max_length")), positions) if length]
+    own = _whole(settings.get("model_max_length"))
+    if find("modules.json") is not None:
+        transformer = _read(model, find, "sentence_bert_config.json") or {}
+        own = _whole(transformer.get("max_seq_length")) or own
+    lengths = [length for length in (own, positions) if length]
     return ModelFiles(
         model,
         weights,
@@ -132,6 +142,7 @@ def model_files(
         positions,
         _whole(config.get("pad_token_id")) or 0,
         settings.get("truncation_side") == "left",
+        "token_type_ids" in settings.get("model_input_names", ("token_type_ids",)),
     )
 
 
@@ -145,6 +156,7 @@ def _weights(find: Find, names: Sequence[str]) -> Path | None:
             find(name[: -len("xml")] + "bin")
         else:
             find(name + "_data")
+            find(name + ".data")  # as newer versions of torch name it
         return path
     return None
 
@@ -167,6 +179,30 @@ def _check(model: str, find: Find, config: Mapping[str, Any]) -> None:
     transformer = _read(model, find, "sentence_bert_config.json") or {}
     if transformer.get("do_lower_case"):
         raise TorchOnlyError(f"the model {model!r} lower-cases texts before its tokenizer")
+    if transformer.get("processing_kwargs"):
+        raise TorchOnlyError(f"the model {model!r} has settings of its own for its tokenizer")
+
+
+def _check_normalizer(model: str, tokenizer: Path, settings: Mapping[str, Any]) -> None:
+    """Check that the tokenizer normalizes as its settings say, which transformers follows."""
+    kind = str(settings.get("tokenizer_class", "")).removesuffix("Fast")
+    if kind not in {"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"}:
+        return
+    try:
+        normalizer = json.loads(tokenizer.read_text(encoding="utf-8")).get("normalizer") or {}
+    except (OSError, ValueError, AttributeError):
+        return  # said when it is loaded
+    if normalizer.get("type") != "BertNormalizer":
+        return
+    lower, accents = settings.get("do_lower_case", True), settings.get("strip_accents")
+    found_lower, found_accents = normalizer.get("lowercase"), normalizer.get("strip_accents")
+    strips = lower if accents is None else accents
+    found_strips = found_lower if found_accents is None else found_accents
+    wanted = lower, settings.get("tokenize_chinese_chars", True), strips
+    if wanted != (found_lower, normalizer.get("handle_chinese_chars"), found_strips):
+        raise TorchOnlyError(
+            f"the files tokenizer.json and tokenizer_config.json of the model {model!r} disagree"
+        )
 
 
 def _read(model: str, find: Find, name: str) -> Any:

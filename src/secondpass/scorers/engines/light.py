@@ -54,6 +54,7 @@ class LightModel:
             max_length=self._max_length,
             pad=files.pad,
             truncates_left=files.truncates_left,
+            types=files.types,
             remember=remember,
         )
         self.runtime = open_runtime(files.weights, backend, precision=precision, threads=threads)
@@ -78,6 +79,7 @@ class LightModel:
             weights,
             weights.with_suffix(".bin"),
             Path(f"{weights}_data"),
+            Path(f"{weights}.data"),
             self._files.tokenizer,
         ]
         return {
@@ -86,6 +88,9 @@ class LightModel:
             "version": self.runtime.version,
             "precision": self.precision,
             "max_length": self._max_length,
+            "types": self._files.types,
+            "pad": self._files.pad,
+            "truncates_left": self._files.truncates_left,
         }
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[Pair]:

@@ -117,7 +117,14 @@ class PairEngine:
                 more = next(coming, None)
                 if more is None:
                     break
-                waiting += more
+                # What is known costs nothing, and must not be lost while the rest is prepared.
+                known = [item for item in more if not item[2].length]
+                if known:
+                    scores = self.model.run([pair for _, _, pair in known])
+                    yield [(r, p, score) for (r, p, _), score in zip(known, scores, strict=True)]
+                waiting += [item for item in more if item[2].length]
+                if time.monotonic() >= deadline:
+                    return
             # One pair at least, or a single slow batch would make the rate forbid all further ones.
             chunk = self._chunk(waiting, room, left) or waiting[:first]
             if not chunk:

@@ -50,6 +50,9 @@ class Connection:
                 self._paused_until = time.monotonic() + _RETRY_AFTER
                 self._disconnect()
                 raise
+            except BaseException:  # an interrupt must not leave the file locked for others
+                self._disconnect()
+                raise
 
     def close(self) -> None:
         """Close it; the next :meth:`run` opens it again."""

@@ -47,6 +47,7 @@ class PairTokenizer:
             truncated first.
         pad: the id of the padding token.
         truncates_left: whether texts lose their beginning rather than their end.
+        types: whether token types are used; else all are 0.
         remember: passages whose tokens are kept, the last used ones.
 
     Special tokens in a query or a passage are read as characters. Safe for use from many threads.
@@ -62,6 +63,7 @@ class PairTokenizer:
         max_length: int | None,
         pad: int = 0,
         truncates_left: bool = False,
+        types: bool = True,
         remember: int = 0,
     ) -> None:
         from tokenizers import Tokenizer
@@ -82,6 +84,7 @@ class PairTokenizer:
         if self._room is not None and self._room < 1:
             raise ModelLoadError(f"max_length {max_length} has no room for a query and a passage")
         self._pad = pad
+        self._has_types = types and self._parts.has_types
         self._truncates_left = truncates_left
         self._shortened = _shortener(tokenizer, self._room, truncates_left)
         self._remembered: LRU[str, NDArray[np.int32]] = LRU(remember)
@@ -119,7 +122,7 @@ class PairTokenizer:
             ids[row, start:end] = passage
             ids[row, end:length] = parts.suffix
             mask[row, :length] = 1
-            if types is not None and parts.has_types:
+            if types is not None and self._has_types:
                 types[row, :start] = parts.head_type
                 types[row, start:end] = parts.passage_type
                 types[row, end:length] = parts.suffix_types

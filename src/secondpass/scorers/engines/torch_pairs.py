@@ -108,7 +108,8 @@ class TorchModel:
                 f"the model {source.name!r} has {encoder.num_labels} labels; a reranker has one"
             )
         with suppress(AttributeError):  # special tokens in a passage are read as characters
-            encoder.tokenizer.backend_tokenizer.encode_special_tokens = True
+            # Not that of `backend_tokenizer`: every call sets it to this.
+            encoder.tokenizer.split_special_tokens = True
         self.precision = str(next(encoder.parameters()).dtype).removeprefix("torch.")
         self.budget = _BUDGET if encoder.device.type == "cpu" else _BUDGET_ON_GPU
         limit = encoder.max_seq_length
