@@ -212,8 +212,8 @@ def test_token_sources(folder, monkeypatch):
     for settings in (
         {"token": "hf_given"},
         {"token_env": ["FIRST", "SECOND"]},
-        {"token_env": "FIRST"},
-        {},
+        {"token_env": "FIRST", "remember": 1},  # unlike those of other tests: engines are shared
+        {"remember": 2},
     ):
         scorer = CrossEncoderScorer(str(folder), **settings)
         scorer.score_pairs("q", ["a"])

@@ -120,8 +120,8 @@ class PairEngine:
                 # What is known costs nothing, and must not be lost while the rest is prepared.
                 known = [item for item in more if not item[2].length]
                 if known:
-                    scores = self.model.run([pair for _, _, pair in known])
-                    yield [(r, p, score) for (r, p, _), score in zip(known, scores, strict=True)]
+                    values = self.model.run([pair for _, _, pair in known])
+                    yield [(r, p, score) for (r, p, _), score in zip(known, values, strict=True)]
                 waiting += [item for item in more if item[2].length]
                 if time.monotonic() >= deadline:
                     return
