@@ -9,6 +9,7 @@ changes does not change the share.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import sys
 import time
@@ -29,10 +30,12 @@ def percentile(values: list[float], share: float) -> float:
 def main() -> int:
     parser = results.arguments(__doc__)
     parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     folder = arguments.model or make_model.ensure()
     tokenizer = workloads.load_tokenizer(folder)
     settings = {"type": "cross_encoder", "model": str(folder), "backend": arguments.backend}
+    settings["threads"] = arguments.threads
     reranker = Reranker(settings, depth=None)
     limited = Reranker(settings, depth=None, limits={"deadline": DEADLINE}, log_level="error")
     warm = workloads.generated(tokenizer, "A", 3, 100, seed=7)
@@ -40,8 +43,11 @@ def main() -> int:
         reranker.rerank(request.query, request.passages)
         limited.rerank(request.query, request.passages)
 
+    seeds = itertools.count(100)
+
     def rate() -> float:
-        request = warm[-1]
+        # New passages, as those of the rankings that are compared with it.
+        (request,) = workloads.generated(tokenizer, "A", 1, 100, seed=next(seeds))
         started = time.perf_counter()
         ranking = reranker.rerank(request.query, request.passages)
         if ranking.report.status != "ok":

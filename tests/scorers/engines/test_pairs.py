@@ -197,7 +197,7 @@ def test_known_scores_come_before_the_rest_is_prepared(clock):
 
     model.prepare = prepare
     batches = PairEngine(model).score_until([("q", ["a"] * 1000)], model.now + 10)
-    assert [place for _, place, _ in next(batches)] == list(range(64))
+    assert [place for _, place, _ in next(batches)] == list(range(32))
     assert sum(map(len, batches)) < 200  # and it ends at the deadline
 
 

@@ -27,8 +27,20 @@ def by_length(
     Returns:
         The indices of the texts of each batch; each index once.
     """
-    if threads > 1:
-        budget = min(budget, max(_SMALLEST, -(-sum(lengths) // threads)))
+    if threads == 1:
+        return _packed(lengths, budget, at_most)
+    # A list that fits into one batch per thread is split evenly: no thread is idle, none has two.
+    total = sum(lengths)
+    least = max(_SMALLEST, -(-total // threads))
+    while least < budget:
+        batches = _packed(lengths, least, at_most)
+        if len(batches) <= threads:
+            return batches
+        least += -(-least // 16)
+    return _packed(lengths, budget, at_most)
+
+
+def _packed(lengths: Sequence[int], budget: int, at_most: int | None) -> list[list[int]]:
     batches: list[list[int]] = []
     room = 0
     for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):

@@ -14,17 +14,23 @@ from secondpass.types import EngineInfo
 
 Requests = Sequence[tuple[str, Sequence[str]]]
 """(query, passages) pairs."""
+Item = tuple[int, int, Any]
+"""(request, passage, prepared pair): the first two are indices."""
 Scored = list[tuple[int, int, float]]
-"""(request, passage, score): both are indices."""
+"""(request, passage, score)."""
 
-_SHARE = 0.5
+_SHARE = 0.7
 """Of the time left, how much the next batches may take by the rate so far. The rate varies, so
 the last batches are small."""
+_LARGEST = 4
+"""Batches of a thread that are planned together: sorted among more pairs, they pad less."""
+_RESERVE = 0.005
+"""Seconds before the deadline at which batches should have ended: what ends later is lost."""
 _MARGIN = 1.15
 """A pair is not begun unless the time left is that many times the time that it should take."""
 _MEMORY = 0.3
 """Weight of the latest batch in the running rate."""
-_AHEAD = 64
+_AHEAD = 32
 """Passages that are prepared at a time under a deadline."""
 
 
@@ -80,14 +86,17 @@ class PairEngine:
         self._at_most = at_most
         self._turns = threading.Semaphore(model.threads)
         self._pool = ThreadPoolExecutor(model.threads, thread_name_prefix="secondpass-engine")
-        self._seconds_per_token: float | None = None
+        self.seconds_per_token: float | None = None
 
     def score(self, requests: Requests) -> list[list[float]]:
         """One score per pair, in batches across the requests."""
-        prepared = [self.model.prepare(query, passages) for query, passages in requests]
-        places = [(r, p) for r, pairs in enumerate(prepared) for p in range(len(pairs))]
-        scores = [[0.0] * len(pairs) for pairs in prepared]
-        for scored in self._batches([prepared[r][p] for r, p in places], places):
+        items = [
+            (request, passage, pair)
+            for request, (query, passages) in enumerate(requests)
+            for passage, pair in enumerate(self.model.prepare(query, passages))
+        ]
+        scores = [[0.0] * len(passages) for _, passages in requests]
+        for scored in self._run_all(self._batches(items)):
             for request, passage, score in scored:
                 scores[request][passage] = score
         return scores
@@ -105,99 +114,31 @@ class PairEngine:
             for request, scores in enumerate(self.score(requests)):
                 yield [(request, passage, score) for passage, score in enumerate(scores)]
             return
-        waiting: list[tuple[int, int, Any]] = []
-        coming = self._prepared(requests)
-        first = True
-        while True:
-            left = deadline - time.monotonic()
-            room = self._tokens_within(left)
-            if room is None:
-                return
-            while sum(pair.length for _, _, pair in waiting) < room:
-                more = next(coming, None)
-                if more is None:
-                    break
-                # What is known costs nothing, and must not be lost while the rest is prepared.
-                known = [item for item in more if not item[2].length]
-                if known:
-                    values = self.model.run([pair for _, _, pair in known])
-                    yield [(r, p, score) for (r, p, _), score in zip(known, values, strict=True)]
-                waiting += [item for item in more if item[2].length]
-                if time.monotonic() >= deadline:
-                    return
-            # One pair at least, or a single slow batch would make the rate forbid all further ones.
-            chunk = self._chunk(waiting, room, left) or waiting[:first]
-            if not chunk:
-                return
-            first = False
-            waiting = waiting[len(chunk) :]
-            pairs = [pair for _, _, pair in chunk]
-            places = [(request, passage) for request, passage, _ in chunk]
-            yield from self._batches(pairs, places)
+        plan = _Plan(self, requests, deadline)
+        yield from self._run_all(plan.batches())
 
-    def _prepared(self, requests: Requests) -> Iterator[list[tuple[int, int, Any]]]:
-        """Prepared pairs in the order of their ranks, some at a time."""
-        rank = 0
-        while any(rank < len(passages) for _, passages in requests):
-            share = max(1, _AHEAD // len(requests))
-            parts = [
-                [
-                    (request, rank + index, pair)
-                    for index, pair in enumerate(
-                        self.model.prepare(query, passages[rank : rank + share])
-                    )
-                ]
-                for request, (query, passages) in enumerate(requests)
-                if rank < len(passages)
-            ]
-            yield [item for row in zip_longest(*parts) for item in row if item is not None]
-            rank += share
-
-    def _tokens_within(self, left: float) -> float | None:
-        """Tokens that the next batches may have; None if there is no time for any."""
-        if left <= 0:
-            return None
-        most = self.model.budget * self.model.threads
-        if self._seconds_per_token is None:
-            return 1  # one pair, to learn the rate
-        return min(most, left * _SHARE / self._seconds_per_token * self.model.threads)
-
-    def _chunk(
-        self, waiting: Sequence[tuple[int, int, Any]], room: float, left: float
-    ) -> Sequence[tuple[int, int, Any]]:
-        """The first pairs that have at most that many tokens; one if only that fits."""
-        count, tokens = 0, 0
-        for _, _, pair in waiting:
-            tokens += pair.length
-            if tokens > room:
-                break
-            count += 1
-        if count or not waiting:
-            return waiting[:count]
-        rate = self._seconds_per_token
-        fits = rate is None or waiting[0][2].length * rate * _MARGIN <= left
-        return waiting[:1] if fits else ()
-
-    def _batches(self, pairs: Sequence[Any], places: Sequence[tuple[int, int]]) -> Iterator[Scored]:
-        lengths = [pair.length for pair in pairs]
-        batches = by_length(
+    def _batches(self, items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+        """Batches of pairs of similar lengths."""
+        lengths = [pair.length for _, _, pair in items]
+        for batch in by_length(
             lengths, self.model.budget, threads=self.model.threads, at_most=self._at_most
-        )
+        ):
+            yield [items[index] for index in batch]
 
-        def run(batch: list[int]) -> Scored:
-            scores = self._run([pairs[index] for index in batch])
-            return [(*places[index], score) for index, score in zip(batch, scores, strict=True)]
+    def _run_all(self, batches: Iterator[Sequence[Item]]) -> Iterator[Scored]:
+        """Run batches, as many at a time as the model has threads.
 
-        if len(batches) <= 1 or self.model.threads == 1:
-            yield from map(run, batches)
+        The next batch is asked for when a thread is free. So a plan can take the time into account,
+        and a long list does not hold all threads up for other callers.
+        """
+        if self.model.threads == 1:
+            yield from map(self._run, batches)
             return
-        rest = iter(batches)
-        # A few at a time, so that a long list does not hold all threads up for other callers.
         running: set[Future[Scored]] = set()
         try:
             while True:
-                while len(running) < self.model.threads and (batch := next(rest, None)):
-                    running.add(self._pool.submit(run, batch))
+                while len(running) < self.model.threads and (batch := next(batches, None)):
+                    running.add(self._pool.submit(self._run, batch))
                 if not running:
                     return
                 done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -207,15 +148,95 @@ class PairEngine:
             for future in running:
                 future.cancel()
 
-    def _run(self, batch: Sequence[Any]) -> Sequence[float]:
+    def _run(self, batch: Sequence[Item]) -> Scored:
+        pairs = [pair for _, _, pair in batch]
         with self._turns:
             began = time.perf_counter()
-            scores = self.model.run(batch)
+            scores = self.model.run(pairs)
             seconds = time.perf_counter() - began
-        lengths = [pair.length for pair in batch if pair.length]
-        if not lengths:
-            return scores
-        rate = seconds / (max(lengths) * len(lengths))
-        known = self._seconds_per_token
-        self._seconds_per_token = rate if known is None else known + _MEMORY * (rate - known)
-        return scores
+        lengths = [pair.length for pair in pairs if pair.length]
+        if lengths:
+            rate = seconds / (max(lengths) * len(lengths))
+            known = self.seconds_per_token
+            self.seconds_per_token = rate if known is None else known + _MEMORY * (rate - known)
+        return [(*item[:2], score) for item, score in zip(batch, scores, strict=True)]
+
+
+class _Plan:
+    """What to score next before a deadline: the first passages of each request first."""
+
+    def __init__(self, engine: PairEngine, requests: Requests, deadline: float) -> None:
+        self._engine = engine
+        self._requests = requests
+        self._deadline = deadline - _RESERVE
+        self._prepared = self._prepare()
+        self._waiting: list[Item] = []
+
+    def batches(self) -> Iterator[Sequence[Item]]:
+        """Batches that should end before the deadline, by the engine's rate when asked for them."""
+        engine = self._engine
+        first = True
+        while True:
+            left = self._deadline - time.monotonic()
+            room = self._tokens_within(left)
+            if room <= 0:
+                return
+            while sum(pair.length for _, _, pair in self._waiting) < room:
+                items = next(self._prepared, None)
+                if items is None:
+                    break
+                # What is known costs nothing, and must not be lost while the rest is prepared.
+                known = [item for item in items if not item[2].length]
+                if known:
+                    yield known
+                self._waiting += [item for item in items if item[2].length]
+                if time.monotonic() >= self._deadline:
+                    return
+            # One pair at least, or a single slow batch would make the rate forbid all further ones.
+            chunk = self._chunk(room, left) or self._waiting[:first]
+            if not chunk:
+                return
+            first = False
+            self._waiting = self._waiting[len(chunk) :]
+            yield from engine._batches(chunk)
+
+    def _prepare(self) -> Iterator[list[Item]]:
+        """Prepared pairs in the order of their ranks, some at a time."""
+        rank = 0
+        share = max(1, _AHEAD // max(1, len(self._requests)))
+        while any(rank < len(passages) for _, passages in self._requests):
+            parts = [
+                [
+                    (request, rank + index, pair)
+                    for index, pair in enumerate(
+                        self._engine.model.prepare(query, passages[rank : rank + share])
+                    )
+                ]
+                for request, (query, passages) in enumerate(self._requests)
+                if rank < len(passages)
+            ]
+            yield [item for row in zip_longest(*parts) for item in row if item is not None]
+            rank += share
+
+    def _tokens_within(self, left: float) -> float:
+        """Tokens that the next batches may have; 0 if there is no time for any."""
+        model, rate = self._engine.model, self._engine.seconds_per_token
+        if left <= 0:
+            return 0
+        if rate is None:
+            return 1  # one pair, to learn the rate
+        return min(_LARGEST * model.budget, left * _SHARE / rate) * model.threads
+
+    def _chunk(self, room: float, left: float) -> Sequence[Item]:
+        """The first pairs that have at most that many tokens; one if only that fits."""
+        count, tokens = 0, 0
+        for _, _, pair in self._waiting:
+            tokens += pair.length
+            if tokens > room:
+                break
+            count += 1
+        if count or not self._waiting:
+            return self._waiting[:count]
+        rate = self._engine.seconds_per_token
+        fits = rate is None or self._waiting[0][2].length * rate * _MARGIN <= left
+        return self._waiting[:1] if fits else ()
