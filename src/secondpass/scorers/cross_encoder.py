@@ -243,7 +243,9 @@ class CrossEncoderScorer:
         elif self.file is not None and self.device not in {"auto", "cpu"}:
             found += ("device",)
         if self.file is not None and (self.backend == "torch" or found):
-            raise ConfigurationError("file: torch reads the model's own weights")
+            raise ConfigurationError(
+                "file: cannot be set with torch, which reads the model's own weights"
+            )
         return found
 
     def _load(self) -> CachedPairs:

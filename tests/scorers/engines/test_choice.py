@@ -88,7 +88,7 @@ def test_special_tokens_are_characters(folder, backend):
 
 
 def test_a_named_file_is_never_replaced_by_torch(folder, copy, without, monkeypatch):
-    with pytest.raises(ConfigurationError, match="file: torch reads"):
+    with pytest.raises(ConfigurationError, match="file: cannot be set with torch"):
         CrossEncoderScorer(str(folder), file="onnx/model.onnx", device="cuda:0")
     with monkeypatch.context() as patched:
         patched.setattr(choice, "_has_accelerator", lambda: True)
@@ -159,7 +159,10 @@ def test_settings_that_only_torch_has(folder, backend, settings):
             {"dtype": "float32", "model_kwargs": {"dtype": "bfloat16"}},
             r"dtype, model_kwargs\.dtype: give one of them",
         ),
-        ({"file": "x.onnx", "backend": "torch"}, "file: torch reads the model's own weights"),
+        (
+            {"file": "x.onnx", "backend": "torch"},
+            "file: cannot be set with torch, which reads the model's own weights",
+        ),
         ({"score_cache": 0}, "score_cache"),
         ({"threads": 0}, "threads"),
         ({"precision": "half"}, "precision"),
