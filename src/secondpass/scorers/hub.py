@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from secondpass.errors import ModelLoadError
 
@@ -69,6 +71,35 @@ class HubModel:
         except Exception:
             return True
         return False
+
+    def loader_arguments(
+        self, options: Mapping[str, Any], *, device: str, dtype: str, offline: bool
+    ) -> dict[str, Any]:
+        """Arguments for the models of sentence-transformers, besides the name.
+
+        Args:
+            options: further arguments. They are copied, because the constructors change mappings.
+            device: ``auto`` selects an accelerator if there is one.
+            dtype: of the weights, unless ``model_kwargs`` has one; ``auto`` is the checkpoint's.
+            offline: as :meth:`is_offline` said.
+        """
+        import torch
+
+        copies = {
+            key: dict(value) if isinstance(value, Mapping) else value
+            for key, value in options.items()
+        }
+        model_kwargs = copies["model_kwargs"] = copies.get("model_kwargs") or {}
+        if not model_kwargs.keys() & {"dtype", "torch_dtype"}:
+            model_kwargs["dtype"] = dtype if dtype == "auto" else getattr(torch, dtype)
+        return {
+            "device": None if device == "auto" else device,
+            "cache_folder": self.cache_folder,
+            "revision": self.revision,
+            "local_files_only": offline,
+            "token": self.token,
+            **copies,
+        }
 
     def load_error(self, error: Exception, offline: bool) -> ModelLoadError:
         """What to raise instead of a loader's error, which names no token."""

@@ -68,32 +68,22 @@ class TorchModel:
         options: Mapping[str, Any],
     ) -> None:
         try:
-            import torch
             from sentence_transformers import CrossEncoder
         except ImportError as error:
             raise MissingExtraError(EXTRA, "the cross_encoder scorer") from error
         self._prompt, self._prompt_name = prompt, prompt_name
         self._source, self._options = source, options
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-torch")
-        # Copies: the constructor changes mappings.
-        options = {
-            key: dict(value) if isinstance(value, Mapping) else value
-            for key, value in options.items()
-        }
-        model_kwargs = options["model_kwargs"] = options.get("model_kwargs") or {}
-        if not model_kwargs.keys() & {"dtype", "torch_dtype"}:
-            name = dtype or ("bfloat16" if precision == "auto" and _is_fast(device) else "float32")
-            model_kwargs["dtype"] = name if name == "auto" else getattr(torch, name)
+        reduced = precision == "auto" and _is_fast(device)
+        arguments = source.loader_arguments(
+            options,
+            device=device,
+            dtype=dtype or ("bfloat16" if reduced else "float32"),
+            offline=offline,
+        )
         try:
             self.encoder: CrossEncoder = self._thread.submit(
-                CrossEncoder,
-                source.name,
-                device=None if device == "auto" else device,
-                cache_folder=source.cache_folder,
-                revision=source.revision,
-                local_files_only=offline,
-                token=source.token,
-                **options,
+                CrossEncoder, source.name, **arguments
             ).result()
         except Exception as error:
             raise source.load_error(error, offline) from error

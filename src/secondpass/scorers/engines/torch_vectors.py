@@ -74,25 +74,11 @@ class VectorModel:
             )
         offline = source.is_offline()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-late-interaction")
-        options = {
-            key: dict(value) if isinstance(value, Mapping) else value
-            for key, value in options.items()
-        }
-        model_kwargs = options["model_kwargs"] = options.get("model_kwargs") or {}
-        if not model_kwargs.keys() & {"dtype", "torch_dtype"}:
-            model_kwargs["dtype"] = dtype if dtype == "auto" else getattr(torch, dtype)
+        arguments = source.loader_arguments(options, device=device, dtype=dtype, offline=offline)
 
         def load() -> MultiVectorEncoder:
             _check_kind(source, offline)
-            encoder = sentence_transformers.MultiVectorEncoder(
-                source.name,
-                device=None if device == "auto" else device,
-                cache_folder=source.cache_folder,
-                revision=source.revision,
-                local_files_only=offline,
-                token=source.token,
-                **options,
-            )
+            encoder = sentence_transformers.MultiVectorEncoder(source.name, **arguments)
             _set_lengths(encoder, query_length, document_length)
             return encoder
 
