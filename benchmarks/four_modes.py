@@ -2,6 +2,7 @@
 
     python benchmarks/four_modes.py --sets cranfield trec-dl19
     python benchmarks/four_modes.py --rerank embedded lexical my.yaml --shuffles 3
+    python benchmarks/four_modes.py --each        reranking behind each of the three searches
 
 Prints the Markdown of :func:`secondpass.evaluation.compare` for every collection. A collection is
 a folder with corpus.jsonl, queries.jsonl and qrels.tsv; a first stage's own results
@@ -26,13 +27,14 @@ from numpy.typing import NDArray
 
 from secondpass import Reranker, SecondPassError
 from secondpass.config import resolve
-from secondpass.evaluation import HybridRetriever, compare, load_suite
+from secondpass.evaluation import HybridRetriever, Mode, compare, load_suite
 from secondpass.formats.files import atomic_write
 from secondpass.scorers.minilm import MODEL_NAME, MiniLM
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 SETS = ("cranfield", "trec-dl19")
+MODES: tuple[Mode, ...] = ("vector", "lexical", "hybrid")
 MEASURES = ("nDCG@10", "RR", "AP", "R@100")
 
 
@@ -74,6 +76,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=ROOT / "../shared/data")
     parser.add_argument("--sets", nargs="+", default=list(SETS), help="folders of the data")
     parser.add_argument("--rerank", nargs="+", default=["embedded"], help="presets and YAML files")
+    parser.add_argument("--each", action="store_true", help="rerank vector and lexical, too")
     parser.add_argument("--depth", type=int, default=100, help="candidates per query")
     parser.add_argument(
         "--shuffles", type=int, default=0, help="number of shuffles of the candidates"
@@ -104,8 +107,8 @@ def main() -> int:
                 rerankers,
                 suite,
                 retriever=HybridRetriever(suite.corpus or (), embedder, depth=arguments.depth),
-                first_stages=("vector", "lexical", "hybrid"),
-                behind="hybrid",
+                first_stages=MODES,
+                behind=MODES if arguments.each else "hybrid",
                 depth=arguments.depth,
                 measures=MEASURES,
                 shuffles=arguments.shuffles,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass import ConfigurationError
-from secondpass.blending import Blend, minmax, sigmoid, zscore
+from secondpass.blending import Blend, minmax, sigmoid, with_weight, zscore
 
 finite = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20)
 
@@ -25,6 +25,13 @@ finite = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, 
         (Blend(0.5, "minmax"), [7, None, 9], [1, 1, 1], None, [0.25, 0.5, 0.75]),
         (Blend(0.5, "zscore"), [7, 7], [-5, 5], None, [-0.5, 0.5]),
         (Blend(0.5, "zscore"), [1, 3], [5, -5], None, [0.0, 0.0]),
+        # Without any retrieval score, 1 / rank: 1, 1/2, 1/3 and 1/4.
+        (Blend(0.5, "minmax"), [None] * 4, [1, 1, 1, 1], None, [0.75, 5 / 12, 11 / 36, 0.25]),
+        (Blend(0.25, "minmax"), [None] * 2, [0, 8], (0, 10), [0.25, 0.75]),
+        (Blend(0.5, "zscore"), [None] * 2, [5, -5], None, [1.0, -1.0]),
+        (Blend(1.0, "minmax"), [None], [3], None, [0.5]),
+        (Blend(0.5, "none"), [None] * 2, [0.25, 0.75], None, [0.25, 0.75]),
+        (Blend(0.5, "sigmoid"), [None] * 2, [0.0, 0.0], None, [0.5, 0.5]),
         (
             Blend(0.4, "rrf", 60),
             [None, None],
@@ -98,11 +105,31 @@ def test_reciprocal_ranks_follow_the_scores():
         ("sigmoid", [0.0, 1.5, 1.0], [], [1]),
         ("minmax", [-7.0, None, 9.0], [1], []),
         ("zscore", [7.0, 8.0, None], [2], []),
+        ("none", [None] * 3, [0, 1, 2], []),
+        ("sigmoid", [None] * 3, [0, 1, 2], []),
+        ("minmax", [None] * 3, [], []),
+        ("zscore", [None] * 3, [], []),
+        ("rrf", [None] * 3, [], []),
     ],
 )
 def test_originals_that_cannot_take_part_are_listed(normalize, originals, absent, outside):
     blended = Blend(0.5, normalize).mix(originals, [0.1, 0.2, 0.3])
     assert (blended.absent, blended.outside) == (absent, outside)
+
+
+@pytest.mark.parametrize(
+    ("blend", "weight", "expected"),
+    [
+        (None, None, None),
+        (None, 0.0, None),
+        (None, 0.5, Blend(0.5, "minmax")),
+        (Blend(0.2, "zscore"), None, Blend(0.2, "zscore")),
+        (Blend(0.2, "rrf", 10, optional=True), 0.5, Blend(0.5, "rrf", 10, optional=True)),
+        (Blend(0.7, "none"), 0.5, Blend(0.7, "none")),
+    ],
+)
+def test_the_higher_weight_counts(blend, weight, expected):
+    assert with_weight(blend, weight) == expected
 
 
 def test_refused_normalization_is_named_with_its_place():

@@ -178,22 +178,143 @@ def test_unknown_score_kind_of_a_judgement_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("optional", "scores", "positions"),
+    ("normalize", "optional", "scores", "positions"),
     [
-        (False, (None, None), ()),
-        (True, (None, None), None),
-        (False, (None, 0.5), (0,)),
-        (True, (None, 0.5), (0,)),
-        (False, (0.5, 0.5), None),
+        ("none", False, (None, None), ()),
+        ("none", True, (None, None), None),
+        ("none", True, (None, 0.5), (0,)),
+        ("minmax", False, (None, None), None),
+        ("zscore", False, (None, None), None),
+        ("rrf", False, (None, None), None),
+        ("minmax", False, (None, 0.5), (0,)),
+        ("minmax", True, (None, 0.5), (0,)),
+        ("minmax", False, (0.5, 0.5), None),
     ],
 )
-def test_missing_retrieval_scores_are_reported_once(optional, scores, positions):
-    blend = {"original": 0.5, "normalize": "minmax", "optional": optional}
+def test_missing_retrieval_scores_are_reported_once(normalize, optional, scores, positions):
+    blend = {"original": 0.5, "normalize": normalize, "optional": optional}
     given = [Candidate("a", score=scores[0]), Candidate("b", score=scores[1])]
-    issues = Reranker(ByTable(), blend=blend).rerank("q", given).report.issues
+    scorer = InOrder([0.1, 0.2], score_kind="probability")
+    issues = Reranker(scorer, blend=blend).rerank("q", given).report.issues
     assert [(issue.code, issue.positions) for issue in issues] == (
         [] if positions is None else [("original_missing", positions)]
     )
+
+
+def test_the_input_order_takes_the_place_of_missing_scores():
+    """Ranks count scored candidates only."""
+    reranker = Reranker(
+        InOrder([None, 0.5, 0.5, 0.4]),
+        blend={"original": 0.5, "normalize": "minmax"},
+        log_level="debug",
+    )
+    ranking = reranker.rerank("q", list("abcd"))
+    assert ranking.order == (1, 2, 3, 0)
+    assert [item.final_score for item in ranking] == pytest.approx([1.0, 0.625, 0.0, None])
+
+
+# ---------------------------------------------------------------------- weight of the original
+
+
+WEIGHED = Issue("hard_to_read", "half of it", (0,))
+SCORES = [0.1, 0.9, 0.5]
+WEIGHTS = [
+    # weight, blend; order, final scores, status
+    (None, None, (1, 2, 0), SCORES, "ok"),
+    (0.0, None, (1, 2, 0), SCORES, "ok"),
+    (0.6, None, (0, 1, 2), [0.6, 0.7, 0.2], "degraded"),
+    (0.6, {"original": 0.2}, (0, 1, 2), [0.58, 0.84, 0.62], "degraded"),
+    (0.2, {"original": 0.6, "normalize": "minmax"}, (0, 1, 2), [0.6, 0.7, 0.2], "degraded"),
+    (1.0, None, (0, 1, 2), [0.9, 0.8, 0.7], "unchanged"),
+    (1.0, {"original": 0.2}, (0, 1, 2), [0.9, 0.8, 0.7], "unchanged"),
+]
+
+
+@pytest.mark.parametrize(("weight", "blend", "order", "finals", "status"), WEIGHTS)
+def test_weight_of_the_original_order(weight, blend, order, finals, status):
+    method = Judging(Judgement(SCORES, issues=[WEIGHED], original=weight))
+    reranker = Reranker(method, blend=blend, fallback=[InOrder([1, 2, 3])], log_level="debug")
+    ranking = reranker.rerank("q", LEVELS)
+    by_position = {item.position: item.final_score for item in ranking}
+    assert [by_position[at] for at in range(3)] == pytest.approx(finals)
+    finals_in_order = [item.final_score for item in ranking]
+    assert finals_in_order == sorted(finals_in_order, reverse=True)
+    report = ranking.report
+    assert report.status == status
+    assert [(issue.code, issue.positions) for issue in report.issues] == [("hard_to_read", (0,))]
+    kept = status == "unchanged"
+    assert report.method == (None if kept else "judging")
+    assert {item.status for item in ranking} == {"unjudged" if kept else "scored"}
+    strict = Reranker(method, blend=blend, strict=True, log_level="debug")
+    if status == "ok":
+        assert strict.rerank("q", LEVELS).order == ranking.order
+    else:
+        with pytest.raises(RerankError, match="hard_to_read"):
+            strict.rerank("q", LEVELS)
+
+
+@pytest.mark.parametrize(
+    ("weight", "blend", "left", "codes"),
+    [
+        (0.6, None, {}, ["floor_not_applied"]),
+        (0.6, {"original": 0.2}, {"floor": (0,)}, []),
+        (1.0, None, {}, []),
+    ],
+)
+def test_floor_with_a_weight_of_the_original_order(weight, blend, left, codes):
+    """Without a blend of its own, it was set for scores on another scale."""
+    method = Judging(Judgement(SCORES, original=weight))
+    report = Reranker(method, blend=blend, floor=0.6, log_level="debug").rerank("q", LEVELS).report
+    assert (report.left_out, [issue.code for issue in report.issues]) == (left, codes)
+
+
+def test_kept_order_is_ordered_by_metadata():
+    ranking = Reranker(
+        Judging(Judgement([None] * 3, original=1.0)), order=TIERS, log_level="debug"
+    ).rerank("q", LEVELS)
+    assert ranking.order == (1, 2, 0)
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan"), "1"])
+def test_weights_outside_their_range_are_refused(weight):
+    method = Judging(Judgement(SCORES, original=weight))
+    report = Reranker(method, log_level="debug").rerank("q", LEVELS).report
+    assert report.status == "unchanged"
+    code = "method_failed" if weight == "1" else "original_invalid"
+    assert [issue.code for issue in report.issues] == [code]
+
+
+# ---------------------------------------------------------------------- spans
+
+
+def test_spans_of_scored_candidates():
+    candidates = [
+        Candidate("one two", metadata={"page": 1}),
+        Candidate(None),
+        Candidate("three"),
+        Candidate("four"),
+    ]
+    spans = [(4, 7), (0, 5), None]
+    method = Judging(Judgement([0.1, None, 0.3], frozenset({1}), spans=spans))
+    ranking = Reranker(method, log_level="debug").rerank("q", candidates)
+    assert {item.position: item.span for item in ranking} == {0: (4, 7), 1: None, 2: None, 3: None}
+    (found,) = [item for item in ranking if item.span]
+    assert found.metadata == {"page": 1, "rerank_score": 0.1, "rerank_span": [4, 7]}
+    assert not any("rerank_span" in item.metadata for item in ranking if not item.span)
+
+
+@pytest.mark.parametrize("render", [{"prefix": "passage: "}, {"fields": ["page", "text"]}])
+def test_no_span_where_other_fields_were_rendered(render):
+    method = Judging(Judgement([0.5], spans=[(0, 1)]))
+    ranking = Reranker(method, render=render).rerank("q", [Candidate("one", metadata={"page": 1})])
+    assert (ranking[0].status, ranking[0].span) == ("scored", None)
+
+
+@pytest.mark.parametrize("spans", [[], [None], [(0, 1)] * 3, [(0, 2), None], [(1, 1), None]])
+def test_spans_that_are_not_of_the_texts_are_refused(spans):
+    method = Judging(Judgement([0.1, 0.2], spans=spans))
+    report = Reranker(method, log_level="debug").rerank("q", ["a", "b"]).report
+    assert (report.status, report.issues[0].code) == ("unchanged", "span_invalid")
 
 
 # ---------------------------------------------------------------------- logging

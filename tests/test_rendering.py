@@ -110,6 +110,32 @@ def test_values_without_end_are_cut():
     assert len(text) < 100_000
 
 
+SPANS = [
+    # settings, text, span of the rendering; span of the text
+    ({}, "one two", (4, 7), (4, 7)),
+    ({}, "one \ud800", (0, 5), (0, 5)),
+    ({}, "", (0, 1), None),
+    ({"prefix": "p: ", "suffix": "."}, "one", (3, 6), (0, 3)),
+    ({"prefix": "p: ", "suffix": "."}, "one", (0, 7), (0, 3)),
+    ({"prefix": "p: "}, "one", (0, 3), None),
+    ({"max_characters": 3}, "one two", (0, 3), (0, 3)),
+    ({"max_characters": 5, "prefix": "p: "}, "one two", (0, 5), (0, 2)),
+    ({"max_characters": 3, "prefix": "p: "}, "one two", (0, 3), None),
+    ({"max_characters": 30}, "one two", (0, 3), (0, 3)),
+    ({"fields": ["text", "id"]}, "one", (1, 5), (1, 3)),
+    ({"fields": ["id", "text"], "labels": True}, "one", (3, 13), (0, 1)),
+    ({"fields": ["id", "text"], "labels": True}, "one\ntwo", (3, 12), None),
+    ({"fields": ["id"]}, "one", (0, 1), None),
+    ({"fields": ["text", "absent?"]}, "one", (0, 3), (0, 3)),
+]
+
+
+@pytest.mark.parametrize(("settings", "text", "span", "expected"), SPANS)
+def test_spans_of_the_text(settings, text, span, expected):
+    candidate, rendering = Candidate(text, id="7"), Rendering(**settings)
+    assert rendering.span_of_text(candidate, span) == expected
+
+
 ALTERNATIVES = [
     ("path|file_path|id", {"path": "a", "file_path": "b"}, "path: a"),
     ("path|file_path|id", {"file_path": "b"}, "path: b"),

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "src" / "secondpass"
 SOURCES = (ROOT / "src", *sorted((ROOT / "integrations").glob("*/src")))
 
 ROOMS: tuple[tuple[str, ...], ...] = (
-    ("_moved", "types", "errors", "effects", "candidates", "diagnostics"),
+    ("_moved", "types", "errors", "questions", "effects", "candidates", "diagnostics"),
     ("settings",),
     ("limits", "rendering", "scoring", "blending", "fusion", "ordering"),
     ("concurrency",),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from secondpass.errors import ConfigurationError, Problem
@@ -38,7 +38,7 @@ class Blended:
 
     Attributes:
         final: one score per item.
-        absent: indices of items without an original score; their final score is the rerank score.
+        absent: indices of items whose final score is the rerank score, for want of an original one.
         outside: indices of items whose original score should lie within 0 to 1 and does not.
     """
 
@@ -62,11 +62,12 @@ class Blend:
             list mean 0 and standard deviation 1, a constant list 0. ``rrf`` uses only the ranks in
             both lists: ``1 / (rrf_k + rank)``.
         rrf_k: the constant of ``rrf``, in ranks.
-        optional: do not report lists in which no candidate has a retrieval score. With or without
-            it, their final score is the rerank score.
+        optional: with ``none`` or ``sigmoid``, do not report lists in which no candidate has a
+            retrieval score. With or without it, their final score is the rerank score.
 
-    Grades are first mapped from their scale to 0 to 1. Statistics are those of the scored items of
-    one ranking.
+    Grades are first mapped from their scale to 0 to 1. Statistics and ranks are those of the scored
+    items of one ranking. If none of these has a retrieval score, ``minmax`` and ``zscore`` use
+    ``1 / rank`` of the input order in its place.
     """
 
     original: Annotated[float, Ge(0), Le(1)]
@@ -114,7 +115,10 @@ class Blend:
             ]
             return self._sum(retrieved, ranked, [], [])
         absent = [index for index, score in enumerate(originals) if score is None]
-        if self.normalize in {"none", "sigmoid"}:
+        by_value = self.normalize in {"none", "sigmoid"}
+        if not by_value and len(absent) == len(rerank):
+            originals, absent = [1 / rank for rank in range(1, len(rerank) + 1)], []
+        if by_value:
             outside = [
                 index
                 for index, score in enumerate(originals)
@@ -141,6 +145,20 @@ class Blend:
             for original, score in zip(originals, reranked, strict=True)
         ]
         return Blended(final, absent, outside)
+
+
+def with_weight(blend: Blend | None, original: float | None) -> Blend | None:
+    """Return a blend in which the original has at least this weight; by ``minmax`` without a blend.
+
+    Args:
+        blend: None for rerank scores alone.
+        original: 0 to 1; None or 0 changes nothing.
+    """
+    if not original:
+        return blend
+    if blend is None:
+        return Blend(original, "minmax")
+    return replace(blend, original=max(blend.original, original))
 
 
 def sigmoid(logit: float) -> float:

@@ -14,6 +14,7 @@ from secondpass.errors import ConfigurationError, InputError
 from secondpass.methods import Stage
 from secondpass.ordering import Ordering, to_ordering
 from secondpass.rendering import Rendering
+from secondpass.scorers.passages import Passages
 from secondpass.settings import describe, suggestion
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -112,6 +113,7 @@ class PassSettings(NamedTuple):
     Attributes:
         stages: the method and its fallbacks, in the order in which they are tried.
         render: what of a candidate the method is shown.
+        passages: how long texts are judged; None: whole.
         depth: number of candidates to judge; None judges all.
         top_k: number of items to return; None returns all.
         order: moves the items of the head after they are ranked.
@@ -122,6 +124,7 @@ class PassSettings(NamedTuple):
 
     stages: tuple[Stage, ...]
     render: Rendering
+    passages: Passages | None
     depth: int | None
     top_k: int | None
     order: Ordering | None

@@ -26,6 +26,10 @@ _traceback_logger = logging.getLogger("secondpass.diagnostics")
 _INPUT_ISSUES = {"no_text", "field_missing", "original_missing", "original_out_of_range"}
 """Issues caused by the candidates; they would be logged for every query over the same ones."""
 
+_ONCE = {"not_english"}
+"""Issues that are logged once a process; they tend to concern every query."""
+_logged: set[str] = set()
+
 _RECOVERED = {"asked_again", "batch_failed"}
 """Issues that cost only time if the report is ok."""
 
@@ -47,12 +51,17 @@ def log(level: str, message: str, *values: object) -> None:
 
 
 def log_issues(rankings: Iterable[Ranking], level: str) -> None:
-    """Log the issues of each ranking in one record; at DEBUG if it recovered from all of them."""
+    """Log the issues of each ranking in one record; at DEBUG if it recovered from all of them.
+
+    Issues of the candidates are not logged, and ``not_english`` only once a process.
+    """
     for ranking in rankings:
         report = ranking.report
         if not report.issues:
             continue
-        issues = [issue for issue in report.issues if issue.code not in _INPUT_ISSUES]
+        skipped = _INPUT_ISSUES | _logged
+        issues = [issue for issue in report.issues if issue.code not in skipped]
+        _logged.update(_ONCE & {issue.code for issue in issues})
         if issues:
             recovered = report.status == "ok" and all(issue.code in _RECOVERED for issue in issues)
             summary = "; ".join(f"{issue.code}: {issue.message}" for issue in issues)

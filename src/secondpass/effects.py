@@ -1,4 +1,4 @@
-"""Effects of a ranking pass, and the protocols of scorers, services and methods.
+"""Effects of a ranking pass, and the protocols of scorers and methods.
 
 A pass is a generator. It yields effects and is sent their results; it opens no connection, starts
 no thread and reads no clock. A driver (:mod:`secondpass.runtime.drivers`) carries the effects out.
@@ -7,16 +7,54 @@ So sync and async share all of the logic, passes nest by ``yield from``, and tes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from secondpass.errors import MethodError
+from secondpass.questions import (
+    LLM,
+    Answer,
+    Completion,
+    Estimate,
+    Prompt,
+    Question,
+    Service,
+    Turn,
+)
 from secondpass.types import Candidate, EngineInfo, Issue, ScoreKind
 
+__all__ = [
+    "LLM",
+    "Answer",
+    "Ask",
+    "Completion",
+    "Effect",
+    "Estimate",
+    "Judgement",
+    "ListScores",
+    "Method",
+    "Plan",
+    "Prompt",
+    "Question",
+    "Raised",
+    "Ran",
+    "RawScores",
+    "RoundsLeft",
+    "Score",
+    "Scorer",
+    "Service",
+    "Span",
+    "Task",
+    "Turn",
+    "Windows",
+]
+
 R = TypeVar("R")
-R_contra = TypeVar("R_contra", contravariant=True)
 T = TypeVar("T")
+
+Span: TypeAlias = tuple[int, int]
+"""A range of characters of a text: (start, stop), with 0 <= start < stop <= its length."""
 
 
 @runtime_checkable
@@ -35,6 +73,11 @@ class Scorer(Protocol):
             ``deadline``, a value of :func:`time.monotonic` or None. If it is late, it is closed
             after its part.
         batch_size: without ``score_batches``, the number of documents in a part; default 32.
+        score_lists(requests, deadline): for scores that depend on the whole list; called in place
+            of the methods above, with or without a deadline. A generator; each time, it yields a
+            list with one :class:`ListScores` per request, made from the documents read so far. It
+            replaces those before; the last one counts. It ends before ``deadline``, or is closed
+            after its part. A call has several requests only without a deadline.
         engine: an :class:`~secondpass.types.EngineInfo` for the report, or None while no model is
             loaded. It must not wait for a model that another thread loads.
         warm_up(), close(): load the model, release it.
@@ -44,6 +87,26 @@ class Scorer(Protocol):
     def model_name(self) -> str: ...
 
     def score_pairs(self, query: str, documents: list[str]) -> Sequence[float]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListScores:
+    """What ``score_lists`` yields for one list of documents.
+
+    Attributes:
+        scores: one per document; None for one that was not scored.
+        issues: for the report; positions are indices of documents, and ids are ignored. Messages
+            are passed on, so they must not contain texts.
+        original: weight of the original order in the final score, 0 to 1, in place of the blend's
+            if that is lower. 1 keeps the original order, and the scores are ignored. None leaves it
+            to the blend.
+        spans: the part of each document that matches best, None for those without.
+    """
+
+    scores: Sequence[Any]
+    issues: Sequence[Issue] = ()
+    original: float | None = None
+    spans: Sequence[Span | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,120 +125,23 @@ class Score:
 
 @dataclass(slots=True)
 class RawScores:
-    """What a scorer returned, not validated.
+    """What a scorer returned. Only the values are not validated.
 
     Attributes:
         values: one per text; undefined for texts whose call failed.
         failures: ranges of texts whose call failed, as (start, stop, error).
         troubles: errors that left no text without a score.
         called: whether the scorer was called at all.
+        issues, original, spans: see :class:`ListScores`.
     """
 
     values: list[Any]
     failures: list[tuple[int, int, MethodError]] = field(default_factory=list)
     troubles: list[MethodError] = field(default_factory=list)
     called: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One message of a conversation with a language model."""
-
-    role: Literal["user", "assistant"]
-    text: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A prompt for a language model.
-
-    Attributes:
-        system: the system prompt; may be empty.
-        turns: the conversation; the last turn is the user's.
-        schema: the JSON Schema of the reply, whose root is an object; None if it is not JSON.
-    """
-
-    system: str = field(repr=False)
-    turns: tuple[Turn, ...]
-    schema: Mapping[str, Any] | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """The reply of a service.
-
-    Attributes:
-        text: the reply; may be empty.
-        cut: whether it was truncated at its maximum length.
-        input_tokens, output_tokens: None if the server did not report it.
-    """
-
-    text: str = field(repr=False)
-    cut: bool = False
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-
-
-class Service(Protocol[R_contra]):
-    """Answers single requests: a language model or a rerank API.
-
-    Optional members: ``prices`` (a :class:`secondpass.llms.Prices`), ``timeout`` (seconds per
-    request, default 60), ``own_code`` (True if exceptions other than LLMError, which may hold
-    passages and keys, become the ``__cause__`` of RerankError), ``warm_up()``, ``close()``,
-    ``check_installed()``.
-    """
-
-    @property
-    def name(self) -> str:
-        """The name of the model, for reports."""
-
-    async def complete(self, request: R_contra, /) -> Completion:
-        """Send the request once and return the reply.
-
-        Raises:
-            LLMError: there is no reply; the error says whether a retry may help.
-        """
-
-
-LLM: TypeAlias = Service[Prompt]
-"""A language model answers prompts. Optional member: ``context_window``, the maximum number of
-tokens of prompt and reply together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """The estimated number of tokens of a question and its reply."""
-
-    input_tokens: float
-    output_tokens: float
-
-    @property
-    def tokens(self) -> float:
-        """Input and output tokens."""
-        return self.input_tokens + self.output_tokens
-
-
-@dataclass(frozen=True, slots=True)
-class Question(Generic[R, T]):
-    """A request, and how its reply is read.
-
-    Attributes:
-        request: what is sent.
-        read: converts a completion to the value of an :class:`Answer`; raises
-            :class:`~secondpass.errors.ReplyError` if the completion cannot be used.
-        reminder: describes a usable reply, to ask a language model once more; None to not repair.
-        shrink: returns the same question with passages of half the length, for a server that found
-            it too long; or None if nothing is left to cut.
-        estimate: estimated tokens of prompt and reply.
-        documents: number of candidates in the question.
-    """
-
-    request: R
-    read: Callable[[Completion], T] = field(repr=False)
-    reminder: str | None
-    shrink: Callable[[], Question[R, T] | None] = field(repr=False)
-    estimate: Estimate
-    documents: int
+    issues: Sequence[Issue] = ()
+    original: float | None = None
+    spans: Sequence[Span | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,21 +150,6 @@ class Ask(Generic[R, T]):
 
     service: Service[R]
     questions: Sequence[Question[R, T]]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
-    """The result of a question.
-
-    Attributes:
-        value: what :attr:`Question.read` returned; None if there is an error.
-        error: why there is no value.
-        troubles: errors from which a retry or a repair recovered.
-    """
-
-    value: T | None = None
-    error: MethodError | None = None
-    troubles: tuple[MethodError, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +185,23 @@ Plan: TypeAlias = Generator[Effect, Any, T]
 
 
 @dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows of one text.
+
+    Attributes:
+        spans: each window; of those behind the first, only what differs from it.
+        body: the part of the text that is split. What is before and after it is in every window.
+    """
+
+    spans: Sequence[Span]
+    body: Span
+
+    def text(self, text: str, span: Span) -> str:
+        """Return the text of a window."""
+        return text[: self.body[0]] + text[slice(*span)] + text[self.body[1] :]
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """What a method is to judge. Copy it with :func:`dataclasses.replace`: fields may be added.
 
@@ -242,12 +210,18 @@ class Task:
         texts: the rendered candidates.
         candidates: the candidates, aligned with ``texts``.
         context: what the caller passed for this query.
+        windows: the windows of each text; None if texts are judged whole.
+        mean: whether the score of a text is the mean of those of its windows, not the best.
+        spans: what earlier stages of a cascade found best in each text; None where nothing.
     """
 
     query: str
     texts: Sequence[str]
     candidates: Sequence[Candidate]
     context: Any = None
+    windows: Sequence[Windows] | None = None
+    mean: bool = False
+    spans: Sequence[Span | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +239,11 @@ class Judgement:
         degraded: whether a part of the method failed and another part gave the order instead.
         score_kind: what these scores mean, if that differs from the method's ``score_kind``. The
             scores are not used if a floor or a blend depends on the kind.
+        original: weight of the original order in the final score, 0 to 1, in place of the blend's
+            if that is lower; the report is ``degraded`` if it is more than 0. With 1, the scores
+            are ignored, the original order is kept without trying a fallback, and the report is
+            ``unchanged``. None leaves it to the blend.
+        spans: the part of each text that matches best, None for those without.
     """
 
     scores: Sequence[float | None]
@@ -274,10 +253,19 @@ class Judgement:
     beyond: frozenset[int] = frozenset()
     degraded: bool = False
     score_kind: ScoreKind | None = None
+    original: float | None = None
+    spans: Sequence[Span | None] | None = None
 
 
 class Method(Protocol):
-    """Judges candidates: an adapted scorer, or a strategy that asks a model."""
+    """Judges candidates: an adapted scorer, or a strategy that asks a model.
+
+    Optional member:
+        windows: what :meth:`judge` is given of texts that are split into windows: ``each`` window
+            as a text of its own, for scores that do not depend on the other texts; ``one``, the
+            default: of each candidate the window that the stage before found best, else the best
+            by its words; or ``task``: whole texts, with the windows in the task.
+    """
 
     @property
     def name(self) -> str:

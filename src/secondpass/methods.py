@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -17,7 +16,7 @@ from secondpass.errors import (
     Problem,
     SecondPassError,
 )
-from secondpass.scoring import ScorerMethod, check_kind
+from secondpass.scoring import ScorerMethod, check_kind, checked
 from secondpass.settings import (
     Nested,
     OneOrMore,
@@ -29,6 +28,7 @@ from secondpass.settings import (
     nested,
     registry,
 )
+from secondpass.types import ScoreKind
 
 
 def to_method(value: object) -> Method:
@@ -85,8 +85,7 @@ def judged(method: Method, task: Task) -> Plan[Judgement]:
     """
     cause: BaseException | None
     try:
-        judgement = yield from method.judge(task)
-        _check(judgement, len(task.texts))
+        judgement = checked((yield from method.judge(task)), task)
     except MethodError as error:
         failure, cause = error, error.__cause__
     except Exception as error:
@@ -206,6 +205,23 @@ class Stage:
         by_value = self.blend is not None and self.blend.normalize in {"none", "sigmoid"}
         return by_value or self.floor is not None
 
+    def kind_of(self, judgement: Judgement) -> ScoreKind:
+        """Return the kind of the scores in a judgement.
+
+        Raises:
+            MethodError: it is not the method's usual kind, and final scores depend on the kind.
+        """
+        usual: ScoreKind = self.method.score_kind
+        actual = judgement.score_kind
+        if actual is None or actual == usual:
+            return usual
+        if self.depends_on_kind:
+            raise MethodError(
+                f"the scores are of kind {actual!r}, but blend or floor are set for {usual!r}",
+                "score_out_of_range",
+            )
+        return actual
+
     def as_setting(self, where: str) -> dict[str, Any]:
         """Return the method's settings with these beside them."""
         return beside_as_setting(self, where)
@@ -243,30 +259,3 @@ def beside_as_setting(instance: Any, where: str) -> dict[str, Any]:
 STAGE = Nested(lambda value: beside(Stage, value), lambda: definition("stage"))
 
 FALLBACK = OneOrMore(lambda: registry.bare_names(registry.schemas("methods")))
-
-
-def _check(judgement: Judgement, count: int) -> None:
-    """Raise MethodError unless the result is aligned with ``count`` texts and well formed."""
-    scores = judgement.scores
-    if len(scores) != count:
-        raise MethodError(
-            f"the method returned {len(scores)} scores for {count} texts", "score_count"
-        )
-    present = [score for score in scores if score is not None]
-    if not present and len(judgement.beyond) < count:
-        raise MethodError("the method judged nothing", "nothing_judged")
-    if not all(type(score) is float and math.isfinite(score) for score in present):
-        raise MethodError(
-            "the method returned scores that are not finite floats", "score_not_finite"
-        )
-    if judgement.score_kind is not None:
-        check_kind(judgement.score_kind)
-    if judgement.stage_scores is not None and len(judgement.stage_scores) != count:
-        raise MethodError(
-            f"the method returned {len(judgement.stage_scores)} stage scores for {count} texts",
-            "stage_score_count",
-        )
-    if not all(0 <= index < count for issue in judgement.issues for index in issue.positions):
-        raise MethodError(
-            f"an issue of the method has positions outside 0 to {count - 1}", "unknown_position"
-        )

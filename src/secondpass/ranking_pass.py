@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from secondpass.blending import with_weight
 from secondpass.call_options import PassSettings
 from secondpass.candidates import keep_best_of_each_id, retrieval_score
-from secondpass.effects import Judgement, Plan, Task
+from secondpass.effects import Judgement, Plan, Span, Task
 from secondpass.errors import MethodError, RerankError
-from secondpass.methods import Stage, judged
+from secondpass.methods import Stage
 from secondpass.ordering import Ordering
 from secondpass.runtime.ledger import Ledger
+from secondpass.strategies.windows import judged_by_windows, with_windows
 from secondpass.types import (
     Candidate,
     Issue,
@@ -43,12 +45,15 @@ class RankingPass:
     rerank_score: list[float | None] = field(init=False)
     final_score: list[float | None] = field(init=False)
     stage_scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    spans: dict[int, Span] = field(default_factory=dict)
     renderable: Sequence[int] = ()
     """Candidates of the head that have something to show to a method."""
     skipped: bool = False
     """Whether the method does not judge lists like this one, such as a single candidate."""
     order_followed: bool = True
     degraded: bool = False
+    original: float | None = None
+    """The method's weight of the original order."""
     score_kind: ScoreKind | None = None
 
     def __post_init__(self) -> None:
@@ -122,15 +127,19 @@ class RankingPass:
             return None
         shown = [text for text in texts if text is not None]
         task = Task(rendering.query(self.query), shown, candidates, self.context)
+        if self.settings.passages is not None:
+            task = with_windows(task, self.settings.passages, rendering)
         for stage in self.settings.stages:
             name = stage.method.name
             try:
-                judgement = yield from judged(stage.method, task)
-                self.score_kind = _score_kind(judgement, stage)
+                judgement = yield from judged_by_windows(stage.method, task)
+                self.score_kind = stage.kind_of(judgement)
             except MethodError as error:
                 self._add_issue(error.code, str(error), (), name)
             else:
                 self._apply(judgement, name)
+                if judgement.spans is not None:
+                    self._map_spans(candidates, judgement.spans)
                 if any(score is not None for score in judgement.scores):
                     return stage
                 self.skipped = self._complete(head)
@@ -151,9 +160,18 @@ class RankingPass:
                 self.status[position] = "tail"
             elif index not in judgement.unjudged:
                 self.status[position] = "backfilled"
-        self.degraded = judgement.degraded
+        self.original = judgement.original
+        self.degraded = judgement.degraded or bool(self.original)
         if judgement.stage_scores is not None:
             self.stage_scores = dict(zip(positions, judgement.stage_scores, strict=True))
+
+    def _map_spans(self, candidates: Sequence[Candidate], spans: Sequence[Span | None]) -> None:
+        """Enter spans of the candidates' own texts for those of scored texts."""
+        for position, candidate, span in zip(self.renderable, candidates, spans, strict=True):
+            if span is not None and self.status[position] == "scored":
+                own = self.settings.render.span_of_text(candidate, span)
+                if own is not None:
+                    self.spans[position] = own
 
     def _rank(self, head: Sequence[int], stage: Stage) -> tuple[list[int], list[int]]:
         """The head in its new order, without candidates below the floor; and the latter."""
@@ -163,7 +181,10 @@ class RankingPass:
             final[position] = score
         order = sorted(scored, key=final.__getitem__, reverse=True)  # type: ignore[arg-type]
         below: list[int] = []
-        if stage.floor is not None:
+        if stage.floor is not None and self.original and stage.blend is None:
+            message = "the floor was set for scores that are not blended with the original order"
+            self._add_issue("floor_not_applied", message, (), stage.method.name)
+        elif stage.floor is not None:
             below = [at for at in order if final[at] < stage.floor]  # type: ignore[operator]
             order = order[: len(order) - len(below)]
         if len(scored) < len(head):
@@ -173,12 +194,13 @@ class RankingPass:
 
     def _final_scores(self, scored: Sequence[int], stage: Stage) -> Sequence[float]:
         reranked: list[float] = [self.rerank_score[at] for at in scored]  # type: ignore[misc]
-        if stage.blend is None:
+        blend = with_weight(stage.blend, self.original)
+        if blend is None:
             return reranked
         originals = [retrieval_score(self.candidates[position]) for position in scored]
-        blended = stage.blend.mix(originals, reranked, stage.method.scale)
+        blended = blend.mix(originals, reranked, stage.method.scale)
         all_absent = len(blended.absent) == len(scored)
-        if blended.absent and not (stage.blend.optional and all_absent):
+        if blended.absent and not (blend.optional and all_absent):
             self._add_issue(
                 "original_missing",
                 "no retrieval score to blend; the final score is the method's alone",
@@ -223,21 +245,25 @@ class RankingPass:
     def _items(self, order: Sequence[int]) -> tuple[Ranked, ...]:
         candidates, status = self.candidates, self.status
         reranked, final, stage_scores = self.rerank_score, self.final_score, self.stage_scores
-        return tuple(
-            [
-                Ranked(
-                    rank,
-                    position,
-                    candidates[position],
-                    status[position],
-                    reranked[position],
-                    final[position],
-                    stage_scores.get(position, ()),
-                    {**(candidates[position].metadata or {}), "rerank_score": reranked[position]},
-                )
-                for rank, position in enumerate(order, start=1)
-            ]
-        )
+        spans = self.spans
+        items = [
+            Ranked(
+                rank,
+                position,
+                candidates[position],
+                status[position],
+                reranked[position],
+                final[position],
+                stage_scores.get(position, ()),
+                {**(candidates[position].metadata or {}), "rerank_score": reranked[position]},
+                spans.get(position),
+            )
+            for rank, position in enumerate(order, start=1)
+        ]
+        for item in items if spans else ():
+            if item.span is not None:
+                item.metadata["rerank_span"] = list(item.span)
+        return tuple(items)
 
     def _report(
         self, head: Sequence[int], stage: Stage | None, left_out: dict[str, Sequence[int]]
@@ -270,21 +296,3 @@ class RankingPass:
     ) -> None:
         ids = tuple(self.candidates[position].id for position in positions)
         self.issues.append(Issue(code, message, tuple(positions), ids, method))
-
-
-def _score_kind(judgement: Judgement, stage: Stage) -> ScoreKind:
-    """The kind of the scores in a judgement.
-
-    Raises:
-        MethodError: it is not the method's usual kind, and final scores depend on the kind.
-    """
-    usual: ScoreKind = stage.method.score_kind
-    actual = judgement.score_kind
-    if actual is None or actual == usual:
-        return usual
-    if stage.depends_on_kind:
-        raise MethodError(
-            f"the scores are of kind {actual!r}, but blend or floor are set for {usual!r}",
-            "score_out_of_range",
-        )
-    return actual

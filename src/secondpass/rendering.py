@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.candidates import field_value
+from secondpass.effects import Span
 from secondpass.settings import configurable
 from secondpass.types import Candidate
 
@@ -117,19 +118,54 @@ class Rendering:
             ]
         return [self._rendered(candidate) for candidate in candidates]
 
+    def span_of_text(self, candidate: Candidate, span: Span) -> Span | None:
+        """Convert a span of a rendering to one of the candidate's text.
+
+        Only the part of it that is the text as it is; None if there is none.
+        """
+        place = self._text_range(candidate)
+        if place is None:
+            return None
+        start, stop = max(span[0], place[0]), min(span[1], place[1])
+        return (start - place[0], stop - place[0]) if start < stop else None
+
+    def body(self, candidate: Candidate, rendered: str) -> Span:
+        """Return the part of a rendering to split into windows: the text, else all fields."""
+        place = self._text_range(candidate)
+        return place or (len(self.prefix), max(len(self.prefix), len(rendered) - len(self.suffix)))
+
+    def _text_range(self, candidate: Candidate) -> Span | None:
+        """Where the text, or its beginning, is in the rendering; None if it is not, or changed."""
+        text = as_text(field_value(candidate, "text"))
+        start = len(self.prefix)
+        for label, value in self._parts(candidate) or ():
+            start += len(label)
+            if value == text:
+                stop = start + len(value)
+                stop = stop if self.max_characters is None else min(stop, self.max_characters)
+                return (start, stop) if start < stop else None
+            start += len(value) + len(self.separator)
+        return None
+
     def _rendered(self, candidate: Candidate) -> str | None:
+        parts = self._parts(candidate)
+        if parts is None:
+            return None
+        text = self.prefix + self.separator.join([label + value for label, value in parts])
+        return well_formed(text[: self.max_characters] + self.suffix)
+
+    def _parts(self, candidate: Candidate) -> list[tuple[str, str]] | None:
+        """The label and the value of each field; None if the candidate has none of the fields."""
         values = [(field.names[0], as_text(field.value(candidate))) for field in self._fields]
         if all(value is None for _, value in values):
             return None
-        if self.labels:
-            values = _without_repeated_text(values)
-        parts = [
-            f"{name}: {_indented(value)}" if self.labels else value
-            for name, value in values
+        if not self.labels:
+            return [("", value) for _, value in values if value]
+        return [
+            (f"{name}: ", _indented(value))
+            for name, value in _without_repeated_text(values)
             if value
         ]
-        text = self.prefix + self.separator.join(parts)
-        return well_formed(text[: self.max_characters] + self.suffix)
 
 
 def well_formed(text: str) -> str:

@@ -22,6 +22,7 @@ from secondpass.runtime import drivers
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.scheduler import Pass
+from secondpass.scorers.passages import Passages
 from secondpass.settings import configurable, nested
 from secondpass.types import CandidateLike, Ranking, RequestLike
 
@@ -46,14 +47,14 @@ class Reranker:
         orders: further orderings by name, to choose one per call (``order="learn"``).
         fallback: methods to try in turn if ``method`` judged nothing; or a single method.
         render: what of a candidate the method is shown; None shows its text.
+        passages: how long texts are judged; None shows them to the method whole.
         limits: what one ranking may take; None sets no limit.
         top_k: number of items to return; None returns all.
         tail: ``keep`` returns the tail behind the head, ``drop`` leaves it out.
         dedupe: of candidates with the same id, keep the one with the highest retrieval score.
         candidate_multiplier: candidates to retrieve per item returned (:meth:`candidates_needed`).
         strict: raise RerankError unless each candidate of the head that can be shown was scored.
-        log_level: level at which issues are logged, once per ranking. Where a ranking is ok in
-            spite of them, for example because a retry succeeded, the level is ``debug``.
+        log_level: level at which issues are logged; ``debug`` if the ranking is ok in spite of it.
 
     Raises:
         ConfigurationError: a setting is wrong, or two settings exclude each other.
@@ -71,6 +72,7 @@ class Reranker:
         orders: Mapping[str, Annotated[Ordering | None, ORDERING]] | None = None,
         fallback: Annotated[Sequence[Annotated[Any, STAGE]], FALLBACK] = (),
         render: Annotated[Rendering | None, nested(Rendering, optional=True)] = None,
+        passages: Annotated[Passages | None, nested(Passages, optional=True)] = None,
         limits: Annotated[Limits | None, nested(Limits, optional=True)] = None,
         top_k: Annotated[int, Ge(1)] | None = None,
         tail: Literal["keep", "drop"] = "keep",
@@ -89,6 +91,7 @@ class Reranker:
         self._order_name = order if isinstance(order, str) and order in (orders or {}) else None
         self.fallback: tuple[Stage, ...] = tuple(fallback)
         self.render = render or Rendering()
+        self.passages = passages
         self.limits = limits or Limits()
         self.top_k = top_k
         self.tail = tail
@@ -157,8 +160,7 @@ class Reranker:
             options: override settings; see :class:`~secondpass.call_options.CallOptions`.
 
         Returns:
-            Every candidate once, best first, except those left out by ``top_k``, a floor, a dropped
-            tail or dedupe. The report lists what is left out.
+            Every candidate once, best first, without those that ``report.left_out`` lists.
 
         Raises:
             InputError: an argument is of the wrong type or out of range; the message names it.
@@ -227,6 +229,7 @@ class Reranker:
         return PassSettings(
             stages=self._stages,
             render=self.render,
+            passages=self.passages,
             depth=self.depth,
             top_k=self.top_k,
             order=self.order,
@@ -244,18 +247,16 @@ class Reranker:
             plan = RankingPass(settings, ledger, *request).plan()
             yield Pass(plan, ledger, self._gate)
 
-    def _run(self, requests: Iterable[CheckedRequest], options: CallOptions) -> list[Ranking]:
-        passes = self._passes(requests, options)
+    def _run(self, checked: Iterable[CheckedRequest], options: CallOptions) -> list[Ranking]:
+        passes = self._passes(checked, options)
         rankings: list[Ranking] = []
         while batch := list(islice(passes, _CONCURRENT_PASSES)):
             rankings += drivers.run(batch)
             log_issues(rankings[-len(batch) :], self.log_level)
         return rankings
 
-    async def _arun(
-        self, requests: Iterable[CheckedRequest], options: CallOptions
-    ) -> list[Ranking]:
-        passes = self._passes(requests, options)
+    async def _arun(self, checked: Iterable[CheckedRequest], options: CallOptions) -> list[Ranking]:
+        passes = self._passes(checked, options)
         rankings: list[Ranking] = []
         while batch := list(islice(passes, _CONCURRENT_PASSES)):
             rankings += await drivers.arun(batch)
@@ -293,8 +294,7 @@ class Reranker:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Locks and loaded models cannot be pickled; the configuration can.
-        return Reranker.from_config, (self.to_config(),)
+        return Reranker.from_config, (self.to_config(),)  # locks and models cannot be pickled
 
     def __repr__(self) -> str:
         return f"<Reranker {self.method.name!r}, depth {self.depth}>"

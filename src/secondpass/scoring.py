@@ -1,14 +1,15 @@
-"""Adapts a scorer to a method, and validates every score."""
+"""Adapts a scorer to a method, and validates every score and every result of a method."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import groupby, islice
 from typing import Any, get_args
 
-from secondpass.effects import Judgement, Plan, Ran, RawScores, Score, Scorer, Task
+from secondpass.effects import Judgement, Plan, Ran, RawScores, Score, Scorer, Span, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.settings import describe, registry, suggestion
 from secondpass.types import EngineInfo, Issue, ScoreKind
@@ -23,11 +24,14 @@ _DEFAULT_BATCH_SIZE = 32
 class ScorerMethod:
     """A method that returns the scores of a :class:`~secondpass.effects.Scorer`.
 
-    It makes one call for all candidates, or several if a deadline is set.
+    It makes one call for all candidates; several if a deadline is set and the scorer cannot score
+    until the deadline.
 
     Raises:
         ConfigurationError: the scorer declares an invalid score kind, scale or batch size.
     """
+
+    windows = "each"
 
     def __init__(self, scorer: Scorer) -> None:
         self.scorer = scorer
@@ -62,9 +66,16 @@ class ScorerMethod:
             issues.append(Issue(error.code, str(error), tuple(indices), (), self.name))
         if len(unjudged) == len(task.texts):
             raise raw.failures[0][2]
+        issues.extend(raw.issues)
+        if raw.original == 1:
+            nothing: list[float | None] = [None] * len(task.texts)
+            unjudged.update(range(len(task.texts)))
+            return Judgement(nothing, frozenset(unjudged), issues, original=1.0)
         scores, invalid = self._validated(raw.values, unjudged)
         issues.extend(invalid)
-        return Judgement(scores, frozenset(unjudged), issues)
+        return Judgement(
+            scores, frozenset(unjudged), issues, original=raw.original, spans=raw.spans
+        )
 
     def _validated(
         self, values: Sequence[Any], unjudged: set[int]
@@ -110,6 +121,52 @@ class ScorerMethod:
             codes = ", ".join(invalid)
             raise MethodError(f"no score could be used ({codes})", next(iter(invalid)))
         return scores, issues
+
+
+def checked(judgement: Judgement, task: Task) -> Judgement:
+    """Return what a method returned, without scores if it keeps the original order.
+
+    Raises:
+        MethodError: the result is not aligned with the texts of the task, or not well formed.
+    """
+    scores, count = judgement.scores, len(task.texts)
+    if judgement.original is not None and not 0 <= judgement.original <= 1:
+        raise MethodError(
+            "the method's weight of the original order is not within 0 to 1", "original_invalid"
+        )
+    if not all(0 <= index < count for issue in judgement.issues for index in issue.positions):
+        raise MethodError(
+            f"an issue of the method has positions outside 0 to {count - 1}", "unknown_position"
+        )
+    if judgement.original == 1:
+        return Judgement([None] * count, frozenset(range(count)), judgement.issues, original=1.0)
+    if len(scores) != count:
+        raise MethodError(
+            f"the method returned {len(scores)} scores for {count} texts", "score_count"
+        )
+    present = [score for score in scores if score is not None]
+    if not present and len(judgement.beyond) < count:
+        raise MethodError("the method judged nothing", "nothing_judged")
+    if not all(type(score) is float and math.isfinite(score) for score in present):
+        raise MethodError(
+            "the method returned scores that are not finite floats", "score_not_finite"
+        )
+    if judgement.score_kind is not None:
+        check_kind(judgement.score_kind)
+    if judgement.stage_scores is not None and len(judgement.stage_scores) != count:
+        raise MethodError(
+            f"the method returned {len(judgement.stage_scores)} stage scores for {count} texts",
+            "stage_score_count",
+        )
+    if judgement.spans is not None:
+        if len(judgement.spans) != count:
+            message = f"the method returned {len(judgement.spans)} spans for {count} texts"
+            raise MethodError(message, "span_invalid")
+        for span, text in zip(judgement.spans, task.texts, strict=True):
+            if span is not None and to_span(span, len(text)) != span:
+                message = "a span of the method is not (start, stop) within its text"
+                raise MethodError(message, "span_invalid")
+    return judgement
 
 
 def range_of(kind: ScoreKind, scale: tuple[float, float] | None = None) -> tuple[float, float]:
@@ -166,6 +223,15 @@ def to_list(scores: object, count: int) -> list[Any]:
         actual = "more" if len(values) > count else str(len(values))
         raise MethodError(f"the scorer returned {actual} scores for {count} texts", "score_count")
     return values
+
+
+def to_span(value: Any, length: int) -> Span | None:
+    """Convert a pair of integers to a span of a text; None if it is not one."""
+    try:
+        start, stop = map(operator.index, value)
+    except Exception:  # foreign iterators and integers may raise anything
+        return None
+    return (start, stop) if 0 <= start < stop <= length else None
 
 
 def check_kind(kind: object) -> ScoreKind:

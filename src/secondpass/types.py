@@ -24,8 +24,8 @@ single candidate that the method does not judge."""
 
 ReportStatus: TypeAlias = Literal["ok", "partial", "degraded", "unchanged"]
 """``ok``: all of the head is scored. ``partial``: some of it is not. ``degraded``: a fallback
-gave the order. ``unchanged``: nothing was judged; items are in input order, to which an ordering by
-metadata is applied."""
+gave the order, or the method stated a weight of the original order. ``unchanged``: nothing was
+judged; items are in input order, to which an ordering by metadata is applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,11 @@ class Ranked:
         final_score: what items are sorted by: the rerank score, or its blend with the retrieval
             score. The retrieval score if the report is ``unchanged``. None if there is none.
         stage_scores: scores of the stages of a cascade that judged it, first stage first.
-        metadata: a copy of the candidate's mapping with ``rerank_score`` added; values are shared.
+        metadata: a copy of the candidate's mapping with ``rerank_score`` added, and if there is a
+            span ``rerank_span``, a list; values are shared.
+        span: the part of the candidate's text that matched best, as (start, stop) in characters:
+            with ``passages`` the best window, or what the method found in it. None if the method
+            does not say, or saw other fields of the candidate there.
     """
 
     rank: int
@@ -74,6 +78,7 @@ class Ranked:
     final_score: float | None
     stage_scores: tuple[float, ...]
     metadata: dict[str, Any] = field(repr=False)
+    span: tuple[int, int] | None = None
 
     @property
     def id(self) -> str | None:
@@ -118,8 +123,8 @@ class Usage:
         calls: calls of scorers and questions to services. A call that served several rankings
             counts in each.
         rounds: number of these that had to follow one another.
-        pairs: query-candidate pairs that were passed to a method; of a scorer that returns batches
-            until the deadline, those that it scored.
+        pairs: query-candidate pairs that were passed to a method; of a scorer that yields batches
+            or lists, those that it scored.
         input_tokens: None if a method did not report it.
         output_tokens: None if a method did not report it.
         cost: in the currency of the configured prices; None without prices.

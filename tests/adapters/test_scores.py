@@ -125,6 +125,26 @@ def test_what_is_added(metadata, added):
     assert provenance(ranked([0.9])[0], metadata) == added
 
 
+@pytest.mark.parametrize(
+    ("span", "metadata", "added"),
+    [
+        (None, {}, {}),
+        ((1, 3), {}, {"rerank_span": [1, 3]}),
+        ((1, 3), {"rerank_span": "theirs"}, {}),
+        ((1, 3), {**OURS, "rerank_span": [0, 9]}, {"rerank_span": [1, 3]}),
+        ((1, 3), {**OURS, "rerank_span": None}, {"rerank_span": [1, 3]}),
+        ((1, 3), {**OURS, "rerank_span": "theirs"}, {}),
+        # Of an earlier pass, which this one does not confirm.
+        (None, {**OURS, "rerank_span": [0, 9]}, {"rerank_span": None}),
+        (None, {"rerank_span": [0, 9]}, {}),
+    ],
+)
+def test_a_span(span, metadata, added):
+    item = replace(ranked([0.9])[0], span=span)
+    found = provenance(item, metadata)
+    assert {key: value for key, value in found.items() if key == "rerank_span"} == added
+
+
 def test_a_prefix():
     assert provenance(ranked([0.9])[0], {"rerank_score": 1}, "second_") == {
         "second_" + key: value for key, value in OURS.items()

@@ -128,6 +128,7 @@ def test_how_many_are_judged(secondpass, given_suite, write, monkeypatch, tmp_pa
 def test_a_reranker_that_cannot_run_is_skipped_with_the_reason(
     secondpass, given_suite, tmp_path, monkeypatch
 ):
+    pytest.importorskip("sentence_transformers")  # imports tokenizers itself
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     told = secondpass(
         *("eval", given_suite, "--json", "--preset", "lexical", "--preset", "embedded"),
@@ -335,7 +336,15 @@ def test_a_reranker_whose_server_is_down_is_not_measured(secondpass, given_suite
     assert "warning: given+down is not measured: nothing was judged: 3 of 3 rankings" in told.flat
     told = secondpass("eval", given_suite, "--config", down, "--out", tmp_path / "out")
     assert "| given+rerank | nothing was judged: 3 of 3 rankings" in told.out
-    assert "**" not in told.out
+    assert "| **" not in told.out  # no row is the best
     page = (tmp_path / "out" / "report.html").read_text()
     assert "No reranker was measured" in page
     assert "best reranker" not in page
+
+
+def test_rerankers_stand_behind_each_mode_that_is_asked_for(secondpass, suite):
+    call = ["eval", suite, "--json", "--no-cache", "--preset", "lexical"]
+    stages = ["--behind", "vector", "--behind", "lexical"]
+    assert list(systems(secondpass(*call, *stages))) == [
+        "vector", "lexical", "hybrid", "vector+rerank", "lexical+rerank",
+    ]  # fmt: skip

@@ -342,7 +342,7 @@ def cut(own: Path) -> None:
 
 def other_version(own: Path) -> None:
     path = own / "index" / "secondpass-index.json"
-    path.write_text(path.read_text().replace('"version": 1', '"version": 9'))
+    path.write_text(path.read_text().replace('"version": 2', '"version": 9'))
 
 
 def other_embedder(own: Path) -> None:

@@ -85,6 +85,20 @@ def test_only_running_calls_are_kept():
     assert call not in left_behind._left
 
 
+def test_exit_function_is_registered_once_per_import(monkeypatch):
+    registered = []
+    monkeypatch.setattr(left_behind.atexit, "register", registered.append)
+    monkeypatch.setattr(left_behind.atexit, "unregister", lambda _: None)
+    monkeypatch.setattr(left_behind, "_modules", 0)
+    for _ in range(3):
+        Call(int)()
+    assert registered == [left_behind._wait_at_exit]
+    monkeypatch.setitem(sys.modules, "a_library_with_an_exit_function", left_behind)
+    Call(int)()
+    Call(int)()
+    assert registered == [left_behind._wait_at_exit] * 2
+
+
 def test_result_and_error_are_passed_on():
     assert Call(lambda: 7)() == 7
     call = Call(lambda: 1 / 0)

@@ -110,6 +110,8 @@ def test_a_key_over_a_preset_is_refused(path):
 
 def test_presets():
     assert {"default", "embedded", "lexical", "polymarket"} <= set(config.preset_names())
+    fast = Reranker.from_preset("embedded_fast").to_config()
+    assert fast == {**Reranker.from_preset("embedded").to_config(), "depth": 20}
     assert config.preset_purpose("lexical").startswith("BM25 over the candidates")
 
 

@@ -20,6 +20,7 @@ from secondpass.evaluation import (
     make_suite,
     ranking_to_run,
 )
+from secondpass.evaluation.report.verdict import verdict
 from secondpass.fusion import reciprocal_rank_fusion
 from secondpass.strategies.graded import Graded
 from topic_suites import SUITE, ByGrade, ByTopic, figures, passages, suite_of
@@ -233,3 +234,44 @@ def test_fusion_as_in_ranx() -> None:
                 )
                 ours = {str(one.id): one.score for one in fused}
                 assert ours == pytest.approx(theirs[query], abs=1e-9)
+
+
+def test_behind_several_first_stages() -> None:
+    retriever = HybridRetriever(SUITE.corpus, ByTopic())
+    modes = ("vector", "lexical", "hybrid")
+    settings = {"retriever": retriever, "depth": 4, "shuffles": 1}
+    rerankers = {"a": Reranker(ByGrade()), "b": Reranker(ByGrade(-1))}
+    found = compare(rerankers, SUITE, behind=modes, **settings)
+    names = [f"{mode}+{name}" for name in rerankers for mode in modes]
+    assert [one.name for one in found.results] == [*modes, *names]
+    assert found.baseline is None
+    for mode in modes:
+        alone = compare(rerankers, SUITE, behind=mode, **settings)
+        for name in (f"{mode}+a", f"{mode}+b"):
+            several, single = found[name], alone[name]
+            assert (several.run, several.gains) == (single.run, single.gains)
+            assert found.base_of(several) == mode
+            for measure, one in several.differences.items():
+                gain = several.evaluation.mean[measure] - found[mode].evaluation.mean[measure]
+                assert one.mean == pytest.approx(gain)
+    for measure in found.measures:
+        family = [found[name].differences[measure] for name in names]
+        assert [one.corrected_p for one in family] == holm([one.p for one in family])
+    assert not any(found[mode].differences for mode in modes)
+    assert "## Against its own first stage" in found.to_markdown()
+    assert "from its own first stage" in found.to_html()
+    judged = verdict(found)
+    assert f" more than {judged.best.first_stage}" in judged.because
+    named = compare(rerankers, SUITE, behind=modes, baseline="hybrid", **settings)
+    assert {found.base_of(one) for one in named.ran} == {"vector", "lexical", "hybrid", None}
+    assert {named.base_of(one) for one in named.ran} == {"hybrid"}
+    assert named["lexical"].differences["RR"].mean == pytest.approx(
+        named["lexical"].evaluation.mean["RR"] - named["hybrid"].evaluation.mean["RR"]
+    )
+
+
+def test_behind_several_of_which_one_cannot_run() -> None:
+    found = compare({"x": Reranker(ByGrade())}, SUITE, behind=["lexical", "vector"])
+    assert found["vector+x"].reason.startswith("vector: vectors need an embedder")
+    assert found["lexical+x"].differences["RR"].queries == 6
+    assert found["vector+x"].differences == {}

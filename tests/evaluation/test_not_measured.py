@@ -72,7 +72,9 @@ def test_judges_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strict)
     assert not {"means", "per_query", "differences"} & written.keys()
 
     markdown = found.to_markdown()
-    quality, _, rest = markdown.partition("## Not measured")
+    verdict_text, _, tables = markdown.partition("## Quality")
+    assert "lexical+down is not measured: nothing was judged: 6 of 6" in verdict_text
+    quality, _, rest = tables.partition("## Not measured")
     assert "lexical+down" not in quality
     assert "| lexical+down | nothing was judged: 6 of 6 rankings" in rest
     for shown in (found.to_html(), found._repr_html_()):

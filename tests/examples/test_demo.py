@@ -1,16 +1,19 @@
 """The demo's parts, without its minute of encoding."""
 
+import io
 from pathlib import Path
+from statistics import mean
 
 import numpy as np
 import pytest
 import yaml
 
 from secondpass import Candidate, Reranker
-from secondpass.evaluation import HybridRetriever
+from secondpass.evaluation import Evaluation, HybridRetriever, difference
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
+MEASURES = ("nDCG@10", "RR(rel=2)@10", "R(rel=2)@10")
 PASSAGES = {
     "itertools.islice": "Make an iterator that returns selected elements from the iterable.",
     "collections.deque": "A list-like sequence optimized for data accesses near its endpoints.",
@@ -62,6 +65,64 @@ def test_grades_are_found_by_key(retriever):
     measured = demo.measured({"q": found}, {"q": {"str.zfill": 3}})
     assert measured.mean["nDCG@10"] > 0
     assert demo.graded("str.zfill#2", {"str.zfill": 3}).plain == "str.zfill#2 ***"
+
+
+def evaluation(**values):
+    means = dict.fromkeys(MEASURES, mean(values.values()))
+    return Evaluation(dict.fromkeys(MEASURES, values), means)
+
+
+def test_questions_are_shown_by_rule():
+    import demo
+
+    changed = {"a": 0.0, "b": -0.2, "c": 0.5, "d": 0.1, "e": 0.0, "f": 0.5, "g": -0.2}
+    shown = demo.chosen_by_rule(changed)
+    assert shown == {"c": "the largest gain", "a": "the median", "g": "the largest loss"}
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_figures_fit_into_a_terminal(width):
+    import demo
+    from rich.console import Console
+
+    before = evaluation(a=0.1, b=0.5, c=0.3)
+    results, compared = {}, {}
+    for mode in demo.MODES:
+        after = evaluation(a=0.9, b=0.4, c=0.3)
+        results |= {mode: before, f"{mode}+rerank": after}
+        measured = (one.per_query["nDCG@10"] for one in (after, before))
+        compared[f"{mode}+rerank"] = difference("nDCG@10", *measured, test="t")
+    console = Console(width=width, record=True, file=io.StringIO())
+    demo.show_figures(console, results, compared)
+    lines = console.export_text().splitlines()
+    rows = [line.split() for line in lines]
+    assert max(map(len, map(str.rstrip, lines))) <= width
+    assert ["vector", "0.300", "0.300", "0.300"] in rows
+    assert ["lexical+rerank", "0.533", "0.533", "0.533", "+0.233", "(-0.992", "to", "+1.459)",
+            "1/1"] in rows  # fmt: skip
+    headings = [cell for row in rows[1:3] for cell in row]
+    assert {"RR@10", "(rel=2)", "nDCG@10", "better", "/worse"} <= set(headings)
+
+
+@pytest.mark.parametrize(
+    ("after", "effect"),
+    [
+        ((0.6, 0.62, 0.58), "improves the ranking"),
+        ((0.4, 0.42, 0.38), "makes the ranking worse"),
+        ((0.6, 0.4, 0.5), "makes no difference that"),
+    ],
+)
+def test_the_verdict_says_whether_the_second_pass_pays(after, effect):
+    import demo
+
+    values = {"a": 0.5, "b": 0.51, "c": 0.49}
+    reranked = dict(zip(values, after, strict=True))
+    compared = {"vector+rerank": difference("nDCG@10", reranked, values, test="t")}
+    results = {"vector": evaluation(**values), "vector+rerank": evaluation(**reranked)}
+    said = demo.verdict(results, compared)
+    assert effect in said
+    best = max(results, key=lambda one: results[one].mean["nDCG@10"])
+    assert f"best of the six here is {best}," in said
 
 
 def test_the_vectors_of_the_corpus_are_kept(tmp_path, monkeypatch):

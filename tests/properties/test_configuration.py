@@ -34,7 +34,7 @@ NOT_IN_A_SCHEMA = re.compile(
     r"cannot make scores of kind|give one of them|names a tier twice|is none of the tiers"
     r"|no ordering is named|is required|has no such|cannot be set|is not supported|self-hosted"
     r"|not supported by this"
-    r"|must be smaller than the window|give the lowest and the highest|is for arrays"
+    r"|must be smaller than the (window|size)|give the lowest and the highest|is for arrays"
     r"|has to hold|must contain|must be \d+ at most|the prices of|placeholder|http"
     r"|is not set, and there is no default|\(from the environment variable SCHEMA_NULL\)"
 )

@@ -5,6 +5,7 @@ import copy
 import logging
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,9 @@ from fakes import ANSWERS, Answering, ByTable, InOrder, candidate_likes, odd_sco
 from secondpass import InputError, Reranker, RerankError
 from secondpass.blending import Blend
 from secondpass.candidates import to_candidates
+from secondpass.effects import ListScores
+from secondpass.scorers.embedded import EmbeddedScorer
+from secondpass.types import Issue
 
 lists = st.lists(candidate_likes, max_size=12)
 scores = st.lists(odd_scores, min_size=12, max_size=12)
@@ -24,9 +28,10 @@ blends = st.one_of(
     ),
 )
 rerankers = st.builds(
-    lambda answer, blend, depth, floor, order, tail, dedupe, top_k: Reranker(
-        InOrder(answer),
+    lambda answer, blend, passages, depth, floor, order, tail, dedupe, top_k: Reranker(
+        InOrder(answer * 20),
         blend=blend,
+        passages=passages,
         depth=depth,
         floor=floor,
         order=order,
@@ -37,12 +42,69 @@ rerankers = st.builds(
     ),
     scores,
     blends,
+    st.one_of(
+        st.none(),
+        st.fixed_dictionaries(
+            {"size": st.integers(1, 9), "combine": st.sampled_from(["max", "first", "mean"])}
+        ),
+    ),
     st.one_of(st.none(), st.integers(1, 14)),
     st.one_of(st.none(), st.floats(-2, 2)),
     st.sampled_from([None, "lost_in_the_middle", {"type": "tiers", "field": "a", "tiers": ["x"]}]),
     st.sampled_from(["keep", "drop"]),
     st.booleans(),
     st.one_of(st.none(), st.integers(1, 14)),
+)
+
+
+class InLists:
+    """Yields some of the lists that it was given, cut to the number of documents."""
+
+    model_name = "in-lists"
+
+    def __init__(self, lists):
+        self.lists = lists
+
+    def score_pairs(self, query, documents):
+        raise AssertionError("score_lists is there")
+
+    def score_lists(self, requests, deadline):
+        for result in self.lists:
+            if isinstance(result, ListScores):
+                yield [self.cut(result, len(documents)) for _, documents in requests]
+            elif isinstance(result, Exception):
+                raise result
+            else:
+                yield result
+
+    @staticmethod
+    def cut(result, count):
+        spans = result.spans
+        cut_spans = spans[:count] if isinstance(spans, list) else spans
+        return ListScores(result.scores[:count], result.issues, result.original, cut_spans)
+
+
+odd_values = st.one_of(st.none(), st.floats(), st.text(max_size=2), st.integers(-1, 3))
+list_scores = st.builds(
+    ListScores,
+    scores,
+    st.one_of(odd_values, st.lists(st.builds(Issue, st.just("own"), odd_values, st.just((0,))))),
+    st.one_of(st.none(), st.floats(0, 1), odd_values),
+    st.one_of(
+        odd_values,
+        st.lists(
+            st.one_of(odd_values, st.tuples(st.integers(-1, 3), st.integers(-1, 9))),
+            min_size=12,
+            max_size=12,
+        ),
+    ),
+)
+list_scorers = st.builds(
+    InLists,
+    st.lists(
+        st.one_of(list_scores, list_scores, odd_values, st.just(LookupError("sk-secret"))),
+        max_size=3,
+    ),
 )
 
 
@@ -100,13 +162,50 @@ def test_promise_2_strict_raises_a_typed_error_that_loses_nothing(given_candidat
         assert not faults
 
 
+@settings(max_examples=60)
+@given(list_scorers, blends, st.lists(lists, max_size=3), st.booleans())
+def test_promise_2_scorers_of_lists_lose_nothing_and_never_raise(scorer, blend, queries, timed):
+    limits = {"deadline": 60} if timed else None
+    reranker = Reranker(scorer, blend=blend, limits=limits, log_level="debug")
+    alone = [reranker.rerank("query", candidates) for candidates in queries]
+    for ranking, candidates in zip(alone, queries, strict=True):
+        assert sorted(ranking.order) == list(range(len(candidates)))
+        for item in ranking:
+            if item.span is not None:
+                start, stop = item.span
+                assert 0 <= start < stop <= len(item.text)
+                assert item.metadata["rerank_span"] == [start, stop]
+        if ranking.report.status != "ok":
+            strict = Reranker(scorer, blend=blend, limits=limits, strict=True, log_level="debug")
+            no_text_only = {issue.code for issue in ranking.report.issues} == {"no_text"}
+            try:
+                strict.rerank("query", candidates)
+            except RerankError as error:
+                assert error.ranking.order == ranking.order
+            else:
+                assert no_text_only
+    requests = [("query", candidates) for candidates in queries]
+
+    async def others():
+        return [await reranker.arerank(*request) for request in requests]
+
+    for rankings in (reranker.rerank_many(requests), asyncio.run(others())):
+        assert [repr(ranking.items) for ranking in rankings] == [
+            repr(ranking.items) for ranking in alone
+        ]
+        assert [ranking.report.status for ranking in rankings] == [
+            ranking.report.status for ranking in alone
+        ]
+
+
 @given(rerankers, lists)
 def test_promise_3_inputs_are_never_changed(reranker, given_candidates):
     before = copy.deepcopy(given_candidates)
     ranking = reranker.rerank("query", given_candidates)
     for item in ranking:
         original = to_candidates([given_candidates[item.position]])[0]
-        assert set(item.metadata) == {*original.metadata, "rerank_score"}
+        added = {"rerank_score"} if item.span is None else {"rerank_score", "rerank_span"}
+        assert set(item.metadata) == original.metadata.keys() | added
         for key, value in original.metadata.items():
             if key != "rerank_score":
                 assert item.metadata[key] is value
@@ -144,6 +243,31 @@ def test_promise_5_the_same_input_gives_the_same_output(reranker, given_candidat
     again = reranker.rerank("query", given_candidates)
     assert repr(first.items) == repr(again.items)
     assert first.report.issues == again.report.issues
+
+
+TEXTS = ["a cat", "the cat sat on a mat", "mats", "dogs bark", "a loud dog", "กรุงเทพ", "Paris"]
+
+
+@pytest.mark.parametrize("settings_", [{}, {"feedback": 0, "idf": False}], ids=["list", "pairs"])
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.permutations(TEXTS), min_size=2, max_size=3), st.integers(1, len(TEXTS)))
+def test_promise_5_what_the_scores_of_embedded_depend_on(settings_, orders, count):
+    scorer = EmbeddedScorer(**settings_, precision="exact", remember=50)
+    reranker = Reranker(scorer)
+    requests = [("cats and dogs", order[:count]) for order in orders]
+    scores = [
+        {item.text: item.rerank_score for item in ranking}
+        for ranking in reranker.rerank_many(requests)
+    ]
+    for request, of_texts in zip(requests, scores, strict=True):
+        alone = reranker.rerank(*request)
+        assert {item.text: item.rerank_score for item in alone} == pytest.approx(of_texts, abs=1e-4)
+        shuffled = reranker.rerank(request[0], sorted(request[1]))
+        assert {i.text: i.rerank_score for i in shuffled} == pytest.approx(of_texts, abs=1e-4)
+    if scorer.pointwise:
+        everything = {text: score for some in scores for text, score in some.items()}
+        for of_texts in scores:
+            assert of_texts == pytest.approx({t: everything[t] for t in of_texts}, abs=1e-5)
 
 
 @settings(max_examples=30)

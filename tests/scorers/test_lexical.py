@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from native_lists import NATIVE_LISTS
 from secondpass import Reranker
 from secondpass.scorers.lexical import LexicalScorer
 
@@ -31,6 +32,14 @@ def test_bm25_by_hand():
 )
 def test_words(query, documents, best):
     assert Reranker("lexical").rerank(query, documents)[0].position == best
+
+
+@pytest.mark.parametrize("language", NATIVE_LISTS)
+def test_languages_without_spaces(language):
+    passages, questions = NATIVE_LISTS[language]
+    reranker = Reranker("lexical")
+    best = {question: reranker.rerank(question, passages)[0].position for question in questions}
+    assert best == questions
 
 
 def test_nothing_to_go_by():

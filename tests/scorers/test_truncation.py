@@ -43,7 +43,7 @@ hostile = st.lists(pieces, max_size=30).map(
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return MiniLM(max_tokens=TOKENS + 2)._tokenizer
+    return MiniLM(max_tokens=TOKENS + 2).tokenizer
 
 
 @settings(max_examples=300, deadline=None)
@@ -95,7 +95,7 @@ LONG = {
 
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)
 def test_little_of_a_long_text_is_tokenized(text):
-    tokenizer = MiniLM(max_tokens=34)._tokenizer
+    tokenizer = MiniLM(max_tokens=34).tokenizer
     shortened = Shortener(tokenizer, 32)(text)
     assert len(shortened) <= 32 * 102
     assert tokenizer.encode(shortened).ids == tokenizer.encode(text[:110_000] + text[-9:]).ids

@@ -173,6 +173,21 @@ def test_a_passage_ends_where_a_paragraph_does_else_a_sentence_else_a_word(tmp_p
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "passages"),
+    [
+        ("他说\uff1a“好。”" * 9, ["他说\uff1a“好。”" * 7, "他说\uff1a“好。”" * 2]),
+        ("春天来了、花" * 10, ["春天来了、花" * 7 + "春天来了、", "花春天来了、花春天来了、花"]),
+        ("春" * 120, ["春" * 50, "春" * 50, "春" * 20]),
+        ("กี่" * 20, ["กี่" * 16, "กี่" * 4]),
+        ("សួស្តី។" * 10, ["សួស្តី។" * 7, "សួស្តី។" * 3]),
+    ],
+)
+def test_passages_of_languages_without_spaces(tmp_path, text, passages) -> None:
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    assert [one.text for one in read_source(tmp_path, passage_size=50).corpus] == passages
+
+
 def test_what_is_no_text_is_named_and_skipped(tmp_path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()
@@ -358,6 +373,27 @@ def test_an_older_reader_version_rebuilds(docs, tmp_path) -> None:
     assert not build(docs, folder, Letters()).made
 
 
+@pytest.mark.parametrize("embedder", [Letters(), None])
+def test_an_older_format_is_refused_and_a_build_keeps_its_vectors(docs, tmp_path, embedder) -> None:
+    folder = tmp_path / "index"
+    build(docs, folder, embedder, passage_size=99)
+    manifest = read_manifest(folder)
+    write_manifest(folder, {**manifest, "version": 1})
+    options = "--passage-size 99" if embedder else "--passage-size 99 --words-only"
+    for stale_ok in (False, True):
+        with pytest.raises(IndexFaultError) as error:
+            open_index(folder, embedder, stale_ok=stale_ok)
+        assert str(error.value) == (
+            f"{folder}: its format is version 1; this program reads 2. "
+            f"To rebuild it, run: secondpass index {docs} --into {folder} {options}"
+        )
+    built = build(docs, folder, embedder, passage_size=99)
+    assert (built.made, built.kept) == (True, built.vectors)
+    assert len(open_index(folder, embedder).corpus) == manifest["counts"]["passages"]
+    assert len([*folder.glob("parts-*")]) == 1
+    assert not build(docs, folder, embedder, passage_size=99).made
+
+
 def test_vectors_of_texts_that_stay_are_kept(docs, tmp_path) -> None:
     build(docs, tmp_path / "index", Letters())
     (docs / "new.txt").write_text("A new text.")
@@ -439,8 +475,9 @@ def test_a_manifest_that_was_changed_is_told_or_says_the_same(index, data) -> No
         ("[]", "cannot be read"),
         ("[" * 100_000, "cannot be read"),
         ("{}", "cannot be read"),
-        ('{"format": "secondpass index", "version": 2}', "version 2; this program reads 1"),
-        ('{"format": "secondpass index", "version": 1}', "was changed"),
+        ('{"format": "secondpass index", "version": 9}', "version 9; this program reads 2"),
+        ('{"format": "secondpass index", "version": 1}', "version 1; this program reads 2"),
+        ('{"format": "secondpass index", "version": 2}', "was changed"),
     ],
 )
 def test_a_manifest_of_another_kind_is_told(index, manifest, told) -> None:

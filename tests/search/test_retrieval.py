@@ -3,11 +3,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+import bm25s
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from native_lists import NATIVE_LISTS
 from secondpass import Candidate, InputError, MissingExtraError
 from secondpass.evaluation import HybridRetriever
 from secondpass.fusion import reciprocal_rank_fusion
@@ -119,6 +121,45 @@ def test_other_languages_are_cut_at_the_same_places() -> None:
     assert names(retriever.retrieve("ÜBER", 2, "lexical")) == ["1"]
     assert names(retriever.retrieve("7", 2, "lexical")) == ["2"]
     assert names(retriever.retrieve("der", 2, "lexical")) == ["2"]
+
+
+@pytest.mark.parametrize("language", NATIVE_LISTS)
+def test_languages_without_spaces(language) -> None:
+    passages, questions = NATIVE_LISTS[language]
+    retriever = HybridRetriever(
+        [Candidate(text, str(position)) for position, text in enumerate(passages)]
+    )
+    found = {text: names(retriever.retrieve(text, 1, "lexical")) for text in questions}
+    assert found == {text: [str(position)] for text, position in questions.items()}
+
+
+european = st.text(st.sampled_from("aAbßÉéДд٣_7 -.☂"), max_size=20)
+
+
+@pytest.mark.parametrize("stem", [None, lambda words: [word[:2] for word in words]])
+@given(corpus=st.lists(european, min_size=1, max_size=8), query=european)
+@settings(deadline=None, max_examples=60)
+def test_scores_of_other_languages_are_those_of_bm25s(stem, corpus, query) -> None:
+    def tokens(texts: list[str]) -> list[list[str]]:
+        return bm25s.tokenize(
+            texts,
+            token_pattern=r"\w+",
+            stopwords=[],
+            stemmer=stem,
+            return_ids=False,
+            show_progress=False,
+        )
+
+    candidates = [Candidate(text, str(position)) for position, text in enumerate(corpus)]
+    found = HybridRetriever(candidates, stem=stem).retrieve(query, 9, "lexical")
+    expected = {}
+    if any(tokens(corpus)):
+        index = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
+        index.index(tokens(corpus), show_progress=False)
+        ids = index.get_tokens_ids(tokens([query])[0])
+        scores = index.get_scores_from_ids(ids).tolist() if ids else []
+        expected = {str(position): score for position, score in enumerate(scores) if score > 0}
+    assert {one.id: one.score for one in found} == expected
 
 
 def test_words_can_be_stemmed() -> None:

@@ -1,6 +1,10 @@
 """YAML text, read within bounds."""
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from secondpass.settings import yaml_text
 from secondpass.settings.yaml_text import NotYAMLError, TooLargeError
@@ -86,3 +90,15 @@ def test_equal_merges_are_not_multiplied():
 def test_values_may_be_merged_twice():
     text = "a: &a {k: 1}\nb: {<<: *a}\nc: {<<: *a, k: 2}"
     assert yaml_text.parse(text) == {"a": {"k": 1}, "b": {"k": 1}, "c": {"k": 2}}
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**30), 10**30))
+def test_numbers_of_json_are_numbers(number):
+    value = yaml_text.parse(json.dumps({"floor": number, "list": [number]}))
+    assert value == {"floor": number, "list": [number]}
+    assert type(value["floor"]) is type(number)
+
+
+@pytest.mark.parametrize("text", ["1e", "e5", "1e-", "0x1e5z", "1e5e", "12e4567", "1e-05 s"])
+def test_other_text_with_an_e_is_a_string(text):
+    assert yaml_text.parse(text) == text

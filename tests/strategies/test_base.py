@@ -3,7 +3,7 @@
 import pytest
 
 from secondpass.effects import Answer
-from secondpass.errors import LLMError, ReplyError
+from secondpass.errors import LLMError, MethodError, ReplyError
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.strategies.base import IssueCollector, error_message, merge_batches, split_batches
 from secondpass.types import Issue
@@ -80,4 +80,20 @@ def test_errors_that_a_retry_got_over_are_issues_without_positions():
 @pytest.mark.parametrize("code", ["reply_refused", "empty_reply"])
 def test_errors_of_readers_name_the_reply(code):
     assert error_message(ReplyError("it is empty", code)).startswith("the model's reply")
-    assert error_message(ReplyError("it is empty", "timeout")) == "it is empty"
+    assert error_message(ReplyError("it is not JSON", "bad_response")).startswith("the model's")
+    assert error_message(ReplyError("reading it raised X", "timeout")) == "reading it raised X"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ReplyError("it is empty"), "the model's reply cannot be used: it is empty"),
+        (LLMError("it is empty", "empty_reply"), "the model's reply cannot be used: it is empty"),
+        (LLMError("no answer in time", "timeout"), "no answer in time"),
+    ],
+)
+def test_the_error_of_a_method_without_any_answer_names_the_reply(error, message):
+    batches = [range(2), range(2, 4)]
+    with pytest.raises(MethodError) as caught:
+        merge_batches("graded", 4, batches, [Answer(error=error)] * 2, word="grade")
+    assert (str(caught.value), caught.value.code) == (message, error.code)

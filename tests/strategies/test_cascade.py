@@ -277,6 +277,67 @@ def test_unusable_user_judgement(judgement):
     assert ranking.report.issues
 
 
+# ---------------------------------------------------------------------- weight of the input order
+
+
+UP = {"3": 1.0, "9": 2.0, "5": 3.0, "7": 4.0}
+KEEP = Judging(Judgement([], issues=[Issue("hard", "to read", (0,))], original=1.0))
+
+
+class Leaning(Judging):
+    """Prefers its last texts, and gives its input order a weight."""
+
+    def judge(self, task):
+        count = len(task.texts)
+        return Judgement([float(at) for at in range(count)], original=self.judgement)
+        yield
+
+
+WEIGHED = {
+    # stages and their depths; order, stages that scored each in this order
+    "keep, then score": ([(KEEP, None), (ByTable(UP), 2)], (1, 0, 2, 3), [1, 1, 0, 0]),
+    "score, then keep": ([(ByTable(UP), None), (KEEP, 2)], (3, 2, 1, 0), [1, 1, 1, 1]),
+    # Blended: 1/rank is 1, 1/2, 1/3, 1/4, by minmax 1, 1/3, 1/9, 0; the scores are 0, 1/3, 2/3, 1.
+    "first stage": ([(Leaning(0.5), None), (KEEP, 1)], (0, 3, 2, 1), [1, 1, 1, 1]),
+    "heavier": ([(Leaning(0.9), None), (KEEP, 1)], (0, 1, 2, 3), [1, 1, 1, 1]),
+    "after a stage": ([(ByTable(UP), None), (Leaning(0.6), 2)], (3, 2, 1, 0), [2, 2, 1, 1]),
+    "after a stage, light": ([(ByTable(UP), None), (Leaning(0.4), 2)], (2, 3, 1, 0), [2, 2, 1, 1]),
+}
+
+
+@pytest.mark.parametrize(("stages", "order", "counts"), WEIGHED.values(), ids=WEIGHED)
+def test_weight_of_the_input_order(stages, order, counts):
+    """Retrieval scores do not count: the order that a stage is given does."""
+    texts = [{"text": text, "score": float(at)} for at, text in enumerate("3957")]
+    ranking = Reranker(cascade(*stages), log_level="debug").rerank("q", texts)
+    assert ranking.order == order
+    assert [len(item.stage_scores) for item in ranking] == counts
+    assert [item.status == "scored" for item in ranking] == [bool(count) for count in counts]
+    assert ranking.report.status == "degraded"
+    with pytest.raises(RerankError):
+        Reranker(cascade(*stages), strict=True, log_level="debug").rerank("q", texts)
+
+
+@pytest.mark.parametrize(
+    "other", [KEEP, Answering(lambda n: None), Graded(Model(), judge_single=False)]
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_order_is_kept_if_no_stage_scores(other, first):
+    stages = [(KEEP, 1), (other, 1)]
+    method = cascade(*(stages if first else reversed(stages)))
+    ranking = Reranker(method, fallback=["lexical"], log_level="debug").rerank("q", list("357"))
+    assert (ranking.order, ranking.report.status) == ((0, 1, 2), "unchanged")
+    assert {item.status for item in ranking} == {"unjudged"}
+    assert "hard" in {issue.code for issue in ranking.report.issues}
+
+
+def test_span_of_the_last_stage_that_has_one():
+    first = Judging(Judgement([1.0, 2.0, 3.0], spans=[(0, 1), (1, 2), None]))
+    last = Judging(Judgement([2.0, 1.0], spans=[(1, 2), None]))
+    ranking = Reranker(cascade((first, None), (last, 2))).rerank("q", ["ab", "cd", "ef"])
+    assert {item.text: item.span for item in ranking} == {"ef": (1, 2), "cd": (1, 2), "ab": (0, 1)}
+
+
 # ---------------------------------------------------------------------- settings
 
 DEPTHS = [

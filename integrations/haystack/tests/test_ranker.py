@@ -36,6 +36,7 @@ from secondpass import (
     RerankError,
 )
 from secondpass.config import preset_names
+from secondpass.effects import ListScores
 
 PROJECT = Path(__file__).resolve().parents[1]
 QUERY = "castle garden"
@@ -391,6 +392,33 @@ def test_item_06_scores_are_python_floats_and_provenance_tells_the_rest() -> Non
             [(1, 1.0, "scored"), (0, 0.25, "scored"), (2, None, "backfilled")], start=1
         )
     ]
+
+
+def test_item_06_the_span_that_matches_best() -> None:
+    class Spans(Numbers):
+        """The first character of each text but the first matches best."""
+
+        def score_lists(self, requests: Any, deadline: float | None) -> Any:
+            ((_, texts),) = requests
+            spans = [None, *[(0, 1)] * (len(texts) - 1)]
+            yield [ListScores([1.0] * len(texts), spans=spans)]
+
+    documents = SecondPassRanker(Reranker(Spans())).run(QUERY, numbered(1, 2))["documents"]
+    assert "rerank_span" not in documents[0].meta
+    assert documents[1].meta["rerank_span"] == [0, 1]
+    assert Document.from_dict(documents[1].to_dict()).meta == documents[1].meta
+
+
+def test_item_06_the_best_window_of_a_long_text() -> None:
+    config = {"method": {"type": "lexical"}, "passages": {"size": 20, "overlap": 0}}
+    ranker = SecondPassRanker.from_dict(SecondPassRanker(config).to_dict())
+    documents = [
+        Document(content="Cats sleep here. Dogs bark there. Birds sing."),
+        Document(content="Dogs"),
+    ]
+    first, second = ranker.run("bark", documents)["documents"]
+    assert first.content[slice(*first.meta["rerank_span"])] == "Dogs bark there."
+    assert second.meta["rerank_span"] == [0, 4]
 
 
 def test_item_06_keys_of_others_are_left_alone_and_ours_are_renewed() -> None:

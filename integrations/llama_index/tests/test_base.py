@@ -53,6 +53,7 @@ from secondpass import (
     Reranker,
     RerankError,
 )
+from secondpass.effects import ListScores
 
 QUERY = "red panda"
 KEYS = {
@@ -773,6 +774,44 @@ def test_item_07_the_metadata_mode_chooses_the_text() -> None:
     assert seen[MetadataMode.NONE] == "text"
     assert seen[MetadataMode.EMBED] == "title: red\n\ntext"
     assert seen[MetadataMode.ALL] == "title: red\npath: x\n\ntext"
+
+
+class Spans:
+    """Says that the last three characters of each text match best."""
+
+    model_name = "spans"
+
+    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
+        raise AssertionError("score_lists is there")
+
+    def score_lists(self, requests: Any, deadline: float | None) -> Any:
+        yield [
+            ListScores([1.0] * len(texts), spans=[(len(text) - 3, len(text)) for text in texts])
+            for _, texts in requests
+        ]
+
+
+@pytest.mark.parametrize("mode", list(MetadataMode))
+@pytest.mark.parametrize(("text", "span"), [("a text", [3, 6]), ("", None), ("ext", [0, 3])])
+def test_item_07_spans_are_those_of_the_text_without_metadata(
+    mode: MetadataMode, text: str, span: list[int] | None
+) -> None:
+    given = node(text, metadata={"title": "red"})
+    rerank = SecondPassRerank(Reranker(Spans()), metadata_mode=mode)
+    (found,) = rerank.postprocess_nodes([given], None, "q")
+    assert found.metadata.get("rerank_span") == span
+    assert ("rerank_span" in found.node.excluded_llm_metadata_keys) == (span is not None)
+
+
+@pytest.mark.parametrize("mode", list(MetadataMode))
+def test_item_07_the_best_window_of_a_long_text(mode: MetadataMode) -> None:
+    text = "Cats sleep here. Dogs bark there. Birds sing."
+    given = [node(text, metadata={"a": "b"}), node("Dogs", metadata={"a": "b"})]
+    config = {"method": {"type": "lexical"}, "passages": {"size": 20, "overlap": 0}}
+    rerank = SecondPassRerank(config, metadata_mode=mode)
+    found = SecondPassRerank.from_json(rerank.to_json()).postprocess_nodes(given, None, "bark")
+    assert "Dogs bark" in text[slice(*found[0].metadata["rerank_span"])]
+    assert found[1].metadata["rerank_span"] == [0, 4]
 
 
 def test_item_07_a_configuration_can_show_metadata_fields() -> None:

@@ -13,6 +13,7 @@ from secondpass.types import ItemStatus, Ranked, Ranking
 T = TypeVar("T")
 
 KEYS = ("rerank_score", "rerank_final_score", "retrieval_score", "rerank_rank", "rerank_status")
+SPAN_KEY = "rerank_span"
 _STATUSES = frozenset(get_args(ItemStatus))
 
 
@@ -67,16 +68,19 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
 
     Returns:
         Some of ``rerank_score``, ``rerank_final_score`` and ``retrieval_score`` (each a float or
-        None), ``rerank_rank`` (1-based) and ``rerank_status``.
+        None), ``rerank_rank`` (1-based), ``rerank_status``, and ``rerank_span`` (``[start, stop]``
+        in characters of the text; absent without a span, None if only an earlier pass had one).
     """
-    score, final, retrieved, rank, status = _names(prefix)
-    added = {
+    score, final, retrieved, rank, status, span = _names(prefix)
+    added: dict[str, Any] = {
         score: item.rerank_score,
         final: item.final_score,
         retrieved: retrieval_score(item.candidate),
         rank: item.rank,
         status: item.status,
     }
+    if item.span is not None or span in metadata:
+        added[span] = None if item.span is None else list(item.span)
     if added.keys().isdisjoint(metadata):
         return added
     before = metadata.get(status)
@@ -90,6 +94,8 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
             overwritten.add(rank)
         if type(metadata.get(score)) is (float if before == "scored" else type(None)):
             overwritten.add(score)
+        if isinstance(metadata.get(span), list | None):
+            overwritten.add(span)
         # Items that are not scored have the retriever's score as final score if none is scored.
         before_final = metadata.get(final)
         if type(before_final) is float or (before_final is None and before != "scored"):
@@ -101,4 +107,4 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
 
 @cache
 def _names(prefix: str) -> tuple[str, ...]:
-    return tuple(prefix + key for key in KEYS)
+    return tuple(prefix + key for key in (*KEYS, SPAN_KEY))

@@ -101,6 +101,8 @@ class Formatter:
         }
         if item.stage_scores:
             record["stage_scores"] = list(item.stage_scores)
+        if item.span is not None:
+            record["span"] = list(item.span)
         if self.text:
             record["text"] = item.text
             if item.candidate.metadata:
@@ -132,7 +134,7 @@ class Formatter:
         items: Sequence[Ranked] = ranking[:limit]
         for item in items:
             score = "" if item.final_score is None else f"{item.final_score:.4f}"
-            text = one_line(item.text[:500]) if self.text and isinstance(item.text, str) else ""
+            text = one_line(_shown(item)) if self.text and isinstance(item.text, str) else ""
             cells = (str(item.rank), str(item.position + 1), score, one_line(item.id or ""), text)
             table.add_row(*map(Text, cells))
         with console.capture() as captured:
@@ -141,6 +143,12 @@ class Formatter:
             if hidden := len(ranking) - len(items):
                 console.print(f"and {hidden} more; --top-k sets the number of rows", style="dim")
         return captured.get() + "\n"
+
+
+def _shown(item: Ranked) -> str:
+    """The text from its span on, of which a table shows as much as fits."""
+    start = item.span[0] if item.span is not None else 0
+    return ("…" if start else "") + item.text[start : start + 500]
 
 
 def _query_id(number: int, request: InputRequest) -> str:

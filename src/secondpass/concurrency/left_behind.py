@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +20,8 @@ _SECONDS_AT_EXIT = 3.0
 """For the batch in progress, or the part of the texts that a scorer was called with."""
 
 _left: set[Call[Any]] = set()
+_modules = 0
+"""Number of loaded modules when the exit function was registered."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_left.clear)  # threads do not survive a fork
@@ -46,7 +49,19 @@ class Call(Generic[T]):
         if self._ended.is_set():
             _left.discard(self)
             return
-        # Exit functions run last in, first out: this one before those of the models' libraries.
+        _register()
+
+
+def _register() -> None:
+    """Register the exit function, again only if a module was imported since.
+
+    Exit functions run last in, first out, and this one has to run before those that the models'
+    libraries register on import. To register again takes time and memory: Python up to 3.13 keeps
+    the place of every function that was unregistered.
+    """
+    global _modules  # noqa: PLW0603
+    if len(sys.modules) != _modules:
+        _modules = len(sys.modules)
         atexit.unregister(_wait_at_exit)
         atexit.register(_wait_at_exit)
 

@@ -22,7 +22,8 @@ class Comparison(ComparisonData):
         queries: query id -> text.
         qrels: query id -> document id -> relevance.
         measures: names; queries are compared by the first.
-        baseline: name of the system that the others are compared with; None if none ran.
+        baseline: name of the system that the others are compared with; None if none ran, or if
+            rerankers stand behind several first stages, each compared with its own.
         results: the systems, in the order requested, then rerankers that could not be created.
         settings: of the comparison: depth, test, seed, versions, ….
         notes: remarks on the data that affect the figures.
@@ -33,7 +34,7 @@ class Comparison(ComparisonData):
         return files.as_dict(self)
 
     def to_markdown(self) -> str:
-        """The tables, and the queries that changed most."""
+        """The verdict, the tables, and the queries that changed most."""
         return markdown.report(self)
 
     def to_html(self) -> str:

@@ -27,7 +27,7 @@ def compare(
     *,
     retriever: Retriever | None = None,
     first_stages: Sequence[FirstStage] | None = None,
-    behind: FirstStage | None = None,
+    behind: FirstStage | Sequence[FirstStage] | None = None,
     depth: int = 100,
     measures: Sequence[str] = DEFAULT_MEASURES,
     baseline: str | None = None,
@@ -38,7 +38,7 @@ def compare(
     skipped: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Measure first stages, and rerankers behind one of them, on a suite.
+    """Measure first stages, and rerankers behind one or several of them, on a suite.
 
     A system that cannot run is listed in the result with the reason. A reranker all of whose
     rankings are ``unchanged`` is not measured, since its figures would be those of its first stage.
@@ -52,11 +52,13 @@ def compare(
         retriever: searches the corpus. None: BM25, without vectors.
         first_stages: the first stages to measure. None: ``given`` if the suite has candidates,
             otherwise all three searches.
-        behind: the first stage that rerankers stand behind; it is measured, too. None: the first
-            of ``given``, ``hybrid``, ``lexical`` and ``vector`` that is measured and can run.
+        behind: the first stage that rerankers stand behind, or several, each of which every
+            reranker is measured behind. They are measured, too. None: the first of ``given``,
+            ``hybrid``, ``lexical`` and ``vector`` that is measured and can run.
         depth: maximum number of candidates of each query.
         measures: names as in ir_measures; queries are compared by the first.
-        baseline: the system that differences are taken from. None: that of ``behind``.
+        baseline: the system that differences are taken from. None: that of ``behind``; where those
+            are several, differences of rerankers are taken from their own first stages.
         test: of the differences, see :mod:`~secondpass.evaluation.significance`.
         shuffles: how often each query's candidates are shuffled and reranked, to measure the effect
             of input order.
@@ -81,7 +83,8 @@ def compare(
     if not isinstance(suite, Suite):
         raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
     _check_measures(measures, test, suite)
-    stages = choose_stages(suite, first_stages, behind)
+    requested = (behind,) if isinstance(behind, str) else None if behind is None else tuple(behind)
+    stages = choose_stages(suite, first_stages, requested)
     created, missing = create_rerankers(rerankers)
     missing |= skipped or {}
     if twice := created.keys() & missing.keys():
@@ -90,39 +93,44 @@ def compare(
         missing = {"rerank": "no reranker was given"}
     progress = progress or _no_progress
     search = FirstStages(suite, retriever, depth, progress)
-    behind = behind or search.preferred(stages)
-    names = [*stages, *(f"{behind}+{name}" for name in (*created, *missing))]
+    behinds = tuple(dict.fromkeys(requested or (search.preferred(stages),)))
+    names = [*stages, *(f"{stage}+{name}" for name in (*created, *missing) for stage in behinds)]
     if baseline is not None and baseline not in names:
         raise InputError(f"baseline: {baseline!r} is none of {', '.join(names)}")
 
     results = [search.measure(stage, measures) for stage in stages]
-    before = results[stages.index(behind)]
+    first = dict(zip(stages, results, strict=True))
     for name, (reranker, owned) in created.items():
-        label = f"{behind}+{name}"
-        if before.status == "skipped":
-            results.append(Result(label, "skipped", f"{behind}: {before.reason}", behind))
-            continue
-        candidates = search.retrieved(behind).candidates
-        system = SystemRun(label, reranker, suite, candidates, concurrency, progress)
         try:
-            results.append(measure_reranker(system, before, measures, shuffles=shuffles, seed=seed))
+            for stage in behinds:
+                label, before = f"{stage}+{name}", first[stage]
+                if before.status == "skipped":
+                    reason = f"{stage}: {before.reason}"
+                    results.append(Result(label, "skipped", reason, stage))
+                    continue
+                candidates = search.retrieved(stage).candidates
+                system = SystemRun(label, reranker, suite, candidates, concurrency, progress)
+                results.append(
+                    measure_reranker(system, before, measures, shuffles=shuffles, seed=seed)
+                )
         finally:
             if owned:
                 reranker.close()
     for name, reason in missing.items():
-        results.append(Result(f"{behind}+{name}", "skipped", reason, behind))
+        results += [Result(f"{stage}+{name}", "skipped", reason, stage) for stage in behinds]
 
-    base, notes = _baseline(results, baseline, behind)
+    base, notes = _baseline(results, baseline, behinds)
+    bases = _bases(results, base, own=baseline is None and len(behinds) > 1)
     return Comparison(
         suite.name,
         suite.queries,
         suite.qrels,
         measures,
         base,
-        _with_differences(results, base, measures, test, seed),
+        _with_differences(results, bases, measures, test, seed),
         {
             "depth": depth,
-            "behind": behind,
+            "behind": behinds[0] if len(behinds) == 1 else list(behinds),
             "test": test,
             "shuffles": shuffles,
             "seed": seed,
@@ -147,44 +155,63 @@ def _check_measures(measures: Sequence[str], test: Test, suite: Suite) -> None:
 
 
 def _baseline(
-    results: Sequence[Result], requested: str | None, behind: str
+    results: Sequence[Result], requested: str | None, behinds: Sequence[str]
 ) -> tuple[str | None, list[str]]:
     """The baseline's name, or None; and a note if the requested one has no figures."""
     ran = [result.name for result in results if result.status == "ran"]
     if requested in ran:
         return requested, []
     if requested is None:
-        return behind if behind in ran else next(iter(ran), None), []
+        if len(behinds) > 1:
+            return None, []
+        return behinds[0] if behinds[0] in ran else next(iter(ran), None), []
     (status,) = (result.status for result in results if result.name == requested)
     what = "is not measured" if status == "not_measured" else "could not run"
     return None, [f"{requested} {what}, so nothing is compared with it"]
 
 
+def _bases(results: Sequence[Result], baseline: str | None, *, own: bool) -> dict[str, str]:
+    """The system that each is compared with, by name.
+
+    Args:
+        results: of all systems.
+        baseline: what all others are compared with.
+        own: compare rerankers with their own first stages instead.
+    """
+    ran = {result.name: result.first_stage for result in results if result.evaluation}
+    if own:
+        return {name: stage for name, stage in ran.items() if stage is not None}
+    if baseline is None:
+        return {}
+    return {name: baseline for name in ran if name != baseline}
+
+
 def _with_differences(
-    results: Sequence[Result], base: str | None, measures: Sequence[str], test: Test, seed: int
+    results: Sequence[Result],
+    bases: Mapping[str, str],
+    measures: Sequence[str],
+    test: Test,
+    seed: int,
 ) -> tuple[Result, ...]:
-    """The results with their differences from the baseline.
+    """The results with their differences from what they are compared with.
 
     All systems compared by one measure are one family for the correction.
     """
     evaluations = {result.name: result.evaluation for result in results if result.evaluation}
-    baseline = evaluations.pop(base, None) if base is not None else None
-    if baseline is None:
-        return tuple(results)
-    differences: dict[str, dict[str, Difference]] = {name: {} for name in evaluations}
+    differences: dict[str, dict[str, Difference]] = {name: {} for name in bases}
     for measure in measures:
         family = [
             difference(
                 measure,
-                evaluation.per_query[measure],
-                baseline.per_query[measure],
+                evaluations[name].per_query[measure],
+                evaluations[base].per_query[measure],
                 test=test,
                 seed=seed,
             )
-            for evaluation in evaluations.values()
+            for name, base in bases.items()
         ]
         corrected = holm([item.p for item in family])
-        for name, item, p in zip(evaluations, family, corrected, strict=True):
+        for name, item, p in zip(bases, family, corrected, strict=True):
             differences[name][measure] = replace(item, corrected_p=p)
     return tuple(
         replace(result, differences=differences[result.name])

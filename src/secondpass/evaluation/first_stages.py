@@ -110,9 +110,11 @@ class FirstStages:
 
 
 def choose_stages(
-    suite: Suite, first_stages: Sequence[FirstStage] | None, behind: FirstStage | None
+    suite: Suite,
+    first_stages: Sequence[FirstStage] | None,
+    behind: Sequence[FirstStage] | None,
 ) -> tuple[FirstStage, ...]:
-    """The first stages to measure, including the one that rerankers stand behind.
+    """The first stages to measure, including those that rerankers stand behind.
 
     Raises:
         InputError: one is unknown, or there is none.
@@ -122,7 +124,7 @@ def choose_stages(
         requested = tuple(first_stages)
     elif suite.candidates is not None:
         requested = ("given",)
-    stages = tuple(dict.fromkeys((*requested, *(() if behind is None else (behind,)))))
+    stages = tuple(dict.fromkeys((*requested, *(behind or ()))))
     known = get_args(FirstStage)
     for stage in stages:
         if stage not in known:

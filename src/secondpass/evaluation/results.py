@@ -128,7 +128,7 @@ class Result:
         fallbacks: number of ``degraded`` rankings by fallback method. The others come from a
             cascade in which a stage failed.
         stability: with ``shuffles`` only.
-        differences: from the baseline, by measure.
+        differences: from what it is compared with (``Comparison.base_of``), by measure.
         gains: the queries that gain most over its first stage.
         losses: the queries that lose most.
         moves: rank of each relevant document before and after; None if it is not in the list.
@@ -170,6 +170,13 @@ class ComparisonData:
     results: tuple[Result, ...]
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
+
+    def base_of(self, result: Result) -> str | None:
+        """Name of the system that ``result.differences`` are taken from: the baseline, if any.
+
+        Without one, a reranker's own first stage.
+        """
+        return self.baseline or result.first_stage
 
     def __getitem__(self, name: str) -> Result:
         """The system of this name.

@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from secondpass.effects import Answer, Ask
+from secondpass.effects import Answer, Ask, ListScores
 from secondpass.errors import DeadlineError, MethodError
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
-class CallScorer:
-    """Command: score all requests in one call, with ``score_many`` if there are several.
-
-    Outcome: a list of scores per request, or a MethodError.
+class ScorerCall:
+    """A command to call a scorer once for several requests.
 
     Attributes:
         requests: (query, documents) pairs.
@@ -33,6 +31,24 @@ class CallScorer:
         """Seconds until the latest deadline of its passes; None if one of them has none."""
         seconds = [ledger.seconds_left for ledger in self.ledgers]
         return None if None in seconds else max(value for value in seconds if value is not None)
+
+
+class CallScorer(ScorerCall):
+    """Command: score all requests in one call, with ``score_many`` if there are several.
+
+    Outcome: a list of scores per request, or a MethodError.
+    """
+
+    __slots__ = ()
+
+
+class CallLists(ScorerCall):
+    """Command: score all requests with ``score_lists``, until the deadline if there is one.
+
+    Outcome: a :class:`PartialList` per request, or a MethodError if there are no scores.
+    """
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +84,19 @@ class PartialScores:
 
 
 @dataclass(frozen=True, slots=True)
+class PartialList:
+    """The scores of one list of documents.
+
+    Attributes:
+        result: validated except for the scores.
+        error: why documents without a score have none; None if the scorer left them out.
+    """
+
+    result: ListScores
+    error: MethodError | None
+
+
+@dataclass(frozen=True, slots=True)
 class StartQuestions:
     """Command: start to ask the questions of pass ``number``. Outcome: None, at once."""
 
@@ -89,7 +118,7 @@ class WaitForAnswers:
     """
 
 
-Command: TypeAlias = CallScorer | CallBatches | StartQuestions | WaitForAnswers
+Command: TypeAlias = CallScorer | CallBatches | CallLists | StartQuestions | WaitForAnswers
 
 
 def scoring_deadline_error() -> DeadlineError:

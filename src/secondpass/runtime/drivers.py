@@ -19,14 +19,21 @@ from secondpass.concurrency.left_behind import Call
 from secondpass.errors import MethodError, NestedCallError
 from secondpass.runtime.commands import (
     CallBatches,
+    CallLists,
     CallScorer,
-    PartialScores,
     StartQuestions,
     scoring_deadline_error,
 )
 from secondpass.runtime.gate import Gate
+from secondpass.runtime.list_scores import LatestLists
 from secondpass.runtime.scheduler import Pass, schedule
-from secondpass.runtime.scorer_calls import BatchScores, score, score_batches
+from secondpass.runtime.scorer_calls import (
+    EXITS,
+    BatchScores,
+    score,
+    score_batches,
+    score_lists,
+)
 
 T = TypeVar("T")
 
@@ -53,8 +60,8 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
             if isinstance(command, CallScorer):
                 seconds = command.seconds_left
                 outcome = score(command) if seconds is None else _score_within(command, seconds)
-            elif isinstance(command, CallBatches):
-                outcome = _score_batches_within(command)
+            elif isinstance(command, CallBatches | CallLists):
+                outcome = _collect_within(command)
             elif isinstance(command, StartQuestions):
                 from secondpass.concurrency.portal import portal
                 from secondpass.runtime.dispatch import ask
@@ -98,8 +105,8 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
                 return results
             if isinstance(command, CallScorer):
                 outcome = await _score_in_thread(command)
-            elif isinstance(command, CallBatches):
-                outcome = await _score_batches_in_thread(command)
+            elif isinstance(command, CallBatches | CallLists):
+                outcome = await _collect_in_thread(command)
             elif isinstance(command, StartQuestions):
                 from secondpass.runtime.dispatch import ask
 
@@ -175,11 +182,26 @@ def _score_within(call: CallScorer, seconds: float) -> list[list[Any]] | MethodE
     return scoring_deadline_error() if outcome is None else outcome
 
 
-def _score_batches_within(call: CallBatches) -> PartialScores:
-    """Score in a new thread, and take the scores at the deadline."""
-    collected = BatchScores(len(call.documents))
+def _collection(
+    call: CallBatches | CallLists, reraised: tuple[type[BaseException], ...] = EXITS
+) -> tuple[BatchScores | LatestLists, Callable[[], None]]:
+    """What collects the results of a call, and a function that makes the call."""
+    if isinstance(call, CallBatches):
+        batches = BatchScores(len(call.documents))
+        return batches, lambda: score_batches(call, batches, reraised)
+    lists = LatestLists(call.requests)
+    return lists, lambda: score_lists(call, lists, reraised)
+
+
+def _collect_within(call: CallBatches | CallLists) -> Any:
+    """Collect results here, or in a new thread if there is a deadline, and take them then."""
+    collected, work = _collection(call)
+    seconds = call.seconds_left
     try:
-        _within(lambda: score_batches(call, collected), call.seconds_left)
+        if seconds is None:
+            work()
+        else:
+            _within(work, seconds)
     except _NoThreadError as error:
         collected.end(error)
     finally:
@@ -230,13 +252,14 @@ async def _score_in_thread(call: CallScorer) -> list[list[Any]] | MethodError:
         return error
 
 
-async def _score_batches_in_thread(call: CallBatches) -> PartialScores:
+async def _collect_in_thread(call: CallBatches | CallLists) -> Any:
     from secondpass.concurrency.threads import with_timeout
 
-    collected = BatchScores(len(call.documents))
-    work = _in_thread(lambda: score_batches(call, collected, reraised=()))
+    collected, work = _collection(call, reraised=())
+    seconds = call.seconds_left
+    waiting = _in_thread(work)
     try:
-        await with_timeout(work, call.seconds_left)
+        await (waiting if seconds is None else with_timeout(waiting, seconds))
     except TimeoutError:
         pass
     except _NoThreadError as error:

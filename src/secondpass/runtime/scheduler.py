@@ -9,14 +9,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from secondpass.effects import Ask, Effect, Plan, Raised, Ran, RawScores, RoundsLeft, Score
-from secondpass.errors import MethodError
+from secondpass.effects import (
+    Ask,
+    Effect,
+    ListScores,
+    Plan,
+    Raised,
+    Ran,
+    RawScores,
+    RoundsLeft,
+    Score,
+)
+from secondpass.errors import DeadlineError, MethodError
 from secondpass.runtime.commands import (
     CallBatches,
+    CallLists,
     CallScorer,
     Command,
+    PartialList,
     PartialScores,
     StartQuestions,
     WaitForAnswers,
@@ -115,17 +127,36 @@ class _Scoring:
     raw: RawScores = field(default_factory=lambda: RawScores([], called=False))
 
     @property
+    def timed(self) -> bool:
+        """Whether there is a deadline."""
+        return self.ledger.limits.deadline is not None
+
+    @property
+    def in_lists(self) -> bool:
+        """Whether the scorer is called by ``score_lists``."""
+        return _offers(self.effect.scorer, "score_lists")
+
+    @property
     def in_batches(self) -> bool:
         """Whether it is one call of ``score_batches``, which no other pass shares."""
-        timed = self.ledger.limits.deadline is not None
-        divisible = self.effect.at_most is not None
-        return timed and divisible and _offers(self.effect.scorer, "score_batches")
+        divisible = self.effect.at_most is not None and not self.in_lists
+        return self.timed and divisible and _offers(self.effect.scorer, "score_batches")
+
+    @property
+    def mergeable(self) -> bool:
+        """Whether a call may score texts of other passes, too."""
+        if self.in_lists:
+            return not self.timed
+        return not self.in_batches and _offers(self.effect.scorer, "score_many")
 
     def count_call(self, pairs: int) -> None:
         """Count a call that was made."""
         self.raw.called = True
         self.ledger.calls += 1
         self.ledger.pairs += pairs
+
+
+_Outcome: TypeAlias = list[Any] | PartialList | MethodError
 
 
 @dataclass(slots=True)
@@ -139,22 +170,40 @@ class _Slice:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def add_outcome(self, outcome: list[Any] | MethodError) -> None:
+    def count_call(self, outcome: _Outcome) -> None:
+        """Count a call that was made; of a list, only the texts that were scored."""
+        unscored = len(_unscored(outcome.result)) if isinstance(outcome, PartialList) else 0
+        self.scoring.count_call(len(self) - unscored)
+
+    def add_outcome(self, outcome: _Outcome) -> None:
         raw = self.scoring.raw
         if isinstance(outcome, MethodError):
             raw.values.extend([None] * len(self))
             raw.failures.append((self.start, self.stop, outcome))
+        elif isinstance(outcome, PartialList):
+            self._add_list(outcome.result, outcome.error)
         else:
             raw.values.extend(outcome)
+
+    def _add_list(self, result: ListScores, error: MethodError | None) -> None:
+        raw = self.scoring.raw
+        raw.values.extend(result.scores)
+        raw.issues, raw.original, raw.spans = result.issues, result.original, result.spans
+        if error is None:
+            return
+        # Without effect on the order, it does not matter which texts have no score.
+        missed = [] if raw.original == 1 else _unscored(result)
+        raw.failures.extend((index, index + 1, error) for index in missed)
+        if not missed and not isinstance(error, DeadlineError):
+            raw.troubles.append(error)
 
 
 def _groups(scorings: dict[int, _Scoring]) -> list[list[int]]:
     """Numbers of the passes whose texts go to one scorer together."""
     groups: dict[int, list[int]] = {}
     for number, scoring in scorings.items():
-        scorer = scoring.effect.scorer
-        merges = not scoring.in_batches and _offers(scorer, "score_many")
-        groups.setdefault(id(scorer if merges else scoring), []).append(number)
+        shared = scoring.effect.scorer if scoring.mergeable else scoring
+        groups.setdefault(id(shared), []).append(number)
     return list(groups.values())
 
 
@@ -180,7 +229,7 @@ def _score_in_batches(scoring: _Scoring) -> Generator[CallBatches, PartialScores
             raw.failures.append((index, index + 1, partial.error))
 
 
-def _score(group: list[_Scoring]) -> Generator[CallScorer, Any, None]:
+def _score(group: list[_Scoring]) -> Generator[CallScorer | CallLists, Any, None]:
     """Score the texts of passes with their common scorer, in as few calls as deadlines allow."""
     for slices in _calls(group):
         live = []
@@ -192,11 +241,13 @@ def _score(group: list[_Scoring]) -> Generator[CallScorer, Any, None]:
                 live.append(part)
         if len(live) > 1:
             outcome = yield _call(live)
-            for part in live:
-                part.scoring.count_call(len(part))
-            if not isinstance(outcome, MethodError):
-                for part, values in zip(live, outcome, strict=True):
-                    part.add_outcome(values)
+            failed = isinstance(outcome, MethodError)
+            results = [outcome] * len(live) if failed else outcome
+            for part, result in zip(live, results, strict=True):
+                part.count_call(result)
+                if not failed:
+                    part.add_outcome(result)
+            if not failed:
                 continue
             # One request may have failed the call for all of them, so each is tried alone.
             message = f"scoring several queries in one call failed: {outcome}"
@@ -205,14 +256,18 @@ def _score(group: list[_Scoring]) -> Generator[CallScorer, Any, None]:
                 part.scoring.raw.troubles.append(error)
         for part in live:
             outcome = yield _call([part])
-            part.scoring.count_call(len(part))
-            part.add_outcome(outcome if isinstance(outcome, MethodError) else outcome[0])
+            result = outcome if isinstance(outcome, MethodError) else outcome[0]
+            part.count_call(result)
+            part.add_outcome(result)
 
 
 def _calls(group: list[_Scoring]) -> list[list[_Slice]]:
-    """Split texts into calls: one for all; with a deadline, ``at_most`` texts per call."""
-    timed = any(scoring.ledger.limits.deadline is not None for scoring in group)
-    limit = (group[0].effect.at_most if timed else None) or sys.maxsize
+    """Split texts into calls: one for all; with a deadline, ``at_most`` texts per call.
+
+    Lists are never split.
+    """
+    in_parts = any(scoring.timed for scoring in group) and not group[0].in_lists
+    limit = (group[0].effect.at_most if in_parts else None) or sys.maxsize
     calls: list[list[_Slice]] = []
     room = 0
     for scoring in group:
@@ -227,9 +282,14 @@ def _calls(group: list[_Scoring]) -> list[list[_Slice]]:
     return calls
 
 
-def _call(slices: list[_Slice]) -> CallScorer:
+def _unscored(result: ListScores) -> list[int]:
+    return [index for index, score in enumerate(result.scores) if score is None]
+
+
+def _call(slices: list[_Slice]) -> CallScorer | CallLists:
     effects = [(part.scoring.effect, part) for part in slices]
-    return CallScorer(
+    command = CallLists if slices[0].scoring.in_lists else CallScorer
+    return command(
         effects[0][0].scorer,
         [(effect.query, list(effect.texts[part.start : part.stop])) for effect, part in effects],
         [part.scoring.ledger for part in slices],

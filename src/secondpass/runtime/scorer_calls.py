@@ -11,18 +11,21 @@ from typing import Any
 from secondpass.errors import DeadlineError, MethodError, MissingExtraError
 from secondpass.runtime.commands import (
     CallBatches,
+    CallLists,
     CallScorer,
     PartialScores,
     scoring_deadline_error,
 )
 from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.list_scores import LatestLists
 from secondpass.scoring import to_list
 
-_EXITS = (KeyboardInterrupt, SystemExit)
+EXITS = (KeyboardInterrupt, SystemExit)
+"""Exceptions that a scorer call in the caller's thread passes on."""
 
 
 def score(
-    call: CallScorer, reraised: tuple[type[BaseException], ...] = _EXITS
+    call: CallScorer, reraised: tuple[type[BaseException], ...] = EXITS
 ) -> list[list[Any]] | MethodError:
     """Return the scores of each request, or what the scorer raised as a MethodError.
 
@@ -49,7 +52,7 @@ def score(
 def score_batches(
     call: CallBatches,
     collected: BatchScores,
-    reraised: tuple[type[BaseException], ...] = _EXITS,
+    reraised: tuple[type[BaseException], ...] = EXITS,
 ) -> None:
     """Collect batches until the scorer ends, or ``collected`` is taken.
 
@@ -64,21 +67,56 @@ def score_batches(
     try:
         requests = [(call.query, call.documents)]
         batches = call.scorer.score_batches(requests, time.monotonic() + seconds)
-        if not isinstance(batches, Iterable):
-            message = f"score_batches returned a {type(batches).__name__}, not a generator"
-            raise MethodError(message, "scores_no_list")
-        close = getattr(batches, "close", lambda: None)
-        try:
-            for batch in batches:
-                if not collected.add(batch):
-                    return
-        finally:
-            close()  # here, because its cleanup belongs to this thread and context
-        collected.end(DeadlineError("the scorer ended without scoring these"))
+        if _add_all(batches, collected, "score_batches"):
+            collected.end(DeadlineError("the scorer ended without scoring these"))
     except reraised:
         raise
     except BaseException as error:
         collected.end(_to_method_error(error, [call.ledger]))
+
+
+def score_lists(
+    call: CallLists,
+    collected: LatestLists,
+    reraised: tuple[type[BaseException], ...] = EXITS,
+) -> None:
+    """Collect lists until the scorer ends, or ``collected`` is taken.
+
+    Args:
+        call: is not made if its deadline has passed.
+        collected: gets the lists, and what the scorer raised as a MethodError.
+        reraised: exceptions that are not caught.
+    """
+    seconds = call.seconds_left
+    if seconds == 0 or collected.taken:  # it may have waited for a free thread
+        return
+    deadline = None if seconds is None else time.monotonic() + seconds
+    try:
+        lists = call.scorer.score_lists(list(call.requests), deadline)
+        if _add_all(lists, collected, "score_lists"):
+            late = DeadlineError("the scorer ended without scoring these")
+            collected.end(None if deadline is None else late)
+    except reraised:
+        raise
+    except BaseException as error:
+        collected.end(_to_method_error(error, call.ledgers))
+
+
+def _add_all(results: object, collected: BatchScores | LatestLists, member: str) -> bool:
+    """Add what a generator of the scorer yields; False if ``collected`` was taken before its end.
+
+    Raises:
+        MethodError: it is not a generator.
+        BaseException: what the generator raises.
+    """
+    if not isinstance(results, Iterable):
+        message = f"{member} returned a {type(results).__name__}, not a generator"
+        raise MethodError(message, "scores_no_list")
+    close = getattr(results, "close", lambda: None)
+    try:
+        return all(map(collected.add, results))
+    finally:
+        close()  # here, because its cleanup belongs to this thread and context
 
 
 class BatchScores:

@@ -1,16 +1,8 @@
 """Similarity by a small embedding model, without a hub, a key or torch.
 
-``score = (cos(mean Q, mean P) + sum_i w_i max_j cos(q_i, p_j)) / 2``
-
-Q and P are the token states of query and passage. The first term compares sentence embeddings,
-which is what the model was trained for. The second is late interaction (Khattab and Zaharia,
-"ColBERT", SIGIR 2020): the best passage token for each query token, so that a short answer in a
-long passage counts. The weights ``w_i = |q_i| / sum |q_k|`` are those that the first term has
-implicitly: a mean of vectors weighs each by its length. i and j run over content tokens (no special
-token, no single punctuation mark).
-
-Not a cross-encoder: query and passage are encoded separately. English only. docs/quality.md has
-measurements, and the rules that were tried.
+Query and passages are encoded separately, so this is not a cross-encoder. English only.
+:mod:`secondpass.scorers.similarity` has the rule of the scores; docs/quality.md has measurements,
+and the rules that were tried.
 
 One call, one round; cost is linear in the number of candidates.
 """
@@ -18,15 +10,17 @@ One call, one round; cost is linear in the number of candidates.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from annotated_types import Ge, Le
 
 from secondpass.concurrency.lazy import Lazy
-from secondpass.scorers import minilm
+from secondpass.effects import ListScores
+from secondpass.scorers import english, minilm
 from secondpass.scorers.engines.lru import LRU
-from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
+from secondpass.scorers.engines.pairs import PairEngine, Requests
 from secondpass.scorers.engines.sharing import Shared, shared
+from secondpass.scorers.similarity import Match, Text, encoded_text, list_scores, match
 from secondpass.settings import configurable
 from secondpass.types import EngineInfo, ScoreKind
 
@@ -36,22 +30,14 @@ if TYPE_CHECKING:
 
 _QUERIES = 256
 """Queries that are kept encoded."""
-
-
-class Text(NamedTuple):
-    """An encoded text; vectors have length 1.
-
-    ``mean`` has shape (384,), ``tokens`` (n, 384), ``weights`` (n,) with the sum 1.
-    """
-
-    mean: NDArray[np.float32]
-    tokens: NDArray[np.float32]
-    weights: NDArray[np.float32]
+_GROWTH = 1.1
+"""Under a deadline, a list is scored again when that many times as many passages are read: all of
+its scores change, and scoring after each batch would make the cost quadratic."""
 
 
 @configurable
 class EmbeddedScorer:
-    """Scores pairs by all-MiniLM-L6-v2, loaded on first use.
+    """Scores passages by all-MiniLM-L6-v2, loaded on first use.
 
     Args:
         max_length: tokens per text; longer texts are truncated.
@@ -61,16 +47,25 @@ class EmbeddedScorer:
         threads: batches that are encoded at a time; None is the number of available CPUs.
         remember: passages that are kept encoded, the last used ones. Scoring them again costs about
             a hundredth. Each takes 1.5 KB per token: 150 MB for 1,000 passages of 100 tokens.
+        feedback: the embedding of the query is moved towards that many passages, the best of the
+            list by a first scoring; 0 for none. No text is encoded twice.
+        idf: words of the query that are rare in the list count more.
+        language: what to do with a list that is not English (:mod:`secondpass.scorers.english`).
+            ``keep`` keeps its order and encodes nothing; ``lean`` scores by MaxSim alone, with a
+            weight of 0.5 for the original order; ``auto`` keeps the order if more than 5 % of the
+            word pieces are unknown, else leans; ``ignore`` scores it as English. Only
+            :meth:`score_lists` looks at it.
 
-    Scores are between -1 and 1 (kind ``similarity``). They do not depend on what else is scored,
-    but for rounding: 1e-5 in ``exact``, and a hundredth of their standard deviation in ``auto``.
+    Scores are between -1 and 1 (kind ``similarity``). With ``feedback`` or ``idf``, they depend on
+    the passages of the list, not on their order; without both, each depends on its passage only.
+    A text without a readable token has the score 0. Rounding adds up to 1e-5 in ``exact``, and in
+    ``auto`` a hundredth of the standard deviation (with feedback, three hundredths).
     Scorers with the same settings share one loaded model. Safe for use from many threads, and after
     a fork.
     """
 
     score_kind: ScoreKind = "similarity"
     model_name = minilm.MODEL_NAME
-    batch_size = 32
 
     def __init__(
         self,
@@ -80,12 +75,19 @@ class EmbeddedScorer:
         precision: Literal["auto", "exact"] = "auto",
         threads: Annotated[int, Ge(1)] | None = None,
         remember: Annotated[int, Ge(0)] = 0,
+        feedback: Annotated[int, Ge(0)] = 5,
+        idf: bool = True,
+        language: english.Language = "auto",
     ) -> None:
         self.max_length = max_length
         self.backend = backend
         self.precision = precision
         self.threads = threads
         self.remember = remember
+        self.feedback = feedback
+        self.idf = idf
+        self.language = language
+        self.pointwise = not (feedback or idf)
         self._engine = Lazy(self._load, per_process=True)
         self._shared: Shared[PairEngine] | None = None
 
@@ -113,19 +115,66 @@ class EmbeddedScorer:
         """
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
-        return self._engine.get().score(requests)
+        return [self._scores(matches) for matches in self._engine.get().score(requests)]
 
-    def score_batches(self, requests: Requests, deadline: float | None) -> Iterator[Scored]:
-        """Scores in batches, those of the first documents first, until shortly before the deadline.
+    def score_lists(self, requests: Requests, deadline: float | None) -> Iterator[list[ListScores]]:
+        """Scores of each list, of the passages that are read in time, the first ones first.
 
         Args:
             requests: queries, each with its documents.
             deadline: a value of ``time.monotonic()``; None for none.
 
+        Yields:
+            One item per request, in place of those yielded before.
+
         Raises:
             MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
         """
-        yield from self._engine.get().score_until(requests, deadline)
+        if not any(documents for _, documents in requests):
+            yield [ListScores([]) for _ in requests]
+            return
+        engine = self._engine.get()
+        tokenizer = cast(EmbeddedPairs, engine.model).model.tokenizer
+        verdicts = [
+            english.judge(self.language, query, documents, tokenizer)
+            for query, documents in requests
+        ]
+        # Nothing of a list whose order is kept is read.
+        unkept = [
+            (query, () if verdict.original == 1 else documents)
+            for (query, documents), verdict in zip(requests, verdicts, strict=True)
+        ]
+        lengths = [len(documents) for _, documents in requests]
+        read: list[dict[int, Match]] = [{} for _ in requests]
+
+        def lists() -> list[ListScores]:
+            return [*map(self._list, lengths, read, verdicts)]
+
+        count = scored = 0
+        for batch in engine.score_until(unkept, deadline):
+            for request, passage, result in batch:
+                read[request][passage] = result
+            count += len(batch)
+            if deadline is not None and count >= scored * _GROWTH:
+                yield lists()
+                scored = count
+        if count > scored or any(verdict.original == 1 for verdict in verdicts):
+            yield lists()
+
+    def _list(
+        self, length: int, matches: Mapping[int, Match], verdict: english.Verdict
+    ) -> ListScores:
+        """The scores of the passages that were read, and None for the others."""
+        scores: list[float | None] = [None] * length
+        indices = sorted(matches)  # in the order of the list, with or without a deadline
+        lean = verdict.original is not None
+        known = self._scores([matches[index] for index in indices], lean=lean)
+        for index, score in zip(indices, known, strict=True):
+            scores[index] = score
+        return ListScores(scores, verdict.issues, verdict.original)
+
+    def _scores(self, matches: Sequence[Match], *, lean: bool = False) -> list[float]:
+        return list_scores(matches, feedback=self.feedback, idf=self.idf, cosine=not lean)
 
     def check_installed(self) -> None:
         """Raise MissingExtraError if the packages are not installed; imports nothing."""
@@ -167,19 +216,20 @@ class _Pair(NamedTuple):
     """A prepared pair.
 
     Attributes:
-        length: tokens of the passage; 0 if ``score`` is known.
+        length: tokens of the passage; 0 if it is remembered.
         key: the text of the passage as it is remembered.
+        tokens: None if it is remembered; then ``match`` is known.
     """
 
     length: int
     query: Text
     key: str
     tokens: NDArray[np.int64] | None
-    score: float = 0.0
+    match: Match | None = None
 
 
 class EmbeddedPairs:
-    """The model as one that scores pairs.
+    """The model as one that compares pairs.
 
     Args:
         model: the loaded encoder.
@@ -194,7 +244,7 @@ class EmbeddedPairs:
         self._queries: LRU[str, Text] = LRU(_QUERIES)
 
     def identity(self) -> Mapping[str, Any]:
-        """Everything but the texts that a score depends on."""
+        """Everything but the texts that a match depends on."""
         return {
             "model": minilm.MODEL_NAME,
             "backend": self.backend,
@@ -203,7 +253,7 @@ class EmbeddedPairs:
         }
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[_Pair]:
-        """The tokens of each passage, or the score if the passage is remembered."""
+        """The tokens of each passage, or the match if the passage is remembered."""
         if not passages:
             return []
         encoded = self._query(query)
@@ -217,11 +267,11 @@ class EmbeddedPairs:
                 tokens = self.model.tokenize(key)
                 pairs.append(_Pair(len(tokens), encoded, key, tokens))
             else:
-                pairs.append(_Pair(0, encoded, key, None, similarity(encoded, passage)))
+                pairs.append(_Pair(0, encoded, key, None, match(encoded, passage)))
         return pairs
 
-    def run(self, pairs: Sequence[_Pair]) -> list[float]:
-        """One score per pair, in one call of the model.
+    def run(self, pairs: Sequence[_Pair]) -> list[Match]:
+        """One match per pair, in one call of the model.
 
         A passage that several pairs have is encoded once.
         """
@@ -237,7 +287,7 @@ class EmbeddedPairs:
             texts.update(new)
             self.passages.put_many(new.items())
         return [
-            pair.score if pair.tokens is None else similarity(pair.query, texts[pair.key])
+            match(pair.query, texts[pair.key]) if pair.match is None else pair.match
             for pair in pairs
         ]
 
@@ -248,19 +298,3 @@ class EmbeddedPairs:
             encoded = encoded_text(self.model.encode(key))
             self._queries.put_many([(key, encoded)])
         return encoded
-
-
-def similarity(query: Text, passage: Text) -> float:
-    """The score of a pair."""
-    best = (query.tokens @ passage.tokens.T).max(axis=1)
-    return float(query.mean @ passage.mean + query.weights @ best) / 2
-
-
-def encoded_text(encoding: minilm.Encoding) -> Text:
-    """The vectors of a text that its scores depend on."""
-    import numpy as np
-
-    tokens = encoding.states[encoding.content]
-    lengths = np.linalg.norm(tokens, axis=1)
-    mean = minilm.unit(encoding.states.mean(axis=0))
-    return Text(mean, minilm.unit(tokens), lengths / lengths.sum())

@@ -103,11 +103,30 @@ class HubModel:
 
     def load_error(self, error: Exception, offline: bool) -> ModelLoadError:
         """What to raise instead of a loader's error, which names no token."""
-        reason = first_line(error, self.token)
-        absent = isinstance(error, OSError) and not self.is_local
-        if offline and absent and not self._is_cached():
-            reason = "no such folder, and the hub was not contacted or did not answer"
+        reason = self._absence(error, offline) or first_line(error, self.token)
         return ModelLoadError(f"the model {self.name!r} cannot be loaded: {reason}")
+
+    def _absence(self, error: Exception, offline: bool) -> str | None:
+        """Which part of a model of the hub does not exist; None if another error occurred."""
+        if self.is_local or not isinstance(error, OSError):
+            return None
+        from huggingface_hub.errors import (
+            GatedRepoError,
+            RepositoryNotFoundError,
+            RevisionNotFoundError,
+        )
+
+        revision = f"revision {self.revision or 'main'!r}"
+        if isinstance(error, RevisionNotFoundError):
+            return f"it has no {revision} on the hub"
+        if isinstance(error, RepositoryNotFoundError) and not isinstance(error, GatedRepoError):
+            return "no such folder, and no such model on the hub, or it needs a token"
+        if not offline or self._is_cached():
+            return None
+        unreachable = "the hub was not contacted or did not answer"
+        if self._has_cached_revisions():
+            return f"its {revision} is not in the cache, and {unreachable}"
+        return f"no such folder, and {unreachable}"
 
     def _is_cached(self) -> bool:
         from huggingface_hub import try_to_load_from_cache
@@ -119,6 +138,16 @@ class HubModel:
         except Exception:  # not a valid name
             return False
         return isinstance(path, str)
+
+    def _has_cached_revisions(self) -> bool:
+        from huggingface_hub.constants import HF_HUB_CACHE
+        from huggingface_hub.file_download import repo_folder_name
+
+        try:
+            folder = repo_folder_name(repo_id=self.name, repo_type="model")
+        except ValueError:  # not a valid name
+            return False
+        return any(Path(self.cache or HF_HUB_CACHE, folder, "snapshots").glob("*"))
 
 
 def first_line(error: Exception, token: str | None = None) -> str:

@@ -10,17 +10,15 @@ something about its own list only (the scorer is not pointwise). Time is linear 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
 
 from annotated_types import Ge, Le
 
+from secondpass.scorers.words import split_words
 from secondpass.settings import configurable
 from secondpass.types import ScoreKind
-
-_WORD = re.compile(r"\w+")
 
 
 @configurable
@@ -32,7 +30,9 @@ class LexicalScorer:
         b: normalization by document length, 0 to 1.
 
     Scores are 0 or more, without an upper bound (kind ``unbounded``). Words are runs of letters,
-    digits and underscores, lower-cased, without stemming or stop words.
+    digits and underscores, lower-cased, without stemming or stop words; in Chinese, Japanese,
+    Korean, Thai, Lao, Khmer and Burmese, pairs of characters
+    (:func:`~secondpass.scorers.words.split_words`).
     """
 
     score_kind: ScoreKind = "unbounded"
@@ -47,11 +47,11 @@ class LexicalScorer:
 
     def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
         """One score per document; 0 if it has no word of the query."""
-        counts = [Counter(_words(document)) for document in documents]
+        counts = [Counter(split_words(document)) for document in documents]
         lengths = [count.total() for count in counts]
         mean = sum(lengths) / len(lengths) if any(lengths) else 1.0
         scores = [0.0] * len(documents)
-        for word, times in Counter(_words(query)).items():
+        for word, times in Counter(split_words(query)).items():
             holders = [index for index, count in enumerate(counts) if word in count]
             rarity = math.log1p((len(counts) - len(holders) + 0.5) / (len(holders) + 0.5))
             for index in holders:
@@ -59,7 +59,3 @@ class LexicalScorer:
                 damping = self.k1 * (1 - self.b + self.b * lengths[index] / mean)
                 scores[index] += times * rarity * frequency / (frequency + damping)
         return scores
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())

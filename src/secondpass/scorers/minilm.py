@@ -29,6 +29,7 @@ from secondpass.scorers.truncation import Shortener
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from tokenizers import Tokenizer
 
 T = TypeVar("T")
 
@@ -74,6 +75,29 @@ def choose_backend(choice: Choice) -> tuple[Backend, str]:
     return backend, reason
 
 
+def load_tokenizer(max_tokens: int = MAX_TOKENS) -> Tokenizer:
+    """The tokenizer, which truncates to ``max_tokens`` including the two special tokens.
+
+    Raises:
+        ImportError: the package is not installed.
+    """
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    words = (files("secondpass") / "data" / _VOCABULARY).read_text(encoding="utf-8").splitlines()
+    ids = {word: number for number, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
+    )
+    # Set once: changing them while other threads encode is not safe.
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_tokens)
+    return tokenizer
+
+
 @dataclass(frozen=True, slots=True)
 class Encoding:
     """One encoded text.
@@ -82,10 +106,14 @@ class Encoding:
         states: the last hidden state of each token, float32, shape (tokens, 384).
         content: marks content tokens, bool, shape (tokens,): no special token, no single
             punctuation mark. All are marked if a text has no content token.
+        ids: the tokens' numbers in the vocabulary, int64, shape (tokens,).
+        readable: marks content tokens that are in the vocabulary, bool, shape (tokens,).
     """
 
     states: NDArray[np.float32]
     content: NDArray[np.bool_]
+    ids: NDArray[np.int64]
+    readable: NDArray[np.bool_]
 
 
 class MiniLM:
@@ -111,6 +139,7 @@ class MiniLM:
         backend: the runtime in use, and ``reason``: why.
         budget: padded tokens of a batch.
         shortened: cuts a text to what its first ``max_tokens`` tokens need.
+        tokenizer: the tokenizer. Its settings must not be changed.
     """
 
     def __init__(
@@ -123,28 +152,17 @@ class MiniLM:
     ) -> None:
         try:
             import numpy as np
-            from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+            tokenizer = load_tokenizer(max_tokens)
         except ImportError as error:
             raise MissingExtraError("embedded", _NEEDED_FOR) from error
         self.threads = threads or usable_cpus()
         self.backend, self.reason = choose_backend(backend)
         self.budget = _BUDGETS[self.backend]
-        words = (
-            (files("secondpass") / "data" / _VOCABULARY).read_text(encoding="utf-8").splitlines()
-        )
-        ids = {word: number for number, word in enumerate(words)}
-        self._content = np.array([_is_content(word) for word in words])
-        tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
-        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]",
-            special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
-        )
-        # Set once: changing them while other threads encode is not safe.
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(max_tokens)
-        self._tokenizer = tokenizer
+        self._unknown = tokenizer.token_to_id("[UNK]")
+        ids = tokenizer.get_vocab()
+        self._content = np.array([_is_content(word) for word in sorted(ids, key=ids.__getitem__)])
+        self.tokenizer = tokenizer
         self.shortened = Shortener(tokenizer, max_tokens - 2)
 
         def load() -> Runtime:
@@ -169,7 +187,7 @@ class MiniLM:
 
         # One text at a time: `encode_batch_fast` starts threads of its own, for 0.3 % of the time
         # of the model.
-        return np.asarray(self._tokenizer.encode(self.shortened(text)).ids, dtype=np.int64)
+        return np.asarray(self.tokenizer.encode(self.shortened(text)).ids, dtype=np.int64)
 
     def encode_batch(self, texts: Sequence[NDArray[np.int64]]) -> list[Encoding]:
         """The token states of tokenized texts, in one call of the model."""
@@ -184,8 +202,9 @@ class MiniLM:
         encodings = []
         for row, tokens in enumerate(texts):
             content = self._content[tokens]
+            readable = content & (tokens != self._unknown)
             content = content if content.any() else np.ones_like(content)
-            encodings.append(Encoding(states[row, : len(tokens)], content))
+            encodings.append(Encoding(states[row, : len(tokens)], content, tokens, readable))
         return encodings
 
     def encode(self, text: str) -> Encoding:

@@ -114,7 +114,11 @@ def open_index(
 
 
 def open_existing(folder: Path, embedder: NamedEmbedder | None) -> Index | None:
-    """Open an index whatever its source and embedder are; None if there is no complete one."""
+    """Open an index to build upon: of any source, embedder and version that can be read.
+
+    Returns:
+        None if there is no complete one.
+    """
     try:
         return _open(folder, embedder, check_source=False)
     except (IndexFaultError, OSError):
@@ -129,7 +133,7 @@ def _open(
     stale_ok: bool = False,
     depth: int = 100,
 ) -> Index:
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder, older=not check_source)
     rebuild = rebuild_command(folder, manifest)
     check_parts(folder, manifest, rebuild)
     stale: list[str] = []

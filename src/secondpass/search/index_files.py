@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Version of the parts. Version 1 has phrases where version 2 has bigrams of characters."""
+_OLDER_VERSIONS = (1,)
+"""Versions whose manifest and vectors can be read; their words cannot be searched."""
 MANIFEST = "secondpass-index.json"
 
 FORMAT = "secondpass index"
@@ -152,8 +155,12 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         file.write(json.dumps(sealed, indent=1).encode())
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path, *, older: bool = False) -> dict[str, Any]:
     """Read the manifest and verify its seal.
+
+    Args:
+        folder: the folder of the index.
+        older: accept an older version, of which a build keeps the vectors.
 
     Raises:
         IndexFaultError: there is none, it is of another version, or it was changed.
@@ -174,12 +181,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise IndexFaultError(str(folder), f"its {MANIFEST} cannot be read", rebuild)
-    version = manifest.get("version")
-    if version != FORMAT_VERSION:
-        problem = f"its format is version {version!r}; this program reads {FORMAT_VERSION}"
-        raise IndexFaultError(str(folder), problem, rebuild)
     # With the right seal it is as it was written, so the fields need no checks.
-    if manifest.pop("seal", None) != _seal(manifest):
+    intact = manifest.pop("seal", None) == _seal(manifest)
+    version = manifest.get("version")
+    is_older = version in _OLDER_VERSIONS
+    if version != FORMAT_VERSION and not (is_older and older):
+        problem = f"its format is version {version!r}; this program reads {FORMAT_VERSION}"
+        rebuild = rebuild_command(folder, manifest if intact and is_older else None)
+        raise IndexFaultError(str(folder), problem, rebuild)
+    if not intact:
         raise IndexFaultError(str(folder), f"its {MANIFEST} was changed", rebuild)
     return manifest
 
@@ -238,7 +248,8 @@ def remove_leftovers(folder: Path) -> None:
     Raises:
         IndexFaultError: the manifest is broken; nothing is deleted.
     """
-    keep = read_manifest(folder)["folder"] if (folder / MANIFEST).exists() else None
+    exists = (folder / MANIFEST).exists()
+    keep = read_manifest(folder, older=True)["folder"] if exists else None
     for name in os.listdir(folder):
         if _PARTS.fullmatch(name) and name != keep:
             shutil.rmtree(folder / name, ignore_errors=True)

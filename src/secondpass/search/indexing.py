@@ -225,7 +225,8 @@ def _is_current(
         settings["passage_size"] == passage_size and settings.get("reader") == READER_VERSION
     )
     return (
-        settings["path"] == str(source.resolve())
+        index.manifest["version"] == FORMAT_VERSION
+        and settings["path"] == str(source.resolve())
         and same_passages
         and index.manifest["embedder"] == (embedder.name if embedder else None)
         and not any(changes(source, source_files(index.manifest), index.folder))

@@ -19,6 +19,7 @@ from secondpass.errors import InputError, MissingExtraError
 from secondpass.formats.errors import check_numbers
 from secondpass.fusion import reciprocal_rank_fusion
 from secondpass.rendering import Rendering
+from secondpass.scorers.words import split_words
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 Mode: TypeAlias = Literal["vector", "lexical", "hybrid"]
 
 _RENDERING = Rendering(fields=("title", "text"))
-_WORD = r"\w+"
 
 
 class Embedder(Protocol):
@@ -66,14 +66,15 @@ class HybridRetriever:
         embedder: embeds the corpus once, and each query. Without it the only mode is ``lexical``.
         depth: how many candidates of each list the mode ``hybrid`` fuses.
         stem: maps a list of words to their stems, for example PyStemmer's ``stemWords``, which
-            clearly improves BM25 for English and similar languages. None: no stemming.
+            clearly improves BM25 for English and similar languages. It is given pairs of characters
+            as well, which PyStemmer leaves as they are. None: no stemming.
         k1: saturation of the term frequency in BM25, 0 or more.
         b: length normalisation in BM25, 0 to 1.
 
-    Words are lower-cased runs of letters, digits and underscores. There are no stop words: the
-    inverse document frequency does their work in every language.
-    :class:`secondpass.scorers.lexical.LexicalScorer` splits words in the same way. The defaults of
-    ``k1`` and ``b`` are Lucene's.
+    Words are lower-cased runs of letters, digits and underscores; in Chinese, Japanese, Korean,
+    Thai, Lao, Khmer and Burmese, pairs of characters
+    (:func:`~secondpass.scorers.words.split_words`). There are no stop words: the inverse document
+    frequency does their work in every language. The defaults of ``k1`` and ``b`` are Lucene's.
 
     Raises:
         InputError: the corpus is empty, an id is missing or repeated, vectors have a wrong shape
@@ -199,17 +200,12 @@ class HybridRetriever:
         return True
 
     def _words(self, texts: list[str]) -> list[list[str]]:
-        import bm25s
-
-        words: list[list[str]] = bm25s.tokenize(
-            texts,
-            token_pattern=_WORD,
-            stopwords=[],
-            stemmer=self.stem,
-            return_ids=False,
-            show_progress=False,
-        )
-        return words
+        known: dict[str, str] = {}  # one object for each distinct word, which saves memory
+        words = [[known.setdefault(word, word) for word in split_words(text)] for text in texts]
+        if self.stem is None:
+            return words
+        stems = dict(zip(known, self.stem(list(known)), strict=True))
+        return [[stems[word] for word in passage] for passage in words]
 
     def _by_words(self, query: str, k: int) -> list[Candidate]:
         if self._index is None:

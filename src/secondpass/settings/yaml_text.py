@@ -1,11 +1,13 @@
 """YAML text to plain values, within bounds.
 
 PyYAML's safe loader silently takes the last of two equal keys. Its merge keys (``<<``) copy what
-they merge, so a few hundred bytes can describe more copies than fit into memory.
+they merge, so a few hundred bytes can describe more copies than fit into memory. As in YAML 1.1, it
+reads ``1e-05``, which is how JSON writes that number, as a string.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,8 @@ MAX_DEPTH = 64
 
 _MAX_DIGITS = 400
 """Of a number. Converting longer ones takes quadratic time, or is an error in Python."""
+
+_JSON_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE][-+]?[0-9]{1,3}\Z")
 
 
 class NotYAMLError(ValueError):
@@ -150,4 +154,5 @@ def _loader() -> type[yaml.SafeLoader]:
         """Equal for nodes of the same key; a node of a list or mapping equals only itself."""
         return (node.tag, node.value) if isinstance(node, yaml.ScalarNode) else id(node)
 
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _JSON_FLOAT, list("-0123456789"))
     return Loader

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from secondpass.effects import LLM, Answer, Judgement
-from secondpass.errors import MethodError
+from secondpass.errors import LLMError, MethodError, ReplyError
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.template import Prompting
 from secondpass.types import Issue
@@ -41,9 +41,18 @@ class IssueCollector:
 
 def error_message(error: MethodError) -> str:
     """The message of an error. Those of readers begin with "it", which is the reply."""
-    if error.code in {"reply_refused", "empty_reply"}:
+    of_reader = isinstance(error, ReplyError) and str(error).startswith(("it ", "its "))
+    if of_reader or error.code in {"reply_refused", "empty_reply"}:
         return f"the model's reply cannot be used: {error}"
     return str(error)
+
+
+def unanswered(error: MethodError) -> MethodError:
+    """The error of a method whose question failed with ``error``, which names the reply."""
+    message = error_message(error)
+    if isinstance(error, LLMError):
+        return error.with_message(message)
+    return ReplyError(message, error.code) if isinstance(error, ReplyError) else error
 
 
 def split_batches(count: int, size: int | None) -> Iterator[range]:
@@ -112,7 +121,7 @@ def merge_batches(
         if result.unknown:
             issues.add("unknown_label", "the reply has documents that were not shown")
     if all(answer.value is None for answer in answers) and answers[0].error is not None:
-        raise answers[0].error
+        raise unanswered(answers[0].error)
     return Judgement(scores, frozenset(unjudged), issues.issues())
 
 

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import LLM, Judgement, Plan, Task
+from secondpass.blending import with_weight
+from secondpass.effects import LLM, Judgement, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
-from secondpass.methods import METHOD, beside, beside_as_setting, inner, judged
+from secondpass.methods import METHOD, beside, beside_as_setting, inner
 from secondpass.settings import Nested, configurable, definition
+from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
 if TYPE_CHECKING:
@@ -53,7 +55,9 @@ class Cascade:
 
     A stage that leaves a single candidate alone changes nothing, and needs no call. A stage that
     fails is skipped: the next one takes the best of the order so far, and the report says
-    ``degraded``.
+    ``degraded``. So it does if a stage keeps its input order or gives it a weight. With a weight,
+    its scores are blended by ``minmax`` with ``1 / rank`` in its input order. If no stage scores
+    anything and one keeps its input order, the cascade keeps the original order.
 
     Args:
         stages: two or more, each with a depth no larger than that of the one before.
@@ -61,6 +65,7 @@ class Cascade:
 
     score_kind: ScoreKind = "rank"
     scale = None
+    windows = "task"  # each stage is given those that it can use
 
     def __init__(self, stages: Annotated[Sequence[Annotated[Any, _STAGE]], MinLen(2)]) -> None:
         self.stages: tuple[CascadeStage, ...] = tuple(stages)
@@ -91,16 +96,13 @@ class Cascade:
             MethodError: all stages failed.
         """
         state = _State(list(range(len(task.texts))))
+        state.add_spans(range(len(task.texts)), task.spans)
         errors: list[MethodError] = []
         for stage in self.stages:
             indices = state.order[: stage.depth]
-            part = replace(
-                task,
-                texts=[task.texts[index] for index in indices],
-                candidates=[task.candidates[index] for index in indices],
-            )
             try:
-                judgement = yield from judged(stage.method, part)
+                part = state.part(task, indices)
+                judgement = yield from judged_by_windows(stage.method, part)
             except MethodError as error:
                 errors.append(error)
                 state.add_error(stage.method.name, error, indices)
@@ -149,7 +151,25 @@ class _State:
     unjudged: set[int] = field(default_factory=set)
     beyond: set[int] = field(default_factory=set)
     issues: list[Issue] = field(default_factory=list)
+    spans: dict[int, Span] = field(default_factory=dict)
     degraded: bool = False
+    kept: bool = False
+
+    def part(self, task: Task, indices: Sequence[int]) -> Task:
+        """The task of a stage."""
+        windows = task.windows
+        return replace(
+            task,
+            texts=[task.texts[index] for index in indices],
+            candidates=[task.candidates[index] for index in indices],
+            windows=None if windows is None else [windows[index] for index in indices],
+            spans=[self.spans.get(index) for index in indices] if self.spans else None,
+        )
+
+    def add_spans(self, indices: Sequence[int], spans: Sequence[Span | None] | None) -> None:
+        """Enter what of the texts matches best, over what was entered before."""
+        pairs = () if spans is None else zip(indices, spans, strict=True)
+        self.spans |= {index: span for index, span in pairs if span is not None}
 
     def add_error(self, name: str, error: MethodError, indices: Sequence[int]) -> None:
         """Report that a stage failed."""
@@ -170,14 +190,20 @@ class _State:
         }
         beyond = {indices[position] for position in judgement.beyond}
         missed = [index for index in indices if index not in scored and index not in beyond]
-        self.degraded |= judgement.degraded
+        self.degraded |= judgement.degraded or bool(judgement.original)
+        self.kept |= judgement.original == 1
         # Scored before but not here: an earlier stage decides its place.
         self.degraded |= any(index in self.scores for index in missed)
         self.unjudged.update(indices[position] for position in judgement.unjudged)
         self.beyond |= beyond
+        final = scored
+        if blend := with_weight(None, judgement.original):
+            blended = blend.mix([None] * len(scored), [*scored.values()])
+            final = dict(zip(scored, blended.final, strict=True))
         for index, score in scored.items():
             self.scores[index] = (*self.scores.get(index, ()), score)
-        first = sorted(scored, key=scored.__getitem__, reverse=True)
+        self.add_spans(indices, judgement.spans)
+        first = sorted(scored, key=final.__getitem__, reverse=True)
         self.order = first + [index for index in self.order if index not in scored]
 
     def judgement(self, beyond: frozenset[int]) -> Judgement:
@@ -188,6 +214,8 @@ class _State:
             scores[index] = (count - rank) / count
         unjudged = frozenset(self.unjudged - self.scores.keys())
         beyond |= self.beyond - unjudged
+        if not ranked and self.kept:
+            return Judgement(scores, issues=self.issues, original=1.0)
         return Judgement(
             scores,
             unjudged,
@@ -195,4 +223,5 @@ class _State:
             [self.scores.get(index, ()) for index in range(count)],
             beyond - self.scores.keys(),
             self.degraded,
+            spans=[self.spans.get(index) for index in range(count)] if self.spans else None,
         )

@@ -82,6 +82,7 @@ class Endpoint(Client[Pairs]):
     package = "httpx"
     extra = "remote"
     scale = None
+    windows = "each"
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ from secondpass.prompts.replies.ranked import Ranked
 from secondpass.prompts.replies.values import Order
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
-from secondpass.strategies.base import IssueCollector, LLMStrategy
+from secondpass.strategies.base import IssueCollector, LLMStrategy, unanswered
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Listwise(LLMStrategy):
             indices = state.order[start : start + size]
             answers: list[Answer[Order]] = yield Ask(self.llm, [questions.about(indices)])
             if start == 0 and answers[0].error is not None:
-                raise answers[0].error
+                raise unanswered(answers[0].error)
             state.apply(answers[0], start, indices)
             if start == 0:
                 return state.judgement()

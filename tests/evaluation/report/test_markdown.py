@@ -5,6 +5,7 @@ import pytest
 from reports import EDGES, INJECTIONS, make, with_reranker
 from secondpass.evaluation.report.markdown import report
 from secondpass.evaluation.report.text import NONE
+from secondpass.evaluation.report.verdict import verdict
 
 
 @pytest.mark.parametrize("comparison", EDGES.values(), ids=EDGES)
@@ -28,6 +29,14 @@ def test_sections_in_order():
         "## Queries that lexical+rerank makes better",
         "## Queries that lexical+rerank makes worse",
     ]
+
+
+def test_the_verdict_comes_first():
+    comparison = make()
+    outcome = verdict(comparison)
+    title, first, *_ = report(comparison).replace("\\", "").split("\n\n")
+    assert title.startswith("# ")
+    assert first == f"**{outcome.answer}** {outcome.because}"
 
 
 def test_changes_with_documents():

@@ -85,10 +85,11 @@ def test_equal_scores_have_no_deviation():
     assert measured.mean_in_deviations is None
 
 
-def test_scores_that_are_no_numbers_rank_last():
-    measured = agreement([TWELVE], [[*TWELVE[:-1], math.nan]])
-    assert math.isnan(measured.largest)
-    assert measured.overlap == pytest.approx(0.9)
+@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("runs", [lambda a, b: (a, b), lambda a, b: (b, a), lambda _, b: (b, b)])
+def test_scores_that_are_not_finite_are_errors(runs, score):
+    with pytest.raises(ValueError, match="a score is not finite"):
+        agreement(*runs([TWELVE], [[score, *TWELVE[1:]]]))
 
 
 @pytest.mark.parametrize(("first", "second"), [([[1.0]], [[1.0, 2.0]]), ([], []), ([[]], [[]])])

@@ -107,11 +107,27 @@ def test_a_folder_of_its_own_is_complete(model, tmp_path):
 
 def test_the_folder_of_another_model_is_not_mixed(model, tmp_path):
     other = write_architecture(tmp_path / "other", "distilbert")
-    with pytest.raises(InputError, match="belongs to another model; it is replaced with --force"):
+    message = r"config\.json: exists with other content; it is replaced with --force"
+    with pytest.raises(InputError, match=message):
         export(str(model), into=other, pairs=PAIRS)
     assert "onnx" not in files(other)
     export(str(model), into=other, pairs=PAIRS, force=True)
     assert json.loads((other / "config.json").read_text())["model_type"] == "bert"
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+def test_the_tokenizer_of_another_model_is_not_replaced(model, tmp_path, name):
+    into = tmp_path / "new"
+    export(str(model), into=into, pairs=PAIRS)
+    settings = json.loads((into / name).read_text()) | {"own": True}
+    (into / name).write_text(json.dumps(settings))
+    message = name.replace(".", r"\.") + ": exists with other content; it is replaced with --force"
+    with pytest.raises(InputError, match=message):
+        export(str(model), into=into, backend="openvino", pairs=PAIRS)
+    assert json.loads((into / name).read_text()) == settings
+    assert "openvino" not in files(into)
+    export(str(model), into=into, backend="openvino", pairs=PAIRS, force=True)
+    assert "own" not in json.loads((into / name).read_text())
 
 
 def test_an_existing_file_is_replaced_only_by_force(model):
@@ -148,7 +164,29 @@ def test_a_file_that_ranks_differently_is_refused(model, tmp_path, monkeypatch):
     assert files(model) - before >= {"onnx/model.onnx"}
 
 
-@pytest.mark.parametrize("step", ["convert", "_agreements", "_move"])
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    ("part", "whose"),
+    [("TorchModel", "the original's"), ("LightModel", "the new file's float32")],
+)
+def test_a_score_that_is_not_finite_is_refused(model, monkeypatch, part, whose, score, force):
+    original = getattr(exporting, part)
+
+    class Broken(original):
+        def run(self, pairs):
+            scores = [*super().run(pairs)]
+            # Not among the first ten of its query, so that the overlap is not concerned.
+            return [score if value == min(scores) else value for value in scores]
+
+    monkeypatch.setattr(exporting, part, Broken)
+    before = files(model)
+    with pytest.raises(ExportError, match=rf"refused: \d+ of {whose} 30 scores are NaN or inf"):
+        export(str(model), pairs=PAIRS, force=force)
+    assert files(model) == before
+
+
+@pytest.mark.parametrize("step", ["convert", "_agreements", "move_into"])
 def test_nothing_is_left_behind_by_an_interruption(model, tmp_path, monkeypatch, step):
     def interrupted(*_, **__):
         raise KeyboardInterrupt

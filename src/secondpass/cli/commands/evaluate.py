@@ -109,7 +109,8 @@ def evaluate(
         list[Stage] | None, typer.Option("--mode", help="First stage to measure. Repeatable.")
     ] = None,
     behind: Annotated[
-        Stage | None, typer.Option(help="First stage whose candidates are reranked.")
+        list[Stage] | None,
+        typer.Option(help="First stage whose candidates are reranked. Repeatable."),
     ] = None,
     measure: Annotated[
         list[str] | None,
@@ -173,7 +174,8 @@ def evaluate(
     suite = load_suite(suite_name, queries=queries, qrels=qrels, corpus=passages, run=run)
     suite = suite.first(limit)
     stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
-    needed = {*(stages or _default_stages(suite)), *([behind.value] if behind else [])}
+    behinds: list[FirstStage] | None = [member.value for member in behind] if behind else None
+    needed = {*(stages or _default_stages(suite)), *(behinds or ())}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with progress_bars(quiet) as progress:
@@ -187,7 +189,7 @@ def evaluate(
                 else suite_retriever(suite, needed, depth, folder, progress)
             ),
             first_stages=stages,
-            behind=behind.value if behind else None,
+            behind=behinds,
             depth=depth,
             measures=measure or DEFAULT_MEASURES,
             baseline=baseline,

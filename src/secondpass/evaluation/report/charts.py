@@ -69,16 +69,17 @@ def _tradeoff(
     ]
     if all(one.first_stage is None for *_, one in points):
         return None
-    base = next((one.evaluation for one in comparison.ran if one.name == comparison.baseline), None)
-    level = None if base is None else base.mean[measure]
+    means = {one.name: one.evaluation.mean[measure] for one in comparison.ran if one.evaluation}
+    level = None if comparison.baseline is None else means.get(comparison.baseline)
     titles = {}
     lowest = min(y for _, y, _ in points)
     width, height = LARGE
     with figure(width, height + _LEGEND_ROW * len(points)) as (drawing, axes):
         for index, (x, y, one) in enumerate(points):
             change = one.differences.get(measure)
-            if level is not None and change and change.low is not None and change.high is not None:
-                ends = level + change.low, level + change.high
+            base = means.get(comparison.base_of(one) or "")
+            if base is not None and change and change.low is not None and change.high is not None:
+                ends = base + change.low, base + change.high
                 axes.plot([x, x], ends, color=tone(change.mean), linewidth=1.2, zorder=2)
                 lowest = min(lowest, ends[0])
             reranks = one.first_stage is not None
@@ -151,7 +152,7 @@ def _scale(axes: Any, values: Sequence[float]) -> None:
 
 
 def differences(comparison: ComparisonData, prefix: str) -> str | None:
-    """Each system's difference from the baseline by the first measure, with its interval."""
+    """Each system's difference by the first measure, with its interval."""
     measure = comparison.measures[0]
     rows = [one for one in comparison.ran if measure in one.differences]
     if not rows:
@@ -170,8 +171,9 @@ def differences(comparison: ComparisonData, prefix: str) -> str | None:
         axes.axvline(0, color=MUTED, linewidth=0.9)
         _names(axes, [short_name(one) for one in rows])
         axes.locator_params(axis="x", nbins=6)
-        axes.set_xlabel(f"difference in {shortened(measure, 30)} from the baseline")
-        return inline(drawing, prefix, "Differences from the baseline. " + ". ".join(texts))
+        base = "the baseline" if comparison.baseline else "its own first stage"
+        axes.set_xlabel(f"difference in {shortened(measure, 30)} from {base}")
+        return inline(drawing, prefix, f"Differences from {base}. " + ". ".join(texts))
 
 
 def sensitivity(comparison: ComparisonData, prefix: str) -> str | None:
@@ -214,11 +216,12 @@ def _names(axes: Any, names: Sequence[str]) -> None:
 
 _INTERVALS = (
     "Circles are rerankers, squares first stages, and the dashed line is the baseline. Upright "
-    "lines are confidence intervals of the difference from it."
+    "lines are confidence intervals of the difference from it; without a baseline, from a "
+    "reranker's own first stage."
 )
 PLOTS = (
     Plot("quality", f"{_INTERVALS} A reranker's time is without that of its first stage.", latency),
-    Plot("quality", "Differences from the baseline with their confidence intervals.", differences),
+    Plot("quality", "Differences with their confidence intervals.", differences),
     Plot("quality", f"{_INTERVALS} Only systems with prices are shown.", price),
     Plot("order", "Dots: the mean of each shuffle. Upright mark: the original order.", sensitivity),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import hashlib
 import io
 import json
 import math
@@ -16,6 +17,9 @@ from secondpass.evaluation.results import ComparisonData, Result
 from secondpass.formats.lines import AnyPath, write_lines
 from secondpass.formats.writing import write_qrels, write_run
 from secondpass.rendering import well_formed
+
+_NAME_LENGTH = 120
+"""Most characters of a system's name in a file name; file systems allow 255 bytes or fewer."""
 
 
 def write(comparison: ComparisonData, folder: AnyPath) -> list[str]:
@@ -53,7 +57,11 @@ def _write_trec(comparison: ComparisonData, place: Path) -> list[str]:
 
 def _file_name(name: str, taken: set[str]) -> str:
     """A file name for a system, unique also where file names ignore case."""
-    unique = base = re.sub(r"[^A-Za-z0-9._+-]", "_", name)
+    base = re.sub(r"[^A-Za-z0-9._+-]", "_", name)
+    if len(base) > _NAME_LENGTH:
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+        base = f"{base[: _NAME_LENGTH - 13]}-{digest[:12]}"
+    unique = base
     number = 2
     while unique.lower() in taken:
         unique, number = f"{base}-{number}", number + 1

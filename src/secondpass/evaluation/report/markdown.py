@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from secondpass.evaluation.report.tables import Cell, Column, Table, tables
 from secondpass.evaluation.report.text import NONE, counted
+from secondpass.evaluation.report.verdict import verdict
 from secondpass.evaluation.results import Change, ComparisonData
 
 _MARKUP = re.compile(r"[\\`*_\[\]<>|!&~]")
@@ -15,9 +16,11 @@ _TEXT_LENGTH = 100
 
 
 def report(comparison: ComparisonData) -> str:
-    """The tables, and the queries that changed most."""
+    """The verdict, the tables, and the queries that changed most."""
     queries = counted(len(comparison.queries), "query", "queries")
     parts = [f"# {_escaped(comparison.suite)}: {queries}"]
+    outcome = verdict(comparison)
+    parts.append(f"**{_escaped(outcome.answer)}** {_escaped(outcome.because)}")
     parts += [f"> {_escaped(note)}" for note in comparison.notes]
     for table in tables(comparison):
         parts += [f"## {_escaped(table.title)}", *map(_escaped, table.notes)]

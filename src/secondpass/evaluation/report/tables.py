@@ -98,9 +98,9 @@ def not_measured(comparison: ComparisonData) -> Table:
 
 
 def differences(comparison: ComparisonData) -> Table:
-    """Every system against the baseline, by every measure."""
+    """Every system against the baseline, or its own first stage, by every measure."""
     items = [(result.name, one) for result in comparison.ran for one in result.differences.values()]
-    title = f"Against {comparison.baseline}"
+    title = f"Against {comparison.baseline or 'its own first stage'}"
     if not items:
         return Table("differences", title, (), ())
     _, first = items[0]

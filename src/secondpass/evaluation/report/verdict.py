@@ -20,7 +20,7 @@ class Verdict:
         answer: one short sentence.
         because: the figures, in sentences.
         best: the reranker that the verdict is about; None if there is none.
-        difference: of the best from the baseline.
+        difference: of the best from what it is compared with.
     """
 
     answer: str
@@ -105,7 +105,7 @@ def degraded_by(result: Result) -> str:
 
 
 def _answer(comparison: ComparisonData, best: Result, difference: Difference) -> str:
-    base = comparison.baseline
+    base = comparison.base_of(best)
     over_reranker = any(
         one.name == base and one.first_stage is not None for one in comparison.results
     )
@@ -122,7 +122,7 @@ def _answer(comparison: ComparisonData, best: Result, difference: Difference) ->
 
 
 def _figures(comparison: ComparisonData, best: Result, one: Difference) -> str:
-    base = comparison.baseline
+    base = comparison.base_of(best)
     no_difference = abs(one.mean) < _ZERO
     more = f"{abs(one.mean):.4f} {'more' if one.mean > 0 else 'less'} than"
     how = "the same as" if no_difference else more

@@ -61,7 +61,8 @@ def agreement(original: Sequence[Sequence[float]], other: Sequence[Sequence[floa
         original: the scores of each query's passages; at least one.
         other: the same pairs' scores in the other run.
 
-    A score that is not finite makes the differences NaN, and counts as the lowest for the ranking.
+    Raises:
+        ValueError: the runs are of different pairs, or a score is not finite.
     """
     import numpy as np
 
@@ -73,17 +74,17 @@ def agreement(original: Sequence[Sequence[float]], other: Sequence[Sequence[floa
     after = np.concatenate([b for _, b in lists])
     if before.shape != after.shape or not len(before):
         raise ValueError("two runs of the same pairs, at least one, are needed")
-    finite = bool(np.isfinite(before).all() and np.isfinite(after).all())
-    differences = np.abs(after - before) if finite else np.full(1, np.nan)
-    ranked = [(_ranked(a), _ranked(b)) for a, b in lists]
+    if not (np.isfinite(before).all() and np.isfinite(after).all()):
+        raise ValueError("a score is not finite")
+    differences = np.abs(after - before)
     return Agreement(
         len(before),
         len(lists),
         float(differences.max()),
         float(differences.mean()),
-        float(before.std()) if finite else float("nan"),
-        _mean(kendall_tau(a, b) for a, b in ranked),
-        _mean(top_overlap(a, b) for a, b in ranked),
+        float(before.std()),
+        _mean(kendall_tau(a, b) for a, b in lists),
+        _mean(top_overlap(a, b) for a, b in lists),
     )
 
 
@@ -137,15 +138,6 @@ def sample_pairs() -> tuple[tuple[str, str], ...]:
     text = (files("secondpass") / "data" / "sample_pairs.jsonl").read_text(encoding="utf-8")
     records = map(json.loads, text.splitlines())
     return tuple((record["query"], record["text"]) for record in records)
-
-
-def _ranked(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The scores, those that are not finite replaced by a lowest one."""
-    import numpy as np
-
-    finite = np.isfinite(scores)
-    lowest = scores[finite].min() - 1 if finite.any() else 0.0
-    return np.where(finite, scores, lowest)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

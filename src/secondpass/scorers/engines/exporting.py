@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from secondpass.scorers.engines.agreement import (
     sample_pairs,
 )
 from secondpass.scorers.engines.conversion import ExportError, convert, quiet
+from secondpass.scorers.engines.export_folder import check_differences, move_into
 from secondpass.scorers.engines.files import in_folder, model_files
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.pairs import PairEngine, Requests
@@ -86,8 +87,9 @@ def export(
         progress: called as the export advances.
 
     Raises:
-        ExportError: the model cannot be converted, or the top-10 overlap in float32 is below 0.98.
-        InputError: an argument is wrong, or the file exists.
+        ExportError: the model cannot be converted, a score is not finite, or the top-10 overlap in
+            float32 is below 0.98.
+        InputError: an argument is wrong, the file exists, or a file of the folder would change.
         MissingExtraError: a package is not installed.
         ModelLoadError: the model cannot be loaded, is no such model, or only torch can run it.
         OSError: a file cannot be written.
@@ -106,7 +108,9 @@ def export(
     with TemporaryDirectory(prefix=".secondpass-export-", dir=nearest) as scratch, quiet():
         draft = Path(scratch) / "model"
         original = _load(model)
-        _write_others(original.encoder, folder, draft, complete=complete, force=force)
+        _write_others(original.encoder, folder, draft, complete=complete)
+        if not force:
+            check_differences(draft, folder)
         advance("Converting the model", 1, _STEPS)
         convert(
             original.encoder,
@@ -118,13 +122,16 @@ def export(
         )
         advance("Scoring with the original", 2, _STEPS)
         expected = PairEngine(original).score(lists)
+        _check_finite(expected, "the original's")
         advance("Scoring with the new file", 3, _STEPS)
         agreements = _agreements(
             model, [draft, folder], file, backend, lists=lists, expected=expected
         )
         _check(agreements["float32"], agreements, force=force)
         size = sum(path.stat().st_size for path in (draft / file).parent.iterdir())
-        _move(draft, folder, file)
+        aside = Path(scratch) / "replaced"
+        aside.mkdir()
+        move_into(draft, folder, file, aside)
     advance("Done", _STEPS, _STEPS)
     return Exported(folder, file, size, agreements)
 
@@ -195,9 +202,7 @@ def _load(model: str) -> TorchModel:
     return original
 
 
-def _write_others(
-    encoder: CrossEncoder, folder: Path, draft: Path, *, complete: bool, force: bool
-) -> None:
+def _write_others(encoder: CrossEncoder, folder: Path, draft: Path, *, complete: bool) -> None:
     """Write the configuration and the tokenizer, as far as the folder needs them."""
     draft.mkdir()
     if not complete:
@@ -208,17 +213,6 @@ def _write_others(
     config.architectures = [type(encoder.model).__name__]
     config.save_pretrained(str(draft))
     encoder.tokenizer.save_pretrained(str(draft))
-    existing = folder / "config.json"
-    if force or not existing.exists():
-        return
-    try:
-        same = json.loads(existing.read_bytes()) == json.loads((draft / "config.json").read_bytes())
-    except ValueError:
-        same = False
-    if not same:
-        raise InputError(
-            f"{existing}: belongs to another model; it is replaced with --force (force=True)"
-        )
 
 
 def _agreements(
@@ -246,8 +240,21 @@ def _agreements(
         loaded = LightModel(
             files, backend, precision=precision, threads=usable_cpus(), max_length=None, remember=0
         )
-        agreements[loaded.precision] = agreement(expected, PairEngine(loaded).score(lists))
+        scores = PairEngine(loaded).score(lists)
+        _check_finite(scores, f"the new file's {loaded.precision}")
+        agreements[loaded.precision] = agreement(expected, scores)
     return agreements
+
+
+def _check_finite(lists: Sequence[Sequence[float]], whose: str) -> None:
+    """Check that all scores are finite. Others cannot be compared, so nothing overrides this."""
+    scores = [score for scores in lists for score in scores]
+    count = sum(not math.isfinite(score) for score in scores)
+    if count:
+        raise ExportError(
+            f"refused: {count} of {whose} {len(scores)} scores are NaN or infinite; "
+            "nothing was written"
+        )
 
 
 def _check(measured: Agreement, agreements: Mapping[str, Agreement], *, force: bool) -> None:
@@ -258,14 +265,3 @@ def _check(measured: Agreement, agreements: Mapping[str, Agreement], *, force: b
             f"{LEAST_OVERLAP}; nothing was written (--force, force=True, writes it)",
             agreements,
         )
-
-
-def _move(draft: Path, folder: Path, file: str) -> None:
-    """Move the new files to their places, that with the model last."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{file}_data").unlink(missing_ok=True)  # of a larger model that is replaced
-    paths = [path for path in draft.rglob("*") if path.is_file()]
-    for path in sorted(paths, key=lambda path: path == draft / file):
-        place = folder / path.relative_to(draft)
-        place.parent.mkdir(exist_ok=True)
-        os.replace(path, place)

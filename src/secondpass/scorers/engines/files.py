@@ -23,6 +23,24 @@ FILES: Mapping[Backend, Sequence[str]] = {
 """Where hubs keep the float32 file of each backend, in the order in which they are tried. OpenVINO
 reads ONNX files, too."""
 
+_POSITIONS_AFTER_PADDING = {
+    "camembert",
+    "data2vec-text",
+    "ibert",
+    "layoutlmv3",
+    "lilt",
+    "longformer",
+    "luke",
+    "markuplm",
+    "mpnet",
+    "roberta",
+    "roberta-prelayernorm",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "xmod",
+}
+"""Kinds of models whose first token has the position of the padding token's id plus one."""
+
 Find = Callable[[str], Path | None]
 """The local path of one of the model's files, downloaded if necessary; None if it has no such."""
 
@@ -40,7 +58,7 @@ class ModelFiles:
         weights: the ONNX or OpenVINO file.
         tokenizer: the file ``tokenizer.json``.
         max_length: tokens of a pair that the model can read; None if no file says so.
-        positions: the number of positions that the model has; None if it is not limited.
+        positions: tokens for which the model has positions; None if it is not limited.
         pad: the padding token's id.
         truncates_left: whether too long texts lose their beginning.
         types: whether the model is given token types.
@@ -129,6 +147,8 @@ def model_files(
     settings = _read(model, find, "tokenizer_config.json") or {}
     _check_normalizer(model, tokenizer, settings)
     positions = _whole(config.get("max_position_embeddings"))
+    if positions is not None:
+        positions -= skipped_positions(config)
     own = _whole(settings.get("model_max_length"))
     if find("modules.json") is not None:
         transformer = _read(model, find, "sentence_bert_config.json") or {}
@@ -144,6 +164,15 @@ def model_files(
         settings.get("truncation_side") == "left",
         "token_type_ids" in settings.get("model_input_names", ("token_type_ids",)),
     )
+
+
+def skipped_positions(config: Mapping[str, Any]) -> int:
+    """How many positions of a model no token has, by its configuration."""
+    kind = config.get("model_type")
+    if kind not in _POSITIONS_AFTER_PADDING:
+        return 0
+    padding = 1 if kind == "mpnet" else _whole(config.get("pad_token_id", 1))
+    return (0 if padding is None else padding) + 1
 
 
 def _weights(find: Find, names: Sequence[str]) -> Path | None:

@@ -16,7 +16,7 @@ Requests = Sequence[tuple[str, Sequence[str]]]
 """(query, passages) pairs."""
 Item = tuple[int, int, Any]
 """(request, passage, prepared pair): the first two are indices."""
-Scored = list[tuple[int, int, float]]
+Scored = list[tuple[int, int, Any]]
 """(request, passage, score)."""
 
 _SHARE = 0.7
@@ -60,8 +60,8 @@ class PairModel(Protocol):
         Each has a ``length`` in tokens, 0 if the score is known already.
         """
 
-    def run(self, pairs: Sequence[Any]) -> Sequence[float]:
-        """One score per prepared pair, in one forward pass."""
+    def run(self, pairs: Sequence[Any]) -> Sequence[Any]:
+        """One score, or what scores are made from, per prepared pair, in one forward pass."""
 
 
 class PairEngine:
@@ -88,14 +88,14 @@ class PairEngine:
         self._pool = ThreadPoolExecutor(model.threads, thread_name_prefix="secondpass-engine")
         self.seconds_per_token: float | None = None
 
-    def score(self, requests: Requests) -> list[list[float]]:
+    def score(self, requests: Requests) -> list[list[Any]]:
         """One score per pair, in batches across the requests."""
         items = [
             (request, passage, pair)
             for request, (query, passages) in enumerate(requests)
             for passage, pair in enumerate(self.model.prepare(query, passages))
         ]
-        scores = [[0.0] * len(passages) for _, passages in requests]
+        scores: list[list[Any]] = [[0.0] * len(passages) for _, passages in requests]
         for scored in self._run_all(self._batches(items)):
             for request, passage, score in scored:
                 scores[request][passage] = score

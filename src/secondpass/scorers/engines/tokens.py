@@ -38,6 +38,19 @@ class Pair(NamedTuple):
     length: int
 
 
+class _Tokens(NamedTuple):
+    """The tokens of a text.
+
+    Attributes:
+        ids: without special tokens, at most as many as a pair can have.
+        total: their number before any were cut. Of texts with more than 16 characters per token
+            that a pair can have it is perhaps lower, because they are truncated before.
+    """
+
+    ids: NDArray[np.int32]
+    total: int
+
+
 class PairTokenizer:
     """Tokenizes pairs for a model.
 
@@ -87,22 +100,22 @@ class PairTokenizer:
         self._has_types = types and self._parts.has_types
         self._truncates_left = truncates_left
         self._shortened = _shortener(tokenizer, self._room, truncates_left)
-        self._remembered: LRU[str, NDArray[np.int32]] = LRU(remember)
+        self._remembered: LRU[str, _Tokens] = LRU(remember)
         # Equal queries come together, as those of one ranking's batches do.
-        self._queries: LRU[str, NDArray[np.int32]] = LRU(16)
+        self._queries: LRU[str, _Tokens] = LRU(16)
 
     def pairs(self, query: str, passages: Sequence[str]) -> list[Pair]:
         """The tokens of each pair."""
-        (query_tokens,) = self._tokens([query], self._queries)
+        ((query_tokens, count),) = self._tokens([query], self._queries)
         full = self._head(query_tokens)
-        room, special, count = self._room, self._parts.special, len(query_tokens)
+        room, special = self._room, self._parts.special
         pairs = []
-        for tokens in self._tokens(passages, self._remembered):
-            total = count + len(tokens)
+        for tokens, passage_count in self._tokens(passages, self._remembered):
+            total = count + passage_count
             if room is None or total <= room:
                 pairs.append(Pair(full, tokens, total + special))
                 continue
-            kept, rest = longest_first(count, len(tokens), room)
+            kept, rest = longest_first(count, passage_count, room)
             head = full if kept == count else self._head(self._cut(query_tokens, kept))
             pairs.append(Pair(head, self._cut(tokens, rest), kept + rest + special))
         return pairs
@@ -131,10 +144,8 @@ class PairTokenizer:
             arrays["token_type_ids"] = types
         return arrays
 
-    def _tokens(
-        self, texts: Sequence[str], remembered: LRU[str, NDArray[np.int32]]
-    ) -> list[NDArray[np.int32]]:
-        """The tokens of each text, without special ones, at most as many as a pair can have."""
+    def _tokens(self, texts: Sequence[str], remembered: LRU[str, _Tokens]) -> list[_Tokens]:
+        """The tokens of each text."""
         import numpy as np
 
         known = remembered.get_many(texts)
@@ -144,9 +155,9 @@ class PairTokenizer:
             encodings = self._tokenizer.encode_batch_fast(shortened, add_special_tokens=False)
             new = []
             for index, encoding in zip(missing, encodings, strict=True):
-                tokens = np.array(encoding.ids, dtype=np.int32)
-                tokens = tokens if self._room is None else self._cut(tokens, self._room).copy()
-                known[index] = tokens
+                ids = np.array(encoding.ids, dtype=np.int32)
+                kept = ids if self._room is None else self._cut(ids, self._room).copy()
+                tokens = known[index] = _Tokens(kept, len(ids))
                 if len(texts[index]) <= _LONGEST_KEY:
                     new.append((texts[index], tokens))
             remembered.put_many(new)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.processor import has_bfloat16
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.score_cache import file_digest
@@ -102,8 +103,7 @@ class TorchModel:
             encoder.tokenizer.split_special_tokens = True
         self.precision = str(next(encoder.parameters()).dtype).removeprefix("torch.")
         self.budget = _BUDGET if encoder.device.type == "cpu" else _BUDGET_ON_GPU
-        limit = encoder.max_seq_length
-        self._longest = limit if isinstance(limit, int) else 1 << 30
+        self._longest = _limited(encoder)
 
     def identity(self) -> dict[str, Any]:
         """Everything but the texts that a score depends on."""
@@ -157,6 +157,21 @@ class TorchModel:
             show_progress_bar=False,
         ).tolist()
         return scores
+
+
+def _limited(encoder: CrossEncoder) -> int:
+    """Truncate pairs to the positions that the model uses; returns the tokens of a pair.
+
+    The limit of sentence-transformers includes the positions before and of the padding token.
+    """
+    limit = encoder.max_seq_length
+    longest = limit if isinstance(limit, int) else 1 << 30
+    config: Any = getattr(getattr(encoder, "model", None), "config", None)
+    skipped = 0 if config is None else skipped_positions(config.to_dict())
+    if skipped:
+        longest = min(longest, config.max_position_embeddings - skipped)
+        encoder.max_seq_length = longest
+    return longest
 
 
 def _is_fast(device: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 from llama_index.core.schema import (
@@ -13,7 +14,7 @@ from llama_index.core.schema import (
     TextNode,
 )
 
-from secondpass import Candidate, Ranking
+from secondpass import Candidate, Ranked, Ranking
 from secondpass.adapters.options import checked_list
 from secondpass.adapters.scores import results
 
@@ -55,11 +56,25 @@ def ranked(
         omitted: one of these keys that is not added.
     """
     copies = []
+    if any(item.span is not None for item in ranking):
+        items = [_with_own_span(item, nodes[item.position].node) for item in ranking]
+        ranking = replace(ranking, items=tuple(items))
     for scored, score, added in results(nodes, ranking, attrgetter("node.metadata"), prefix):
         if omitted is not None:
             added.pop(omitted, None)
         copies.append(_scored(scored, copied(scored.node, added), score))
     return copies
+
+
+def _with_own_span(item: Ranked, node: BaseNode) -> Ranked:
+    """The item with the part of its span that is of the node's own text; None if there is none."""
+    if item.span is None:
+        return item
+    text, own = item.text, node.get_content(metadata_mode=MetadataMode.NONE)
+    # What stands before the text, such as metadata, is no part of it.
+    offset = len(text) - len(own) if text.endswith(own) else len(text)
+    start, stop = max(item.span[0] - offset, 0), item.span[1] - offset
+    return replace(item, span=(start, stop) if start < stop else None)
 
 
 def copied(node: BaseNode, added: Mapping[str, object]) -> BaseNode:

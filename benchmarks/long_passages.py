@@ -1,0 +1,122 @@
+"""Passages glued to long documents: how much of the ranking of the passages is kept.
+
+    python benchmarks/long_passages.py
+    python benchmarks/long_passages.py --sets xquad-en --questions 100 --size 800
+
+Each candidate of a question becomes a document of ten passages: itself at one of ten places, and
+nine random passages of the collection that were not retrieved for the question. Prints a Markdown
+table for each collection: nDCG@10 of the method on the documents by place, whole and in windows, as
+a share of its nDCG@10 on the bare passages; and for how many relevant documents the span is that of
+the relevant passage (at least half of the span, or of the passage, is common to both). There is no
+blend and no score of the first stage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from pathlib import Path
+
+from quality import MEASURE, FirstStage, first_stages
+
+from secondpass import Candidate, Ranking, Reranker
+from secondpass.evaluation import evaluate, ranking_to_run
+
+PLACES = 10
+DEPTH = 20
+
+
+def sample(stage: FirstStage, count: int, choose: random.Random) -> dict[str, list[Candidate]]:
+    """Questions with a relevant passage among their first candidates, which are returned."""
+    first = {query: found[:DEPTH] for query, found in stage.candidates.items()}
+    usable = [
+        query
+        for query, found in first.items()
+        if any(stage.qrels[query].get(str(each.id), 0) > 0 for each in found)
+    ]
+    chosen = choose.sample(usable, min(count, len(usable)))
+    return {query: [Candidate(each.text, each.id) for each in first[query]] for query in chosen}
+
+
+def glued(
+    stage: FirstStage, query: str, passages: list[Candidate], pool: list[Candidate], place: int
+) -> list[Candidate]:
+    """A document for each passage, in which it is at a place; its metadata say where."""
+    choose = random.Random(f"{query} {place}")
+    near = {each.id for each in stage.candidates[query]}
+    near |= {id for id, grade in stage.qrels[query].items() if grade > 0}
+    others = [each for each in pool if each.id not in near]
+    documents = []
+    for passage in passages:
+        texts = [each.text for each in choose.sample(others, PLACES - 1)]
+        start = sum(len(text) + 1 for text in texts[:place])
+        texts.insert(place, passage.text)
+        metadata = {"span": (start, start + len(passage.text))}
+        documents.append(Candidate("\n".join(texts), passage.id, metadata=metadata))
+    return documents
+
+
+def holds(item_span: tuple[int, int] | None, passage: tuple[int, int]) -> bool:
+    if item_span is None:
+        return False
+    common = min(item_span[1], passage[1]) - max(item_span[0], passage[0])
+    shorter = min(item_span[1] - item_span[0], passage[1] - passage[0])
+    return common * 2 >= shorter
+
+
+def quality(stage: FirstStage, rankings: dict[str, Ranking]) -> float:
+    qrels = {query: stage.qrels[query] for query in rankings}
+    return evaluate(ranking_to_run(rankings), qrels, [MEASURE]).mean[MEASURE]
+
+
+def rank_all(reranker: Reranker, stage: FirstStage, candidates: dict[str, list[Candidate]]):
+    texts = [(stage.queries[query], found) for query, found in candidates.items()]
+    return dict(zip(candidates, reranker.rerank_many(texts), strict=True))
+
+
+def main() -> None:
+    root = Path(__file__).resolve().parents[1]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--data", type=Path, default=root / "../shared/data")
+    parser.add_argument("--sets", nargs="+", default=["xquad-en", "trec-dl19"])
+    parser.add_argument("--questions", type=int, default=40)
+    parser.add_argument("--method", default="embedded")
+    parser.add_argument("--size", type=int, help="characters of a window; default: the setting's")
+    parser.add_argument("--places", type=int, nargs="+", default=list(range(PLACES)))
+    arguments = parser.parse_args()
+    passages = {} if arguments.size is None else {"size": arguments.size}
+    for name in arguments.sets:
+        if not (arguments.data / name / "qrels.tsv").is_file():
+            print(f"{name}: not there, left out")
+            continue
+        stage = next(iter(first_stages(arguments.data / name, stemmed=False)))
+        found = sample(stage, arguments.questions, random.Random(name))
+        pool = list({each.id: each for some in stage.candidates.values() for each in some}.values())
+        method = {"type": arguments.method}
+        bare = quality(stage, rank_all(Reranker(method), stage, found))
+        print(f"\n{name}, {len(found)} questions, {DEPTH} candidates: {MEASURE} {bare:.4f} bare\n")
+        print("| place | whole | in windows | share of bare | span is the passage's | windows |")
+        print("| ---: | ---: | ---: | ---: | ---: | ---: |")
+        for place in arguments.places:
+            documents = {
+                query: glued(stage, query, each, pool, place) for query, each in found.items()
+            }
+            whole = quality(stage, rank_all(Reranker(method), stage, documents))
+            rankings = rank_all(Reranker(method, passages=passages), stage, documents)
+            value = quality(stage, rankings)
+            hits = [
+                holds(item.span, item.metadata["span"])
+                for query, ranking in rankings.items()
+                for item in ranking
+                if stage.qrels[query].get(str(item.id), 0) > 0
+            ]
+            pairs = sum(ranking.report.usage.pairs for ranking in rankings.values())
+            print(
+                f"| {place + 1} | {whole:.4f} | {value:.4f} | {value / bare:.3f} "
+                f"| {sum(hits) / len(hits):.3f} of {len(hits)} | {pairs / len(rankings):.0f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""Quality against CPU time: the local methods with trained weights, at several depths.
+
+    python benchmarks/quality_plot.py                     measure all; prints Markdown
+    python benchmarks/quality_plot.py --docs              also rewrite the docs' tables and plots
+    python benchmarks/quality_plot.py --docs --reuse      the same from the last measurements
+    python benchmarks/quality_plot.py --sets vaswani      measure one again, keep the others
+    python benchmarks/quality_plot.py --unseen FOLDER ... further collections, reported apart
+
+Measures nDCG@10 behind words (BM25) and behind vectors: the first stages of
+:mod:`quality`, and where a collection has no vector search of its own, one by the embedded model.
+Measurements are kept in ``build/quality.json``; the docs are written from that file.
+
+Each distinct passage is encoded once for all methods and depths (``remember``), and once more for
+the vector search, whose vectors are cached in ``build/``. CPU time is that of the process, with
+one thread and no cache, on a sample of queries. All of it takes about 10 minutes on two
+idle cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+# Before numpy is imported. Its threads wait busily for small matrices, which counts as CPU time.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import quality_report
+from four_modes import CachedEmbedder
+from quality import LANGUAGES, MEASURE, RETRIEVED, SETS, FirstStage, first_stages, with_title
+
+from secondpass import Reranker, SecondPassError
+from secondpass.config import load, merged, preset
+from secondpass.evaluation import HybridRetriever, evaluate, ranking_to_run, read_corpus
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "build" / "quality.json"
+METHODS: dict[str, dict[str, Any]] = {
+    "embedded": preset("embedded"),
+    "embedded alone": {"method": {"type": "embedded"}},
+    "lexical": preset("lexical"),
+}
+DEPTHS = (10, 20, 50, 100)
+REMEMBERED = 20_000
+"""Passages that are kept encoded, more than any collection's lists hold."""
+TIMED = 3
+"""Queries of each list whose CPU time is measured."""
+
+
+def reranker(name: str, **settings: Any) -> Reranker:
+    """A reranker of :data:`METHODS`; ``settings`` are for the embedding model only."""
+    config = METHODS[name]
+    if config["method"]["type"] == "embedded":
+        config = merged(config, {"method": settings})
+    return load(config)
+
+
+def stages(folder: Path, embedder: CachedEmbedder) -> Iterator[tuple[str, FirstStage]]:
+    """The first stages of a collection, each with its kind: ``words`` or ``vectors``."""
+    kinds = []
+    for stage in first_stages(folder, stemmed=True):
+        kinds.append("vectors" if stage.name == "Contriever" else "words")
+        yield kinds[-1], stage
+    if "vectors" not in kinds and folder.name not in LANGUAGES:  # the model is English
+        corpus = [with_title(passage) for passage in read_corpus(folder / "corpus.jsonl")]
+        retriever = HybridRetriever(corpus, embedder)
+        candidates = {
+            query: retriever.retrieve(text, RETRIEVED, "vector")
+            for query, text in stage.queries.items()
+        }
+        yield "vectors", replace(stage, name="MiniLM", candidates=candidates)
+
+
+def measure(stage: FirstStage) -> dict[str, Any]:
+    """Values per query by method and depth, and what was reported."""
+    methods: dict[str, Any] = {}
+    for name in METHODS:
+        one = reranker(name, remember=REMEMBERED)
+        methods[name] = {}
+        for depth in DEPTHS:
+            rankings = {
+                query: one.rerank(text, stage.candidates[query], depth=depth)
+                for query, text in stage.queries.items()
+            }
+            after = evaluate(ranking_to_run(rankings), stage.qrels, [MEASURE])
+            reports = [ranking.report for ranking in rankings.values()]
+            methods[name][depth] = {
+                "after": dict(after.per_query[MEASURE]),
+                "pairs": sum(report.usage.pairs for report in reports) / len(reports),
+                "statuses": Counter(report.status for report in reports),
+            }
+    return methods
+
+
+def cpu_times(stage: FirstStage) -> dict[str, dict[int, float]]:
+    """Mean CPU milliseconds of a query by method and depth, in one thread."""
+    queries = [*stage.queries]
+    sample = [queries[(2 * number + 1) * len(queries) // (2 * TIMED)] for number in range(TIMED)]
+    times: dict[str, dict[int, float]] = {}
+    for name in METHODS:
+        alike = [other for other in times if METHODS[other]["method"] == METHODS[name]["method"]]
+        if alike:  # they differ in the blend, which takes microseconds
+            times[name] = times[alike[0]]
+            continue
+        one = reranker(name, threads=1)
+        one.rerank(stage.queries[queries[0]], stage.candidates[queries[0]][:5])  # loads the model
+        times[name] = {}
+        for depth in DEPTHS:
+            began = time.process_time()
+            for query in sample:
+                one.rerank(stage.queries[query], stage.candidates[query], depth=depth)
+            times[name][depth] = 1000 * (time.process_time() - began) / TIMED
+        one.close()
+    return times
+
+
+def first(stage: FirstStage, count: int | None) -> FirstStage:
+    """The first queries of a list."""
+    queries = dict([*stage.queries.items()][:count])
+    qrels = {query: stage.qrels[query] for query in queries}
+    candidates = {query: stage.candidates[query] for query in queries}
+    return replace(stage, queries=queries, qrels=qrels, candidates=candidates)
+
+
+def measure_collection(
+    folder: Path, embedder: CachedEmbedder, queries: int | None, *, seen: bool
+) -> Iterator[dict[str, Any]]:
+    """One record per first stage, as plain values for JSON."""
+    # Holds the encoded passages until the last first stage of the collection is measured.
+    holder = reranker("embedded", remember=REMEMBERED)
+    holder.warm_up()
+    for kind, whole in stages(folder, embedder):
+        stage = first(whole, queries)
+        began = time.process_time()
+        record = {
+            "collection": stage.collection,
+            "first_stage": stage.name,
+            "behind": kind,
+            "english": stage.collection not in LANGUAGES,
+            "seen": seen,
+            "before": dict(stage.evaluation().per_query[MEASURE]),
+            "methods": measure(stage),
+            "cpu": cpu_times(stage),
+        }
+        seconds = time.process_time() - began
+        print(f"{stage.collection} ({stage.name}): {seconds:.0f} s of CPU", file=sys.stderr)
+        yield json.loads(json.dumps(record))  # keys as they are read back
+    holder.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data")
+    parser.add_argument("--sets", nargs="+", default=list(SETS), help="folders of the data")
+    parser.add_argument("--unseen", nargs="+", type=Path, default=[], help="further collections")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file of the measurements")
+    parser.add_argument("--queries", type=int, help="only the first queries, this many")
+    parser.add_argument("--reuse", action="store_true", help="measure nothing")
+    parser.add_argument("--docs", action="store_true", help="rewrite the docs")
+    arguments = parser.parse_args()
+
+    results = arguments.results
+    records = json.loads(results.read_text()) if results.exists() else []
+    folders = [(arguments.data / name, True) for name in arguments.sets]
+    folders += [(folder, False) for folder in arguments.unseen]
+    embedder = CachedEmbedder()
+    for folder, seen in [] if arguments.reuse else folders:
+        if not (folder / "qrels.tsv").is_file():
+            print(f"Not measured, no such collection: {folder}", file=sys.stderr)
+            continue
+        try:
+            new = [*measure_collection(folder, embedder, arguments.queries, seen=seen)]
+        except (SecondPassError, OSError) as error:
+            print(error, file=sys.stderr)
+            return 1
+        records = [one for one in records if one["collection"] != folder.name] + new
+        results.parent.mkdir(exist_ok=True)
+        results.write_text(json.dumps(records))
+    # By collection as in SETS, so that measuring one again does not move it.
+    order = {name: index for index, name in enumerate(SETS)}
+    records.sort(key=lambda one: order.get(one["collection"], len(order)))
+    if not records:
+        print("There is nothing to report. See --data.")
+        return 0
+    print(quality_report.markdown(records))
+    if arguments.docs:
+        quality_report.write_docs(records, ROOT)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""What ``score_lists`` of a scorer yields: validation, and the lists of interrupted calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeGuard
+
+from secondpass.effects import ListScores
+from secondpass.errors import MethodError
+from secondpass.runtime.commands import PartialList, scoring_deadline_error
+from secondpass.scoring import in_range, to_float, to_list, to_span
+from secondpass.types import Issue
+
+
+class LatestLists:
+    """The lists that were added last by one thread, until another one takes them.
+
+    Args:
+        requests: (query, documents) pairs.
+    """
+
+    def __init__(self, requests: Sequence[tuple[str, list[str]]]) -> None:
+        self.taken = False
+        # Read before the call, because the scorer may change the lists.
+        self._lengths = [[len(text) for text in documents] for _, documents in requests]
+        self._lists: list[ListScores] | None = None
+        self._error: MethodError | None = scoring_deadline_error()
+        self._lock = threading.Lock()
+
+    def add(self, lists: object) -> bool:
+        """Replace the lists so far; False, and nothing is replaced, if they were taken before.
+
+        Raises:
+            MethodError: these are not lists of scores for the requests. Nothing is replaced.
+        """
+        latest = read_lists(lists, self._lengths)
+        with self._lock:
+            if not self.taken:
+                self._lists = latest
+            return not self.taken
+
+    def end(self, error: MethodError | None) -> None:
+        """Enter why documents without a score have none; None if the scorer left them out."""
+        self._error = error
+
+    def take(self) -> list[PartialList] | MethodError:
+        """Return the latest lists. They are not replaced afterwards.
+
+        Returns:
+            A MethodError if there are none, or if the scorer failed and there are several requests.
+        """
+        with self._lock:
+            self.taken = True
+        error = self._error
+        if self._lists is None:
+            return error or MethodError("score_lists yielded nothing", "scores_no_list")
+        if error is not None and len(self._lists) > 1:
+            return error
+        return [PartialList(result, error) for result in self._lists]
+
+
+def read_lists(lists: object, lengths: Sequence[Sequence[int]]) -> list[ListScores]:
+    """Read what ``score_lists`` yields; copies all of it, but does not validate the scores.
+
+    Other values that are wrong are left out, with an issue.
+
+    Args:
+        lists: what was yielded.
+        lengths: characters of each document of each request.
+
+    Raises:
+        MethodError: it is not a list with one :class:`ListScores` per request, or one of these does
+            not have as many scores as there are documents.
+    """
+    results = to_list(lists, len(lengths))
+    return [_read_list(result, sizes) for result, sizes in zip(results, lengths, strict=True)]
+
+
+def _read_list(result: object, lengths: Sequence[int]) -> ListScores:
+    if not isinstance(result, ListScores):
+        message = f"score_lists yielded a {type(result).__name__}, not ListScores"
+        raise MethodError(message, "scores_no_list")
+    count = len(lengths)
+    scores = to_list(result.scores, count)
+    yielded = result.issues if isinstance(result.issues, list | tuple) else [result.issues]
+    issues = [replace(issue, ids=()) for issue in yielded if _is_issue(issue, count)]
+    if len(issues) < len(yielded):
+        message = "an issue of the scorer is not an Issue with indices of documents"
+        issues.append(Issue("issue_invalid", message))
+    original = None
+    if result.original is not None:
+        number = to_float(result.original)
+        original = None if number is None else in_range(number, (0.0, 1.0))
+        if original is None:
+            message = "the scorer's weight of the original order is not a number from 0 to 1"
+            issues.append(Issue("original_invalid", message))
+    spans = None
+    if result.spans is not None:
+        try:
+            values = to_list(result.spans, count)
+        except MethodError:
+            issues.append(Issue("span_invalid", f"the scorer did not return {count} spans"))
+        else:
+            spans = [to_span(value, size) for value, size in zip(values, lengths, strict=True)]
+            wrong = [at for at in range(count) if values[at] is not None and spans[at] is None]
+            if wrong:
+                message = "spans of these are not (start, stop) within the text"
+                issues.append(Issue("span_invalid", message, tuple(wrong)))
+    return ListScores(scores, issues, original, spans)
+
+
+def _is_issue(value: object, count: int) -> TypeGuard[Issue]:
+    return (
+        isinstance(value, Issue)
+        and isinstance(value.code, str)
+        and isinstance(value.message, str)
+        and (value.method is None or isinstance(value.method, str))
+        and isinstance(value.positions, tuple)
+        and all(type(index) is int and 0 <= index < count for index in value.positions)
+    )

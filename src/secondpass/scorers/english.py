@@ -1,0 +1,270 @@
+"""Tells that a list of texts is not English, from its words.
+
+For models that read English only. A list is not English if
+
+- fewer than 15 % of its words are English function words,
+- *and* the vocabulary of the model does not fit: more than 1.4 word pieces a word, or more than
+  5 % of the pieces are unknown,
+- *and* it has more signs of another language than of English, in at least three words and 5 % of
+  all.
+
+The first two also hold for English without sentences: code, product titles, names, terms of
+chemistry. Hence the third. Signs of English are function words, and longer words that the
+vocabulary has whole. Signs of another language are words with letters outside ASCII, and short
+words that are followed by another word, as articles and prepositions are. Capitalized words are no
+sign, because they may be names; abbreviations have no vowel or no word after them. Digits,
+punctuation and symbols are not words. Identifiers are split at underscores and capitals.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from secondpass.types import Issue
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_DOCUMENTS = 20
+_CHARACTERS = 500
+"""What is read: the query and the beginnings of the first documents."""
+
+_FUNCTION_SHARE = 0.15
+_PIECES_PER_WORD = 1.4
+_UNKNOWN_SHARE = 0.05
+_FOREIGN_SHARE = 0.05
+_FOREIGN_WORDS = 3
+
+Language: TypeAlias = Literal["auto", "keep", "lean", "ignore"]
+"""What to do with a list that is not English."""
+
+LEAN = 0.5
+"""Weight of the original order where a list is scored although it is not English."""
+
+_INSTEAD = (
+    "use cross_encoder with a multilingual model, such as"
+    " cross-encoder/mmarco-mMiniLMv2-L12-H384-v1, or set language: ignore to score them as English"
+)
+
+_FUNCTION_WORDS = """
+    the this that these those some any all none each every both either neither such
+    of at by from for with without into onto upon over under above below between among through
+    during before after since until against about around across along behind beyond near within
+    toward towards than like
+    you he she it we they him her us them my your his its our their mine yours
+    who whom whose which what when where why how
+    are is was were be been being have has had having does did done doing
+    can could will would shall should may might must
+    and or but nor if then because while although though unless whether
+    not there here very too also only just more most less other another own same
+"""
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
+_NEUTRAL = FUNCTION_WORDS | {"a", "i", "in", "on", "do", "to", "no", "me", "as", "so", "an", "am"}
+"""With English function words that are frequent in other languages: these say nothing."""
+
+_MARKS = "".join(
+    chr(code) for code in range(0x300, 0x1000) if unicodedata.category(chr(code))[0] == "M"
+)
+"""Vowel signs and accents of the scripts from Latin to Tibetan; they are no letters in ``\\w``."""
+_WORD = re.compile(rf"[^\W\d_]+(?:[{_MARKS}\u200c\u200d]+[^\W\d_]*)*")
+_IDEOGRAPH = "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+_PART = re.compile(f"{_IDEOGRAPH}|[^{_IDEOGRAPH[1:-1]}]+")
+_SIGN = re.compile(f"{_IDEOGRAPH}|..")
+_HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])")
+_SYMBOLS = re.compile("[\u02b0-\u02ff\u1d2c-\u1d6a\u2071\u207f\u2090-\u209c\U0001d400-\U0001d7ff]")
+"""Letters of formulas, superscripts and subscripts."""
+_SHORT = re.compile(r'(?<![^\s"(\[«„“¿¡])(?<!\d\s)[a-z]{2,3}(?=[^\S\n][^\W\d_])')
+_VOWEL = re.compile("[aeiouy]")
+_LONG = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What the words of a list are.
+
+    Attributes:
+        words: number of words.
+        function: share of English function words, 0 to 1.
+        pieces: word pieces per word, 1 or more.
+        unknown: share of the word pieces that are ``[UNK]``, 0 to 1.
+        english: share of words that are a sign of English, 0 to 1.
+        foreign: share of words that are a sign of another language, 0 to 1.
+    """
+
+    words: int
+    function: float
+    pieces: float
+    unknown: float
+    english: float
+    foreign: float
+
+    @property
+    def is_english(self) -> bool:
+        """False only for a list that is not English."""
+        fits = self.pieces <= _PIECES_PER_WORD and self.unknown <= _UNKNOWN_SHARE
+        return (
+            self.function >= _FUNCTION_SHARE
+            or fits
+            or self.foreign <= self.english
+            or self.foreign < max(_FOREIGN_SHARE, _FOREIGN_WORDS / self.words)
+        )
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the vocabulary lacks the script: more than 5 % of the pieces are unknown."""
+        return self.unknown > _UNKNOWN_SHARE
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a list is scored.
+
+    Attributes:
+        original: weight of the original order: 1 to keep it, 0.5 where the scores are uncertain,
+            None for a list that is English, or scored like one.
+        issues: ``not_english``, if it is not.
+    """
+
+    original: float | None = None
+    issues: tuple[Issue, ...] = ()
+
+
+def judge(
+    language: Language, query: str, documents: Sequence[str], tokenizer: Tokenizer
+) -> Verdict:
+    """How to score a list by a model that reads English only.
+
+    Args:
+        language: ``keep`` keeps the order of a list that is not English, ``lean`` scores it with
+            half the weight, ``auto`` keeps it if the vocabulary lacks its script and scores it
+            otherwise, ``ignore`` does not look.
+        query: the query.
+        documents: its candidates.
+        tokenizer: as for :func:`measure_foreign`.
+    """
+    measures = None
+    if language != "ignore":
+        measures = measure_foreign(query, documents, tokenizer)
+    if measures is None:
+        return Verdict()
+    keep = language == "keep" or (language == "auto" and measures.is_unknown)
+    unfit = f"{measures.pieces:.1f} word pieces a word"
+    if measures.is_unknown:
+        unfit = f"{measures.unknown:.0%} of the word pieces unknown"
+    done = "their order is kept" if keep else "their original order has half the weight"
+    message = (
+        f"query and candidates are not English ({measures.function:.0%} English function words,"
+        f" {unfit}), and this model reads English only: {done}; {_INSTEAD}"
+    )
+    return Verdict(1.0 if keep else LEAN, (Issue("not_english", message),))
+
+
+def measure_foreign(query: str, documents: Sequence[str], tokenizer: Tokenizer) -> Measures | None:
+    """The measures of a list that is not English; None if it is, or if there are no words.
+
+    Args:
+        query: the query.
+        documents: the first 20 are read, up to 500 characters of each.
+        tokenizer: WordPiece with its normalizer.
+
+    Takes at most about a millisecond. Most lists in English are recognized by their function words,
+    without the tokenizer.
+    """
+    texts = [text[:_CHARACTERS] for text in (query, *documents[:_DOCUMENTS])]
+    words = _count_words(texts)
+    if not words or _function_words(words) >= _FUNCTION_SHARE * words.total():
+        return None
+    measures = _measure(texts, words, tokenizer)
+    return None if measures.is_english else measures
+
+
+def measure(texts: Sequence[str], tokenizer: Tokenizer) -> Measures | None:
+    """The measures of texts; None if there are no words."""
+    words = _count_words(texts)
+    return _measure(texts, words, tokenizer) if words else None
+
+
+def _measure(texts: Iterable[str], counts: Counter[str], tokenizer: Tokenizer) -> Measures:
+    total = counts.total()
+    all_pieces = all_unknown = whole = other_letters = 0
+    broken = set()  # longer words that the vocabulary lacks, and no names
+    for word, count in counts.items():
+        pieces, unknown = _pieces(word, tokenizer)
+        all_pieces += count * pieces
+        all_unknown += count * unknown
+        if not word.isascii():
+            if _is_foreign(word):
+                other_letters += count
+        elif len(word) >= _LONG:
+            if pieces == 1:
+                whole += 0 if word.lower() in FUNCTION_WORDS else count
+            elif word.islower():
+                broken.add(word)
+    function = _function_words(counts)
+    short = sum(_count_short(text, broken) for text in texts)
+    return Measures(
+        words=total,
+        function=function / total,
+        pieces=all_pieces / total,
+        unknown=all_unknown / max(1, all_pieces),
+        english=(function + whole) / total,
+        foreign=(other_letters + short) / total,
+    )
+
+
+def _pieces(word: str, tokenizer: Tokenizer) -> tuple[int, int]:
+    """The number of word pieces, and how many of them are unknown."""
+    lower = word.lower()
+    if tokenizer.token_to_id(lower) is not None:
+        return 1, 0
+    # The model itself: encoding takes five times as long.
+    if not word.isascii():
+        lower = tokenizer.normalizer.normalize_str(lower).strip()
+    pieces = tokenizer.model.tokenize(lower)
+    return len(pieces), sum(piece.value == tokenizer.model.unk_token for piece in pieces)
+
+
+def _count_words(texts: Iterable[str]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(_WORD.findall(text))
+    for word in [word for word in counts if _is_compound(word)]:
+        count = counts.pop(word)
+        for part in _parts(word):
+            counts[part] += count
+    return counts
+
+
+def _is_compound(word: str) -> bool:
+    if word.isascii():
+        return not (word.islower() or word.istitle() or word.isupper())
+    return True
+
+
+def _parts(word: str) -> list[str]:
+    if word.isascii():
+        return _HUMP.split(word)
+    return [] if _SYMBOLS.search(word) else _PART.findall(word)
+
+
+def _function_words(counts: Counter[str]) -> int:
+    return sum(count for word, count in counts.items() if word.lower() in FUNCTION_WORDS)
+
+
+def _is_foreign(word: str) -> bool:
+    """Whether a word with letters outside ASCII is no name, and no letter of a formula."""
+    return _SIGN.match(word) is not None and not word.istitle()
+
+
+def _count_short(text: str, broken: Set[str]) -> int:
+    """How many words of a text are probably function words of another language."""
+    short = sum(
+        word not in _NEUTRAL and _VOWEL.search(word) is not None for word in _SHORT.findall(text)
+    )
+    # Sentences have more longer words than function words, names and shorthand do not.
+    return min(short, sum(word in broken for word in _WORD.findall(text))) if short else 0

@@ -1,0 +1,178 @@
+"""Long texts, split into overlapping windows that a method can judge one by one.
+
+Dai and Callan, "Deeper text understanding for IR with contextual neural language modeling", SIGIR
+2019: the score of a document is that of its best passage (MaxP) or of its first (FirstP).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from secondpass.effects import Span, Windows
+from secondpass.errors import ConfigurationError, Problem
+from secondpass.settings import configurable
+
+if TYPE_CHECKING:
+    from annotated_types import Ge
+
+
+@configurable
+@dataclass(frozen=True)
+class Passages:
+    """How long texts are judged: by overlapping windows, whose scores are combined.
+
+    Attributes:
+        size: maximum length of a window, in characters. Shorter texts are one window.
+        overlap: maximum length of what two successive windows share, in characters; smaller than
+            ``size``. None is a fifth of the size.
+        combine: the score of a text: that of its best window (``max``), of its first, which is then
+            the only one that is judged (``first``), or the mean of all (``mean``).
+
+    A text of n characters has at most ``1 + 2 * n / (size - overlap)`` windows.
+    """
+
+    size: Annotated[int, Ge(1)] = 1000
+    overlap: Annotated[int, Ge(0)] | None = None
+    combine: Literal["max", "first", "mean"] = "max"
+
+    def __post_init__(self) -> None:
+        if self.overlap is not None and self.overlap >= self.size:
+            message = f"must be smaller than the size ({self.size})"
+            raise ConfigurationError([Problem(("overlap",), message)])
+
+    def windows(self, text: str, body: Span) -> Windows:
+        """Return the windows of a rendered text.
+
+        Args:
+            text: the rendered text.
+            body: the part of it that is split. What is before and after it, such as a title, is
+                part of every window, if that fills no more than half of ``size``.
+        """
+        start, stop = body
+        room = self.size - (len(text) - (stop - start))
+        if room < self.size / 2:
+            start, stop, room = 0, len(text), self.size
+        overlap = self.size // 5 if self.overlap is None else self.overlap
+        spans = split(text, room, overlap * room // self.size, start, stop)
+        if self.combine == "first":
+            return Windows([next(spans)], (start, stop))
+        return Windows(list(spans), (start, stop))
+
+
+# Quotes and brackets may follow. First the marks of scripts that have a space after a sentence
+# (Latin, Devanagari, Arabic, Urdu), then those of Chinese and Japanese.
+_MARK = r"[.!?\u2026\u0964\u061f\u06d4][\"')\]\u2019\u201d\u00bb]{0,3}"
+_WIDE_MARK = r"[\u3002\uff01\uff1f\uff61][\u300d\u300f\u201d\u2019\uff09]{0,3}"
+# A line break elsewhere may be that of a wrapped line.
+_PARAGRAPH_END = re.compile(rf"\n[ \t]*\n|(?:{_MARK}|{_WIDE_MARK})[ \t]{{0,3}}\n")
+_SENTENCE_END = re.compile(rf"{_MARK}(?=\s)|{_WIDE_MARK}|[\n\x85\u2028\u2029]")
+_SPACE = re.compile(r"\s")
+_NOT_SPACE = re.compile(r"\S")
+_ZERO_WIDTH_JOINER = "\u200d"
+
+
+def split(
+    text: str, size: int, overlap: int, start: int = 0, stop: int | None = None
+) -> Iterator[Span]:
+    """Split a text into windows, in time linear in its length.
+
+    A window ends after a paragraph if one ends in its last part, else after a sentence, else after
+    a word, else anywhere; the next one begins likewise. White space there is in no window.
+
+    Args:
+        text: any text.
+        size: maximum length of a window, at least 1.
+        overlap: maximum length of what successive windows share, less than ``size``.
+        start: where the part to split begins.
+        stop: where it ends; None is the end of the text.
+
+    Yields:
+        (start, stop) of each window, in characters of the text. At least one.
+    """
+    stop = len(text) if stop is None else stop
+    if stop - start <= size:
+        yield start, stop
+        return
+    end = start + len(text[start:stop].rstrip())
+    if end == start:  # white space alone
+        yield start, start + size
+        return
+    start = _next_word(text, start)
+    while end - start > size:
+        # The next window begins after this one, however little the two may differ.
+        cut = _cut(text, start + (size + overlap) // 2, start + size)
+        yield start, start + len(text[start:cut].rstrip())
+        start = _next_word(text, _resume(text, cut - overlap, cut))
+    yield start, end
+
+
+def sentences(text: str) -> list[Span]:
+    """Split a text into its sentences, as (start, stop) without the white space between them."""
+    spans: list[Span] = []
+    start = 0
+    for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
+        if stripped := text[start:end].strip():
+            first = _next_word(text, start)
+            spans.append((first, first + len(stripped)))
+        start = end
+    return spans
+
+
+def _next_word(text: str, start: int) -> int:
+    """The first position from ``start`` on that has no white space."""
+    found = _NOT_SPACE.search(text, start)
+    return found.start() if found else len(text)
+
+
+def _cut(text: str, low: int, high: int) -> int:
+    """Where to end a window: after ``low``, not after ``high``."""
+    for boundary in (_PARAGRAPH_END, _SENTENCE_END):
+        # One more character: a sentence end is known by what follows it.
+        ends = [match.end() for match in boundary.finditer(text, low, high + 1)]
+        if ends := [end for end in ends if low < end <= high]:
+            return ends[-1]
+    for cut in range(high, low, -1):
+        if text[cut].isspace():
+            return cut
+    for cut in range(high, low, -1):
+        if not _inside_character(text, cut):
+            return cut
+    return high
+
+
+def _resume(text: str, low: int, cut: int) -> int:
+    """Where to begin the window after ``cut``: not before ``low``, not after ``cut``."""
+    if low == cut:
+        return cut
+    high = (low + cut) // 2  # an overlap of a few words would be of no use
+    # From one character before: that may be the end of a sentence.
+    found = _PARAGRAPH_END.search(text, low - 1, cut) or _SENTENCE_END.search(
+        text, low - 1, high + 1
+    )
+    if found is None and not text[low - 1].isspace():
+        found = _SPACE.search(text, low, high)
+    if found is not None:
+        return found.end()
+    for start in range(low, cut):
+        if not _inside_character(text, start):
+            return start
+    return cut
+
+
+def _inside_character(text: str, position: int) -> bool:
+    """Whether a cut here would divide what is read as one character, as far as is easy to tell."""
+    before, after = text[position - 1], text[position]
+    if after.isascii():
+        return False
+    return (
+        unicodedata.category(after)[0] == "M"  # accents, vowel signs, variation selectors
+        or _ZERO_WIDTH_JOINER in {before, after}
+        or "\U0001f3fb" <= after <= "\U0001f3ff"  # skin tones
+        or "\u1160" <= after <= "\u11ff"  # vowels and finals of Korean syllables
+        or ("\U0001f1e6" <= after <= "\U0001f1ff" and "\U0001f1e6" <= before <= "\U0001f1ff")
+        or ("\udc00" <= after <= "\udfff" and "\ud800" <= before <= "\udbff")
+    )

@@ -1,0 +1,80 @@
+"""Split a text into the words that BM25 counts.
+
+Words are runs of letters, digits and underscores. Chinese, Japanese, Thai, Lao, Khmer and Burmese
+are written without spaces between words, and Korean attaches particles to words, so that such a run
+is a phrase. Characters of these scripts become overlapping pairs (bigrams), as in Lucene's
+``CJKAnalyzer``. Retrieval by bigrams is about as good as by segmented words: Kwok, "Comparing
+representations in Chinese information retrieval", 1997; Nie et al., "On the use of words and
+n-grams for Chinese information retrieval", 2000.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from operator import add
+
+# Character classes of regular expressions, without digits and punctuation of the scripts.
+_HAN = (
+    "\u2f00-\u2fd5"  # Kangxi radicals, which text from PDFs has in place of ideographs
+    "\u3005-\u3007\u3021-\u3029\u3038-\u303c"  # iteration mark, zero, numerals
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"  # the two planes of ideographs, assigned or not
+)
+_KANA = (
+    "\u3031-\u3035\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+    "\uff66-\uff9f"  # half-width
+    "\U0001aff0-\U0001b16f"
+)
+_HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uffa0-\uffdc"
+_THAI = "\u0e01-\u0e3a\u0e40-\u0e4e"
+_LAO = "\u0e81-\u0ece\u0edc-\u0edf"
+_KHMER = "\u1780-\u17d3\u17d7\u17dc\u17dd"
+_MYANMAR = (
+    "\u1000-\u103f\u1050-\u108f\u109a-\u109d\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa76\uaa7a-\uaa7f"
+)
+_BIGRAMS = _HAN + _KANA + _HANGUL + _THAI + _LAO + _KHMER + _MYANMAR
+_VOICING = "\u3099\u309a"  # combining; composed with the kana before them
+# Zero-width spaces and joiners, and variation selectors: two spellings of one text.
+_INVISIBLE = "\u200b-\u200d\u2060\ufe00-\ufe0f\U000e0100-\U000e01ef"
+
+_WORD = re.compile(r"\w+")
+_HAS_BIGRAMS = re.compile(f"[{_BIGRAMS}]")
+_WORD_OR_RUN = re.compile(rf"([{_BIGRAMS}][{_BIGRAMS}{_VOICING}{_INVISIBLE}]*)|[^\W{_BIGRAMS}]+")
+_REMOVED = re.compile(f"[{_INVISIBLE}]+")
+# A letter with its vowel signs and tone marks, and in Khmer and Burmese with the consonants that
+# are written below it, after U+17D2 and U+1039. Ideographs that this Python does not know are not
+# marks.
+_MARKS = r"[^\w\U00020000-\U0003ffff]*"
+_CHARACTER = re.compile(rf".{_MARKS}(?:(?<=[\u17d2\u1039])\w{_MARKS})*", re.DOTALL)
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into lower-cased words, in their order.
+
+    Runs of Han, Hiragana, Katakana, Hangul, Thai, Lao, Khmer and Myanmar characters become
+    bigrams; a run of one character becomes that character. A letter with its combining marks is one
+    character. In such runs compatibility forms are equal (NFKC: half-width Katakana, decomposed
+    Hangul), and zero-width characters are ignored. Other text is not normalized.
+    """
+    text = text.lower()
+    if text.isascii() or not _HAS_BIGRAMS.search(text):
+        return _WORD.findall(text)
+    words = []
+    for match in _WORD_OR_RUN.finditer(text):
+        if match.lastindex:
+            words += _bigrams(match[0])
+        else:
+            words.append(match[0])
+    return words
+
+
+def _bigrams(run: str) -> list[str]:
+    if not run.isalnum():
+        run = _REMOVED.sub("", run)
+    run = unicodedata.normalize("NFKC", run)
+    # Without marks, which are neither letters nor digits, each code point is a character.
+    characters = run if run.isalnum() else _CHARACTER.findall(run)
+    if len(characters) < 2:
+        return list(characters)
+    return list(map(add, characters, characters[1:]))

@@ -1,0 +1,188 @@
+"""Methods on the windows of long texts: what each is given, and how its scores are combined.
+
+Cost is linear in the texts: a scorer scores every window once, a language model reads one window of
+each candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from secondpass.effects import Judgement, Method, Plan, RawScores, Score, Span, Task, Windows
+from secondpass.errors import MethodError
+from secondpass.methods import judged
+from secondpass.rendering import Rendering
+from secondpass.scorers.passages import Passages
+from secondpass.types import Issue
+
+
+def with_windows(task: Task, passages: Passages, rendering: Rendering) -> Task:
+    """Return the task with the windows of its texts."""
+    windows = [
+        passages.windows(text, rendering.body(candidate, text))
+        for text, candidate in zip(task.texts, task.candidates, strict=True)
+    ]
+    return replace(task, windows=windows, mean=passages.combine == "mean")
+
+
+def judged_by_windows(method: Method, task: Task) -> Plan[Judgement]:
+    """Run the method on the windows of the task, if it has any, and validate its result.
+
+    The method's member ``windows`` says what it is given: ``each`` window as a text of its own,
+    ``one`` window of each candidate (the default), or the ``task`` as it is.
+
+    Raises:
+        MethodError: as :func:`~secondpass.methods.judged`; or no candidate has a score.
+    """
+    given = getattr(method, "windows", "one")
+    if task.windows is None or given == "task":
+        return (yield from judged(method, task))
+    if given == "each":
+        return (yield from _each_judged(method, task, task.windows))
+    return (yield from _one_judged(method, task, task.windows))
+
+
+def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[Judgement]:
+    """Have every window judged, and combine the results of each candidate."""
+    owners = [index for index, own in enumerate(windows) for _ in own.spans]
+    judgement = yield from judged(method, _part(task, _window_texts(task, windows), owners))
+    scores: list[float | None] = []
+    spans: list[Span | None] = []
+    best: list[int] = []
+    first = 0
+    for own in windows:
+        values = judgement.scores[first : first + len(own.spans)]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
+            scores.append(None)
+            spans.append(None)
+            best.append(first)
+        else:
+            highest = values.index(max(known))
+            best.append(first + highest)
+            scores.append(sum(value / len(known) for value in known) if task.mean else max(known))
+            spans.append(_span_of(own, own.spans[highest], judgement.spans, best[-1]))
+        first += len(own.spans)
+    issues = [_about_owners(issue, owners) for issue in judgement.issues]
+    unjudged = _owners_of(judgement.unjudged, owners)
+    beyond = _owners_of(judgement.beyond, owners) - unjudged
+    nothing = all(score is None for score in scores)
+    if nothing and judgement.original != 1 and len(beyond) < len(windows):
+        raise _error(issues)
+    return replace(
+        judgement,
+        scores=scores,
+        unjudged=unjudged,
+        issues=issues,
+        stage_scores=judgement.stage_scores and [judgement.stage_scores[at] for at in best],
+        beyond=beyond,
+        spans=spans,
+    )
+
+
+def _one_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[Judgement]:
+    """Have one window of each candidate judged."""
+    chosen = yield from _chosen(task, windows)
+    texts = [
+        own.text(text, span) for own, text, span in zip(windows, task.texts, chosen, strict=True)
+    ]
+    judgement = yield from judged(method, _part(task, texts, range(len(texts))))
+    return replace(
+        judgement,
+        spans=[
+            None if score is None else _span_of(own, span, judgement.spans, at)
+            for at, (own, span, score) in enumerate(
+                zip(windows, chosen, judgement.scores, strict=True)
+            )
+        ],
+    )
+
+
+def _chosen(task: Task, windows: Sequence[Windows]) -> Plan[list[Span]]:
+    """The window of each candidate that the stage before chose, else the best one by its words."""
+    chosen = [own.spans[0] for own in windows]
+    before = task.spans or [None] * len(windows)
+    unknown = set()
+    for index, (own, span) in enumerate(zip(windows, before, strict=True)):
+        if span is not None:
+            chosen[index] = _window_around(span, own)
+        elif len(own.spans) > 1:
+            unknown.add(index)
+    if not unknown:
+        return chosen
+    scores = yield from _word_scores(task, windows)
+    first = 0
+    for index, own in enumerate(windows):
+        own_scores = scores[first : first + len(own.spans)]
+        first += len(own.spans)
+        if index in unknown and own_scores:
+            chosen[index] = own.spans[own_scores.index(max(own_scores))]
+    return chosen
+
+
+def _window_around(span: Span, windows: Windows) -> Span:
+    """The window that holds a span; of several, the one with more on both sides of it."""
+    start, stop = span
+    return max(windows.spans, key=lambda window: min(start - window[0], window[1] - stop))
+
+
+def _word_scores(task: Task, windows: Sequence[Windows]) -> Plan[list[float]]:
+    """The score of every window by its words; none if time did not allow it."""
+    from secondpass.scorers.lexical import LexicalScorer  # costs time to import
+
+    scorer, texts = LexicalScorer(), _window_texts(task, windows)
+    if len(windows) == 1:
+        # A call would be reported, and methods leave a single candidate alone without any.
+        return scorer.score_pairs(task.query, texts)
+    raw: RawScores = yield Score(scorer, task.query, texts)
+    return [] if raw.failures else raw.values
+
+
+def _window_texts(task: Task, windows: Sequence[Windows]) -> list[str]:
+    return [
+        own.text(text, span)
+        for own, text in zip(windows, task.texts, strict=True)
+        for span in own.spans
+    ]
+
+
+def _part(task: Task, texts: Sequence[str], owners: Iterable[int]) -> Task:
+    """A task about texts that stand for candidates."""
+    candidates = [task.candidates[index] for index in owners]
+    return replace(task, texts=texts, candidates=candidates, windows=None, spans=None)
+
+
+def _span_of(
+    windows: Windows, window: Span, within: Sequence[Span | None] | None, index: int
+) -> Span | None:
+    """The window, or the part of it that the method found, in characters of the whole text.
+
+    Args:
+        windows: those of the text.
+        window: the judged one.
+        within: spans of the judged texts, if the method gave any.
+        index: of the judged text.
+    """
+    start, stop = window
+    inner = within[index] if within is not None else None
+    if inner is not None:
+        offset = start - windows.body[0]
+        start, stop = max(start, inner[0] + offset), min(stop, inner[1] + offset)
+    return (start, stop) if start < stop else None
+
+
+def _owners_of(indices: Iterable[int], owners: Sequence[int]) -> frozenset[int]:
+    return frozenset(owners[index] for index in indices)
+
+
+def _about_owners(issue: Issue, owners: Sequence[int]) -> Issue:
+    return replace(issue, positions=tuple(sorted(_owners_of(issue.positions, owners))))
+
+
+def _error(issues: Sequence[Issue]) -> MethodError:
+    """Why no candidate has a score."""
+    for issue in issues:
+        if issue.positions:
+            return MethodError(issue.message, issue.code)
+    return MethodError("no candidate was scored in full", "nothing_judged")
