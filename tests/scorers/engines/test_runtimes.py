@@ -81,3 +81,28 @@ def test_openvino_sends_no_usage_data():
         "assert 'openvino_telemetry' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_ctrl_c_after_models_were_closed(path):
+    """A plugin of OpenVINO that is destroyed must not leave a freed stack for signals."""
+    code = """
+import os, signal, sys, time
+from pathlib import Path
+from secondpass.scorers.engines.runtimes import open_runtime
+runtimes = [open_runtime(Path(sys.argv[1]), "openvino") for _ in range(4)]
+for at in (0, 1, 0, 0):
+    del runtimes[at]
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(5)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "interrupted\n")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from secondpass.errors import SecondPassError
 from secondpass.scorers.engines.agreement import Agreement
 from secondpass.scorers.engines.int8_weights import quantize_weights, save
-from secondpass.scorers.engines.runtimes import Backend, import_openvino
+from secondpass.scorers.engines.runtimes import Backend, import_openvino, openvino_core
 from secondpass.scorers.hub import first_line
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def convert(
         save(model, converted)
         # Not `openvino.convert_model`, which reports each use over the network.
         openvino.save_model(
-            openvino.Core().read_model(str(converted)), str(path), compress_to_fp16=False
+            openvino_core().read_model(str(converted)), str(path), compress_to_fp16=False
         )
 
 

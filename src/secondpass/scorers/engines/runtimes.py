@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from weakref import WeakSet
 
-from secondpass.concurrency.lazy import require
+from secondpass.concurrency.lazy import ForkLock, require
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.processor import has_bfloat16
 
@@ -137,7 +137,7 @@ class _OpenVino:
             # Never int8 activations: scores would depend on the batch, and rankings change.
             "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
         }
-        core = openvino.Core()
+        core = openvino_core()
         source = model if isinstance(model, bytes) else str(model)
         self._model = core.compile_model(core.read_model(source), "CPU", settings)
         self.inputs = frozenset(item.get_any_name() for item in self._model.inputs)
@@ -176,6 +176,26 @@ def import_openvino() -> Any:
     import openvino
 
     return openvino
+
+
+_cores: dict[int, Any] = {}
+"""OpenVINO's core of each process, by process id."""
+_cores_lock = ForkLock()
+
+
+def openvino_core() -> Any:
+    """The one ``openvino.Core`` of this process, which lasts as long as the process.
+
+    The CPU plugin of each core gives the thread that loads it an alternate signal stack, and
+    restores the one before when it is destroyed. With several cores, destroyed in any order, a
+    thread is left with a stack that was freed, and the next signal, such as Ctrl-C, ends the
+    process. The cores of parent processes are kept as well: they have no threads here to end.
+    """
+    with _cores_lock:
+        core = _cores.get(os.getpid())
+        if core is None:
+            core = _cores[os.getpid()] = import_openvino().Core()
+        return core
 
 
 _open: WeakSet[Runtime] = WeakSet()
