@@ -81,7 +81,7 @@ def main() -> None:
         f"ours, {backend}, {precision}": MiniLM(threads=1, backend=backend, precision=precision)
         for backend, precision in (("onnx", "exact"), ("openvino", "exact"), ("openvino", "auto"))
     }
-    tokens = [next(iter(ours.values())).tokenize(text) for text in texts]
+    tokens = [next(iter(ours.values())).tokenize(text).ids for text in texts]
     one = onnx_run()
     ways: dict[str, Callable[[], object]] = {
         "its file, onnxruntime, one text": lambda: in_batches(one, tokens, 1),

@@ -100,7 +100,8 @@ class ListScores:
         original: weight of the original order in the final score, 0 to 1, in place of the blend's
             if that is lower. 1 keeps the original order, and the scores are ignored. None leaves it
             to the blend.
-        spans: the part of each document that matches best, None for those without.
+        spans: (start, stop) of the part of each document that matches best, None for those without.
+            Where the documents are windows of longer texts, the best window is reported instead.
     """
 
     scores: Sequence[Any]

@@ -26,6 +26,7 @@ from secondpass.concurrency.lazy import Lazy
 from secondpass.scorers import minilm, minilm_graph
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.scorers.engines.processor import has_bfloat16
+from secondpass.scorers.passages import sentences
 from secondpass.scorers.similarity import encoded_text
 
 PASSAGES = [
@@ -104,7 +105,7 @@ def test_runtimes_agree_with_the_original_graph(backend, precision):
     session = onnxruntime.InferenceSession(original_file(), providers=["CPUExecutionProvider"])
     tolerance = 1e-4 if precision == "exact" else 0.15
     for text in (*PASSAGES, *english(5)):
-        row = model.tokenize(text)[None]
+        row = model.tokenize(text).ids[None]
         inputs = {"input_ids": row, "attention_mask": row * 0 + 1, "token_type_ids": row * 0}
         (states,) = session.run(None, inputs)
         assert model.encode(text).states == pytest.approx(states[0], abs=tolerance)
@@ -454,3 +455,43 @@ def test_missing_package(package, monkeypatch):
     assert isinstance(caught.value, RuntimeError)
     with pytest.raises(MissingExtraError, match=told):
         EmbeddedScorer(max_length=50).score_pairs("q", ["a"])
+
+
+@pytest.mark.parametrize("remember", [0, 10])
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "Berlin is the capital of Germany. Bananas are yellow when ripe! It rained on Monday.",
+            "Bananas are yellow when ripe!",
+        ),
+        ("  One sentence about bananas \n", "One sentence about bananas"),
+        ("\U0001f34c \u00c9clair was eaten.\r\nThe b\u0061\u0301nana i\u0307s yellow", None),
+        ("word " * 600 + ". Yellow bananas.", "word " * 599 + "word"),
+        (THAI, ""),
+        ("\U0001f34c", ""),
+    ],
+)
+def test_the_span_is_the_best_sentence(text, sentence, remember):
+    scorer = EmbeddedScorer(language="ignore", remember=remember)
+    for _ in range(2):
+        ranking = Reranker(scorer).rerank("which color has a banana?", [text, "Tides."])
+        item = next(item for item in ranking if item.position == 0)
+        found = text[slice(*item.span)] if item.span else ""
+        if sentence is None:
+            assert found in text.split("\r\n")[1]
+        else:
+            assert sentence.startswith(found)
+            assert bool(found) == bool(sentence)
+        assert item.metadata.get("rerank_span") == (list(item.span) if item.span else None)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=4))
+def test_spans_are_sentences(texts):
+    (lists,) = _shared().score_lists([("which color?", texts)], None)
+    for text, span in zip(texts, lists[0].spans or [], strict=False):
+        # Characters that are no part of a token, such as control characters, may be missing.
+        assert span is None or any(
+            span[0] == start < span[1] <= stop for start, stop in sentences(text)
+        )

@@ -94,3 +94,18 @@ def test_scores_are_in_range(query, passages, feedback, idf):
 
 def test_no_passages():
     assert list_scores([], feedback=3, idf=True) == []
+
+
+@given(words, words)
+def test_the_best_sentence(query, passage):
+    """Each token is a sentence. Sentences do not change scores."""
+    plain, asked = text(passage), text(query)
+    ends = range(1, len(passage) + 1)
+    parted = plain._replace(
+        sentences=[(end - 1, end) for end in ends], first=[end - 1 for end in ends]
+    )
+    found = match(asked, parted)
+    sums = asked.weights @ (asked.tokens @ plain.tokens.T)
+    assert sums[found.span[0]] == pytest.approx(sums.max(), abs=1e-6)
+    assert match(asked, plain).span is None
+    assert np.array_equal(match(asked, plain).best, found.best)

@@ -10,26 +10,20 @@ One call, one round; cost is linear in the number of candidates.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Literal, cast
 
 from annotated_types import Ge, Le
 
 from secondpass.concurrency.lazy import Lazy
 from secondpass.effects import ListScores
 from secondpass.scorers import english, minilm
-from secondpass.scorers.engines.lru import LRU
+from secondpass.scorers.embedded_pairs import EmbeddedPairs
 from secondpass.scorers.engines.pairs import PairEngine, Requests
 from secondpass.scorers.engines.sharing import Shared, shared
-from secondpass.scorers.similarity import Match, Text, encoded_text, list_scores, match
+from secondpass.scorers.similarity import Match, list_scores
 from secondpass.settings import configurable
 from secondpass.types import EngineInfo, ScoreKind
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-_QUERIES = 256
-"""Queries that are kept encoded."""
 _GROWTH = 1.1
 """Under a deadline, a list is scored again when that many times as many passages are read: all of
 its scores change, and scoring after each batch would make the cost quadratic."""
@@ -166,12 +160,13 @@ class EmbeddedScorer:
     ) -> ListScores:
         """The scores of the passages that were read, and None for the others."""
         scores: list[float | None] = [None] * length
+        spans = [matches[at].span if at in matches else None for at in range(length)]
         indices = sorted(matches)  # in the order of the list, with or without a deadline
         lean = verdict.original is not None
         known = self._scores([matches[index] for index in indices], lean=lean)
         for index, score in zip(indices, known, strict=True):
             scores[index] = score
-        return ListScores(scores, verdict.issues, verdict.original)
+        return ListScores(scores, verdict.issues, verdict.original, spans)
 
     def _scores(self, matches: Sequence[Match], *, lean: bool = False) -> list[float]:
         return list_scores(matches, feedback=self.feedback, idf=self.idf, cosine=not lean)
@@ -210,91 +205,3 @@ class EmbeddedScorer:
         self._shared = shared(("embedded", *settings), load)
         # A failure is remembered by this scorer, so not there, too.
         return self._shared.value.retry()
-
-
-class _Pair(NamedTuple):
-    """A prepared pair.
-
-    Attributes:
-        length: tokens of the passage; 0 if it is remembered.
-        key: the text of the passage as it is remembered.
-        tokens: None if it is remembered; then ``match`` is known.
-    """
-
-    length: int
-    query: Text
-    key: str
-    tokens: NDArray[np.int64] | None
-    match: Match | None = None
-
-
-class EmbeddedPairs:
-    """The model as one that compares pairs.
-
-    Args:
-        model: the loaded encoder.
-        remember: passages that are kept encoded.
-    """
-
-    def __init__(self, model: minilm.MiniLM, remember: int = 0) -> None:
-        self.model = model
-        self.backend, self.precision = model.backend, model.precision
-        self.threads, self.budget = model.threads, model.budget
-        self.passages: LRU[str, Text] = LRU(remember)
-        self._queries: LRU[str, Text] = LRU(_QUERIES)
-
-    def identity(self) -> Mapping[str, Any]:
-        """Everything but the texts that a match depends on."""
-        return {
-            "model": minilm.MODEL_NAME,
-            "backend": self.backend,
-            "version": self.model.version,
-            "precision": self.precision,
-        }
-
-    def prepare(self, query: str, passages: Sequence[str]) -> list[_Pair]:
-        """The tokens of each passage, or the match if the passage is remembered."""
-        if not passages:
-            return []
-        encoded = self._query(query)
-        keys = [self.model.shortened(passage) for passage in passages]  # bounds their size
-        known: Sequence[Text | None] = [None] * len(keys)
-        if self.passages.capacity:
-            known = self.passages.get_many(keys)
-        pairs = []
-        for key, passage in zip(keys, known, strict=True):
-            if passage is None:
-                tokens = self.model.tokenize(key)
-                pairs.append(_Pair(len(tokens), encoded, key, tokens))
-            else:
-                pairs.append(_Pair(0, encoded, key, None, match(encoded, passage)))
-        return pairs
-
-    def run(self, pairs: Sequence[_Pair]) -> list[Match]:
-        """One match per pair, in one call of the model.
-
-        A passage that several pairs have is encoded once.
-        """
-        tokens = {pair.key: pair.tokens for pair in pairs if pair.tokens is not None}
-        texts: dict[str, Text] = {}
-        if self.passages.capacity:  # an earlier batch may have encoded it since
-            known = zip(tokens, self.passages.get_many(tokens), strict=True)
-            texts = {key: text for key, text in known if text is not None}
-        missing = {key: ids for key, ids in tokens.items() if key not in texts}
-        if missing:
-            encodings = self.model.encode_batch([*missing.values()])
-            new = dict(zip(missing, map(encoded_text, encodings), strict=True))
-            texts.update(new)
-            self.passages.put_many(new.items())
-        return [
-            match(pair.query, texts[pair.key]) if pair.match is None else pair.match
-            for pair in pairs
-        ]
-
-    def _query(self, query: str) -> Text:
-        key = self.model.shortened(query)
-        (encoded,) = self._queries.get_many([key])
-        if encoded is None:
-            encoded = encoded_text(self.model.encode(key))
-            self._queries.put_many([(key, encoded)])
-        return encoded

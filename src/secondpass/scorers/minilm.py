@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 from secondpass.concurrency.lazy import Lazy, is_installed, require
 from secondpass.errors import MissingExtraError, ModelLoadError
@@ -96,6 +96,20 @@ def load_tokenizer(max_tokens: int = MAX_TOKENS) -> Tokenizer:
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_tokens)
     return tokenizer
+
+
+class Tokens(NamedTuple):
+    """A tokenized text.
+
+    Attributes:
+        ids: the tokens' numbers in the vocabulary, int64, shape (tokens,).
+        starts: where each token begins, in characters; 0 for special tokens.
+        text: what was tokenized: the text up to the end of the last token.
+    """
+
+    ids: NDArray[np.int64]
+    starts: Sequence[int]
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,26 +195,31 @@ class MiniLM:
         """The version of the runtime."""
         return self._runtime.get().version
 
-    def tokenize(self, text: str) -> NDArray[np.int64]:
+    def tokenize(self, text: str) -> Tokens:
         """The tokens of a text, with both special tokens."""
         import numpy as np
 
+        text = self.shortened(text)
         # One text at a time: `encode_batch_fast` starts threads of its own, for 0.3 % of the time
         # of the model.
-        return np.asarray(self.tokenizer.encode(self.shortened(text)).ids, dtype=np.int64)
+        encoding = self.tokenizer.encode(text)
+        ids = np.asarray(encoding.ids, dtype=np.int64)
+        places = encoding.offsets
+        return Tokens(ids, [start for start, _ in places], text[: places[-2][1]])
 
-    def encode_batch(self, texts: Sequence[NDArray[np.int64]]) -> list[Encoding]:
+    def encode_batch(self, texts: Sequence[Tokens]) -> list[Encoding]:
         """The token states of tokenized texts, in one call of the model."""
         import numpy as np
 
-        ids = np.zeros((len(texts), max(map(len, texts))), dtype=np.int64)
+        rows = [text.ids for text in texts]
+        ids = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
         mask = np.zeros_like(ids)
-        for row, tokens in enumerate(texts):
+        for row, tokens in enumerate(rows):
             ids[row, : len(tokens)] = tokens
             mask[row, : len(tokens)] = 1
         states = self._runtime.get().run({"input_ids": ids, "attention_mask": mask})
         encodings = []
-        for row, tokens in enumerate(texts):
+        for row, tokens in enumerate(rows):
             content = self._content[tokens]
             readable = content & (tokens != self._unknown)
             content = content if content.any() else np.ones_like(content)
@@ -214,7 +233,7 @@ class MiniLM:
     def map(self, function: Callable[[Encoding], T], texts: Sequence[str]) -> list[T]:
         """The results of ``function`` for each encoded text, in order; several run at a time."""
         tokens = [self.tokenize(text) for text in texts]
-        batches = by_length([len(ids) for ids in tokens], self.budget, threads=self.threads)
+        batches = by_length([len(text.ids) for text in tokens], self.budget, threads=self.threads)
 
         def run(batch: list[int]) -> list[tuple[int, T]]:
             encodings = self.encode_batch([tokens[index] for index in batch])

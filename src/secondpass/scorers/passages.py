@@ -26,7 +26,8 @@ class Passages:
     """How long texts are judged: by overlapping windows, whose scores are combined.
 
     Attributes:
-        size: maximum length of a window, in characters. Shorter texts are one window.
+        size: maximum length of a window, in characters. Shorter texts are one window. Models are
+            trained on passages of a few hundred characters.
         overlap: maximum length of what two successive windows share, in characters; smaller than
             ``size``. None is a fifth of the size.
         combine: the score of a text: that of its best window (``max``), of its first, which is then
@@ -35,7 +36,7 @@ class Passages:
     A text of n characters has at most ``1 + 2 * n / (size - overlap)`` windows.
     """
 
-    size: Annotated[int, Ge(1)] = 1000
+    size: Annotated[int, Ge(1)] = 500
     overlap: Annotated[int, Ge(0)] | None = None
     combine: Literal["max", "first", "mean"] = "max"
 

@@ -29,6 +29,9 @@ Rocchio's update (in Salton, "The SMART Retrieval System", 1971) with the best p
 relevant ones, as Li et al. apply it to embeddings ("Pseudo relevance feedback with deep language
 models and dense retrievers", 2021). Weighted by their lead, passages enter and leave the sum
 gradually: a rounding error cannot exchange one for another. A list without a lead has no feedback.
+
+The second term also tells which sentence of a passage matches best: the one whose tokens alone have
+the highest.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from secondpass.effects import Span
 from secondpass.scorers import minilm
+from secondpass.scorers.passages import sentences
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,12 +60,17 @@ class Text(NamedTuple):
         tokens: shape (n, 384); zeros likewise.
         weights: shape (n,), with the sum 1.
         ids: the tokens' numbers in the vocabulary, shape (n,); those that are not readable are -1.
+        sentences: (start, stop) of the sentences that have a token, in characters; none for a query
+            and for a text without a readable token.
+        first: the first token of each of these sentences, ascending, the first of all being 0.
     """
 
     mean: NDArray[np.float32]
     tokens: NDArray[np.float32]
     weights: NDArray[np.float32]
     ids: NDArray[np.int64]
+    sentences: Sequence[Span] = ()
+    first: Sequence[int] = (0,)
 
 
 class Match(NamedTuple):
@@ -72,6 +82,7 @@ class Match(NamedTuple):
         best: the largest cosine of each query token with a passage token, shape (n,).
         present: whether the passage has that query token, shape (n,).
         mean: the mean of the passage, shape (384,).
+        span: the sentence with the highest second term, with the weights w; None without any.
     """
 
     query: Text
@@ -79,10 +90,15 @@ class Match(NamedTuple):
     best: NDArray[np.float32]
     present: NDArray[np.bool_]
     mean: NDArray[np.float32]
+    span: Span | None = None
 
 
-def encoded_text(encoding: minilm.Encoding) -> Text:
+def encoded_text(encoding: minilm.Encoding, tokens: minilm.Tokens | None = None) -> Text:
     """The vectors of a text that its scores depend on.
+
+    Args:
+        encoding: of the text.
+        tokens: of the text; None if its sentences need not be told apart.
 
     A token is readable if it is a content token and in the vocabulary. A text without one, such as
     most in a script that the vocabulary lacks, is like no other: its vectors are zeros, although
@@ -90,21 +106,39 @@ def encoded_text(encoding: minilm.Encoding) -> Text:
     """
     import numpy as np
 
-    tokens, mean = encoding.states[encoding.content], encoding.states.mean(axis=0)
-    lengths = np.linalg.norm(tokens, axis=1)
+    states, mean = encoding.states[encoding.content], encoding.states.mean(axis=0)
+    lengths = np.linalg.norm(states, axis=1)
     ids = np.where(encoding.readable, encoding.ids, -1)[encoding.content]
+    spans: Sequence[Span] = ()
+    first: Sequence[int] = (0,)
     if not encoding.readable.any():
-        tokens, mean = np.zeros_like(tokens), np.zeros_like(mean)
-    return Text(minilm.unit(mean), minilm.unit(tokens), lengths / lengths.sum(), ids)
+        states, mean = np.zeros_like(states), np.zeros_like(mean)
+    elif tokens is not None:
+        spans, first = _sentences(tokens.text, np.asarray(tokens.starts)[encoding.content])
+    return Text(minilm.unit(mean), minilm.unit(states), lengths / lengths.sum(), ids, spans, first)
+
+
+def _sentences(text: str, starts: NDArray[np.int64]) -> tuple[list[Span], list[int]]:
+    """The sentences that have a token, and the first token of each."""
+    import numpy as np
+
+    spans = sentences(text)
+    owners = np.searchsorted([stop for _, stop in spans], starts, side="right")
+    numbers, first = np.unique(owners, return_index=True)
+    return [spans[number] for number in numbers], first.tolist()
 
 
 def match(query: Text, passage: Text) -> Match:
     """Compare a query with a passage."""
     import numpy as np
 
-    best = (query.tokens @ passage.tokens.T).max(axis=1)
+    cosines = np.maximum.reduceat(query.tokens @ passage.tokens.T, passage.first, axis=1)
+    span = None
+    if passage.sentences:
+        span = passage.sentences[(query.weights @ cosines).argmax()]
     present = np.isin(query.ids, passage.ids) & (query.ids >= 0)
-    return Match(query, float(query.mean @ passage.mean), best, present, passage.mean)
+    cosine = float(query.mean @ passage.mean)
+    return Match(query, cosine, cosines.max(axis=1), present, passage.mean, span)
 
 
 def list_scores(

@@ -62,7 +62,7 @@ def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan
             highest = values.index(max(known))
             best.append(first + highest)
             scores.append(sum(value / len(known) for value in known) if task.mean else max(known))
-            spans.append(_span_of(own, own.spans[highest], judgement.spans, best[-1]))
+            spans.append(_or_none(own.spans[highest]))
         first += len(own.spans)
     issues = [_about_owners(issue, owners) for issue in judgement.issues]
     unjudged = _owners_of(judgement.unjudged, owners)
@@ -91,10 +91,8 @@ def _one_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[
     return replace(
         judgement,
         spans=[
-            None if score is None else _span_of(own, span, judgement.spans, at)
-            for at, (own, span, score) in enumerate(
-                zip(windows, chosen, judgement.scores, strict=True)
-            )
+            None if score is None else _or_none(span)
+            for span, score in zip(chosen, judgement.scores, strict=True)
         ],
     )
 
@@ -153,23 +151,8 @@ def _part(task: Task, texts: Sequence[str], owners: Iterable[int]) -> Task:
     return replace(task, texts=texts, candidates=candidates, windows=None, spans=None)
 
 
-def _span_of(
-    windows: Windows, window: Span, within: Sequence[Span | None] | None, index: int
-) -> Span | None:
-    """The window, or the part of it that the method found, in characters of the whole text.
-
-    Args:
-        windows: those of the text.
-        window: the judged one.
-        within: spans of the judged texts, if the method gave any.
-        index: of the judged text.
-    """
-    start, stop = window
-    inner = within[index] if within is not None else None
-    if inner is not None:
-        offset = start - windows.body[0]
-        start, stop = max(start, inner[0] + offset), min(stop, inner[1] + offset)
-    return (start, stop) if start < stop else None
+def _or_none(span: Span) -> Span | None:
+    return span if span[0] < span[1] else None
 
 
 def _owners_of(indices: Iterable[int], owners: Sequence[int]) -> frozenset[int]:

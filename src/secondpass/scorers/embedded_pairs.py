@@ -1,0 +1,102 @@
+"""Pairs of a query and a passage for :mod:`secondpass.scorers.embedded`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from secondpass.scorers import minilm
+from secondpass.scorers.engines.lru import LRU
+from secondpass.scorers.similarity import Match, Text, encoded_text, match
+
+_QUERIES = 256
+"""Queries that are kept encoded."""
+
+
+class _Pair(NamedTuple):
+    """A prepared pair.
+
+    Attributes:
+        length: tokens of the passage; 0 if it is remembered.
+        key: the text of the passage as it is remembered.
+        tokens: None if it is remembered; then ``match`` is known.
+    """
+
+    length: int
+    query: Text
+    key: str
+    tokens: minilm.Tokens | None
+    match: Match | None = None
+
+
+class EmbeddedPairs:
+    """The model as one that compares pairs.
+
+    Args:
+        model: the loaded encoder.
+        remember: passages that are kept encoded.
+    """
+
+    def __init__(self, model: minilm.MiniLM, remember: int = 0) -> None:
+        self.model = model
+        self.backend, self.precision = model.backend, model.precision
+        self.threads, self.budget = model.threads, model.budget
+        self.passages: LRU[str, Text] = LRU(remember)
+        self._queries: LRU[str, Text] = LRU(_QUERIES)
+
+    def identity(self) -> Mapping[str, Any]:
+        """Everything but the texts that a match depends on."""
+        return {
+            "model": minilm.MODEL_NAME,
+            "backend": self.backend,
+            "version": self.model.version,
+            "precision": self.precision,
+        }
+
+    def prepare(self, query: str, passages: Sequence[str]) -> list[_Pair]:
+        """The tokens of each passage, or the match if the passage is remembered."""
+        if not passages:
+            return []
+        encoded = self._query(query)
+        keys = [self.model.shortened(passage) for passage in passages]  # bounds their size
+        known: Sequence[Text | None] = [None] * len(keys)
+        if self.passages.capacity:
+            known = self.passages.get_many(keys)
+        pairs = []
+        for key, passage in zip(keys, known, strict=True):
+            if passage is None:
+                tokens = self.model.tokenize(key)
+                pairs.append(_Pair(len(tokens.ids), encoded, key, tokens))
+            else:
+                pairs.append(_Pair(0, encoded, key, None, match(encoded, passage)))
+        return pairs
+
+    def run(self, pairs: Sequence[_Pair]) -> list[Match]:
+        """One match per pair, in one call of the model.
+
+        A passage that several pairs have is encoded once.
+        """
+        tokens = {pair.key: pair.tokens for pair in pairs if pair.tokens is not None}
+        texts: dict[str, Text] = {}
+        if self.passages.capacity:  # an earlier batch may have encoded it since
+            known = zip(tokens, self.passages.get_many(tokens), strict=True)
+            texts = {key: text for key, text in known if text is not None}
+        missing = {key: one for key, one in tokens.items() if key not in texts}
+        if missing:
+            encodings = self.model.encode_batch([*missing.values()])
+            found = map(encoded_text, encodings, missing.values())
+            new = dict(zip(missing, found, strict=True))
+            texts.update(new)
+            self.passages.put_many(new.items())
+        return [
+            match(pair.query, texts[pair.key]) if pair.match is None else pair.match
+            for pair in pairs
+        ]
+
+    def _query(self, query: str) -> Text:
+        key = self.model.shortened(query)
+        (encoded,) = self._queries.get_many([key])
+        if encoded is None:
+            encoded = encoded_text(self.model.encode(key))
+            self._queries.put_many([(key, encoded)])
+        return encoded
