@@ -6,6 +6,7 @@ each candidate.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -61,7 +62,7 @@ def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan
         else:
             highest = values.index(max(known))
             best.append(first + highest)
-            scores.append(sum(value / len(known) for value in known) if task.mean else max(known))
+            scores.append(_mean(known) if task.mean else max(known))
             spans.append(_span_of(own, own.spans[highest], judgement.spans, best[-1]))
         first += len(own.spans)
     issues = [_about_owners(issue, owners) for issue in judgement.issues]
@@ -79,6 +80,12 @@ def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan
         beyond=beyond,
         spans=spans,
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    mean = math.fsum(value / len(values) for value in values)
+    # A rounding error must neither separate equal scores nor leave their range.
+    return min(max(mean, min(values)), max(values))
 
 
 def _one_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[Judgement]:
