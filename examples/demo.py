@@ -237,6 +237,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.depth < 1:
         parser.error("--depth: must be 1 or more")
+    if arguments.question is not None and not arguments.question.strip():
+        parser.error("question: is empty")
+    if arguments.question and arguments.all:
+        parser.error("--all measures the questions of the demo; leave it or your question out")
     console = Console()
     logging.basicConfig(level=logging.WARNING)
 
@@ -270,12 +274,13 @@ def main() -> None:
     rankings: dict[Mode, dict[str, Ranking]] = {}
     reranker.warm_up()
     for mode in MODES:
-        found[mode] = {
-            query: retriever.retrieve(text, arguments.depth, mode)
-            for query, text in questions.items()
-        }
-        requests = [(questions[query], found[mode][query]) for query in questions]
-        ranked = reranker.rerank_many(requests, depth=arguments.depth)
+        with console.status(f"{len(questions)} questions: {mode} search and the second pass …"):
+            found[mode] = {
+                query: retriever.retrieve(text, arguments.depth, mode)
+                for query, text in questions.items()
+            }
+            requests = [(questions[query], found[mode][query]) for query in questions]
+            ranked = reranker.rerank_many(requests, depth=arguments.depth)
         rankings[mode] = dict(zip(questions, ranked, strict=True))
         before, after = measured(found[mode], qrels), measured(rankings[mode], qrels)
         results |= {mode: before, f"{mode}+rerank": after}
@@ -309,8 +314,9 @@ def same_everywhere(
     ranking = reranker.rerank(question, retriever.retrieve(question, DEPTH))
     report = ranking.report
     console.print(
-        f"\nOne report: status {report.status}, method {report.method}, "
-        f"{report.usage.pairs} pairs, {len(report.issues)} issues\n"
+        "\nThe first of these questions again, by hybrid search, in Python and in two frameworks. "
+        f"Report: status {report.status}, method {report.method}, {report.usage.pairs} pairs, "
+        f"{len(report.issues)} issues.\n"
     )
     orders = {
         "Python": [item.id for item in ranking],

@@ -72,6 +72,25 @@ def evaluation(**values):
     return Evaluation(dict.fromkeys(MEASURES, values), means)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--depth", "0"], "--depth: must be 1 or more"),
+        ([" "], "question: is empty"),
+        ([""], "question: is empty"),
+        (["--all", "How do I sort?"], "--all measures the questions of the demo; leave it or"),
+    ],
+)
+def test_wrong_arguments(arguments, message, monkeypatch, capsys):
+    import demo
+
+    monkeypatch.setattr(demo, "corpus", list)  # what follows the check would fail
+    monkeypatch.setattr("sys.argv", ["demo.py", *arguments])
+    with pytest.raises(SystemExit):
+        demo.main()
+    assert message in capsys.readouterr().err
+
+
 def test_questions_are_shown_by_rule():
     import demo
 
