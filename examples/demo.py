@@ -128,10 +128,11 @@ def changes(after: Evaluation, before: Evaluation) -> dict[str, float]:
 def chosen_by_rule(changed: Mapping[str, float]) -> dict[str, str]:
     """Questions to show: the largest gain, the median, and the largest loss; ties by question."""
     ordered = sorted(changed, key=lambda query: -changed[query])
+    best, worst = ordered[0], ordered[-1]
     return {
-        ordered[0]: "the largest gain",
+        best: "the largest gain" if changed[best] > 0 else "no question gains",
         ordered[len(ordered) // 2]: "the median",
-        ordered[-1]: "the largest loss",
+        worst: "the largest loss" if changed[worst] < 0 else "no question loses",
     }
 
 

@@ -97,6 +97,8 @@ def test_questions_are_shown_by_rule():
     changed = {"a": 0.0, "b": -0.2, "c": 0.5, "d": 0.1, "e": 0.0, "f": 0.5, "g": -0.2}
     shown = demo.chosen_by_rule(changed)
     assert shown == {"c": "the largest gain", "a": "the median", "g": "the largest loss"}
+    equal = demo.chosen_by_rule(dict.fromkeys("abc", 0.0))
+    assert equal == {"a": "no question gains", "b": "the median", "c": "no question loses"}
 
 
 @pytest.mark.parametrize("width", [80, 120])
