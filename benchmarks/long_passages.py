@@ -82,7 +82,8 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=40)
     parser.add_argument("--method", default="embedded")
     parser.add_argument("--size", type=int, help="characters of a window; default: the setting's")
-    parser.add_argument("--places", type=int, nargs="+", default=list(range(PLACES)))
+    places = range(1, PLACES + 1)
+    parser.add_argument("--places", type=int, nargs="+", default=places, choices=places)
     arguments = parser.parse_args()
     passages = {} if arguments.size is None else {"size": arguments.size}
     for name in arguments.sets:
@@ -99,7 +100,7 @@ def main() -> None:
         print("| ---: | ---: | ---: | ---: | ---: | ---: |")
         for place in arguments.places:
             documents = {
-                query: glued(stage, query, each, pool, place) for query, each in found.items()
+                query: glued(stage, query, each, pool, place - 1) for query, each in found.items()
             }
             whole = quality(stage, rank_all(Reranker(method), stage, documents))
             rankings = rank_all(Reranker(method, passages=passages), stage, documents)
@@ -112,7 +113,7 @@ def main() -> None:
             ]
             pairs = sum(ranking.report.usage.pairs for ranking in rankings.values())
             print(
-                f"| {place + 1} | {whole:.4f} | {value:.4f} | {value / bare:.3f} "
+                f"| {place} | {whole:.4f} | {value:.4f} | {value / bare:.3f} "
                 f"| {sum(hits) / len(hits):.3f} of {len(hits)} | {pairs / len(rankings):.0f} |",
                 flush=True,
             )

@@ -48,20 +48,20 @@ HERE = Path(__file__).parent
 BUILD = HERE.parent / "build"
 CONFIG = HERE / "demo.yaml"
 MEASURES = ("nDCG@10", "RR(rel=2)@10", "R(rel=2)@10")
-SOME = 30
+SAMPLE_SIZE = 30
 DEPTH = 20
 """That of the preset `embedded_fast`."""
 MODES: tuple[Mode, ...] = ("vector", "lexical", "hybrid")
-FIRST: Mode = "vector"
+CHOSEN_SEARCH: Mode = "vector"
 """The search that stands before the second pass when one has to be chosen.
 
 Not chosen by these figures: most of the questions were written to avoid the words of their answers
 (data/README.md), so a search by words is weak, and fusing it with vectors lets it take places.
 """
-WHY = (
-    "Chosen beforehand: the second pass stands behind vector search, because most of these "
-    "questions avoid the words of their answers, which BM25 needs; behind vectors, 20 candidates "
-    "keep most of the gain (docs/quality.md)."
+REASON = (
+    "The second pass is judged behind vector search, because most of these questions avoid the "
+    "words of their answers, which BM25 needs; behind vectors, 20 candidates keep most of the gain "
+    "(docs/quality.md)."
 )
 
 
@@ -128,10 +128,11 @@ def changes(after: Evaluation, before: Evaluation) -> dict[str, float]:
 def chosen_by_rule(changed: Mapping[str, float]) -> dict[str, str]:
     """Questions to show: the largest gain, the median, and the largest loss; ties by question."""
     ordered = sorted(changed, key=lambda query: -changed[query])
+    best, worst = ordered[0], ordered[-1]
     return {
-        ordered[0]: "the largest gain",
+        best: "the largest gain" if changed[best] > 0 else "no question gains",
         ordered[len(ordered) // 2]: "the median",
-        ordered[-1]: "the largest loss",
+        worst: "the largest loss" if changed[worst] < 0 else "no question loses",
     }
 
 
@@ -148,7 +149,7 @@ def show_question(
         console.print(Text(why, style="bold"))
     table = Table(title=f"“{question}”", title_justify="left", show_edge=False, expand=True)
     table.add_column("", justify="right", width=1)
-    table.add_column(f"{FIRST} search", ratio=1, no_wrap=True)
+    table.add_column(f"{CHOSEN_SEARCH} search", ratio=1, no_wrap=True)
     table.add_column("with the second pass", ratio=1, no_wrap=True)
     table.add_column("was", justify="right", width=3)
     for index, (old, new) in enumerate(zip(before[:5], after.items[:5], strict=False)):
@@ -186,11 +187,12 @@ def show_figures(
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("gain in nDCG@10\n(95 % interval)", justify="right", no_wrap=True)
     table.add_column("better\n/worse", justify="right", no_wrap=True)
-    best = {name: max(one.mean[name] for one in results.values()) for name in MEASURES}
-    for system, one in results.items():
+    best = {name: max(result.mean[name] for result in results.values()) for name in MEASURES}
+    for system, result in results.items():
+        means = {name: result.mean[name] for name in MEASURES}
         cells = [
-            Text(f"{one.mean[name]:.3f}", style="bold" if one.mean[name] == best[name] else "")
-            for name in MEASURES
+            Text(f"{mean:.3f}", style="bold" if mean == best[name] else "")
+            for name, mean in means.items()
         ]
         gain = compared.get(system)
         table.add_row(
@@ -211,7 +213,7 @@ def gain_text(gain: Difference) -> str:
 
 def verdict(results: Mapping[str, Evaluation], compared: Mapping[str, Difference]) -> str:
     """What the second pass does behind the chosen search, and which system measures most."""
-    measure, gain = MEASURES[0], compared[f"{FIRST}+rerank"]
+    measure, gain = MEASURES[0], compared[f"{CHOSEN_SEARCH}+rerank"]
     best = max(results, key=lambda system: results[system].mean[measure])
     equal = gain.queries - gain.wins - gain.losses
     if gain.low is not None and gain.low > 0:
@@ -221,7 +223,7 @@ def verdict(results: Mapping[str, Evaluation], compared: Mapping[str, Difference
     else:
         effect = "makes no difference that these questions can show"
     return (
-        f"Behind {FIRST} search the second pass {effect}: {measure} {gain_text(gain)}; "
+        f"Behind {CHOSEN_SEARCH} search the second pass {effect}: {measure} {gain_text(gain)}; "
         f"{gain.wins} questions better, {gain.losses} worse, {equal} unchanged. "
         f"The best of the six here is {best}, {results[best].mean[measure]:.3f}."
     )
@@ -237,6 +239,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.depth < 1:
         parser.error("--depth: must be 1 or more")
+    if arguments.question is not None and not arguments.question.strip():
+        parser.error("question: is empty")
+    if arguments.question and arguments.all:
+        parser.error("--all measures the questions of the demo; leave it or your question out")
     console = Console()
     logging.basicConfig(level=logging.WARNING)
 
@@ -250,7 +256,7 @@ def main() -> None:
     )
     reranker = Reranker.from_config(CONFIG)
     if arguments.question:
-        candidates = retriever.retrieve(arguments.question, arguments.depth, FIRST)
+        candidates = retriever.retrieve(arguments.question, arguments.depth, CHOSEN_SEARCH)
         ranking = reranker.rerank(arguments.question, candidates, depth=arguments.depth)
         show_question(console, arguments.question, candidates, ranking, {})
         return
@@ -259,43 +265,44 @@ def main() -> None:
     if not arguments.all:
         # Spread over the file, so that no kind of question is left out.
         every = [*questions]
-        chosen = [every[number * len(every) // SOME] for number in range(SOME)]
+        chosen = [every[number * len(every) // SAMPLE_SIZE] for number in range(SAMPLE_SIZE)]
         questions = {query: questions[query] for query in chosen}
     qrels = read_qrels(HERE / "data" / "python-docs.qrels")
     qrels = {query: qrels[query] for query in questions}
 
     results: dict[str, Evaluation] = {}
     compared: dict[str, Difference] = {}
-    found: dict[Mode, dict[str, list[Candidate]]] = {}
+    retrieved: dict[Mode, dict[str, list[Candidate]]] = {}
     rankings: dict[Mode, dict[str, Ranking]] = {}
     reranker.warm_up()
     for mode in MODES:
-        found[mode] = {
-            query: retriever.retrieve(text, arguments.depth, mode)
-            for query, text in questions.items()
-        }
-        requests = [(questions[query], found[mode][query]) for query in questions]
-        ranked = reranker.rerank_many(requests, depth=arguments.depth)
+        with console.status(f"{len(questions)} questions: {mode} search and the second pass …"):
+            retrieved[mode] = {
+                query: retriever.retrieve(text, arguments.depth, mode)
+                for query, text in questions.items()
+            }
+            requests = [(questions[query], retrieved[mode][query]) for query in questions]
+            ranked = reranker.rerank_many(requests, depth=arguments.depth)
         rankings[mode] = dict(zip(questions, ranked, strict=True))
-        before, after = measured(found[mode], qrels), measured(rankings[mode], qrels)
-        results |= {mode: before, f"{mode}+rerank": after}
-        values = after.per_query[MEASURES[0]], before.per_query[MEASURES[0]]
+        old, new = measured(retrieved[mode], qrels), measured(rankings[mode], qrels)
+        results |= {mode: old, f"{mode}+rerank": new}
+        values = new.per_query[MEASURES[0]], old.per_query[MEASURES[0]]
         compared[f"{mode}+rerank"] = difference(MEASURES[0], *values, test="t")
 
-    changed = changes(results[f"{FIRST}+rerank"], results[FIRST])
+    changed = changes(results[f"{CHOSEN_SEARCH}+rerank"], results[CHOSEN_SEARCH])
     shown = chosen_by_rule(changed)
     console.print(
         f"Three of {len(questions)} questions, chosen by what the second pass does to their "
         f"{MEASURES[0]}:\n"
     )
     for query, rule in shown.items():
-        old = results[FIRST].per_query[MEASURES[0]][query]
-        why = f"{rule[0].upper()}{rule[1:]}: {old:.3f} to {old + changed[query]:.3f}"
-        question = questions[query], found[FIRST][query], rankings[FIRST][query], qrels[query]
-        show_question(console, *question, why)
+        value = results[CHOSEN_SEARCH].per_query[MEASURES[0]][query]
+        why = f"{rule[0].upper()}{rule[1:]}: {value:.3f} to {value + changed[query]:.3f}"
+        before, after = retrieved[CHOSEN_SEARCH][query], rankings[CHOSEN_SEARCH][query]
+        show_question(console, questions[query], before, after, qrels[query], why)
     console.print(Text("*** answers fully, ** in part, * is related\n", style="dim"))
     show_figures(console, results, compared)
-    console.print(f"\n{WHY} {verdict(results, compared)}")
+    console.print(f"\n{REASON} {verdict(results, compared)}")
 
     same_everywhere(console, questions[next(iter(shown))], retriever, reranker)
 
@@ -309,8 +316,9 @@ def same_everywhere(
     ranking = reranker.rerank(question, retriever.retrieve(question, DEPTH))
     report = ranking.report
     console.print(
-        f"\nOne report: status {report.status}, method {report.method}, "
-        f"{report.usage.pairs} pairs, {len(report.issues)} issues\n"
+        "\nThe first of these questions again, by hybrid search, in Python and in two frameworks. "
+        f"Report: status {report.status}, method {report.method}, {report.usage.pairs} pairs, "
+        f"{len(report.issues)} issues.\n"
     )
     orders = {
         "Python": [item.id for item in ranking],
@@ -319,7 +327,7 @@ def same_everywhere(
     }
     first = orders["Python"]
     for name, order in orders.items():
-        console.print(f"{name}: {', '.join(str(one) for one in order[:3])}, …")
+        console.print(f"{name}: {', '.join(map(str, order[:3]))}, …")
         if order != first:
             console.print(f"[red]{name} gives another order[/red]")
             raise SystemExit(1)

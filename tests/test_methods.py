@@ -90,6 +90,13 @@ def test_a_method_that_says_too_little_is_refused(missing):
         Reranker(type("Own", (), members)())
 
 
+@pytest.mark.parametrize("windows", ["all", None, 3])
+def test_a_method_that_wants_unknown_windows_is_refused(windows):
+    members = {"name": "own", "score_kind": "logit", "scale": None, "judge": lambda self, task: 0}
+    with pytest.raises(ConfigurationError, match="must be 'one', 'each' or 'task', not"):
+        Reranker(type("Own", (), {**members, "windows": windows})())
+
+
 def test_warm_up_and_close_reach_the_scorer_and_a_fallback_only_if_need_be():
     told: list[str] = []
 

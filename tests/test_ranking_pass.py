@@ -303,6 +303,15 @@ def test_spans_of_scored_candidates():
     assert not any("rerank_span" in item.metadata for item in ranking if not item.span)
 
 
+def test_the_span_of_an_earlier_pass_does_not_stay():
+    candidates = [Candidate("one", metadata={"rerank_span": [0, 2]}) for _ in range(3)]
+    method = Judging(Judgement([0.1, 0.2, None], spans=[(0, 1), None, None]))
+    ranking = Reranker(method, log_level="debug").rerank("q", candidates)
+    by_position = {item.position: item.metadata["rerank_span"] for item in ranking}
+    assert by_position == {0: [0, 1], 1: None, 2: None}
+    assert candidates[0].metadata == {"rerank_span": [0, 2]}
+
+
 @pytest.mark.parametrize("render", [{"prefix": "passage: "}, {"fields": ["page", "text"]}])
 def test_no_span_where_other_fields_were_rendered(render):
     method = Judging(Judgement([0.5], spans=[(0, 1)]))

@@ -190,7 +190,7 @@ class Windows:
     """The windows of one text.
 
     Attributes:
-        spans: each window; of those behind the first, only what differs from it.
+        spans: the part of the body that each window has.
         body: the part of the text that is split. What is before and after it is in every window.
     """
 

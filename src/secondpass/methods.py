@@ -49,6 +49,11 @@ def to_method(value: object) -> Method:
         check_kind(getattr(value, "score_kind", None))
         if not hasattr(value, "scale"):
             raise ConfigurationError("a method needs a 'scale': (lowest, highest), or None")
+        windows = getattr(value, "windows", "one")
+        if not isinstance(windows, str) or windows not in {"one", "each", "task"}:
+            raise ConfigurationError(
+                f"a method's 'windows' must be 'one', 'each' or 'task', not {describe(windows)}"
+            )
         return value  # type: ignore[return-value]
     if callable(getattr(value, "score_pairs", None)):
         return ScorerMethod(value)  # type: ignore[arg-type]

@@ -260,9 +260,10 @@ class RankingPass:
             )
             for rank, position in enumerate(order, start=1)
         ]
-        for item in items if spans else ():
-            if item.span is not None:
-                item.metadata["rerank_span"] = list(item.span)
+        for item in items:
+            # One of an earlier pass says nothing of this one.
+            if item.span is not None or "rerank_span" in item.metadata:
+                item.metadata["rerank_span"] = item.span and list(item.span)
         return tuple(items)
 
     def _report(

@@ -64,7 +64,8 @@ class Ranked:
             score. The retrieval score if the report is ``unchanged``. None if there is none.
         stage_scores: scores of the stages of a cascade that judged it, first stage first.
         metadata: a copy of the candidate's mapping with ``rerank_score`` added, and if there is a
-            span ``rerank_span``, a list; values are shared.
+            span ``rerank_span``, a list; without one, None replaces that of an earlier pass. Values
+            are shared.
         span: the part of the candidate's text that matched best, as (start, stop) in characters:
             with ``passages`` the best window, or what the method found in it. None if the method
             does not say, or saw other fields of the candidate there.

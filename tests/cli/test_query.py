@@ -90,16 +90,18 @@ def test_each_mode_is_that_of_the_retriever(here, options, mode) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "mode", "warned"),
+    ("options", "mode", "stderr"),
     [
         (("--hybrid",), "hybrid+rerank", ""),
-        ((), "vector+rerank", "vector"),
-        (("--lexical",), "lexical+rerank", "lexical"),
+        (
+            (),
+            "vector+rerank",
+            "warning: --rerank without --hybrid reranks the results of the vector search alone\n",
+        ),
+        (("--lexical",), "lexical+rerank", ""),
     ],
 )
-def test_what_is_found_is_reranked(here, options, mode, warned) -> None:
-    message = "warning: --rerank without --hybrid reranks the results of the {} search alone\n"
-    stderr = message.format(warned) if warned else ""
+def test_what_is_found_is_reranked(here, options, mode, stderr) -> None:
     answer = asked(*OWL, *options, "--rerank", "--preset", "lexical", stderr=stderr)
     assert answer["mode"] == mode
     assert answer["rerank_top_n"] == 50
@@ -244,9 +246,8 @@ def test_options_of_the_second_pass_without_it_are_told(here) -> None:
 
 def test_nothing_found_is_no_fault(here) -> None:
     assert asked("-q", "zebra", "--corpus", "index", "--lexical")["results"] == []
-    stderr = "warning: --rerank without --hybrid reranks the results of the lexical search alone\n"
     options = ("-q", "zebra", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical")
-    assert asked(*options, stderr=stderr)["results"] == []
+    assert asked(*options)["results"] == []
 
 
 # ------------------------------------------------------------------ what is searched
@@ -464,6 +465,20 @@ def test_a_terminal_gets_a_table(own) -> None:
     assert "{" not in output
     assert json.loads(on_a_terminal(*"query -q owl --corpus index --lexical --json".split()))
     assert "No results." in on_a_terminal(*"query -q zebra --corpus index --lexical".split())
+
+
+def test_the_best_window_is_shown(own) -> None:
+    text = "Cats sleep here. " * 20 + "Owls bark there."
+    write_corpus("corpus.jsonl", [Candidate(text, "long"), Candidate("Owls bark", "short")])
+    build("corpus.jsonl", "index")
+    options = ("-q", "bark", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical")
+    plain = asked(*options)["results"]
+    assert not any("span" in row for row in plain)
+    options += ("--set", "passages={size: 20, overlap: 0}")
+    rows = {row["id"]: row for row in asked(*options)["results"]}
+    assert text[slice(*rows["long"]["span"])] == "Owls bark there."
+    assert rows["short"]["span"] == [0, 9]
+    assert "…Owls bark there." in on_a_terminal("query", *options)
 
 
 def test_the_table_shows_what_it_is_sorted_by(own) -> None:

@@ -72,12 +72,33 @@ def evaluation(**values):
     return Evaluation(dict.fromkeys(MEASURES, values), means)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--depth", "0"], "--depth: must be 1 or more"),
+        ([" "], "question: is empty"),
+        ([""], "question: is empty"),
+        (["--all", "How do I sort?"], "--all measures the questions of the demo; leave it or"),
+    ],
+)
+def test_wrong_arguments(arguments, message, monkeypatch, capsys):
+    import demo
+
+    monkeypatch.setattr(demo, "corpus", list)  # what follows the check would fail
+    monkeypatch.setattr("sys.argv", ["demo.py", *arguments])
+    with pytest.raises(SystemExit):
+        demo.main()
+    assert message in capsys.readouterr().err
+
+
 def test_questions_are_shown_by_rule():
     import demo
 
     changed = {"a": 0.0, "b": -0.2, "c": 0.5, "d": 0.1, "e": 0.0, "f": 0.5, "g": -0.2}
     shown = demo.chosen_by_rule(changed)
     assert shown == {"c": "the largest gain", "a": "the median", "g": "the largest loss"}
+    equal = demo.chosen_by_rule(dict.fromkeys("abc", 0.0))
+    assert equal == {"a": "no question gains", "b": "the median", "c": "no question loses"}
 
 
 @pytest.mark.parametrize("width", [80, 120])

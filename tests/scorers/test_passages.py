@@ -22,6 +22,7 @@ SIZES = st.integers(1, 40).flatmap(lambda size: st.tuples(st.just(size), st.inte
 @given(TEXTS, SIZES)
 @example("a" * 100, (10, 9))
 @example(" " * 100, (10, 3))
+@example("aa\na", (2, 1))
 def test_windows_cover_the_text_in_order_and_are_no_longer_than_their_size(text, sizes):
     size, overlap = sizes
     spans = list(split(text, size, overlap))
@@ -65,6 +66,13 @@ def test_a_part_of_a_text_is_split_within_its_bounds(before, text, after, sizes)
         ("Line one\nline two.\nGo. Four.", 24, 3, ["Line one\nline two.", "Go. Four."]),
         ("One two three f\n\nfour. Five six", 23, 3, ["One two three f", "four. Five six"]),
         ("One two.\nThree four. Five", 22, 6, ["One two.\nThree four.", "four. Five"]),
+        ("One two three f\r\n\r\nfour. Five six", 25, 3, ["One two three f", "four. Five six"]),
+        ("One two\r\ntwo.\r\nThree. Four five", 22, 0, ["One two\r\ntwo.", "Three. Four five"]),
+        ("aa\na", 2, 1, ["aa", "a"]),
+        ("ខខខ\u17d4ខខខ", 5, 0, ["ខខខ\u17d4", "ខខខ"]),
+        ("第一、第二第三", 5, 0, ["第一、", "第二第三"]),
+        ("第一、第二第三第四", 6, 4, ["第一、第二第", "第二第三第四"]),
+        ("xxx\U0001f3f4\U000e0067\U000e007fy", 5, 0, ["xxx", "\U0001f3f4\U000e0067\U000e007fy"]),
     ],
 )
 def test_where_windows_end_and_begin(text, size, overlap, windows):

@@ -335,6 +335,26 @@ def test_a_rerank_api_is_sent_every_window():
     assert question.request.documents == [*WINDOWS, "4 short"]
 
 
+class Always:
+    """Gives every text the same score."""
+
+    model_name = "always"
+
+    def __init__(self, score):
+        self.score = score
+
+    def score_pairs(self, query, documents):
+        return [self.score] * len(documents)
+
+
+@pytest.mark.parametrize("score", [0.1, 0.3, 0.7, 1.0])
+def test_the_mean_of_equal_scores_is_that_score(score):
+    texts = ["word " * count for count in range(1, 60)]
+    reranker = Reranker(Always(score), passages={**SENTENCES, "combine": "mean"})
+    ranking = reranker.rerank("q", texts)
+    assert {item.rerank_score for item in ranking} == {score}
+
+
 def test_huge_scores_have_a_mean():
     scorer = InOrder([1.7e308] * 3)
     [item] = Reranker(scorer, passages={**SENTENCES, "combine": "mean"}).rerank("q", [LONG])

@@ -792,7 +792,9 @@ class Spans:
 
 
 @pytest.mark.parametrize("mode", list(MetadataMode))
-@pytest.mark.parametrize(("text", "span"), [("a text", [3, 6]), ("", None), ("ext", [0, 3])])
+@pytest.mark.parametrize(
+    ("text", "span"), [("a text", [3, 6]), ("", None), ("ext", [0, 3]), (" \n", None)]
+)
 def test_item_07_spans_are_those_of_the_text_without_metadata(
     mode: MetadataMode, text: str, span: list[int] | None
 ) -> None:
@@ -812,6 +814,19 @@ def test_item_07_the_best_window_of_a_long_text(mode: MetadataMode) -> None:
     found = SecondPassRerank.from_json(rerank.to_json()).postprocess_nodes(given, None, "bark")
     assert "Dogs bark" in text[slice(*found[0].metadata["rerank_span"])]
     assert found[1].metadata["rerank_span"] == [0, 4]
+
+
+@pytest.mark.parametrize("mode", list(MetadataMode))
+@pytest.mark.parametrize("template", ["{metadata_str}\n\n{content}", "{content}\n{metadata_str}"])
+def test_item_07_spans_of_texts_with_white_space_around(mode: MetadataMode, template: str) -> None:
+    text = "\n  Cats sleep here. Dogs bark there.\n"
+    given = [node(text, metadata={"a": "b"}, text_template=template)]
+    config = {"method": {"type": "lexical"}, "passages": {"size": 24, "overlap": 0}}
+    rerank = SecondPassRerank(config, metadata_mode=mode)
+    (found,) = rerank.postprocess_nodes(given, None, "bark")
+    part = text[slice(*found.metadata["rerank_span"])]
+    assert "bark" in part
+    assert part.strip() == part
 
 
 def test_item_07_a_configuration_can_show_metadata_fields() -> None:

@@ -11,7 +11,7 @@ import math
 import os
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
@@ -87,6 +87,12 @@ def _is_control(character: str) -> bool:
 def one_line(text: str) -> str:
     """Escape control characters and collapse white space."""
     return escaped(" ".join(text.split()))
+
+
+def from_span(text: str, span: Sequence[int] | None) -> str:
+    """The text from its best part on, of which a table shows as much as fits."""
+    start = 0 if span is None else span[0]
+    return f"…{text[start:]}" if start else text
 
 
 def decode_argument(text: str) -> str:

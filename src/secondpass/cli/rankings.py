@@ -13,7 +13,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from secondpass.cli.console import file_console, one_line, result_console, to_json, write
+from secondpass.cli.console import file_console, from_span, one_line, result_console, to_json, write
 from secondpass.cli.requests import InputRequest
 from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import check_field
@@ -134,7 +134,9 @@ class Formatter:
         items: Sequence[Ranked] = ranking[:limit]
         for item in items:
             score = "" if item.final_score is None else f"{item.final_score:.4f}"
-            text = one_line(_shown(item)) if self.text and isinstance(item.text, str) else ""
+            text = ""
+            if self.text and isinstance(item.text, str):
+                text = one_line(from_span(item.text, item.span)[:500])
             cells = (str(item.rank), str(item.position + 1), score, one_line(item.id or ""), text)
             table.add_row(*map(Text, cells))
         with console.capture() as captured:
@@ -143,12 +145,6 @@ class Formatter:
             if hidden := len(ranking) - len(items):
                 console.print(f"and {hidden} more; --top-k sets the number of rows", style="dim")
         return captured.get() + "\n"
-
-
-def _shown(item: Ranked) -> str:
-    """The text from its span on, of which a table shows as much as fits."""
-    start = item.span[0] if item.span is not None else 0
-    return ("…" if start else "") + item.text[start : start + 500]
 
 
 def _query_id(number: int, request: InputRequest) -> str:

@@ -83,8 +83,7 @@ def compare(
     if not isinstance(suite, Suite):
         raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
     _check_measures(measures, test, suite)
-    requested = (behind,) if isinstance(behind, str) else None if behind is None else tuple(behind)
-    stages = choose_stages(suite, first_stages, requested)
+    stages, behinds = choose_stages(suite, first_stages, behind)
     created, missing = create_rerankers(rerankers)
     missing |= skipped or {}
     if twice := created.keys() & missing.keys():
@@ -93,7 +92,7 @@ def compare(
         missing = {"rerank": "no reranker was given"}
     progress = progress or _no_progress
     search = FirstStages(suite, retriever, depth, progress)
-    behinds = tuple(dict.fromkeys(requested or (search.preferred(stages),)))
+    behinds = behinds or (search.preferred(stages),)
     names = [*stages, *(f"{stage}+{name}" for name in (*created, *missing) for stage in behinds)]
     if baseline is not None and baseline not in names:
         raise InputError(f"baseline: {baseline!r} is none of {', '.join(names)}")

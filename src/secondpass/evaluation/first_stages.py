@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from secondpass.errors import InputError, SecondPassError
 from secondpass.evaluation.measures import evaluate, ranking_to_run
@@ -14,6 +14,7 @@ from secondpass.evaluation.results import Cost, Result
 from secondpass.evaluation.suites import Suite, with_title
 from secondpass.search.index import Index
 from secondpass.search.retrieval import Mode
+from secondpass.settings import describe
 from secondpass.types import Candidate
 
 FirstStage: TypeAlias = Literal["given", "vector", "lexical", "hybrid"]
@@ -112,23 +113,32 @@ class FirstStages:
 def choose_stages(
     suite: Suite,
     first_stages: Sequence[FirstStage] | None,
-    behind: Sequence[FirstStage] | None,
-) -> tuple[FirstStage, ...]:
-    """The first stages to measure, including those that rerankers stand behind.
+    behind: FirstStage | Sequence[FirstStage] | None,
+) -> tuple[tuple[FirstStage, ...], tuple[FirstStage, ...]]:
+    """The first stages to measure, and those of them that are requested to stand before rerankers.
 
     Raises:
         InputError: one is unknown, or there is none.
     """
+    behinds = () if behind is None else _checked("behind", behind)
     requested: tuple[FirstStage, ...] = ("vector", "lexical", "hybrid")
     if first_stages is not None:
-        requested = tuple(first_stages)
+        requested = _checked("first_stages", first_stages)
     elif suite.candidates is not None:
         requested = ("given",)
-    stages = tuple(dict.fromkeys((*requested, *(behind or ()))))
+    stages = tuple(dict.fromkeys((*requested, *behinds)))
+    if not stages:
+        raise InputError("first_stages: give at least one")
+    return stages, behinds
+
+
+def _checked(name: str, value: object) -> tuple[FirstStage, ...]:
+    """One or several first stages, each once."""
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    stages: tuple[Any, ...] = tuple(value) if several else (value,)  # type: ignore[arg-type]
     known = get_args(FirstStage)
     for stage in stages:
         if stage not in known:
-            raise InputError(f"first_stages, behind: must be of {', '.join(known)}, not {stage!r}")
-    if not stages:
-        raise InputError("first_stages: give at least one")
-    return stages
+            message = f"must be one of {', '.join(known)}, not {describe(stage)}"
+            raise InputError(f"{name}: {message}")
+    return tuple(dict.fromkeys(stages))

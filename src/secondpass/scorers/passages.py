@@ -65,13 +65,18 @@ class Passages:
 
 
 # Quotes and brackets may follow. First the marks of scripts that have a space after a sentence
-# (Latin, Devanagari, Arabic, Urdu), then those of Chinese and Japanese.
+# (Latin, Devanagari, Arabic, Urdu), then those of Chinese, Japanese, Khmer and Burmese.
 _MARK = r"[.!?\u2026\u0964\u061f\u06d4][\"')\]\u2019\u201d\u00bb]{0,3}"
-_WIDE_MARK = r"[\u3002\uff01\uff1f\uff61][\u300d\u300f\u201d\u2019\uff09]{0,3}"
+_WIDE_MARK = (
+    r"[\u3002\uff01\uff1f\uff61\u17d4\u104b]"
+    r"[\u2019\u201d\u3009\u300b\u300d\u300f\u3011\uff09\uff63]{0,3}"
+)
 # A line break elsewhere may be that of a wrapped line.
-_PARAGRAPH_END = re.compile(rf"\n[ \t]*\n|(?:{_MARK}|{_WIDE_MARK})[ \t]{{0,3}}\n")
+_PARAGRAPH_END = re.compile(rf"\n[ \t\r]*\n|(?:{_MARK}|{_WIDE_MARK})[ \t\r]{{0,3}}\n")
 _SENTENCE_END = re.compile(rf"{_MARK}(?=\s)|{_WIDE_MARK}|[\n\x85\u2028\u2029]")
-_SPACE = re.compile(r"\s")
+_COMMA = r"\u3001\uff0c\uff1a\uff1b"  # of Chinese and Japanese; commas and colons
+_WORD_END = re.compile(rf"(?=\s)|(?<=[{_COMMA}])")
+_BETWEEN_WORDS = re.compile(rf"[\s{_COMMA}]")
 _NOT_SPACE = re.compile(r"\S")
 _ZERO_WIDTH_JOINER = "\u200d"
 
@@ -103,10 +108,14 @@ def split(
         yield start, start + size
         return
     start = _next_word(text, start)
+    covered = start
     while end - start > size:
         # The next window begins after this one, however little the two may differ.
         cut = _cut(text, start + (size + overlap) // 2, start + size)
-        yield start, start + len(text[start:cut].rstrip())
+        last = start + len(text[start:cut].rstrip())
+        if last > covered:  # else only white space is new
+            yield start, last
+            covered = last
         start = _next_word(text, _resume(text, cut - overlap, cut))
     yield start, end
 
@@ -131,14 +140,11 @@ def _next_word(text: str, start: int) -> int:
 
 def _cut(text: str, low: int, high: int) -> int:
     """Where to end a window: after ``low``, not after ``high``."""
-    for boundary in (_PARAGRAPH_END, _SENTENCE_END):
-        # One more character: a sentence end is known by what follows it.
+    for boundary in (_PARAGRAPH_END, _SENTENCE_END, _WORD_END):
+        # One more character: the end of a sentence or a word is known by what follows it.
         ends = [match.end() for match in boundary.finditer(text, low, high + 1)]
         if ends := [end for end in ends if low < end <= high]:
             return ends[-1]
-    for cut in range(high, low, -1):
-        if text[cut].isspace():
-            return cut
     for cut in range(high, low, -1):
         if not _inside_character(text, cut):
             return cut
@@ -154,8 +160,8 @@ def _resume(text: str, low: int, cut: int) -> int:
     found = _PARAGRAPH_END.search(text, low - 1, cut) or _SENTENCE_END.search(
         text, low - 1, high + 1
     )
-    if found is None and not text[low - 1].isspace():
-        found = _SPACE.search(text, low, high)
+    if found is None and not _BETWEEN_WORDS.match(text, low - 1):
+        found = _BETWEEN_WORDS.search(text, low, high)
     if found is not None:
         return found.end()
     for start in range(low, cut):
@@ -170,8 +176,9 @@ def _inside_character(text: str, position: int) -> bool:
     if after.isascii():
         return False
     return (
-        unicodedata.category(after)[0] == "M"  # accents, vowel signs, variation selectors
-        or _ZERO_WIDTH_JOINER in {before, after}
+        # Accents, vowel signs, variation selectors; joiners, tags of flags
+        unicodedata.category(after) in {"Mn", "Mc", "Me", "Cf"}
+        or before == _ZERO_WIDTH_JOINER
         or "\U0001f3fb" <= after <= "\U0001f3ff"  # skin tones
         or "\u1160" <= after <= "\u11ff"  # vowels and finals of Korean syllables
         or ("\U0001f1e6" <= after <= "\U0001f1ff" and "\U0001f1e6" <= before <= "\U0001f1ff")

@@ -27,7 +27,7 @@ PASSAGE_SIZE = 1000
 """Most characters of a passage: about 220 tokens of English, within the embedded model's limit."""
 SMALLEST_PASSAGE = 50
 
-READER_VERSION = 3
+READER_VERSION = 4
 """Version of how files become passages. A build replaces an index of another version."""
 
 CORPUS_NAME = "corpus.jsonl"

@@ -6,6 +6,7 @@ each candidate.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -35,24 +36,24 @@ def judged_by_windows(method: Method, task: Task) -> Plan[Judgement]:
     Raises:
         MethodError: as :func:`~secondpass.methods.judged`; or no candidate has a score.
     """
-    given = getattr(method, "windows", "one")
-    if task.windows is None or given == "task":
+    needed = getattr(method, "windows", "one")
+    if task.windows is None or needed == "task":
         return (yield from judged(method, task))
-    if given == "each":
+    if needed == "each":
         return (yield from _each_judged(method, task, task.windows))
     return (yield from _one_judged(method, task, task.windows))
 
 
 def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[Judgement]:
     """Have every window judged, and combine the results of each candidate."""
-    owners = [index for index, own in enumerate(windows) for _ in own.spans]
+    owners = [index for index, item in enumerate(windows) for _ in item.spans]
     judgement = yield from judged(method, _part(task, _window_texts(task, windows), owners))
     scores: list[float | None] = []
     spans: list[Span | None] = []
     best: list[int] = []
     first = 0
-    for own in windows:
-        values = judgement.scores[first : first + len(own.spans)]
+    for item in windows:
+        values = judgement.scores[first : first + len(item.spans)]
         known = [value for value in values if value is not None]
         if len(known) < len(values):
             scores.append(None)
@@ -61,9 +62,9 @@ def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan
         else:
             highest = values.index(max(known))
             best.append(first + highest)
-            scores.append(sum(value / len(known) for value in known) if task.mean else max(known))
-            spans.append(_or_none(own.spans[highest]))
-        first += len(own.spans)
+            scores.append(_mean(known) if task.mean else max(known))
+            spans.append(_or_none(item.spans[highest]))
+        first += len(item.spans)
     issues = [_about_owners(issue, owners) for issue in judgement.issues]
     unjudged = _owners_of(judgement.unjudged, owners)
     beyond = _owners_of(judgement.beyond, owners) - unjudged
@@ -75,17 +76,23 @@ def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan
         scores=scores,
         unjudged=unjudged,
         issues=issues,
-        stage_scores=judgement.stage_scores and [judgement.stage_scores[at] for at in best],
+        stage_scores=judgement.stage_scores and [judgement.stage_scores[index] for index in best],
         beyond=beyond,
         spans=spans,
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    mean = math.fsum(value / len(values) for value in values)
+    # A rounding error must neither separate equal scores nor leave their range.
+    return min(max(mean, min(values)), max(values))
 
 
 def _one_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[Judgement]:
     """Have one window of each candidate judged."""
     chosen = yield from _chosen(task, windows)
     texts = [
-        own.text(text, span) for own, text, span in zip(windows, task.texts, chosen, strict=True)
+        item.text(text, span) for item, text, span in zip(windows, task.texts, chosen, strict=True)
     ]
     judgement = yield from judged(method, _part(task, texts, range(len(texts))))
     return replace(
@@ -99,23 +106,23 @@ def _one_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[
 
 def _chosen(task: Task, windows: Sequence[Windows]) -> Plan[list[Span]]:
     """The window of each candidate that the stage before chose, else the best one by its words."""
-    chosen = [own.spans[0] for own in windows]
+    chosen = [item.spans[0] for item in windows]
     before = task.spans or [None] * len(windows)
     unknown = set()
-    for index, (own, span) in enumerate(zip(windows, before, strict=True)):
+    for index, (item, span) in enumerate(zip(windows, before, strict=True)):
         if span is not None:
-            chosen[index] = _window_around(span, own)
-        elif len(own.spans) > 1:
+            chosen[index] = _window_around(span, item)
+        elif len(item.spans) > 1:
             unknown.add(index)
     if not unknown:
         return chosen
     scores = yield from _word_scores(task, windows)
     first = 0
-    for index, own in enumerate(windows):
-        own_scores = scores[first : first + len(own.spans)]
-        first += len(own.spans)
+    for index, item in enumerate(windows):
+        own_scores = scores[first : first + len(item.spans)]
+        first += len(item.spans)
         if index in unknown and own_scores:
-            chosen[index] = own.spans[own_scores.index(max(own_scores))]
+            chosen[index] = item.spans[own_scores.index(max(own_scores))]
     return chosen
 
 
@@ -139,9 +146,9 @@ def _word_scores(task: Task, windows: Sequence[Windows]) -> Plan[list[float]]:
 
 def _window_texts(task: Task, windows: Sequence[Windows]) -> list[str]:
     return [
-        own.text(text, span)
-        for own, text in zip(windows, task.texts, strict=True)
-        for span in own.spans
+        item.text(text, span)
+        for item, text in zip(windows, task.texts, strict=True)
+        for span in item.spans
     ]
 
 

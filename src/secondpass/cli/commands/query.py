@@ -19,6 +19,7 @@ from secondpass.cli.console import (
     USAGE_ERROR,
     decode_argument,
     fail,
+    from_span,
     one_line,
     print_json,
     result_console,
@@ -108,8 +109,8 @@ def query(
     mode: Mode = "hybrid" if hybrid else "lexical" if lexical else "vector"
     reranker, ordering = None, None
     if rerank:
-        if not hybrid:
-            warn(f"--rerank without --hybrid reranks the results of the {mode} search alone")
+        if mode == "vector":
+            warn("--rerank without --hybrid reranks the results of the vector search alone")
         described = with_depth(configuration(preset, config, settings), rerank_top_n)
         reranker = _load_reranker(described, rerank_model, device)
         ordering = parse_order(reranker, order)
@@ -238,6 +239,7 @@ def _reranked_rows(ranking: Ranking) -> list[dict[str, Any]]:
             "rerank_score": item.rerank_score,
             "final_score": item.final_score,
             "status": item.status,
+            **({} if item.span is None else {"span": list(item.span)}),
         }
         for item in ranking
     ]
@@ -274,7 +276,7 @@ def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _passage(row: Mapping[str, Any], max_length: int = 240) -> Text:
     title = row["metadata"].get("title")
-    text = one_line(str(row["text"]))
+    text = one_line(from_span(str(row["text"]), row.get("span")))
     if len(text) > max_length:
         text = text[:max_length].rsplit(" ", 1)[0] + " …"
     cell = Text(one_line(str(row["id"])), style="bold")

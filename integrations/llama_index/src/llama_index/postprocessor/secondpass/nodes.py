@@ -68,13 +68,17 @@ def ranked(
 
 def _with_own_span(item: Ranked, node: BaseNode) -> Ranked:
     """The item with the part of its span that is of the node's own text; None if there is none."""
-    if item.span is None:
-        return item
     text, own = item.text, node.get_content(metadata_mode=MetadataMode.NONE)
-    # What stands before the text, such as metadata, is no part of it.
-    offset = len(text) - len(own) if text.endswith(own) else len(text)
-    start, stop = max(item.span[0] - offset, 0), item.span[1] - offset
-    return replace(item, span=(start, stop) if start < stop else None)
+    if item.span is None or text == own:
+        return item
+    # Templates put metadata before or after the text, and strip the result.
+    body = own.strip()
+    place = text.rfind(body)
+    start, stop = max(item.span[0], place), min(item.span[1], place + len(body))
+    if place < 0 or start >= stop:
+        return replace(item, span=None)
+    offset = place - own.index(body)
+    return replace(item, span=(start - offset, stop - offset))
 
 
 def copied(node: BaseNode, added: Mapping[str, object]) -> BaseNode:
