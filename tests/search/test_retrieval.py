@@ -9,26 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from letter_embedder import LetterEmbedder
 from native_lists import NATIVE_LISTS
 from secondpass import Candidate, InputError, MissingExtraError
 from secondpass.evaluation import HybridRetriever
 from secondpass.fusion import reciprocal_rank_fusion
-
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-
-
-class LetterEmbedder:
-    """Counts letters, so that neighbours can be told by eye."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        self.seen.extend(texts)
-        counts = np.array([[text.lower().count(one) for one in LETTERS] for text in texts], float)
-        counts += 0.01
-        return counts / np.linalg.norm(counts, axis=1, keepdims=True)
-
 
 CORPUS = [
     Candidate("the owl hunts mice", "owl", metadata={"year": 0}),
