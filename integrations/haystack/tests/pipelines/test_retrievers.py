@@ -1,0 +1,165 @@
+"""Behind retrievers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from haystack import Document, Pipeline, component
+from haystack.components.embedders import MockDocumentEmbedder, MockTextEmbedder
+from haystack.components.joiners import DocumentJoiner
+from haystack.components.joiners.document_joiner import JoinMode
+from haystack.components.retrievers import (
+    InMemoryBM25Retriever,
+    InMemoryEmbeddingRetriever,
+    MultiQueryEmbeddingRetriever,
+    MultiQueryTextRetriever,
+    MultiRetriever,
+    TextEmbeddingRetriever,
+)
+
+from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from haystack_pipelines import (
+    PASSAGES,
+    QUERY,
+    WAYS,
+    ByWorth,
+    Numbers,
+    Result,
+    Way,
+    asking,
+    contents,
+    every_way,
+    ids,
+    numbered,
+    passages,
+    retrieving,
+    store_of,
+    timeless,
+    worth,
+)
+from sampling import rotating
+
+
+def embedded(documents: list[Document]) -> list[Document]:
+    made: list[Document] = MockDocumentEmbedder(dimension=8).run(documents)["documents"]
+    return made
+
+
+@every_way
+def test_behind_one_retriever_it_gives_what_it_gives_alone(way: Way) -> None:
+    ranker = SecondPassRanker({"method": ByWorth()}, top_k=4)
+    result = way(retrieving(ranker), asking("retriever", "ranker"))
+    assert set(result) == {"ranker"}
+    found = InMemoryBM25Retriever(store_of(passages())).run(query=QUERY)["documents"]
+    alone = SecondPassRanker({"method": ByWorth()}, top_k=4).run(QUERY, found)
+    assert timeless(result["ranker"]) == timeless(alone)
+    assert ids(result["ranker"]["documents"]) != ids(found)[:4]
+
+
+@every_way
+def test_three_retrievers_join_straight_into_it(way: Way) -> None:
+    lists = [numbered(5, 3, 1), numbered(5, 3, 1)[1:], numbered(5, 3, 1, 9)[2:]]
+    best: dict[str, float] = {}
+    pipeline = Pipeline()
+    pipeline.add_component("ranker", SecondPassRanker({"method": Numbers()}))
+    for at, documents in enumerate(lists):
+        for document in documents:
+            best[document.id] = max(best.get(document.id, 0.0), document.score or 0.0)
+        pipeline.add_component(f"retriever{at}", Given(documents))
+        pipeline.connect(f"retriever{at}.documents", "ranker.documents")
+    data = asking("ranker", *(f"retriever{at}" for at in range(3)))
+    ranked = way(pipeline, data)["ranker"]
+    assert contents(ranked["documents"]) == ["number 9", "number 5", "number 3", "number 1"]
+    came = {document.id: document.meta["retrieval_score"] for document in ranked["documents"]}
+    assert came == best
+    assert len(ranked["report"]["left_out"]["duplicate"]) == 7 - 4
+
+
+@component
+class Given:
+    """A retriever that always finds the same."""
+
+    def __init__(self, documents: list[Document]) -> None:
+        self.documents = documents
+
+    @component.output_types(documents=list[Document])
+    def run(self, query: str) -> Result:
+        return {"documents": self.documents}
+
+
+@rotating(joined=[None, *JoinMode], way=WAYS)
+def test_words_and_vectors_meet_in_it_or_in_a_joiner_before_it(
+    way: Way, joined: JoinMode | None
+) -> None:
+    store = store_of(embedded(passages()))
+    pipeline = Pipeline()
+    pipeline.add_component("embedder", MockTextEmbedder(dimension=8))
+    pipeline.add_component("vectors", InMemoryEmbeddingRetriever(store, top_k=5))
+    pipeline.add_component("words", InMemoryBM25Retriever(store, top_k=5))
+    pipeline.add_component("ranker", SecondPassRanker({"method": ByWorth()}))
+    pipeline.connect("embedder.embedding", "vectors.query_embedding")
+    meeting = "ranker"
+    if joined is not None:
+        meeting = "joiner"
+        pipeline.add_component("joiner", DocumentJoiner(joined))
+        pipeline.connect("joiner.documents", "ranker.documents")
+    pipeline.connect("vectors.documents", f"{meeting}.documents")
+    pipeline.connect("words.documents", f"{meeting}.documents")
+    data = {**asking("words", "ranker"), "embedder": {"text": QUERY}}
+    result = way(pipeline, data, include_outputs_from={"words", "vectors"})
+    found = {*ids(result["words"]["documents"]), *ids(result["vectors"]["documents"])}
+    assert len(found) < 10  # both found some
+    ranked = result["ranker"]["documents"]
+    wanted = {f"p{at}": worth(QUERY, text) for at, text in enumerate(PASSAGES)}
+    assert ids(ranked) == sorted(found, key=lambda name: -wanted[name])
+    assert result["ranker"]["report"]["status"] == "ok"
+    by_words = {one.id: one.score for one in result["words"]["documents"]}
+    if joined is None:
+        for document in ranked:
+            scores = [by_words.get(document.id)] + [
+                one.score for one in result["vectors"]["documents"] if one.id == document.id
+            ]
+            known = [score for score in scores if score is not None]
+            assert document.meta["retrieval_score"] == max(known)
+
+
+@every_way
+@pytest.mark.filterwarnings("ignore:'MultiRetriever' is an experimental component")
+@pytest.mark.parametrize(
+    "retriever",
+    [
+        lambda store: MultiRetriever(
+            retrievers={
+                "words": InMemoryBM25Retriever(store),
+                "vectors": TextEmbeddingRetriever(
+                    retriever=InMemoryEmbeddingRetriever(store),
+                    text_embedder=MockTextEmbedder(dimension=8),
+                ),
+            }
+        ),
+        lambda store: MultiQueryTextRetriever(retriever=InMemoryBM25Retriever(store)),
+        lambda store: MultiQueryEmbeddingRetriever(
+            retriever=InMemoryEmbeddingRetriever(store),
+            query_embedder=MockTextEmbedder(dimension=8),
+        ),
+        lambda store: TextEmbeddingRetriever(
+            retriever=InMemoryEmbeddingRetriever(store),
+            text_embedder=MockTextEmbedder(dimension=8),
+        ),
+    ],
+    ids=["MultiRetriever", "MultiQueryText", "MultiQueryEmbedding", "TextEmbedding"],
+)
+def test_behind_retrievers_of_retrievers(way: Way, retriever: Any) -> None:
+    pipeline = Pipeline()
+    first = retriever(store_of(embedded(passages())))
+    pipeline.add_component("retriever", first)
+    pipeline.add_component("ranker", SecondPassRanker({"method": ByWorth()}, top_k=3))
+    pipeline.connect("retriever", "ranker")
+    many = "queries" in first.__haystack_input__._sockets_dict
+    own = {"queries": [QUERY, "market bus"]} if many else {"query": QUERY}
+    data = {**asking("ranker"), "retriever": own}
+    result = way(pipeline, data, include_outputs_from={"retriever"})
+    found = result["retriever"]["documents"]
+    wanted = sorted(found, key=lambda one: -worth(QUERY, one.content))[:3]
+    assert ids(result["ranker"]["documents"]) == ids(wanted)

@@ -1,0 +1,34 @@
+"""Documents and results for comparisons with other rankers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from haystack import Document
+
+QUERY = "cat food"
+
+
+def named(count: int) -> list[Document]:
+    return [
+        Document(id=f"d{at}", content=f"text {at}", score=1 - at / (count + 1))
+        for at in range(count)
+    ]
+
+
+def ids(result: dict[str, Any]) -> list[str]:
+    return [document.id for document in result["documents"]]
+
+
+def scores(result: dict[str, Any]) -> list[float]:
+    return [document.score for document in result["documents"]]
+
+
+def both(ranker: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """What a ranker says; the same whether it is asked synchronously or not."""
+    result: dict[str, Any] = ranker.run(*args, **kwargs)
+    if hasattr(ranker, "run_async"):
+        waited = asyncio.run(ranker.run_async(*args, **kwargs))
+        assert (ids(waited), scores(waited)) == (ids(result), scores(result))
+    return result
