@@ -15,20 +15,21 @@ import importlib.util
 import json
 import logging
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
-from types import ModuleType, coroutine
+from types import coroutine
 from typing import Any, Protocol
 
 import pytest
 
 import fake_provider as fake
-from fault_cases import GROUPS, MARKER, Case, name_of
+import odd_candidates
+import rerank_fault_cases
+from fault_cases import BEST_FIRST, GROUPS, MARKER, Case, name_of
+from llm_fault_checks import KEY, KEY_VARIABLE, SLACK, codes_of, configuration, expected, promises
 from secondpass import Candidate, Ranking, Report, RerankError
 from secondpass.errors import LLMError
 from secondpass.types import Ranked
@@ -77,22 +78,6 @@ def _closing() -> Iterator[Callable[[Any], Any]]:
 # ---------------------------------------------------------------------- adapters
 
 
-@cache
-def core_tests(name: str) -> ModuleType:
-    """A module of ``tests/faults`` for its table and its checks, beside the one pytest runs."""
-    path = Path(__file__).parents[1] / "faults" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"of_the_core_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-KEY: str = core_tests("test_faults").KEY
-KEY_VARIABLE: str = core_tests("test_faults").KEY_VARIABLE
-SLACK: float = core_tests("test_faults").SLACK
 QUERY = "zebras at night"
 """Stands in no error, log, report or repr either."""
 
@@ -197,7 +182,7 @@ def rerank_runs(adapter: Adapter, turn: int) -> list[Any]:
 
     Whether a language model or a rerank API is asked is nothing that an adapter could see.
     """
-    cases = enumerate(core_tests("test_rerank_apis").CASES, turn)
+    cases = enumerate(rerank_fault_cases.CASES, turn)
     return rotation(
         [(case.group, case, case.apis, number % 2 == 0) for number, case in cases], adapter, turn
     )
@@ -205,7 +190,7 @@ def rerank_runs(adapter: Adapter, turn: int) -> list[Any]:
 
 def llm_config(provider: fake.FakeProvider, flavour: str, case: Case) -> dict[str, Any]:
     """The configuration of the core's own test, which the adapter makes strict by itself."""
-    config: dict[str, Any] = core_tests("test_faults").configuration(provider, flavour, case, False)
+    config = configuration(provider, flavour, case, False)
     del config["strict"]
     return config
 
@@ -392,15 +377,14 @@ def survives_llm(
     deadline: float,
 ) -> None:
     """A case of the table of language models, through the adapter."""
-    core = core_tests("test_faults")
     outcome = played(adapter, component, entry, case.candidates, caplog, strict)
     assert outcome.seconds <= deadline + SLACK
     ranking = outcome.ranking
     if ranking is None:
         _order_without_report(outcome, case)
         return
-    core.promises(ranking, case, provider.calls)
-    core.expected(ranking, case, provider)
+    promises(ranking, case, provider.calls)
+    expected(ranking, case, provider)
     assert (outcome.error is not None) == (strict and ranking.report.status != "ok")
 
 
@@ -416,17 +400,16 @@ def survives_rerank(
     deadline: float,
 ) -> None:
     """A case of the table of rerank APIs, through the adapter."""
-    core = core_tests("test_rerank_apis")
-    outcome = played(adapter, component, entry, core.CANDIDATES, caplog, strict)
+    outcome = played(adapter, component, entry, rerank_fault_cases.CANDIDATES, caplog, strict)
     assert outcome.seconds <= deadline + SLACK
     ranking = outcome.ranking
     if ranking is None:
         _order_without_report(outcome, case)
         return
     report = ranking.report
-    core.promises(ranking, case, len(provider.requests))
+    rerank_fault_cases.promises(ranking, case, len(provider.requests))
     assert report.status in case.status.split()
-    codes = core_tests("test_faults").codes_of(report)
+    codes = codes_of(report)
     if case.codes != "*":
         assert codes & set(case.codes.split()) or not (case.codes or codes)
     fewest, most = case.requests if isinstance(case.requests, tuple) else (case.requests,) * 2
@@ -443,7 +426,7 @@ def _order_without_report(outcome: Outcome, case: Any) -> None:
     if case.status == "unchanged":
         assert outcome.order == tuple(range(len(outcome.order)))
     elif case.status == "ok" and case.order is None:
-        assert outcome.order[0] == core_tests("test_faults").BEST_FIRST[0]
+        assert outcome.order[0] == BEST_FIRST[0]
 
 
 # ---------------------------------------------------------------------- frameworks' own models
@@ -637,10 +620,9 @@ def state_of(one: Any, members: Iterable[str]) -> dict[str, Any]:
 
 def odd_lists() -> list[Any]:
     """The core's lists of odd candidates, each with a method and a mode in turn."""
-    core = core_tests("test_candidates")
     methods = ("graded", "listwise by id", "graded, pairs by id", "graded, one question")
     rows = []
-    for number, name in enumerate(core.LISTS):
+    for number, name in enumerate(odd_candidates.LISTS):
         for at, method in enumerate(methods):
             for turn in (0, 1):
                 marks = () if at == number % len(methods) and turn == 0 else (pytest.mark.long,)

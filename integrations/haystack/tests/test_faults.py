@@ -18,6 +18,8 @@ from haystack.core.errors import PipelineRuntimeError
 from haystack.dataclasses import ChatMessage, ToolCall
 
 import fake_provider as fake
+import odd_candidates
+import rerank_fault_cases
 from fake_provider import FakeProvider
 from fault_cases import BEST_FIRST, CANDIDATES, FLAVOURS, Case
 from fault_fixtures import (  # noqa: F401 - the names with an underscore are fixtures
@@ -36,7 +38,6 @@ from fault_fixtures import (  # noqa: F401 - the names with an underscore are fi
     _quick_retries,
     _sdks,
     a_coroutine,
-    core_tests,
     id_of,
     in_turn,
     llm_config,
@@ -227,7 +228,7 @@ def cancelled(ranker: SecondPassRanker, asked: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("flavour", [*FLAVOURS, *core_tests("test_rerank_apis").APIS])
+@pytest.mark.parametrize("flavour", [*FLAVOURS, *rerank_fault_cases.APIS])
 def test_a_cancelled_call_ends_and_the_component_can_be_used_again(
     flavour: str,
     strict: bool,
@@ -238,7 +239,7 @@ def test_a_cancelled_call_ends_and_the_component_can_be_used_again(
     if flavour in FLAVOURS:
         config = llm_config(provider, flavour, Case("", ()))
     else:
-        first = core_tests("test_rerank_apis").CASES[0]
+        first = rerank_fault_cases.CASES[0]
         config = rerank_config(provider, flavour, first)
     ranker = components.get(config, strict, provider, fresh=False)
     provider.play(fake.silence())
@@ -267,14 +268,14 @@ def rankers(provider: FakeProvider, closing: Callable[[Any], Any]) -> dict[str, 
                 dedupe=False,
             )
         )
-        for name, method in core_tests("test_candidates").METHODS.items()
+        for name, method in odd_candidates.METHODS.items()
     }
 
 
 def odd_documents(name: str) -> list[Document]:
     """A list of odd candidates as documents, so far as Haystack lets them be."""
     made = []
-    for place, one in enumerate(core_tests("test_candidates").LISTS[name]):
+    for place, one in enumerate(odd_candidates.LISTS[name]):
         given = one if isinstance(one, Candidate) else Candidate(one)
         meta = dict(given.metadata or {})
         made.append(

@@ -31,6 +31,8 @@ from llama_index.core.schema import (
 from pydantic import PrivateAttr, ValidationError
 
 import fake_provider as fake
+import odd_candidates
+import rerank_fault_cases
 from fake_provider import FakeProvider
 from fault_cases import BEST_FIRST, CANDIDATES, FLAVOURS, Case
 from fault_fixtures import (  # noqa: F401 - the names with an underscore are fixtures
@@ -49,7 +51,6 @@ from fault_fixtures import (  # noqa: F401 - the names with an underscore are fi
     _quick_retries,
     _sdks,
     a_coroutine,
-    core_tests,
     id_of,
     in_turn,
     llm_config,
@@ -213,7 +214,7 @@ def cancelled(postprocessor: SecondPassRerank, asked: Callable[[], bool]) -> Non
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("flavour", [*FLAVOURS, *core_tests("test_rerank_apis").APIS])
+@pytest.mark.parametrize("flavour", [*FLAVOURS, *rerank_fault_cases.APIS])
 def test_a_cancelled_call_ends_and_the_postprocessor_can_be_used_again(
     flavour: str,
     strict: bool,
@@ -224,7 +225,7 @@ def test_a_cancelled_call_ends_and_the_postprocessor_can_be_used_again(
     if flavour in FLAVOURS:
         config = llm_config(provider, flavour, Case("", ()))
     else:
-        config = rerank_config(provider, flavour, core_tests("test_rerank_apis").CASES[0])
+        config = rerank_config(provider, flavour, rerank_fault_cases.CASES[0])
     one = components.get(config, strict, provider, fresh=False)
     provider.play(fake.silence())
     cancelled(one, lambda: bool(provider.requests))
@@ -249,7 +250,7 @@ def rerankers(provider: FakeProvider) -> Iterator[dict[str, SecondPassRerank]]:
                 "log_level": "debug",
             }
         )
-        for name, method in core_tests("test_candidates").METHODS.items()
+        for name, method in odd_candidates.METHODS.items()
     }
     yield made
     for one in made.values():
@@ -262,7 +263,7 @@ WITHOUT_TEXT = (Node, ImageNode, lambda: Node(text_resource=MediaResource()))
 def odd_nodes(name: str) -> list[NodeWithScore]:
     """A list of odd candidates as nodes, so far as LlamaIndex lets them be."""
     made = []
-    for place, one in enumerate(core_tests("test_candidates").LISTS[name]):
+    for place, one in enumerate(odd_candidates.LISTS[name]):
         given = one if isinstance(one, Candidate) else Candidate(one)
         textual = isinstance(given.text, str)
         node: BaseNode = TextNode(text=given.text) if textual else WITHOUT_TEXT[place % 3]()
