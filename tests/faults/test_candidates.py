@@ -8,17 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fake_provider import FakeProvider, by_number
+from fake_provider import by_number
 from odd_candidates import LISTS, METHODS, odd_metadata
 from raising_values import Raises
 from rotation import rotated
 from secondpass import Candidate, InputError, Reranker
-
-
-@pytest.fixture(scope="module")
-def provider():
-    with FakeProvider() as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

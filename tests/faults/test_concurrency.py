@@ -22,12 +22,6 @@ FLAVOURS = ("openai", "anthropic", "google")
 COUNT = 32
 
 
-@pytest.fixture(scope="module")
-def provider():
-    with FakeProvider() as one:
-        yield one
-
-
 @pytest.fixture
 def shared(provider, reranker):
     """A reranker of a flavour, with a few questions a ranking."""

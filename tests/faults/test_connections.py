@@ -10,6 +10,7 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider
+from rankings import codes
 from rotation import rotated
 from secondpass import Reranker
 
@@ -44,10 +45,6 @@ def rank(reranker):
         return ranking
 
     return ranked
-
-
-def codes(ranking):
-    return {issue.code for issue in ranking.report.issues}
 
 
 @pytest.mark.parametrize(("flavour", "mode"), rotated(FLAVOURS, MODES))

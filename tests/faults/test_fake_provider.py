@@ -88,12 +88,6 @@ def ask_google(provider, schema=None, timeout=5.0):
 ASK = {"openai": ask_openai, "anthropic": ask_anthropic, "google": ask_google}
 
 
-@pytest.fixture(scope="module")
-def provider():
-    with FakeProvider() as one:
-        yield one
-
-
 @pytest.mark.parametrize("flavour", ASK)
 @pytest.mark.parametrize(
     ("schema", "said"),

@@ -37,12 +37,6 @@ pytestmark = pytest.mark.usefixtures("quick_retries")
 
 
 @pytest.fixture(scope="module")
-def provider():
-    with FakeProvider() as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
 def scorers(provider, closing):
     """Rerankers by their settings; fresh ones for cases that change them."""
     made: dict[str, Reranker] = {}

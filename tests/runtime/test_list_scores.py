@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batch_scorers import both, scores_of
 from secondpass import Reranker
 from secondpass.effects import ListScores, Score
 from secondpass.errors import DeadlineError, MethodError
@@ -57,11 +58,6 @@ def rerank(asynchronous, scorer, documents="abcd", **options):
     return reranker.rerank("q", list(documents))
 
 
-def scores_of(ranking):
-    return {item.position: item.rerank_score for item in ranking if item.status == "scored"}
-
-
-both = pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 timed = pytest.mark.parametrize("limits", [{}, {"deadline": 60}], ids=["untimed", "timed"])
 
 # ---------------------------------------------------------------------- the scheduler

@@ -80,4 +80,4 @@ def ids(documents: list[Document]) -> list[str]:
 def timeless(result: dict[str, Any]) -> dict[str, Any]:
     """A result without the time that it took."""
     report = {key: value for key, value in result["report"].items() if key != "seconds"}
-    return {"documents": result["documents"], "report": report}
+    return {**result, "report": report}

@@ -7,6 +7,8 @@ from typing import Any
 
 from haystack import Document
 
+from haystack_rankers import ids, scores
+
 QUERY = "cat food"
 
 
@@ -15,14 +17,6 @@ def named(count: int) -> list[Document]:
         Document(id=f"d{at}", content=f"text {at}", score=1 - at / (count + 1))
         for at in range(count)
     ]
-
-
-def ids(result: dict[str, Any]) -> list[str]:
-    return [document.id for document in result["documents"]]
-
-
-def scores(result: dict[str, Any]) -> list[float]:
-    return [document.score for document in result["documents"]]
 
 
 def both(ranker: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:

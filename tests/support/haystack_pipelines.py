@@ -16,8 +16,8 @@ from haystack.components.builders import PromptBuilder
 from haystack.components.rankers import LostInTheMiddleRanker
 from haystack.components.retrievers import InMemoryBM25Retriever
 from haystack.dataclasses import ChatMessage
-from haystack.document_stores.in_memory import InMemoryDocumentStore
 
+from haystack_documents import store_of
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 
 QUERY = "castle garden"
@@ -31,13 +31,6 @@ PASSAGES = (
     "Buses leave from the market.",
     "Garden tools are in the shed.",
 )
-KEYS = {
-    "rerank_score",
-    "rerank_final_score",
-    "retrieval_score",
-    "rerank_rank",
-    "rerank_status",
-}
 AT_ONCE = 32
 
 Result = dict[str, Any]
@@ -59,15 +52,6 @@ class ByWorth:
     def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
         time.sleep(self.seconds)
         return [worth(query, document) for document in documents]
-
-
-class Numbers:
-    """Scores a document by the number that stands at its end."""
-
-    model_name = "numbers"
-
-    def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
-        return [float(document.rsplit(maxsplit=1)[-1]) for document in documents]
 
 
 class Broken:
@@ -123,12 +107,6 @@ def numbered(*numbers: float) -> list[Document]:
     ]
 
 
-def store_of(documents: list[Document]) -> InMemoryDocumentStore:
-    store = InMemoryDocumentStore()
-    store.write_documents(documents)
-    return store
-
-
 def retrieving(ranker: SecondPassRanker) -> Pipeline:
     """One retriever, and the ranker behind it."""
     pipeline = Pipeline()
@@ -140,20 +118,6 @@ def retrieving(ranker: SecondPassRanker) -> Pipeline:
 
 def asking(*names: str, query: str = QUERY) -> Result:
     return {name: {"query": query} for name in names}
-
-
-def ids(documents: list[Document]) -> list[str]:
-    return [document.id for document in documents]
-
-
-def contents(documents: list[Document]) -> list[str | None]:
-    return [document.content for document in documents]
-
-
-def timeless(result: Result) -> Result:
-    """A ranker's output without the time that it took."""
-    report = {key: value for key, value in result["report"].items() if key != "seconds"}
-    return {**result, "report": report}
 
 
 def falls(documents: list[Document]) -> bool:

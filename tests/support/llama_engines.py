@@ -94,10 +94,6 @@ def ids(nodes: Sequence[NodeWithScore]) -> list[str]:
     return [one.node_id for one in nodes]
 
 
-def plain(nodes: Sequence[NodeWithScore]) -> list[dict[str, Any]]:
-    return [one.to_dict() for one in nodes]
-
-
 def by_overlap(scorer: Any = None, **given: Any) -> SecondPassRerank:
     return SecondPassRerank({"method": scorer or Overlap(), "log_level": "debug"}, **given)
 

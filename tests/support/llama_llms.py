@@ -43,10 +43,6 @@ def lengths(nodes: Sequence[NodeWithScore]) -> list[int]:
     return [len(one.node.get_content()) for one in nodes]
 
 
-def plain(nodes: Sequence[NodeWithScore]) -> list[dict[str, Any]]:
-    return [one.to_dict() for one in nodes]
-
-
 Said = dict[str, Any] | str | Exception | ChatResponse
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-import fake_provider as fake
+from reference_replies import says
 
 KEY = "sk-test-SECRET"
 QUERY = "database for the web shop"
@@ -37,11 +37,6 @@ def nodes(completed=3, pending=4):
         for at in range(pending)
     ]
     return done + todo
-
-
-def says(text):
-    """A step: the model's reply is this text."""
-    return lambda request: [fake.http(200, fake.envelope(request, text))]
 
 
 def backwards(request):

@@ -12,16 +12,9 @@ from haystack.dataclasses import ByteStream
 
 from haystack_documents import QUERY, Answers, Numbers, castles, ids, numbered, store_of
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from rankings import KEYS
 from secondpass import Reranker
 from secondpass.effects import ListScores
-
-KEYS = {
-    "rerank_score",
-    "rerank_final_score",
-    "retrieval_score",
-    "rerank_rank",
-    "rerank_status",
-}
 
 
 def snapshot(documents: list[Document]) -> list[Any]:

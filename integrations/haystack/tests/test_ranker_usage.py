@@ -17,6 +17,7 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.utils import Secret
 
 from fake_provider import FakeProvider
+from haystack_documents import ids
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from secondpass import ConfigurationError, InputError, NotSerializableError, Reranker
 
@@ -50,10 +51,6 @@ def numbered(*numbers: float) -> list[Document]:
         Document(id=f"d{at}", content=str(number), score=1 - at / len(numbers), meta={"at": at})
         for at, number in enumerate(numbers)
     ]
-
-
-def ids(documents: Sequence[Document]) -> list[str]:
-    return [document.id for document in documents]
 
 
 BLEND = {"original": 0.5, "normalize": "none"}

@@ -12,7 +12,8 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llama_index.core.schema import NodeWithScore
 
-from llama_llms import QUERY, Said, asking, honest, lengths, nodes_of, plain, scripted
+from llama_llms import QUERY, Said, asking, honest, lengths, nodes_of, scripted
+from llama_nodes import plain
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from pydantic import ValidationError
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_nodes import texts
 from secondpass import ConfigurationError, InputError, NotSerializableError, Reranker
 
 NODES = [NodeWithScore(node=TextNode(text=text), score=0.5) for text in ("b", "ccc", "a", "dddd")]
@@ -69,10 +70,6 @@ class Chatting(FunctionCallingLLM):
 
     complete = stream_chat = stream_complete = _not_here
     acomplete = astream_chat = astream_complete = _prepare_chat_with_tools = _not_here
-
-
-def texts(nodes: Sequence[NodeWithScore]) -> list[str]:
-    return [one.node.get_content() for one in nodes]
 
 
 @pytest.mark.parametrize("llm", [Completing, Chatting])

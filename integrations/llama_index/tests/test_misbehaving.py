@@ -22,6 +22,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 import misbehaving_replies as replies
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_nodes import plain
 from misbehaving_replies import (
     CASES,
     GRADED,
@@ -78,10 +79,6 @@ def both_ways(make: Callable[[], SecondPassRerank]) -> tuple[list[NodeWithScore]
     assert plain(given) == plain(replies.nodes()), "the input was changed"
     check_nothing_is_lost(given, ranked)
     return ranked, report
-
-
-def plain(nodes: Sequence[NodeWithScore]) -> list[dict[str, Any]]:
-    return [one.to_dict() for one in nodes]
 
 
 def told(report: Report) -> tuple[Any, ...]:

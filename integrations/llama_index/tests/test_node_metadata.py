@@ -7,15 +7,7 @@ from llama_index.core.schema import ImageNode, MetadataMode, NodeWithScore
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_llms import BEST_FIRST, QUERY, Scripted, asking, lengths, nodes_of, scripted
-
-KEYS = {
-    "rerank_score",
-    "rerank_final_score",
-    "retrieval_score",
-    "rerank_rank",
-    "rerank_status",
-}
-
+from rankings import KEYS
 
 # ---------------------------------------------------------------------- nodes
 

@@ -19,15 +19,8 @@ from llama_index.core.schema import (
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_nodes import QUERY, ByLength, Failing, Fixed, node, pandas, plain, texts, with_scorer
+from rankings import KEYS
 from secondpass import Candidate, Reranker, RerankError
-
-KEYS = {
-    "rerank_score",
-    "rerank_final_score",
-    "retrieval_score",
-    "rerank_rank",
-    "rerank_status",
-}
 
 
 class Answer:

@@ -12,7 +12,8 @@ from llama_index.core.prompts import ChatPromptTemplate, PromptTemplate, RichPro
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from llama_llms import BEST_FIRST, KEY, LENGTHS, QUERY, asking, lengths, nodes_of, plain, scripted
+from llama_llms import BEST_FIRST, KEY, LENGTHS, QUERY, asking, lengths, nodes_of, scripted
+from llama_nodes import plain
 from secondpass import ConfigurationError, NotSerializableError
 
 PARTS = ("system_prompt", "user_prompt", "instruction_prompt")

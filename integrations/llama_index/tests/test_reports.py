@@ -14,7 +14,8 @@ from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRan
 from llama_index.core.schema import NodeWithScore
 
 from llama_index.postprocessor.secondpass import SecondPassReportEvent, SecondPassRerank
-from llama_llms import QUERY, Callbacks, Listening, Said, asking, nodes_of, plain, scripted
+from llama_llms import QUERY, Callbacks, Listening, Said, asking, nodes_of, scripted
+from llama_nodes import plain
 from secondpass import RerankError
 
 

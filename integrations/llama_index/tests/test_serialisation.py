@@ -29,9 +29,9 @@ from llama_llms import (
     asking,
     lengths,
     nodes_of,
-    plain,
     scripted,
 )
+from llama_nodes import plain
 from secondpass import ConfigurationError, NotSerializableError, Reranker, RerankError
 
 

@@ -9,13 +9,9 @@ import logging
 import pytest
 
 import fake_provider as fake
+from reference_replies import logged, says
 from secondpass import Reranker, RerankError
-from tactics import KEY, QUERY, backwards, ids, nodes, says, tactic, tactics
-
-
-def logged(caplog):
-    return [record for record in caplog.records if record.name == "secondpass"]
-
+from tactics import KEY, QUERY, backwards, ids, nodes, tactic, tactics
 
 READ = {
     "valid": ('["t2", "t0", "t3", "t1"]', "t2 t0 t3 t1"),

@@ -13,7 +13,8 @@ from haystack import Document
 from haystack.utils import ComponentDevice
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_peers import QUERY, both, ids, named, scores
+from haystack_peers import QUERY, both, named
+from haystack_rankers import ids, scores
 
 
 def passages() -> list[Document]:

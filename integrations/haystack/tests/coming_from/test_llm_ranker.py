@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_peers import QUERY, both, ids, named, scores
+from haystack_peers import QUERY, both, named
+from haystack_rankers import ids, scores
 
 BY_INDEX: dict[str, Any] = {
     "method": {"type": "listwise", "labels": "index1", "window": None},

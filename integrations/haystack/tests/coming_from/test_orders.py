@@ -11,7 +11,8 @@ from haystack import Document
 from haystack.components.rankers import LostInTheMiddleRanker, MetaFieldRanker
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_peers import QUERY, both, ids, scores
+from haystack_peers import QUERY, both
+from haystack_rankers import ids, scores
 from sampling import rotating
 
 # ---------------------------------------------------------------------- LostInTheMiddleRanker

@@ -14,7 +14,8 @@ from haystack.utils import Secret
 
 from fake_provider import FakeProvider
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_peers import QUERY, both, ids, scores
+from haystack_peers import QUERY, both
+from haystack_rankers import ids, scores
 
 
 @pytest.fixture

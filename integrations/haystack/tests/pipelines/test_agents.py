@@ -12,8 +12,9 @@ from haystack.components.generators.chat import MockChatGenerator
 from haystack.dataclasses import ChatMessage, ToolCall
 from haystack.tools import ComponentTool, PipelineTool
 
+from haystack_documents import ids
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_pipelines import QUERY, Result, Way, asking, every_way, ids, passages, retrieving
+from haystack_pipelines import QUERY, Result, Way, asking, every_way, passages, retrieving
 
 
 def search(ranker: SecondPassRanker | None = None) -> SuperComponent:

@@ -14,18 +14,10 @@ from haystack.core.pipeline.breakpoint import load_pipeline_snapshot
 from haystack.dataclasses import ByteStream, ImageContent, SparseEmbedding
 from haystack.dataclasses.breakpoints import Breakpoint
 
+from haystack_documents import timeless
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_pipelines import (
-    KEYS,
-    QUERY,
-    Broken,
-    Result,
-    Way,
-    answering,
-    asking,
-    every_way,
-    timeless,
-)
+from haystack_pipelines import QUERY, Broken, Result, Way, answering, asking, every_way
+from rankings import KEYS
 from secondpass import RerankError
 
 # ---------------------------------------------------------------------- breakpoints

@@ -14,24 +14,22 @@ from haystack.components.rankers import LostInTheMiddleRanker, MetaFieldRanker
 from haystack.components.routers import ConditionalRouter
 from haystack.dataclasses import ChatMessage
 
+from haystack_documents import Numbers, contents, ids
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_pipelines import (
-    KEYS,
     QUERY,
     WAYS,
     Broken,
     ByWorth,
-    Numbers,
     Result,
     Way,
     asking,
-    contents,
     every_way,
     falls,
-    ids,
     numbered,
     retrieving,
 )
+from rankings import KEYS
 from sampling import rotating
 
 # ---------------------------------------------------------------------- before other components

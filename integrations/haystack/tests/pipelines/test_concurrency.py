@@ -22,6 +22,7 @@ from haystack.dataclasses import ChatMessage
 from haystack.utils import Secret
 
 from fake_provider import FakeProvider
+from haystack_documents import ids, timeless
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_pipelines import (
     AT_ONCE,
@@ -33,11 +34,9 @@ from haystack_pipelines import (
     asking,
     calls,
     every_way,
-    ids,
     in_order,
     numbered,
     retrieving,
-    timeless,
     worth,
 )
 

@@ -18,24 +18,20 @@ from haystack.components.retrievers import (
     TextEmbeddingRetriever,
 )
 
+from haystack_documents import Numbers, contents, ids, store_of, timeless
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_pipelines import (
     PASSAGES,
     QUERY,
     WAYS,
     ByWorth,
-    Numbers,
     Result,
     Way,
     asking,
-    contents,
     every_way,
-    ids,
     numbered,
     passages,
     retrieving,
-    store_of,
-    timeless,
     worth,
 )
 from sampling import rotating

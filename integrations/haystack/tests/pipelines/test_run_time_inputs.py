@@ -11,23 +11,21 @@ from haystack.components.generators.chat import MockChatGenerator
 from haystack.components.retrievers import InMemoryBM25Retriever
 from haystack.dataclasses import ChatMessage
 
+from haystack_documents import Numbers, ids, store_of
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_pipelines import (
     QUERY,
     BothSides,
     ByWorth,
-    Numbers,
     Result,
     Way,
     asking,
     every_way,
     falls,
-    ids,
     in_order,
     numbered,
     passages,
     retrieving,
-    store_of,
     worth,
 )
 

@@ -1,14 +1,12 @@
-"""Both ways to call a ranker, and a small cross-encoder."""
+"""Both ways to call a ranker."""
 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import tiny_models
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_rankers import Call
 
@@ -23,14 +21,3 @@ def call(request: pytest.FixtureRequest) -> Call:
         return asyncio.run(ranker.run_async(*args, **kwargs))
 
     return called
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small cross-encoder on disk that knows its words, so that it tells texts apart."""
-    from tokenizers import BertWordPieceTokenizer
-
-    folder = tiny_models.write_classifier(tmp_path_factory.mktemp("models") / "model")
-    vocabulary = {word: number for number, word in enumerate(tiny_models.WORDS)}
-    BertWordPieceTokenizer(vocabulary).save(str(folder / "tokenizer.json"))
-    return folder

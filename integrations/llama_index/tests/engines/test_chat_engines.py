@@ -20,8 +20,8 @@ from llama_engines import (
     in_order,
     memory,
     nodes_of,
-    plain,
 )
+from llama_nodes import plain
 
 CHATS: dict[str, Callable[[Any, str], Any]] = {
     "chat": lambda engine, message: engine.chat(message),

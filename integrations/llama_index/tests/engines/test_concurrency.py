@@ -27,9 +27,9 @@ from llama_engines import (
     ids,
     memory,
     nodes_of,
-    plain,
 )
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_nodes import plain
 
 QUERIES = [*TEXTS.values(), QUERY, "red fox", "tea leaves", "night owl"]
 

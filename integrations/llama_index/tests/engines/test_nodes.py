@@ -23,15 +23,9 @@ from llama_index.core.schema import (
 )
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
-from llama_engines import QUERY, TEXTS, Ask, Retrieved, by_overlap, engine_of, ids, nodes_of, plain
-
-KEYS = (
-    "rerank_score",
-    "rerank_final_score",
-    "retrieval_score",
-    "rerank_rank",
-    "rerank_status",
-)
+from llama_engines import QUERY, TEXTS, Ask, Retrieved, by_overlap, engine_of, ids, nodes_of
+from llama_nodes import plain
+from rankings import KEYS
 
 
 def odd_nodes() -> list[NodeWithScore]:

@@ -16,8 +16,9 @@ from llama_index.core.postprocessor import (
 from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
-from llama_engines import QUERY, TEXTS, Ask, Retrieved, by_overlap, engine_of, ids, nodes_of, plain
+from llama_engines import QUERY, TEXTS, Ask, Retrieved, by_overlap, engine_of, ids, nodes_of
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_nodes import plain
 
 
 def store() -> SimpleDocumentStore:
