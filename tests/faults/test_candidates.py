@@ -43,21 +43,21 @@ def number_of(item):
 @pytest.mark.parametrize(("name", "method"), rotated(LISTS, METHODS))
 def test_nothing_raises_and_none_is_lost(provider, rerankers, method, name):
     provider.play()
-    given = LISTS[name]
-    if method == "graded, one by one" and len(given) > 20:
+    candidates = LISTS[name]
+    if method == "graded, one by one" and len(candidates) > 20:
         pytest.skip("a hundred questions tell no more than six")
-    ranking = rerankers[method].rerank("query", given)
-    assert sorted(ranking.order) == list(range(len(given)))
-    head = given[:100]
+    ranking = rerankers[method].rerank("query", candidates)
+    assert sorted(ranking.order) == list(range(len(candidates)))
+    head = candidates[:100]
     if not any(map(shown, head)):
         assert provider.calls == 0
-        assert ranking.report.status == ("ok" if not given else "unchanged")
+        assert ranking.report.status == ("ok" if not candidates else "unchanged")
         return
     scored = [item for item in ranking if item.status == "scored"]
     # A list of one has but one order, so a method that only orders need not ask.
     if not (method.startswith("listwise") and sum(map(shown, head)) == 1):
         assert {item.position for item in scored} == {
-            at for at, one in enumerate(head) if shown(one)
+            index for index, one in enumerate(head) if shown(one)
         }
     if not name.startswith("text"):
         assert ranking.report.status in {"ok", "unchanged"}
@@ -66,7 +66,7 @@ def test_nothing_raises_and_none_is_lost(provider, rerankers, method, name):
         assert numbers == sorted(numbers, reverse=True)
         for one, following in pairwise(scored):
             assert number_of(one) > number_of(following) or one.position < following.position
-    elif len(given) <= 4:
+    elif len(candidates) <= 4:
         assert numbers == sorted(numbers, reverse=True)
 
 
@@ -77,13 +77,13 @@ def test_fences(provider, rerankers, method, name):
     provider.play()
     rerankers[method].rerank("query", LISTS[name])
     for request in provider.requests:
-        said = request.messages[-1]
-        fences = re.findall(r"<doc\b[^>]*>", said)
+        reply = request.messages[-1]
+        fences = re.findall(r"<doc\b[^>]*>", reply)
         assert len(fences) == len(request.documents) == len(set(fences))
-        assert said.count("</doc>") == len(fences)
+        assert reply.count("</doc>") == len(fences)
         assert len(fences) <= sum(map(shown, LISTS[name]))
-        assert said.count("<query>") == said.count("</query>") == 2  # it is asked twice
-        assert "<|im_" not in said
+        assert reply.count("<query>") == reply.count("</query>") == 2  # it is asked twice
+        assert "<|im_" not in reply
 
 
 LENGTHY = {
@@ -113,18 +113,21 @@ def test_no_passage_takes_long_to_be_shown(provider, reranker, text):
 
 def test_inputs_are_unchanged(provider, rerankers):
     provider.play()
-    given = [Candidate("3 a", metadata=odd_metadata()), Candidate("9 b", metadata=odd_metadata())]
-    before = [copy.copy(one.metadata) for one in given]
-    ranking = rerankers["graded"].rerank("query", given)
+    candidates = [
+        Candidate("3 a", metadata=odd_metadata()),
+        Candidate("9 b", metadata=odd_metadata()),
+    ]
+    before = [copy.copy(one.metadata) for one in candidates]
+    ranking = rerankers["graded"].rerank("query", candidates)
     for item in ranking:
-        assert item.candidate is given[item.position]
+        assert item.candidate is candidates[item.position]
         assert all(
             item.metadata[key] is value
             for key, value in before[item.position].items()
             if key != "rerank_score"
         )
         assert item.metadata["rerank_score"] == number_of(item)
-    assert [one.metadata.keys() for one in given] == [one.keys() for one in before]
+    assert [one.metadata.keys() for one in candidates] == [one.keys() for one in before]
 
 
 QUERIES = {

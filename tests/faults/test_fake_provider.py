@@ -90,7 +90,7 @@ ASK = {"openai": ask_openai, "anthropic": ask_anthropic, "google": ask_google}
 
 @pytest.mark.parametrize("flavour", ASK)
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "reply"),
     [
         (KEYED, GRADES),
         (None, GRADES),
@@ -98,9 +98,9 @@ ASK = {"openai": ask_openai, "anthropic": ask_anthropic, "google": ask_google}
         (PAIRS, {"grades": [{"id": label, "score": score} for label, score in GRADES.items()]}),
     ],
 )
-def test_good_replies_are_read_by_the_sdks(provider, flavour, schema, said):
+def test_good_replies_are_read_by_the_sdks(provider, flavour, schema, reply):
     provider.play()
-    assert json.loads(ASK[flavour](provider, schema)) == said
+    assert json.loads(ASK[flavour](provider, schema)) == reply
     request = provider.requests[0]
     assert (request.flavour, request.key, request.schema) == (flavour, "k", schema)
     assert request.documents == {"a": "cats, 3", "b": "dogs, 9", "c": "a < b, 5"}

@@ -44,22 +44,22 @@ def runs() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def provider():
-    with FakeProvider(schemaless=["compatible"]) as one:
-        yield one
+    with FakeProvider(schemaless=["compatible"]) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def clients(provider, closing):
     """Rerankers by their configuration and mode; fresh ones for cases that change them."""
-    made = {}
+    created = {}
 
     def client(config, mode, fresh):
         known = json.dumps([config, mode])
-        if not fresh and known in made:
-            return made[known]
+        if not fresh and known in created:
+            return created[known]
         reranker = closing(Reranker.from_config(config))
         if not fresh:
-            made[known] = reranker
+            created[known] = reranker
             provider.play()
             rank(reranker, FIRST, mode)  # opens the client, and learns what the server cannot do
         return reranker
@@ -81,7 +81,7 @@ def rank(reranker: Reranker, case: Case, mode: str) -> tuple[Ranking, RerankErro
 
 def secrets_in(*texts: str) -> list[str]:
     return [
-        secret for secret in (KEY, MARKER, "query", fake.LEAK) for one in texts if secret in one
+        secret for secret in (KEY, MARKER, "query", fake.LEAK) for text in texts if secret in text
     ]
 
 
@@ -89,8 +89,8 @@ def hygiene(ranking: Ranking, error: RerankError | None, caplog: Any) -> None:
     """No key and no passage in anything that is printed, logged, stored or sent."""
     report = ranking.report
     logged = [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
-    told = [repr(ranking), str(ranking), repr(report), json.dumps(report.to_dict())]
-    assert not secrets_in(*told, *logged, repr(pickle.dumps(report)))
+    texts = [repr(ranking), str(ranking), repr(report), json.dumps(report.to_dict())]
+    assert not secrets_in(*texts, *logged, repr(pickle.dumps(report)))
     if error is None:
         return
     assert not secrets_in(str(error), repr(error), repr(error.args), repr(vars(error)))

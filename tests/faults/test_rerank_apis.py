@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("quick_retries")
 @pytest.fixture(scope="module")
 def scorers(provider, closing):
     """Rerankers by their settings; fresh ones for cases that change them."""
-    made: dict[str, Reranker] = {}
+    rerankers: dict[str, Reranker] = {}
 
     def scorer(api: str, case: Case) -> Reranker:
         config = {
@@ -54,14 +54,14 @@ def scorers(provider, closing):
             "limits": {"deadline": 3.0, "retries": 1, **case.limits},
         }
         known = json.dumps(config)
-        if known not in made or case.fresh:
+        if known not in rerankers or case.fresh:
             reranker = closing(Reranker.from_config(config))
             provider.play()
             assert reranker.rerank("query", ["1", "2"]).report.status == "ok"  # opens the client
             if case.fresh:
                 return reranker
-            made[known] = reranker
-        return made[known]
+            rerankers[known] = reranker
+        return rerankers[known]
 
     return scorer
 
@@ -70,10 +70,10 @@ def hygiene(ranking: Any, reranker: Reranker, caplog: Any) -> None:
     """No key and no passage in anything that is printed, logged or stored."""
     report = ranking.report
     logged = [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
-    told = [repr(ranking), str(ranking), repr(report), json.dumps(report.to_dict())]
-    told += [repr(pickle.dumps(report)), repr(reranker), repr(reranker.method), *logged]
-    found = [secret for secret in (KEY, MARKER, fake.LEAK) for one in told if secret in one]
-    assert not found
+    texts = [repr(ranking), str(ranking), repr(report), json.dumps(report.to_dict())]
+    texts += [repr(pickle.dumps(report)), repr(reranker), repr(reranker.method), *logged]
+    leaks = [secret for secret in (KEY, MARKER, fake.LEAK) for one in texts if secret in one]
+    assert not leaks
 
 
 def runs() -> list[Any]:
@@ -117,7 +117,9 @@ def test_fault(case, api, mode, provider, scorers, caplog, monkeypatch):
     assert report.status in case.status.split()
     # What asking again has helped against is told too.
     again = [issue.message for issue in report.issues if issue.code == "asked_again"]
-    codes = {issue.code for issue in report.issues} | {told.partition(":")[0] for told in again}
+    codes = {issue.code for issue in report.issues} | {
+        message.partition(":")[0] for message in again
+    }
     if case.codes != "*":
         assert codes & set(case.codes.split()) or not (case.codes or codes)
     fewest, most = case.requests if isinstance(case.requests, tuple) else (case.requests,) * 2

@@ -31,8 +31,8 @@ def test_readers_never_meet_half_an_index(docs, index) -> None:
 
     def renew() -> None:
         try:
-            for at in range(15):
-                (docs / "new.txt").write_text(f"text {at}")
+            for position in range(15):
+                (docs / "new.txt").write_text(f"text {position}")
                 build(docs, index, LetterEmbedder())
         finally:
             done.set()
@@ -41,10 +41,10 @@ def test_readers_never_meet_half_an_index(docs, index) -> None:
     thread.start()
     opened = 0
     while not done.is_set() or not opened:
-        found = open_index(index, LetterEmbedder(), stale_ok=True).retrieve(
+        retrieved = open_index(index, LetterEmbedder(), stale_ok=True).retrieve(
             "mice owl", 2, "lexical"
         )
-        assert set(ids(found)) == {"owls.md#1", "owls.md#2"} or "cats.html#1" in ids(found)
+        assert set(ids(retrieved)) == {"owls.md#1", "owls.md#2"} or "cats.html#1" in ids(retrieved)
         opened += 1
     thread.join()
     assert opened

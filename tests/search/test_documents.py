@@ -70,7 +70,7 @@ def test_files_become_titled_passages(tmp_path, name, content, expected) -> None
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     read = read_source(tmp_path)
-    assert [(one.metadata["title"], one.text) for one in read.corpus] == expected
+    assert [(candidate.metadata["title"], candidate.text) for candidate in read.corpus] == expected
     assert read.skipped == {}
     assert read_source(path).corpus == read.corpus
 

@@ -15,4 +15,4 @@ def test_a_page_of_marks_that_never_end_is_read_in_time(tmp_path, mark) -> None:
 def test_elements_that_are_left_out_and_never_end_take_no_time_by_their_square(tmp_path) -> None:
     """They took some minutes, so this would reach the time limit of a test."""
     (tmp_path / "a.html").write_text("<p>text" + "<template>" * 200_000 + "</style>" * 200_000)
-    assert [one.text for one in read_source(tmp_path).corpus] == ["text"]
+    assert [candidate.text for candidate in read_source(tmp_path).corpus] == ["text"]

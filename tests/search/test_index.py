@@ -72,8 +72,8 @@ def test_an_index_answers_as_a_retriever_in_memory(
 ) -> None:
     folder = tmp_path_factory.mktemp("index")
     lines = [
-        json.dumps({"_id": str(at), "text": text, "metadata": own})
-        for at, (text, own) in enumerate(corpus)
+        json.dumps({"_id": str(position), "text": text, "metadata": own})
+        for position, (text, own) in enumerate(corpus)
     ]
     (folder / "corpus.jsonl").write_text("\n".join(lines), newline="")
     embedder = LetterEmbedder() if with_vectors else None
@@ -104,7 +104,7 @@ def rewrite_in_place(docs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda docs: (docs / "new.txt").write_text("x"), "new.txt is new"),
         (lambda docs: (docs / "new.bin").write_bytes(b"\0"), "new.bin is new"),
@@ -113,18 +113,18 @@ def rewrite_in_place(docs: Path) -> None:
         (lambda docs: (docs / "cats.html").unlink(), "cats.html no longer exists"),
         (lambda docs: docs.rename(docs.parent / "moved"), "docs no longer exists"),
         (
-            lambda docs: [(docs / f"{at}.txt").write_text("x") for at in range(5)],
+            lambda docs: [(docs / f"{index}.txt").write_text("x") for index in range(5)],
             "0.txt is new, 1.txt is new, 2.txt is new, and 2 more",
         ),
     ],
 )
-def test_a_stale_index_is_told_not_served(index, docs, change, told) -> None:
+def test_a_stale_index_is_told_not_served(index, docs, change, message) -> None:
     os.utime(docs / "owls.md", ns=(1, 1))
     assert not open_index(index, LetterEmbedder()).changes
     change(docs)
     with pytest.raises(StaleIndexError) as error:
         open_index(index, LetterEmbedder())
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert f"To rebuild it, run: secondpass index {docs} --into {index}" in str(error.value)
     again = pickle.loads(pickle.dumps(error.value))
     assert (str(again), again.changes) == (str(error.value), error.value.changes)

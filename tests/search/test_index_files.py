@@ -18,20 +18,20 @@ def parts(index: Path) -> list[Path]:
 
 
 def test_every_part_is_checked(index) -> None:
-    found = parts(index)
-    assert len(found) >= 9
-    for path in found:
+    results = parts(index)
+    assert len(results) >= 9
+    for path in results:
         content = path.read_bytes()
         name = path.relative_to(next(index.glob("parts-*"))).as_posix()
         flipped = bytes([content[0] ^ 1]) + content[1:]
-        for damaged, told in [
+        for damaged, message in [
             (content[:-1], "was changed: its size differs"),
             (b"", "was changed: its size differs"),
             (flipped, "was changed"),
             (None, "is missing"),
         ]:
             path.unlink() if damaged is None else path.write_bytes(damaged)
-            with pytest.raises(IndexFaultError, match=f"its part {name} {told}.*To rebuild it"):
+            with pytest.raises(IndexFaultError, match=f"its part {name} {message}.*To rebuild it"):
                 open_index(index, LetterEmbedder(), stale_ok=True)
         path.write_bytes(content)
     assert open_index(index, LetterEmbedder())
@@ -42,10 +42,10 @@ def test_every_part_is_checked(index) -> None:
 def test_a_manifest_that_was_changed_is_told_or_says_the_same(index, data) -> None:
     path = index / MANIFEST
     content = path.read_bytes()
-    at = data.draw(st.integers(0, len(content) - 1))
+    position = data.draw(st.integers(0, len(content) - 1))
     put = data.draw(st.binary(max_size=2))
     cut = data.draw(st.sampled_from([0, 1, len(content)]))
-    path.write_bytes(content[:at] + put + content[at + cut :])
+    path.write_bytes(content[:position] + put + content[position + cut :])
     try:
         try:
             assert ids(open_index(index, LetterEmbedder()).retrieve("owl", 1, "lexical"))
@@ -56,7 +56,7 @@ def test_a_manifest_that_was_changed_is_told_or_says_the_same(index, data) -> No
 
 
 @pytest.mark.parametrize(
-    ("manifest", "told"),
+    ("manifest", "message"),
     [
         ("", "cannot be read"),
         ("[]", "cannot be read"),
@@ -67,9 +67,9 @@ def test_a_manifest_that_was_changed_is_told_or_says_the_same(index, data) -> No
         ('{"format": "secondpass index", "version": 2}', "was changed"),
     ],
 )
-def test_a_manifest_of_another_kind_is_told(index, manifest, told) -> None:
+def test_a_manifest_of_another_kind_is_told(index, manifest, message) -> None:
     (index / MANIFEST).write_text(manifest)
-    with pytest.raises(IndexFaultError, match=told):
+    with pytest.raises(IndexFaultError, match=message):
         open_index(index, LetterEmbedder())
     assert build(index.parent / "docs", index, LetterEmbedder()).made
     assert open_index(index, LetterEmbedder())

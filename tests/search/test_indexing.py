@@ -144,7 +144,7 @@ def test_folders_of_others_are_not_touched(docs, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "kind", "told"),
+    ("spoil", "kind", "message"),
     [
         (lambda docs: None, IndexFaultError, "has no text to index$"),
         (
@@ -160,11 +160,11 @@ def test_folders_of_others_are_not_touched(docs, tmp_path) -> None:
         (lambda docs: docs.rmdir(), FileNotFoundError, "docs"),
     ],
 )
-def test_a_source_that_cannot_be_indexed_leaves_no_trace(tmp_path, spoil, kind, told) -> None:
+def test_a_source_that_cannot_be_indexed_leaves_no_trace(tmp_path, spoil, kind, message) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     spoil(docs)
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=message):
         build(docs, tmp_path / "index")
     assert not (tmp_path / "index").exists()
 

@@ -20,9 +20,11 @@ documents = st.lists(st.one_of(any_words, marks), max_size=30).map(" ".join) | s
 def test_nothing_of_a_text_is_lost_and_no_passage_is_too_long(tmp_path, text, size, name) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8", newline="")
     corpus = read_source(tmp_path / name, passage_size=size).corpus
-    assert [one.id for one in corpus] == [f"{name}#{n}" for n in range(1, len(corpus) + 1)]
-    assert all(0 < len(one.text) <= size for one in corpus)
-    kept = "".join("".join(one.text for one in corpus).split())
+    assert [candidate.id for candidate in corpus] == [
+        f"{name}#{n}" for n in range(1, len(corpus) + 1)
+    ]
+    assert all(0 < len(candidate.text) <= size for candidate in corpus)
+    kept = "".join("".join(candidate.text for candidate in corpus).split())
     given_text = "".join(text.split())
     if name == "a.txt" or "---" not in text:
         assert kept == given_text
@@ -33,7 +35,7 @@ def test_a_passage_ends_where_a_paragraph_does_else_a_sentence_else_a_word(tmp_p
         f"{'a' * 30}\n\n{'b' * 30}\n\n{'c' * 10}\n\nOne two three four five six seven. Eight nine "
         f"ten eleven twelve thirteen fourteen\n\n{'d ' * 40}\n\n{'e' * 120}"
     )
-    assert [one.text for one in read_source(tmp_path, passage_size=50).corpus] == [
+    assert [candidate.text for candidate in read_source(tmp_path, passage_size=50).corpus] == [
         "a" * 30,
         f"{'b' * 30}\n\n{'c' * 10}",
         "One two three four five six seven.",
@@ -58,4 +60,6 @@ def test_a_passage_ends_where_a_paragraph_does_else_a_sentence_else_a_word(tmp_p
 )
 def test_passages_of_languages_without_spaces(tmp_path, text, passages) -> None:
     (tmp_path / "a.txt").write_text(text, encoding="utf-8")
-    assert [one.text for one in read_source(tmp_path, passage_size=50).corpus] == passages
+    assert [
+        candidate.text for candidate in read_source(tmp_path, passage_size=50).corpus
+    ] == passages

@@ -26,8 +26,8 @@ def requests(count, candidates=4, seed=0, words=30):
             "query_id": f"q{number}",
             "query": " ".join(rng.choices(vocabulary, k=4)),
             "candidates": [
-                {"id": f"d{number}-{at}", "text": " ".join(rng.choices(vocabulary, k=words))}
-                for at in range(candidates)
+                {"id": f"d{number}-{index}", "text": " ".join(rng.choices(vocabulary, k=words))}
+                for index in range(candidates)
             ],
         }
         for number in range(count)

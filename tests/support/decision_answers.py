@@ -31,22 +31,22 @@ def statements(request: fake.Request) -> dict[str, str]:
     questions = request.body["questions"]
     if isinstance(questions, dict):
         return {name: one["instructions"] for name, one in questions.items()}
-    return {one["name"]: one["instructions"] for one in questions}
+    return {question["name"]: question["instructions"] for question in questions}
 
 
 def right(request: fake.Request) -> dict[str, Any]:
     """A right answer: a tenth of the number that each document begins with."""
-    found = {label: fake.by_number(text) / 10 for label, text in shown(request).items()}
+    scores = {label: fake.by_number(text) / 10 for label, text in shown(request).items()}
     if request.flavour == "google":
         answers = {
-            name: {"type": "noul", "noul": found[name], "confidence": max(found[name], 0.5)}
+            name: {"type": "noul", "noul": scores[name], "confidence": max(scores[name], 0.5)}
             for name in statements(request)
         }
         return {"answers": answers, "usage": {"total_input_tokens": 70, "total_output_tokens": 7}}
     return {
         "model": "m",
         "answers": [
-            {"type": "predicate", "name": name, "probability": found[name]}
+            {"type": "predicate", "name": name, "probability": scores[name]}
             for name in statements(request)
         ],
         "usage": {
@@ -71,15 +71,15 @@ def answer(change: Callable[[Any, fake.Request], Any] | None = None) -> Step:
     return step
 
 
-def probability(value: Any, which: Callable[[int], bool] = lambda at: at == 1) -> Step:
+def probability(value: Any, which: Callable[[int], bool] = lambda index: index == 1) -> Step:
     """Another value for the probability of some, by their place in the request."""
 
     def change(reply: Any, request: fake.Request) -> None:
         answers, name = reply["answers"], "probability"
         if request.flavour == "google":
             answers, name = list(answers.values()), "noul"
-        for at, one in enumerate(answers):
-            if which(at):
+        for index, one in enumerate(answers):
+            if which(index):
                 one[name] = value
 
     return answer(change)

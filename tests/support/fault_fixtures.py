@@ -119,7 +119,7 @@ class Adapter(Protocol):
         """The framework's own objects; their metadata is that of `metadata_of`."""
 
     def run(
-        self, component: Any, entry: str, query: str, given: list[Any]
+        self, component: Any, entry: str, query: str, documents: list[Any]
     ) -> tuple[list[Any], Report | None]:
         """What comes out, and the report where this entry point gives one."""
 
@@ -155,9 +155,9 @@ def rotation(
     for number, (group, case, flavours, wanted) in enumerate(cases, turn):
         usual = number % len(flavours), number // len(flavours) % len(adapter.entries)
         for place, flavour in enumerate(flavours):
-            for at, (mode, entries) in enumerate(adapter.entries.items()):
+            for index, (mode, entries) in enumerate(adapter.entries.items()):
                 entry = entries[(number + place) // 2 % len(entries)]
-                marks = () if wanted and (place, at) == usual else (pytest.mark.long,)
+                marks = () if wanted and (place, index) == usual else (pytest.mark.long,)
                 name = name_of(f"{group}-{case.name}-{flavour}-{mode}-{entry}")
                 rows.append(pytest.param(case, flavour, mode, entry, id=name, marks=marks))
     return rows
@@ -227,8 +227,8 @@ class Components:
                 return component
             provider.play()
             # Opens the client, and learns what the server cannot do.
-            given = self.adapter.given([Candidate("1", id="a"), Candidate("2", id="b")])
-            self.adapter.run(component, self.adapter.entries["sync"][0], QUERY, given)
+            candidates = self.adapter.given([Candidate("1", id="a"), Candidate("2", id="b")])
+            self.adapter.run(component, self.adapter.entries["sync"][0], QUERY, candidates)
             self.made[known] = component
         return self.made[known]
 
@@ -291,8 +291,8 @@ def played(
         items = error.ranking.items
         ranking = _ranking(
             [
-                Carried(one.text, one.id, None, {**one.candidate.metadata, **_provenance(one)})
-                for one in items
+                Carried(item.text, item.id, None, {**item.candidate.metadata, **_provenance(item)})
+                for item in items
             ],
             candidates,
             error.ranking.report,
@@ -434,7 +434,7 @@ def _order_without_report(outcome: Outcome, case: Any) -> None:
 _PROBE = [
     {
         "role": "user",
-        "content": "".join(f'<doc id="{at}">{at} text</doc>' for at in range(1, 7)),
+        "content": "".join(f'<doc id="{index}">{index} text</doc>' for index in range(1, 7)),
     }
 ]
 
@@ -510,9 +510,9 @@ def in_turn(
     """
     rows = []
     for number, name in enumerate(names, turn):
-        for at, (model, entry, strict) in enumerate(_ways(models, entries)):
+        for index, (model, entry, strict) in enumerate(_ways(models, entries)):
             # The second of the two differs from the first in every respect.
-            usual = at in {number % 8, 7 - number % 8}
+            usual = index in {number % 8, 7 - number % 8}
             mode = "strict" if strict else "tolerant"
             rows.append(
                 pytest.param(
@@ -538,8 +538,8 @@ def spoken_runs(models: Sequence[type], entries: Sequence[str], turn: int) -> li
     ways = _ways(models, entries)
     rows = []
     for number, (group, case) in enumerate(spoken_cases(), turn):
-        for at, (model, entry, strict) in enumerate(ways):
-            marks = () if at == number % len(ways) else (pytest.mark.long,)
+        for index, (model, entry, strict) in enumerate(ways):
+            marks = () if index == number % len(ways) else (pytest.mark.long,)
             mode = "strict" if strict else "tolerant"
             name = f"{group}-{case.name}-{model.__name__}-{entry}-{mode}"
             rows.append(pytest.param(case, model, entry, strict, id=name, marks=marks))
@@ -623,9 +623,9 @@ def odd_lists() -> list[Any]:
     methods = ("graded", "listwise by id", "graded, pairs by id", "graded, one question")
     rows = []
     for number, name in enumerate(odd_candidates.LISTS):
-        for at, method in enumerate(methods):
+        for index, method in enumerate(methods):
             for turn in (0, 1):
-                marks = () if at == number % len(methods) and turn == 0 else (pytest.mark.long,)
+                marks = () if index == number % len(methods) and turn == 0 else (pytest.mark.long,)
                 asynchronous = bool((number // len(methods) + turn) % 2)
                 mode = "async" if asynchronous else "sync"
                 rows.append(
@@ -636,12 +636,12 @@ def odd_lists() -> list[Any]:
     return rows
 
 
-def none_lost(carried: Sequence[Carried], given: Sequence[Carried], method: str) -> None:
+def none_lost(carried: Sequence[Carried], sources: Sequence[Carried], method: str) -> None:
     """Each document of a list of odd ones came out once, as it was, and judged if it has a text."""
     falling([one.score for one in carried])
-    assert sorted(one.place for one in carried) == list(range(len(given)))
+    assert sorted(one.place for one in carried) == list(range(len(sources)))
     for rank, one in enumerate(carried, 1):
-        before = given[one.place]
+        before = sources[one.place]
         assert one.text is before.text
         assert one.id == before.id
         assert one.metadata is not before.metadata
@@ -649,7 +649,7 @@ def none_lost(carried: Sequence[Carried], given: Sequence[Carried], method: str)
         assert one.metadata.keys() == before.metadata.keys() | mine
         assert all(one.metadata[key] is value for key, value in before.metadata.items())
         assert one.metadata.get("rerank_rank", rank) == rank
-    head = {one.place for one in given[:100] if isinstance(one.text, str)}
+    head = {one.place for one in sources[:100] if isinstance(one.text, str)}
     scored = [one for one in carried if one.metadata.get("rerank_status") == "scored"]
     if method.startswith("listwise") and len(head) < 2:
         return  # one that only orders need not ask about one

@@ -50,8 +50,14 @@ def numbered(*numbers: float, **fields: Any) -> list[Document]:
     """Documents whose content is a number, retrieved in this order."""
     count = len(numbers)
     return [
-        Document(id=f"d{at}", content=str(number), score=1 - at / count, meta={"at": at}, **fields)
-        for at, number in enumerate(numbers)
+        Document(
+            id=f"d{index}",
+            content=str(number),
+            score=1 - index / count,
+            meta={"at": index},
+            **fields,
+        )
+        for index, number in enumerate(numbers)
     ]
 
 

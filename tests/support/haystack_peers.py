@@ -14,8 +14,8 @@ QUERY = "cat food"
 
 def named(count: int) -> list[Document]:
     return [
-        Document(id=f"d{at}", content=f"text {at}", score=1 - at / (count + 1))
-        for at in range(count)
+        Document(id=f"d{index}", content=f"text {index}", score=1 - index / (count + 1))
+        for index in range(count)
     ]
 
 

@@ -93,8 +93,10 @@ class BothSides:
 
 def passages() -> list[Document]:
     return [
-        Document(id=f"p{at}", content=text, meta={"page": at, "level": ("hard", "easy")[at % 2]})
-        for at, text in enumerate(PASSAGES)
+        Document(
+            id=f"p{index}", content=text, meta={"page": index, "level": ("hard", "easy")[index % 2]}
+        )
+        for index, text in enumerate(PASSAGES)
     ]
 
 
@@ -102,8 +104,10 @@ def numbered(*numbers: float) -> list[Document]:
     """Documents whose content is a number, retrieved in this order."""
     count = len(numbers)
     return [
-        Document(id=f"d{at}", content=f"number {number}", score=1 - at / count, meta={"at": at})
-        for at, number in enumerate(numbers)
+        Document(
+            id=f"d{index}", content=f"number {number}", score=1 - index / count, meta={"at": index}
+        )
+        for index, number in enumerate(numbers)
     ]
 
 
@@ -171,11 +175,13 @@ def calls() -> list[tuple[str, list[Document]]]:
     """Queries, each with documents of its own; the same texts have other worth in each."""
     return [
         (
-            f"query {at}",
+            f"query {index}",
             [
-                Document(id=f"{at}-{n}", content=f"passage {(at + n) % 11}", score=1 / (n + 1))
+                Document(
+                    id=f"{index}-{n}", content=f"passage {(index + n) % 11}", score=1 / (n + 1)
+                )
                 for n in range(9)
             ],
         )
-        for at in range(AT_ONCE)
+        for index in range(AT_ONCE)
     ]

@@ -76,7 +76,7 @@ def saved_and_loaded(ranker: SecondPassRanker) -> SecondPassRanker:
 
 def sentences() -> list[Document]:
     texts = ["the cat sat on a mat", "no dog", "yes", "food ran", "query a food cat"]
-    return [Document(id=str(at), content=text) for at, text in enumerate(texts)]
+    return [Document(id=str(index), content=text) for index, text in enumerate(texts)]
 
 
 FIRST_TO_FOURTH = ["a", "b", "c", "d"]

@@ -45,7 +45,7 @@ class Overlap:
         self.queries.append(query)
         self.threads.add(threading.get_ident())
         wanted = set(query.lower().split())
-        return [float(len(wanted.intersection(one.lower().split()))) for one in documents]
+        return [float(len(wanted.intersection(document.lower().split()))) for document in documents]
 
 
 class Retrieved(BaseRetriever):
@@ -56,7 +56,7 @@ class Retrieved(BaseRetriever):
         super().__init__()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [one.model_copy(deep=True) for one in self.nodes]
+        return [node.model_copy(deep=True) for node in self.nodes]
 
 
 class Scripted(CustomLLM):
@@ -84,18 +84,18 @@ def nodes_of(*names: str, falling_from: float = 0.9) -> list[NodeWithScore]:
     return [
         NodeWithScore(
             node=TextNode(text=TEXTS[name], id_=name, metadata={"source": f"{name}.md"}),
-            score=round(falling_from - at / 10, 6),
+            score=round(falling_from - index / 10, 6),
         )
-        for at, name in enumerate(names or TEXTS)
+        for index, name in enumerate(names or TEXTS)
     ]
 
 
 def ids(nodes: Sequence[NodeWithScore]) -> list[str]:
-    return [one.node_id for one in nodes]
+    return [node.node_id for node in nodes]
 
 
-def by_overlap(scorer: Any = None, **given: Any) -> SecondPassRerank:
-    return SecondPassRerank({"method": scorer or Overlap(), "log_level": "debug"}, **given)
+def by_overlap(scorer: Any = None, **settings: Any) -> SecondPassRerank:
+    return SecondPassRerank({"method": scorer or Overlap(), "log_level": "debug"}, **settings)
 
 
 def in_order(text: str, names: Sequence[str]) -> bool:
@@ -110,10 +110,10 @@ def echo() -> MockLLM:
 
 
 def engine_of(
-    retriever: BaseRetriever, *behind: Any, llm: Any = None, **given: Any
+    retriever: BaseRetriever, *behind: Any, llm: Any = None, **settings: Any
 ) -> RetrieverQueryEngine:
     return RetrieverQueryEngine.from_args(
-        retriever, llm=llm or echo(), node_postprocessors=list(behind), **given
+        retriever, llm=llm or echo(), node_postprocessors=list(behind), **settings
     )
 
 

@@ -32,25 +32,25 @@ def nodes_of(lengths: Sequence[int] = LENGTHS, **metadata: Any) -> list[NodeWith
     """Nodes that are the better the longer they are."""
     return [
         NodeWithScore(
-            node=TextNode(text="x" * length, id_=f"n{at}", metadata={"at": at, **metadata}),
-            score=1 - at / 100,
+            node=TextNode(text="x" * length, id_=f"n{index}", metadata={"at": index, **metadata}),
+            score=1 - index / 100,
         )
-        for at, length in enumerate(lengths)
+        for index, length in enumerate(lengths)
     ]
 
 
 def lengths(nodes: Sequence[NodeWithScore]) -> list[int]:
-    return [len(one.node.get_content()) for one in nodes]
+    return [len(node.node.get_content()) for node in nodes]
 
 
 Said = dict[str, Any] | str | Exception | ChatResponse
 
 
-def honest(shown: dict[str, str], words: str) -> dict[str, Any]:
+def honest(passages: dict[str, str], words: str) -> dict[str, Any]:
     """Grades by length, or the order by it, as the prompt asks for."""
     if '"ranking"' in words:
-        return {"ranking": sorted(shown, key=lambda label: -len(shown[label]))}
-    return {label: min(10, len(text)) for label, text in shown.items()}
+        return {"ranking": sorted(passages, key=lambda label: -len(passages[label]))}
+    return {label: min(10, len(text)) for label, text in passages.items()}
 
 
 class Scripted(FunctionCallingLLM):
@@ -87,7 +87,10 @@ class Scripted(FunctionCallingLLM):
         **kwargs: Any,
     ) -> dict[str, Any]:
         self._required.append(tool_required)
-        return {"messages": chat_history, "tools": [one.metadata.to_openai_tool() for one in tools]}
+        return {
+            "messages": chat_history,
+            "tools": [tool.metadata.to_openai_tool() for tool in tools],
+        }
 
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         self._asked.append(list(messages))
@@ -116,7 +119,7 @@ class Scripted(FunctionCallingLLM):
         self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
     ) -> list[ToolSelection]:
         calls = response.message.additional_kwargs.get("tool_calls", [])
-        return [ToolSelection(tool_id="1", tool_name="answer", tool_kwargs=one) for one in calls]
+        return [ToolSelection(tool_id="1", tool_name="answer", tool_kwargs=call) for call in calls]
 
     def _not_here(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
@@ -125,9 +128,9 @@ class Scripted(FunctionCallingLLM):
     acomplete = astream_chat = astream_complete = _not_here
 
 
-def scripted(says: Callable[[dict[str, str], str], Said] = honest, **fields: Any) -> Scripted:
+def scripted(reply: Callable[[dict[str, str], str], Said] = honest, **fields: Any) -> Scripted:
     llm = Scripted(**fields)
-    llm._says = [says]
+    llm._says = [reply]
     return llm
 
 

@@ -85,8 +85,8 @@ def with_scorer(scorer: object, **settings: Any) -> SecondPassRerank:
 
 
 def texts(nodes: list[NodeWithScore]) -> list[str]:
-    return [one.node.get_content() for one in nodes]
+    return [node.node.get_content() for node in nodes]
 
 
 def plain(nodes: list[NodeWithScore]) -> list[dict[str, Any]]:
-    return [one.to_dict() for one in nodes]
+    return [node.to_dict() for node in nodes]

@@ -43,7 +43,7 @@ def promises(ranking: Ranking, case: Case, count: int) -> None:
         assert report.issues
     else:
         assert (report.status == "partial") == bool(unscored)
-        told = {at for issue in report.issues for at in issue.positions}
+        told = {index for issue in report.issues for index in issue.positions}
         assert unscored <= told
     assert report.usage.calls == count
     assert report.seconds > 0
@@ -52,7 +52,9 @@ def promises(ranking: Ranking, case: Case, count: int) -> None:
 def codes_of(report: Report) -> set[str]:
     """The codes of what went wrong, of what asking again has helped against too."""
     again = [issue.message for issue in report.issues if issue.code == "asked_again"]
-    return {issue.code for issue in report.issues} | {told.partition(":")[0] for told in again}
+    return {issue.code for issue in report.issues} | {
+        message.partition(":")[0] for message in again
+    }
 
 
 def expected(ranking: Ranking, case: Case, provider: FakeProvider) -> None:

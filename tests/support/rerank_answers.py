@@ -17,8 +17,8 @@ SLACK = 0.25
 
 def documents(request: fake.Request) -> list[str]:
     """The documents of a request; the first part of the path names its API."""
-    found: list[str] = request.body[DIALECTS[request.flavour].documents]
-    return found
+    texts: list[str] = request.body[DIALECTS[request.flavour].documents]
+    return texts
 
 
 def tenth(text: str) -> float:
@@ -31,7 +31,7 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """The rows of a right answer: best first, as APIs send them, or in any order."""
     name = DIALECTS[request.flavour].score
-    rows = [{"index": at, name: score(text)} for at, text in enumerate(documents(request))]
+    rows = [{"index": index, name: score(text)} for index, text in enumerate(documents(request))]
     if shuffled:
         random.Random(len(rows)).shuffle(rows)
         return rows

@@ -214,8 +214,8 @@ TRANSPORT = [
 ]
 
 
-def after(told: str, *more: Step, code: int = 429) -> tuple[Step, ...]:
-    return (fake.status(code, headers={"Retry-After": told}), *more)
+def after(value: str, *more: Step, code: int = 429) -> tuple[Step, ...]:
+    return (fake.status(code, headers={"Retry-After": value}), *more)
 
 
 BODIES = {
@@ -234,8 +234,8 @@ BODIES = {
 
 STATUS = [
     *[
-        Case("status", f"{code}", (fake.status(code),), codes=told, fresh=code in {401, 403})
-        for code, told in {
+        Case("status", f"{code}", (fake.status(code),), codes=codes, fresh=code in {401, 403})
+        for code, codes in {
             400: "bad_request",
             401: "authentication",
             402: "payment",
@@ -250,13 +250,13 @@ STATUS = [
     ],
     *[
         case
-        for code, told in {
+        for code, codes in {
             408: "timeout",
             409: "conflict",
             429: "rate_limited",
             **dict.fromkeys((500, 502, 503, 504, 507, 520, 529), "server_error"),
         }.items()
-        for case in passing("status", f"{code}", fake.status(code), told)
+        for case in passing("status", f"{code}", fake.status(code), codes)
     ],
     *[
         Case("status", f"success {code}", (fake.raw(fake.http(code, b"{}")),), codes="bad_response")
@@ -284,18 +284,18 @@ STATUS = [
     *[
         Case(
             "status",
-            f"429, Retry-After: {name_of(told)!r}",
-            after(told, fake.good()),
+            f"429, Retry-After: {name_of(value)!r}",
+            after(value, fake.good()),
             "ok",
             "rate_limited",
             2,
             order=BEST_FIRST,
         )
-        for told in ("0", "0.02", "soon", "-5", "nan", "", "1e-3", fake.http_date(0))
+        for value in ("0", "0.02", "soon", "-5", "nan", "", "1e-3", fake.http_date(0))
     ],
     *[
-        Case("status", f"429, Retry-After: {told[:30]!r}", after(told), codes="rate_limited")
-        for told in ("86400", "1e9", "Fri, 31 Dec 9999 23:59:59 GMT")
+        Case("status", f"429, Retry-After: {value[:30]!r}", after(value), codes="rate_limited")
+        for value in ("86400", "1e9", "Fri, 31 Dec 9999 23:59:59 GMT")
     ],
     Case(
         "status",
@@ -315,20 +315,22 @@ STATUS = [
     ),
     Case("status", "503, Retry-After absurd", after("86400", code=503), codes="server_error"),
     *[
-        Case("status", f"400 with {name}", (fake.raw(fake.http(400, told)),), codes="bad_request")
-        for name, told in BODIES.items()
+        Case(
+            "status", f"400 with {name}", (fake.raw(fake.http(400, message)),), codes="bad_request"
+        )
+        for name, message in BODIES.items()
     ],
     *[
         Case(
             "status",
             f"500 with {name}",
-            (fake.raw(fake.http(500, told)), fake.good()),
+            (fake.raw(fake.http(500, message)), fake.good()),
             "ok",
             "server_error",
             2,
             order=BEST_FIRST,
         )
-        for name, told in BODIES.items()
+        for name, message in BODIES.items()
     ],
     Case(
         "status",
@@ -503,7 +505,7 @@ def promises(ranking: Any, case: Case, count: int) -> None:
         assert report.issues
     else:
         assert (report.status == "partial") == bool(unscored)
-        assert unscored <= {at for issue in report.issues for at in issue.positions}
+        assert unscored <= {index for issue in report.issues for index in issue.positions}
     assert report.usage.calls == count
     assert report.usage.pairs == len(CANDIDATES)
     assert report.usage.input_tokens in {None, fake.INPUT_TOKENS}

@@ -36,11 +36,11 @@ class Talking:
         self.prompts = []
 
     async def complete(self, prompt):
-        said = self.says[min(len(self.prompts), len(self.says) - 1)]
+        reply = self.says[min(len(self.prompts), len(self.says) - 1)]
         self.prompts.append(prompt)
-        if isinstance(said, BaseException):
-            raise said
-        return Completion(said) if isinstance(said, str) else said
+        if isinstance(reply, BaseException):
+            raise reply
+        return Completion(reply) if isinstance(reply, str) else reply
 
 
 def refusing(*words):

@@ -24,17 +24,22 @@ def tactic(name, **fields):
 
 
 def tactics(count=4):
-    return [tactic(f"t{at}") for at in range(count)]
+    return [tactic(f"t{index}") for index in range(count)]
 
 
 def nodes(completed=3, pending=4):
     done = [
-        {"id": f"done-{at}", "type": "decision", "output": f"result {at}", "status": "completed"}
-        for at in range(completed)
+        {
+            "id": f"done-{index}",
+            "type": "decision",
+            "output": f"result {index}",
+            "status": "completed",
+        }
+        for index in range(completed)
     ]
     todo = [
-        {"id": f"todo-{at}", "type": "task", "output": f"goal {at}", "status": "pending"}
-        for at in range(pending)
+        {"id": f"todo-{index}", "type": "task", "output": f"goal {index}", "status": "pending"}
+        for index in range(pending)
     ]
     return done + todo
 

@@ -51,8 +51,8 @@ def test_item_03_run_async_blocks_no_event_loop() -> None:
 
 def test_item_03_sixteen_at_once_give_what_one_after_the_other_gives() -> None:
     ranker = SecondPassRanker("lexical")
-    queries = [" ".join(["castle", "garden", "market", "nine"][at % 4 :]) for at in range(16)]
-    documents = [castles()[at % 3 :] + castles()[: at % 3] for at in range(16)]
+    queries = [" ".join(["castle", "garden", "market", "nine"][index % 4 :]) for index in range(16)]
+    documents = [castles()[index % 3 :] + castles()[: index % 3] for index in range(16)]
     alone = [ranker.run(*pair) for pair in zip(queries, documents, strict=True)]
 
     async def together() -> list[dict[str, Any]]:

@@ -20,8 +20,8 @@ DOCUMENTS = [Document(content=text) for text in ("b", "ccc", "a", "dddd")]
 
 
 def _reply(messages: list[ChatMessage]) -> ChatMessage:
-    found = re.findall(r'<doc id="([^"]*)">([^<]*)</doc>', messages[-1].text or "")
-    best = sorted(found, key=lambda one: -len(one[1]))
+    passages = re.findall(r'<doc id="([^"]*)">([^<]*)</doc>', messages[-1].text or "")
+    best = sorted(passages, key=lambda one: -len(one[1]))
     usage = {"prompt_tokens": 11, "completion_tokens": 7}
     return ChatMessage.from_assistant(
         json.dumps({"ranking": [label for label, _ in best]}), meta={"usage": usage, "model": "m"}

@@ -29,11 +29,11 @@ def test_item_01_only_the_leaf_of_the_namespace_is_a_package_of_ours() -> None:
 
 
 def test_item_01_the_distribution_is_the_core_s_twin() -> None:
-    found = importlib.metadata.metadata("secondpass-haystack")
+    metadata = importlib.metadata.metadata("secondpass-haystack")
     core = importlib.metadata.version("secondpass")
-    assert found["Version"] == core
-    assert found["Requires-Python"] == ">=3.11"
-    needed = {line for line in found.get_all("Requires-Dist") or () if "extra ==" not in line}
+    assert metadata["Version"] == core
+    assert metadata["Requires-Python"] == ">=3.11"
+    needed = {line for line in metadata.get_all("Requires-Dist") or () if "extra ==" not in line}
     assert needed == {"haystack-ai>=3.0", f"secondpass=={core}"}
 
 

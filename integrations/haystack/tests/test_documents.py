@@ -118,11 +118,11 @@ def test_item_06_scores_are_python_floats_and_provenance_tells_the_rest() -> Non
         {
             "rerank_score": score,
             "rerank_final_score": score,
-            "retrieval_score": documents[at].score,
+            "retrieval_score": documents[index].score,
             "rerank_rank": rank,
             "rerank_status": status,
         }
-        for rank, (at, score, status) in enumerate(
+        for rank, (index, score, status) in enumerate(
             [(1, 1.0, "scored"), (0, 0.25, "scored"), (2, None, "backfilled")], start=1
         )
     ]

@@ -66,15 +66,15 @@ pytestmark = pytest.mark.usefixtures("quick_retries")
 # ---------------------------------------------------------------------- the adapter
 
 
-def report_of(told: Mapping[str, Any]) -> Report:
+def report_of(message: Mapping[str, Any]) -> Report:
     """The report that a dictionary was made of; it has to be plain JSON for that."""
-    plain = json.loads(json.dumps(told))
-    assert plain == told
+    plain = json.loads(json.dumps(message))
+    assert plain == message
     issues = [
-        Issue(**{**one, "positions": tuple(one["positions"]), "ids": tuple(one["ids"])})
-        for one in plain["issues"]
+        Issue(**{**issue, "positions": tuple(issue["positions"]), "ids": tuple(issue["ids"])})
+        for issue in plain["issues"]
     ]
-    engines = tuple(EngineInfo(**one) for one in plain["engines"])
+    engines = tuple(EngineInfo(**engine) for engine in plain["engines"])
     usage = Usage(**plain["usage"])
     return Report(**{**plain, "issues": tuple(issues), "usage": usage, "engines": engines})
 
@@ -102,32 +102,32 @@ class Haystack:
     def given(self, candidates: Sequence[Candidate]) -> list[Document]:
         return [
             Document(
-                content=one.text,
-                id=id_of(place, one),
+                content=candidate.text,
+                id=id_of(place, candidate),
                 score=retrieval_score_of(place),
                 meta=metadata_of(place),
             )
-            for place, one in enumerate(candidates)
+            for place, candidate in enumerate(candidates)
         ]
 
     def result(
-        self, ranker: SecondPassRanker, entry: str, query: str, given: list[Document]
+        self, ranker: SecondPassRanker, entry: str, query: str, documents: list[Document]
     ) -> dict[str, Any]:
         if entry == "run":
-            return ranker.run(query=query, documents=given)
+            return ranker.run(query=query, documents=documents)
         if entry == "run_async":
-            return asyncio.run(ranker.run_async(query=query, documents=given))
+            return asyncio.run(ranker.run_async(query=query, documents=documents))
         pipeline = self._pipeline(ranker)
-        inputs = {"ranker": {"query": query, "documents": given}}
+        inputs = {"ranker": {"query": query, "documents": documents}}
         if entry == "pipeline.run":
             return pipeline.run(inputs)["ranker"]
         return asyncio.run(pipeline.run_async(inputs))["ranker"]
 
     def run(
-        self, ranker: SecondPassRanker, entry: str, query: str, given: list[Document]
+        self, ranker: SecondPassRanker, entry: str, query: str, documents: list[Document]
     ) -> tuple[list[Document], Report]:
         try:
-            result = self.result(ranker, entry, query, given)
+            result = self.result(ranker, entry, query, documents)
         except PipelineRuntimeError:
             assert entry.startswith("pipeline")
             raise
@@ -152,8 +152,8 @@ ADAPTER = Haystack()
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[FakeProvider]:
-    with FakeProvider(schemaless=["compatible"]) as one:
-        yield one
+    with FakeProvider(schemaless=["compatible"]) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -274,19 +274,19 @@ def rankers(provider: FakeProvider, closing: Callable[[Any], Any]) -> dict[str, 
 
 def odd_documents(name: str) -> list[Document]:
     """A list of odd candidates as documents, so far as Haystack lets them be."""
-    made = []
+    created = []
     for place, one in enumerate(odd_candidates.LISTS[name]):
-        given = one if isinstance(one, Candidate) else Candidate(one)
-        meta = dict(given.metadata or {})
-        made.append(
+        candidate = one if isinstance(one, Candidate) else Candidate(one)
+        meta = dict(candidate.metadata or {})
+        created.append(
             Document(
-                content=given.text if isinstance(given.text, str) else None,
-                id=given.id or f"d{place}",  # type: ignore[arg-type]  # whatever it is
-                score=given.score,
+                content=candidate.text if isinstance(candidate.text, str) else None,
+                id=candidate.id or f"d{place}",  # type: ignore[arg-type]  # whatever it is
+                score=candidate.score,
                 meta={**meta, "place": place},
             )
         )
-    return made
+    return created
 
 
 MEMBERS = ("id", "content", "score", "meta", "blob", "embedding")
@@ -327,7 +327,7 @@ def test_metadata_of_odd_kinds(
     before = [state_of(one, MEMBERS) for one in given]
     entry = "run_async" if asynchronous else "run"
     documents = ADAPTER.result(rankers["graded"], entry, QUERY, given)["documents"]
-    assert [one.id for one in documents] == ["b", "a"]
+    assert [document.id for document in documents] == ["b", "a"]
     assert documents[1].meta["rerank_status"] == "scored"
     assert documents[1].meta.get("place", 0) == 0
     assert [state_of(one, MEMBERS) for one in given] == before
@@ -343,7 +343,7 @@ def test_a_document_whose_metadata_is_none(
         Document(content="9 b", id="b"),
     ]
     documents = ADAPTER.result(rankers["graded"], entry, QUERY, given)["documents"]
-    assert [one.id for one in documents] == ["b", "a"]
+    assert [document.id for document in documents] == ["b", "a"]
     assert documents[1].meta["rerank_status"] == "scored"
     assert given[0].meta is None
 
@@ -358,8 +358,8 @@ class SyncOnly:
         self.script = script
 
     def run(self, messages: list[ChatMessage]) -> Any:
-        said = self.script.next([{"role": m.role.value, "content": m.text} for m in messages])
-        return said if isinstance(self.script, Odd) else {"replies": [message_of(said)]}
+        reply = self.script.next([{"role": m.role.value, "content": m.text} for m in messages])
+        return reply if isinstance(self.script, Odd) else {"replies": [message_of(reply)]}
 
 
 class Both(SyncOnly):

@@ -17,8 +17,8 @@ from secondpass import Candidate, Reranker
 
 def test_item_12_ranking_blend_and_order_happen_in_one_component() -> None:
     documents = [
-        Document(id=f"d{at}", content=str(number), score=score, meta={"level": level})
-        for at, (number, score, level) in enumerate(
+        Document(id=f"d{index}", content=str(number), score=score, meta={"level": level})
+        for index, (number, score, level) in enumerate(
             [(0.1, 0.9, "hard"), (0.9, 0.1, "hard"), (0.8, 0.8, "easy")]
         )
     ]

@@ -100,8 +100,8 @@ def test_item_09_an_llm_that_takes_no_tools_is_asked_in_words_from_then_on(
 
 @pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS"])
 def test_item_09_a_reply_that_was_cut_counts_as_far_as_it_goes(reason: str) -> None:
-    def says(shown: dict[str, str], words: str) -> Said:
-        whole = json.dumps(honest(shown, words))
+    def says(passages: dict[str, str], words: str) -> Said:
+        whole = json.dumps(honest(passages, words))
         return whole[: whole.rindex(",") + 3]
 
     llm = scripted(says, calls_tools=False, finish_reason=reason)
@@ -113,8 +113,8 @@ def test_item_09_a_reply_that_was_cut_counts_as_far_as_it_goes(reason: str) -> N
 
 
 def test_item_09_a_reply_that_breaks_off_for_no_reason_is_refused() -> None:
-    def says(shown: dict[str, str], words: str) -> Said:
-        return json.dumps(honest(shown, words))[:-4]
+    def says(passages: dict[str, str], words: str) -> Said:
+        return json.dumps(honest(passages, words))[:-4]
 
     llm = scripted(says, calls_tools=False, finish_reason="stop")
     ranked, report = asking("graded", llm).rerank_nodes(nodes_of(), QUERY)
@@ -149,8 +149,8 @@ def test_item_09_odd_tool_calls_lose_no_node(calls: Any, status: str) -> None:
 
 
 def test_item_09_one_failing_batch_costs_its_nodes_only() -> None:
-    def says(shown: dict[str, str], words: str) -> Said:
-        return RuntimeError("down") if "x" * 9 in shown.values() else honest(shown, words)
+    def says(passages: dict[str, str], words: str) -> Said:
+        return RuntimeError("down") if "x" * 9 in passages.values() else honest(passages, words)
 
     reranker = asking("graded", scripted(says), choice_batch_size=2)
     ranked, report = reranker.rerank_nodes(nodes_of(), QUERY)

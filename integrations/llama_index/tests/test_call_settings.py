@@ -31,8 +31,8 @@ def test_settings_of_one_call_are_for_that_call() -> None:
     reranker = SecondPassRerank(config, llm=llm, top_n=4)
     usual = lengths(reranker.rerank_nodes(nodes_of(), QUERY)[0])
     assert (usual[0], usual[-1]) == (9, 7)
-    found, report = reranker.rerank_nodes(nodes_of(), QUERY, top_n=2, order="none")
-    assert lengths(found) == [9, 7]
+    results, report = reranker.rerank_nodes(nodes_of(), QUERY, top_n=2, order="none")
+    assert lengths(results) == [9, 7]
     assert report.left_out == {"top_k": (0, 2, 4)}
     named = reranker.rerank_nodes(nodes_of(), QUERY, order="by_place")[0]
     mapping = reranker.rerank_nodes(nodes_of(), QUERY, order={"type": "lost_in_the_middle"})[0]
@@ -45,7 +45,7 @@ def test_settings_of_one_call_are_for_that_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("settings", "message"),
     [
         ({"order": "by_plaec"}, "(?s)order.*by_place"),
         ({"order": {"type": "tires"}}, "(?s)order.*tiers"),
@@ -53,14 +53,16 @@ def test_settings_of_one_call_are_for_that_call() -> None:
         ({"top_n": 0}, "1 or more"),
     ],
 )
-def test_wrong_settings_of_a_call_are_refused_by_name(given: dict[str, Any], told: str) -> None:
+def test_wrong_settings_of_a_call_are_refused_by_name(
+    settings: dict[str, Any], message: str
+) -> None:
     llm = scripted()
     config = {"method": "graded", "orders": {"by_place": "lost_in_the_middle"}}
     reranker = SecondPassRerank(config, llm=llm)
-    with pytest.raises(ValueError, match=told):
-        reranker.rerank_nodes(nodes_of(), QUERY, **given)
-    with pytest.raises(ValueError, match=told):
-        asyncio.run(reranker.arerank_nodes(nodes_of(), QUERY, **given))
+    with pytest.raises(ValueError, match=message):
+        reranker.rerank_nodes(nodes_of(), QUERY, **settings)
+    with pytest.raises(ValueError, match=message):
+        asyncio.run(reranker.arerank_nodes(nodes_of(), QUERY, **settings))
     assert llm._asked == []
 
 

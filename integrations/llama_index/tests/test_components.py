@@ -47,14 +47,14 @@ def engine(retriever: BaseRetriever, llm: MockLLM, *behind: Any) -> RetrieverQue
 def test_in_a_query_engine_sync_and_async(llm: MockLLM, events: list[Any]) -> None:
     query_engine = engine(Given(pandas()), llm, SecondPassRerank("lexical", top_n=2))
     response = query_engine.query(QUERY)
-    assert [one.node_id for one in response.source_nodes] == ["panda", "bear"]
+    assert [result.node_id for result in response.source_nodes] == ["panda", "bear"]
     again = asyncio.run(query_engine.aquery(QUERY))
     assert plain(again.source_nodes) == plain(response.source_nodes)
     assert len(events) == 4
 
 
 def test_behind_a_vector_index(llm: MockLLM) -> None:
-    nodes = [one.node for one in pandas()]
+    nodes = [result.node for result in pandas()]
     index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
     query_engine = index.as_query_engine(
         llm=llm, similarity_top_k=3, node_postprocessors=[SecondPassRerank("lexical")]
@@ -69,9 +69,9 @@ def test_components_behind_keep_the_order(llm: MockLLM) -> None:
     nodes = [node("x" * length, 0.5, id_=str(length)) for length in (3, 5, 1, 4, 2)]
     reranker = with_scorer(ByLength())
     kept = engine(Given(nodes), llm, reranker, SimilarityPostprocessor(similarity_cutoff=3.0))
-    assert [one.node_id for one in kept.retrieve(QueryBundle(QUERY))] == ["5", "4", "3"]
+    assert [result.node_id for result in kept.retrieve(QueryBundle(QUERY))] == ["5", "4", "3"]
     reordered = engine(Given(nodes), llm, reranker, LongContextReorder())
-    ends = [one.node_id for one in reordered.retrieve(QueryBundle(QUERY))]
+    ends = [result.node_id for result in reordered.retrieve(QueryBundle(QUERY))]
     assert {ends[0], ends[-1]} == {"5", "4"}
     assert ends[2] == "1"
 

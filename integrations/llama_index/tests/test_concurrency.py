@@ -26,14 +26,14 @@ def spans() -> Iterator[SimpleSpanHandler]:
 
 @pytest.mark.parametrize("kind", ["graded", "listwise"])
 def test_item_03_thirty_two_tasks_are_as_thirty_two_runs(kind: str) -> None:
-    def says(shown: dict[str, str], words: str) -> Said:
+    def says(passages: dict[str, str], words: str) -> Said:
         # One fault in some, so that reports differ.
-        return RuntimeError("down") if f"{QUERY} 5" in words else honest(shown, words)
+        return RuntimeError("down") if f"{QUERY} 5" in words else honest(passages, words)
 
     reranker = asking(kind, scripted(says, usage={"prompt_tokens": 11}), choice_batch_size=4)
 
     def of(number: int) -> list[NodeWithScore]:
-        return nodes_of([1 + (at * 7 + number) % 10 for at in range(1 + number % 11)])
+        return nodes_of([1 + (index * 7 + number) % 10 for index in range(1 + number % 11)])
 
     async def one(number: int) -> Any:
         return await reranker.arerank_nodes(of(number), f"{QUERY} {number}")
@@ -51,11 +51,11 @@ def test_item_03_thirty_two_tasks_are_as_thirty_two_runs(kind: str) -> None:
 
 def test_item_03_threads_may_share_one() -> None:
     reranker = asking("listwise", scripted(), choice_batch_size=3)
-    found: dict[int, list[int]] = {}
+    results: dict[int, list[int]] = {}
 
     def go(number: int) -> None:
-        mixed = [1 + (at * 3 + number) % 8 for at in range(8)]
-        found[number] = lengths(reranker.postprocess_nodes(nodes_of(mixed), None, str(number)))
+        mixed = [1 + (index * 3 + number) % 8 for index in range(8)]
+        results[number] = lengths(reranker.postprocess_nodes(nodes_of(mixed), None, str(number)))
 
     threads = [threading.Thread(target=go, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -63,8 +63,8 @@ def test_item_03_threads_may_share_one() -> None:
     for thread in threads:
         thread.join()
     # Windows of three carry the best to the top; the rest may lag behind.
-    assert [found[number][0] for number in range(8)] == [8] * 8
-    assert all(sorted(one) == [*range(1, 9)] for one in found.values())
+    assert [results[number][0] for number in range(8)] == [8] * 8
+    assert all(sorted(one) == [*range(1, 9)] for one in results.values())
 
 
 def test_item_03_the_async_side_is_in_the_callers_loop_and_sync_calls_work_there() -> None:

@@ -42,7 +42,7 @@ def test_item_01_numbers_are_checked(name: str, wrong: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ("lexicla", "lexical"),
         ({"method": "lexical", "deepth": 3}, "depth"),
@@ -51,8 +51,8 @@ def test_item_01_numbers_are_checked(name: str, wrong: Any) -> None:
         (None, "preset name"),
     ],
 )
-def test_item_01_a_wrong_reranker_is_refused_at_construction(wrong: Any, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_item_01_a_wrong_reranker_is_refused_at_construction(wrong: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         SecondPassRerank(wrong)
 
 
@@ -108,7 +108,9 @@ def test_preset_mapping_yaml_and_object_are_the_same(tmp_path: Path) -> None:
     sources: list[Any] = [
         "lexical", {"method": "lexical"}, file, str(file), Reranker("lexical"),
     ]  # fmt: skip
-    ranked = [SecondPassRerank(one).postprocess_nodes(pandas(), query_str=QUERY) for one in sources]
+    ranked = [
+        SecondPassRerank(source).postprocess_nodes(pandas(), query_str=QUERY) for source in sources
+    ]
     assert texts(ranked[0])[0] == "The red panda eats bamboo."
     assert all(plain(one) == plain(ranked[0]) for one in ranked)
 

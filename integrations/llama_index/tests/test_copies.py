@@ -71,16 +71,16 @@ def test_item_02_from_json_takes_replacements() -> None:
     assert SecondPassRerank.from_json(data, top_n=1).top_n == 1
 
 
-@pytest.mark.parametrize("given", [Reranker(ByLength()), {"method": ByLength()}])
-def test_item_02_an_object_without_a_name_is_not_serialised_but_shared(given: Any) -> None:
-    reranker = SecondPassRerank(given)
+@pytest.mark.parametrize("config", [Reranker(ByLength()), {"method": ByLength()}])
+def test_item_02_an_object_without_a_name_is_not_serialised_but_shared(config: Any) -> None:
+    reranker = SecondPassRerank(config)
     for write in (reranker.to_json, reranker.to_dict, reranker.model_dump):
         with pytest.raises(NotSerializableError, match="ByLength"):
             write()
     copied = copy.deepcopy({"inside": [reranker]})["inside"][0]
     assert copied is not reranker
-    if isinstance(given, Reranker):
-        assert copied.reranker is given
+    if isinstance(config, Reranker):
+        assert copied.reranker is config
     assert plain(copied.postprocess_nodes(pandas(), query_str=QUERY)) == plain(
         reranker.postprocess_nodes(pandas(), query_str=QUERY)
     )

@@ -29,7 +29,7 @@ def test_item_04_start_and_end_events(events: list[Any]) -> None:
 
 def pandas_like(nodes: list[NodeWithScore]) -> list[NodeWithScore]:
     fresh = pandas()
-    assert [one.node_id for one in nodes] == [one.node_id for one in fresh]
+    assert [node.node_id for node in nodes] == [one.node_id for one in fresh]
     return fresh
 
 

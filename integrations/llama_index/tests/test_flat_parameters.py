@@ -44,17 +44,17 @@ LANDS = [
 def test_item_01_a_parameter_lands_in_the_configuration(
     reranker: Any, name: str, value: Any, place: str
 ) -> None:
-    made = SecondPassRerank(reranker, **{name: value})
-    found: Any = core(made)
+    created = SecondPassRerank(reranker, **{name: value})
+    results: Any = core(created)
     for step in place.split("."):
-        found = found[step]
-    assert found == value
-    assert getattr(made, name) == value
+        results = results[step]
+    assert results == value
+    assert getattr(created, name) == value
     # Nothing else has changed, and what is written has the setting once.
-    again = SecondPassRerank.from_json(made.to_json())
-    assert core(again) == core(made)
+    again = SecondPassRerank.from_json(created.to_json())
+    assert core(again) == core(created)
     assert getattr(again, name) == value
-    assert core(SecondPassRerank(reranker)) != core(made)
+    assert core(SecondPassRerank(reranker)) != core(created)
 
 
 def test_item_01_a_model_may_be_a_path(tmp_path: Path) -> None:
@@ -123,13 +123,13 @@ CONFLICTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("reranker", "given", "other"), CONFLICTS)
+@pytest.mark.parametrize(("reranker", "settings", "other"), CONFLICTS)
 def test_item_01_a_setting_without_a_place_of_its_own_is_refused(
-    reranker: Any, given: dict[str, Any], other: str
+    reranker: Any, settings: dict[str, Any], other: str
 ) -> None:
-    (name,) = given
+    (name,) = settings
     with pytest.raises(ConfigurationError, match=f"(?s){name}.*{other}") as caught:
-        SecondPassRerank(reranker, **given)
+        SecondPassRerank(reranker, **settings)
     assert KEY not in str(caught.value)
 
 
@@ -173,32 +173,32 @@ def test_item_01_settings_of_the_call_do_what_they_say() -> None:
 def test_item_01_settings_of_the_call_stand_over_a_preset_and_a_file(tmp_path: Path) -> None:
     file = tmp_path / "ours.yaml"
     file.write_text("{method: graded, top_k: 1, floor: 9, depth: 1, dedupe: true}")
-    made = SecondPassRerank(
+    created = SecondPassRerank(
         file, llm=scripted(), top_n=4, similarity_cutoff=2, depth=5, dedupe=False
     )
-    assert lengths(made.postprocess_nodes(nodes_of(), None, QUERY)) == [9, 7, 5, 3]
+    assert lengths(created.postprocess_nodes(nodes_of(), None, QUERY)) == [9, 7, 5, 3]
 
 
 def test_item_01_assignments_are_checked_as_constructions_are() -> None:
-    made = SecondPassRerank({"method": "lexical", "floor": 0.1, "dedupe": True})
+    created = SecondPassRerank({"method": "lexical", "floor": 0.1, "dedupe": True})
     for name, value, other in [("similarity_cutoff", 0.5, "floor"), ("dedupe", False, "dedupe")]:
         with pytest.raises(ValueError, match=f"(?s){name}.*{other}"):
-            setattr(made, name, value)
-        assert getattr(made, name) is None
+            setattr(created, name, value)
+        assert getattr(created, name) is None
     for wrong in ("high", float("nan"), float("inf")):
         with pytest.raises(ValueError, match="similarity_cutoff"):
-            made.similarity_cutoff = wrong  # type: ignore[assignment]
+            created.similarity_cutoff = wrong  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize(
     "name", ["reranker", "model", "device", "choice_batch_size", "api_key", "strict", "llm"]
 )
 def test_item_01_what_models_are_made_of_is_frozen(name: str) -> None:
-    made = SecondPassRerank("lexical")
-    before = getattr(made, name)
+    created = SecondPassRerank("lexical")
+    before = getattr(created, name)
     with pytest.raises(ValidationError, match=rf"(?s){name}.*frozen"):
-        setattr(made, name, None)
-    assert getattr(made, name) == before
+        setattr(created, name, None)
+    assert getattr(created, name) == before
 
 
 @pytest.mark.parametrize("name", ["choice_select_prompt", "verbose", "trust_remote_code"])
@@ -222,11 +222,11 @@ def test_item_01_it_can_be_a_field_of_another_model() -> None:
         behind: SecondPassRerank
         others: list[BaseNodePostprocessor] = []
 
-    one = SecondPassRerank("lexical", top_n=2, similarity_cutoff=0.0)
-    pipeline = Pipeline(behind=one, others=[one])
-    assert pipeline.behind is one
-    assert pipeline.model_dump()["behind"] == one.to_dict()
+    postprocessor = SecondPassRerank("lexical", top_n=2, similarity_cutoff=0.0)
+    pipeline = Pipeline(behind=postprocessor, others=[postprocessor])
+    assert pipeline.behind is postprocessor
+    assert pipeline.model_dump()["behind"] == postprocessor.to_dict()
     again = Pipeline.model_validate_json(pipeline.model_dump_json(include={"behind"}))
-    assert again.behind.to_dict() == one.to_dict()
+    assert again.behind.to_dict() == postprocessor.to_dict()
     assert lengths(again.behind.postprocess_nodes(nodes_of(), None, QUERY)) == [3, 7]
     assert "behind" in Pipeline.model_json_schema()["properties"]

@@ -25,8 +25,10 @@ NODES = [NodeWithScore(node=TextNode(text=text), score=0.5) for text in ("b", "c
 
 
 def reply(prompt: str) -> str:
-    found = re.findall(r'<doc id="([^"]*)">([^<]*)</doc>', prompt)
-    return json.dumps({"ranking": [label for label, _ in sorted(found, key=lambda x: -len(x[1]))]})
+    passages = re.findall(r'<doc id="([^"]*)">([^<]*)</doc>', prompt)
+    return json.dumps(
+        {"ranking": [label for label, _ in sorted(passages, key=lambda x: -len(x[1]))]}
+    )
 
 
 class Completing(CustomLLM):
@@ -181,7 +183,7 @@ def test_copies_of_one_from_a_file_can_be_changed_as_it_can(tmp_path: Path) -> N
     ):
         copied.depth = 1
         statuses = [
-            one.metadata["rerank_status"] for one in copied.postprocess_nodes(NODES, None, "b")
+            node.metadata["rerank_status"] for node in copied.postprocess_nodes(NODES, None, "b")
         ]
         assert statuses == ["scored", "tail", "tail", "tail"]
 

@@ -18,8 +18,8 @@ def test_item_06_nodes_of_one_id_are_kept_apart_by_an_llm(kind: str, labels: str
     llm = scripted(calls_tools=False)
     config = {"method": {"type": kind, "labels": labels}}
     nodes = nodes_of()
-    for one in nodes:
-        one.node.id_ = "same"
+    for node in nodes:
+        node.node.id_ = "same"
     ranked, report = SecondPassRerank(config, llm=llm).rerank_nodes(nodes, QUERY)
     assert report.status == "ok"
     assert lengths(ranked) == BEST_FIRST
@@ -31,13 +31,13 @@ def test_item_06_nodes_of_one_id_are_kept_apart_by_an_llm(kind: str, labels: str
 def test_item_06_what_is_added_is_in_no_text_but_that_of_all(prefix: str) -> None:
     reranker = SecondPassRerank("lexical", metadata_prefix=prefix)
     nodes = nodes_of(title="Wombats")
-    before = {one.node_id: one.node for one in nodes}
+    before = {node.node_id: node.node for node in nodes}
     added = {f"{prefix}{name}" for name in KEYS}
-    for one in reranker.postprocess_nodes(nodes, query_str=QUERY):
-        assert set(one.metadata) - set(before[one.node_id].metadata) == added
+    for node in reranker.postprocess_nodes(nodes, query_str=QUERY):
+        assert set(node.metadata) - set(before[node.node_id].metadata) == added
         for mode in (MetadataMode.LLM, MetadataMode.EMBED, MetadataMode.NONE):
-            assert one.node.get_content(mode) == before[one.node_id].get_content(mode)
-        assert f"{prefix}rerank_rank" in one.node.get_content(MetadataMode.ALL)
+            assert node.node.get_content(mode) == before[node.node_id].get_content(mode)
+        assert f"{prefix}rerank_rank" in node.node.get_content(MetadataMode.ALL)
 
 
 def test_item_06_the_blended_score_is_kept_beside_a_tail() -> None:
@@ -56,16 +56,16 @@ def test_item_06_the_retrieval_score_is_kept_or_not(prefix: str) -> None:
     name = f"{prefix}retrieval_score"
     kept = SecondPassRerank("lexical", metadata_prefix=prefix)
     left = SecondPassRerank("lexical", metadata_prefix=prefix, keep_retrieval_score=False)
-    for one in kept.postprocess_nodes(nodes_of(), query_str=QUERY):
-        assert one.metadata[name] == 1 - one.metadata["at"] / 100
-        assert name in one.node.excluded_llm_metadata_keys
-    for one in left.postprocess_nodes(nodes_of(), query_str=QUERY):
-        assert name not in one.metadata
-        assert name not in one.node.excluded_llm_metadata_keys
+    for node in kept.postprocess_nodes(nodes_of(), query_str=QUERY):
+        assert node.metadata[name] == 1 - node.metadata["at"] / 100
+        assert name in node.node.excluded_llm_metadata_keys
+    for node in left.postprocess_nodes(nodes_of(), query_str=QUERY):
+        assert name not in node.metadata
+        assert name not in node.node.excluded_llm_metadata_keys
     # What an earlier pass or something else has kept stays, whichever comes behind.
     first = kept.postprocess_nodes(nodes_of(), query_str=QUERY)
-    for one in left.postprocess_nodes(first, query_str=QUERY):
-        assert one.metadata[name] == 1 - one.metadata["at"] / 100
+    for node in left.postprocess_nodes(first, query_str=QUERY):
+        assert node.metadata[name] == 1 - node.metadata["at"] / 100
     left.keep_retrieval_score = True
     assert name in left.postprocess_nodes(nodes_of(), query_str=QUERY)[0].metadata
 
@@ -77,12 +77,12 @@ def test_item_06_the_retrieval_score_is_kept_or_not(prefix: str) -> None:
 def test_item_07_an_llm_is_shown_the_text_of_the_mode(mode: MetadataMode) -> None:
     llm = scripted()
     nodes = nodes_of((3, 5), title="Wombats", path="/secret")
-    for one in nodes:
-        one.node.excluded_llm_metadata_keys = ["path"]
+    for node in nodes:
+        node.node.excluded_llm_metadata_keys = ["path"]
     asking("graded", llm, metadata_mode=mode).postprocess_nodes(nodes, query_str=QUERY)
     words = llm._asked[0][-1].content or ""
-    for one in nodes:
-        assert f">{one.node.get_content(mode)}</doc>" in words
+    for node in nodes:
+        assert f">{node.node.get_content(mode)}</doc>" in words
     assert ("/secret" in words) is (mode in {MetadataMode.ALL, MetadataMode.EMBED})
 
 

@@ -62,13 +62,15 @@ def test_item_07_a_resource_is_judged_where_it_has_a_text(
 
 
 def test_item_07_the_metadata_mode_chooses_the_text() -> None:
-    given = node(
+    source = node(
         "text", metadata={"title": "red", "path": "x"}, excluded_embed_metadata_keys=["path"]
     )
     seen = {}
     for mode in MetadataMode:
         scorer = Fixed(1.0)
-        SecondPassRerank(Reranker(scorer), metadata_mode=mode).postprocess_nodes([given], None, "q")
+        SecondPassRerank(Reranker(scorer), metadata_mode=mode).postprocess_nodes(
+            [source], None, "q"
+        )
         seen[mode] = scorer.seen[0][0]
     assert seen[MetadataMode.NONE] == "text"
     assert seen[MetadataMode.EMBED] == "title: red\n\ntext"
@@ -95,27 +97,27 @@ class Spans:
 def test_item_07_spans_are_those_of_the_text_without_metadata(
     mode: MetadataMode, text: str, span: list[int] | None
 ) -> None:
-    given = node(text, metadata={"title": "red"})
+    source = node(text, metadata={"title": "red"})
     rerank = SecondPassRerank(Reranker(Spans()), metadata_mode=mode)
-    (found,) = rerank.postprocess_nodes([given], None, "q")
-    assert found.metadata.get("rerank_span") == span
-    assert ("rerank_span" in found.node.excluded_llm_metadata_keys) == (span is not None)
+    (result,) = rerank.postprocess_nodes([source], None, "q")
+    assert result.metadata.get("rerank_span") == span
+    assert ("rerank_span" in result.node.excluded_llm_metadata_keys) == (span is not None)
 
 
 @pytest.mark.parametrize("mode", list(MetadataMode))
 def test_item_07_the_best_window_of_a_long_text(mode: MetadataMode) -> None:
     text = "Cats sleep here. Dogs bark there. Birds sing."
-    given = [node(text, metadata={"a": "b"}), node("Dogs", metadata={"a": "b"})]
+    nodes = [node(text, metadata={"a": "b"}), node("Dogs", metadata={"a": "b"})]
     config = {"method": {"type": "lexical"}, "passages": {"size": 20, "overlap": 0}}
     rerank = SecondPassRerank(config, metadata_mode=mode)
-    found = SecondPassRerank.from_json(rerank.to_json()).postprocess_nodes(given, None, "bark")
-    assert "Dogs bark" in text[slice(*found[0].metadata["rerank_span"])]
-    assert found[1].metadata["rerank_span"] == [0, 4]
+    results = SecondPassRerank.from_json(rerank.to_json()).postprocess_nodes(nodes, None, "bark")
+    assert "Dogs bark" in text[slice(*results[0].metadata["rerank_span"])]
+    assert results[1].metadata["rerank_span"] == [0, 4]
 
 
 def test_item_07_a_configuration_can_show_metadata_fields() -> None:
     scorer = Fixed(1.0)
     config = {"method": scorer, "render": {"fields": ["title", "text"]}}
-    given = node("text", metadata={"title": "red", "path": "x"})
-    SecondPassRerank(config).postprocess_nodes([given], query_str=QUERY)
+    source = node("text", metadata={"title": "red", "path": "x"})
+    SecondPassRerank(config).postprocess_nodes([source], query_str=QUERY)
     assert scorer.seen == [["red\ntext"]]

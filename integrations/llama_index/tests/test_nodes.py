@@ -62,7 +62,7 @@ def test_item_05_no_nodes_no_call() -> None:
 def test_item_06_inputs_are_never_mutated() -> None:
     nodes = pandas()
     before = plain(nodes)
-    same = [one.node for one in nodes]
+    same = [result.node for result in nodes]
     ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
     for one in ranked:
         one.score = -1.0
@@ -72,22 +72,22 @@ def test_item_06_inputs_are_never_mutated() -> None:
         one.node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id="other")
         one.node.set_content("another text")
     assert plain(nodes) == before
-    assert all(one.node is node for one, node in zip(nodes, same, strict=True))
+    assert all(result.node is node for result, node in zip(nodes, same, strict=True))
 
 
 def test_item_06_id_relationships_metadata_and_type_are_kept() -> None:
     related = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="book")}
     tags = ["a", "b"]
     metadata = {"page": 0, "empty": "", "none": None, "tags": tags}
-    given = node("red panda", 0.5, id_="n", relationships=related, embedding=[1.0, 2.0])
-    given.node.metadata = metadata
-    given.node.excluded_llm_metadata_keys = ["page"]
-    (ranked,) = SecondPassRerank("lexical").postprocess_nodes([given], query_str=QUERY)
+    source = node("red panda", 0.5, id_="n", relationships=related, embedding=[1.0, 2.0])
+    source.node.metadata = metadata
+    source.node.excluded_llm_metadata_keys = ["page"]
+    (ranked,) = SecondPassRerank("lexical").postprocess_nodes([source], query_str=QUERY)
     out = ranked.node
     assert type(out) is TextNode
     assert (out.node_id, out.relationships, out.embedding) == ("n", related, [1.0, 2.0])
     assert {key: out.metadata[key] for key in metadata} == metadata
-    assert out.metadata["tags"] is given.node.metadata["tags"]
+    assert out.metadata["tags"] is source.node.metadata["tags"]
     assert out.excluded_llm_metadata_keys[0] == "page"
 
 
@@ -98,18 +98,20 @@ class Found(NodeWithScore):
 
 
 def test_item_06_a_scored_node_stays_of_its_class(events: list[Any]) -> None:
-    given = [Found(node=one.node, score=one.score, shard=one.node_id) for one in pandas()]
-    ranked = SecondPassRerank("lexical").postprocess_nodes(given, query_str=QUERY)
-    for told in (ranked, events[0].nodes, events[-1].nodes):
-        assert {(type(one), one.shard) for one in told} == {(Found, one.node_id) for one in given}
-        assert all(one.shard == one.node_id for one in told)
-    assert not any(one is other for one in ranked for other in given)
+    nodes = [
+        Found(node=result.node, score=result.score, shard=result.node_id) for result in pandas()
+    ]
+    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
+    for group in (ranked, events[0].nodes, events[-1].nodes):
+        assert {(type(one), one.shard) for one in group} == {(Found, one.node_id) for one in nodes}
+        assert all(one.shard == one.node_id for one in group)
+    assert not any(one is other for one in ranked for other in nodes)
 
 
 def test_item_06_what_is_added_is_kept_out_of_prompts_and_embeddings() -> None:
     nodes = pandas()
     ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
-    by_id = {one.node_id: one.node for one in nodes}
+    by_id = {result.node_id: result.node for result in nodes}
     for one in ranked:
         assert one.node.metadata.keys() >= KEYS
         for mode in (MetadataMode.LLM, MetadataMode.EMBED):
@@ -121,26 +123,26 @@ def test_item_06_a_second_pass_keeps_the_first_retrieval_score() -> None:
     first = reranker.postprocess_nodes(pandas(), query_str=QUERY)
     second = reranker.postprocess_nodes(first, query_str="bear")
     assert second[0].node_id == "bear"
-    assert [one.metadata["rerank_rank"] for one in second] == [1, 2, 3]
-    retrieved = {one.node_id: one.score for one in pandas()}
-    for one in second:
-        assert one.metadata["retrieval_score"] == retrieved[one.node_id]
-        assert sorted(one.node.excluded_llm_metadata_keys) == sorted(KEYS)
+    assert [item.metadata["rerank_rank"] for item in second] == [1, 2, 3]
+    retrieved = {result.node_id: result.score for result in pandas()}
+    for item in second:
+        assert item.metadata["retrieval_score"] == retrieved[item.node_id]
+        assert sorted(item.node.excluded_llm_metadata_keys) == sorted(KEYS)
 
 
 def test_item_06_foreign_keys_are_left_alone_and_a_prefix_makes_room() -> None:
-    given = node("red panda", 0.5, metadata={"rerank_score": "theirs", "retrieval_score": 7})
-    (out,) = SecondPassRerank("lexical").postprocess_nodes([given], query_str=QUERY)
+    source = node("red panda", 0.5, metadata={"rerank_score": "theirs", "retrieval_score": 7})
+    (out,) = SecondPassRerank("lexical").postprocess_nodes([source], query_str=QUERY)
     assert (out.metadata["rerank_score"], out.metadata["retrieval_score"]) == ("theirs", 7)
     prefixed = SecondPassRerank("lexical", metadata_prefix="secondpass_")
-    (out,) = prefixed.postprocess_nodes([given], query_str=QUERY)
+    (out,) = prefixed.postprocess_nodes([source], query_str=QUERY)
     assert out.metadata["rerank_score"] == "theirs"
     assert out.metadata["secondpass_retrieval_score"] == 0.5
     assert "secondpass_rerank_score" in out.node.excluded_embed_metadata_keys
 
 
 def test_item_06_repeated_ids_and_texts_stay_apart() -> None:
-    nodes = [node("same", at / 10, id_="same", metadata={"at": at}) for at in range(5)]
+    nodes = [node("same", index / 10, id_="same", metadata={"at": index}) for index in range(5)]
     scorer = Fixed(1.0, 5.0, 3.0, 2.0, 4.0)
     ranked = with_scorer(scorer).postprocess_nodes(nodes, query_str=QUERY)
     assert [one.metadata["at"] for one in ranked] == [1, 4, 2, 3, 0]
@@ -150,9 +152,9 @@ def test_item_06_repeated_ids_and_texts_stay_apart() -> None:
 
 def test_item_06_the_order_is_the_cores() -> None:
     nodes = pandas()
-    ranking = Reranker("lexical").rerank(QUERY, [Candidate(one.text) for one in nodes])
+    ranking = Reranker("lexical").rerank(QUERY, [Candidate(result.text) for result in nodes])
     ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
-    assert [one.node_id for one in ranked] == [nodes[at].node_id for at in ranking.order]
+    assert [one.node_id for one in ranked] == [nodes[index].node_id for index in ranking.order]
     assert [one.metadata["rerank_score"] for one in ranked] == [i.rerank_score for i in ranking]
 
 
@@ -196,10 +198,10 @@ def test_property_no_node_is_lost_doubled_or_misassigned(data: st.DataObject) ->
         node(
             data.draw(st.sampled_from(["", "a", "b"])),
             score,
-            id_=f"id{at % 3}",
-            metadata={"at": at},
+            id_=f"id{index % 3}",
+            metadata={"at": index},
         )
-        for at, score in enumerate(retrieved)
+        for index, score in enumerate(retrieved)
     ]
     reranker = with_scorer(Answer(scores), depth=depth)
     ranked, _ = reranker.rerank_nodes(nodes, QUERY)

@@ -140,7 +140,7 @@ def test_item_08_passages_are_never_read_as_templates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompts", "told"),
+    ("prompts", "message"),
     [
         ({"instruction_promt": PromptTemplate("x")}, "instruction_promt.*'instruction_prompt'"),
         ({"stage_0_user_prompt": PromptTemplate("x")}, "stage_0_user_prompt.*user_prompt"),
@@ -151,10 +151,10 @@ def test_item_08_passages_are_never_read_as_templates() -> None:
         ({"zoo:user_prompt": PromptTemplate("x")}, "zoo"),
     ],
 )
-def test_item_08_wrong_prompts_are_refused_and_nothing_changes(prompts: Any, told: str) -> None:
+def test_item_08_wrong_prompts_are_refused_and_nothing_changes(prompts: Any, message: str) -> None:
     reranker = asking("graded", scripted())
     before, written = reranker.get_prompts(), reranker.to_json()
-    with pytest.raises(ValueError, match=f"(?s){told}"):
+    with pytest.raises(ValueError, match=f"(?s){message}"):
         reranker.update_prompts({"system_prompt": PromptTemplate("new"), **prompts})
     if "zoo:user_prompt" not in prompts:  # LlamaIndex updates a module's own prompts first
         assert reranker.get_prompts() == before

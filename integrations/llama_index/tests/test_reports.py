@@ -85,10 +85,10 @@ def test_item_04_handlers_and_callers_do_not_write_to_each_other(listening: List
             if isinstance(event, SecondPassReportEvent):
                 event.report.clear()
             elif isinstance(event, ReRankStartEvent | ReRankEndEvent):
-                for one in event.nodes:
-                    one.score = -1.0
-                    one.node.metadata["meddled"] = True
-                    one.node.set_content("meddled")
+                for node in event.nodes:
+                    node.score = -1.0
+                    node.node.metadata["meddled"] = True
+                    node.node.set_content("meddled")
                 event.nodes.clear()
 
     expected = plain(SecondPassRerank("lexical").postprocess_nodes(nodes_of(), None, QUERY))

@@ -108,7 +108,7 @@ def test_item_02_an_llm_is_given_again_or_shared(kind: str) -> None:
 
 
 def test_item_02_a_changed_copy_is_made_of_its_settings() -> None:
-    llm, other = scripted(), scripted(lambda shown, _: dict.fromkeys(shown, 5))
+    llm, other = scripted(), scripted(lambda passages, _: dict.fromkeys(passages, 5))
     reranker = with_prompts(asking("graded", llm))
     copied = reranker.model_copy(update={"llm": other, "choice_batch_size": 2})
     assert lengths(copied.postprocess_nodes(nodes_of(), None, QUERY)) == list(LENGTHS)
@@ -256,17 +256,17 @@ def test_item_02_no_error_of_the_construction_tells_a_key(make: Callable[[], Any
     [("top_n", {"api_key": KEY}), ("similarity_cutoff", KEY), ("metadata_mode", KEY)],
 )
 def test_item_02_no_error_of_an_assignment_tells_a_value(name: str, value: Any) -> None:
-    made = SecondPassRerank("lexical")
+    created = SecondPassRerank("lexical")
     with pytest.raises(ValidationError) as caught:
-        setattr(made, name, value)
+        setattr(created, name, value)
     assert KEY not in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "value"), [("api_key", KEY), ("reranker", {"api_key": KEY})])
 def test_item_02_no_error_of_a_refused_assignment_tells_a_key(name: str, value: Any) -> None:
-    made = SecondPassRerank("lexical")
+    created = SecondPassRerank("lexical")
     with pytest.raises(ValidationError) as caught:
-        setattr(made, name, value)
+        setattr(created, name, value)
     assert KEY not in str(caught.value)
 
 
@@ -288,7 +288,9 @@ def test_item_02_no_key_in_logs_events_or_payloads_when_the_llm_fails(
         except RerankError as raised:
             told = ["".join(traceback.format_exception(raised)), repr(raised.ranking.report)]
         assert all(KEY not in one for one in told)
-    ours = [one.getMessage() for one in caplog.records if one.name.startswith("secondpass")]
+    ours = [
+        record.getMessage() for record in caplog.records if record.name.startswith("secondpass")
+    ]
     assert ours
     assert all(KEY not in one for one in ours)
     assert len(listening.seen) == 5  # the second has no end

@@ -50,7 +50,7 @@ def test_item_03_sixteen_tasks_at_once() -> None:
     reranker = with_scorer(ByLength())
 
     async def one(number: int) -> list[str]:
-        nodes = [node("x" * (1 + (at * 7 + number) % 11), 0.5) for at in range(11)]
+        nodes = [node("x" * (1 + (index * 7 + number) % 11), 0.5) for index in range(11)]
         return texts(await reranker.apostprocess_nodes(nodes, query_str=str(number)))
 
     async def all_of_them() -> list[list[str]]:

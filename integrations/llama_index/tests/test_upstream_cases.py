@@ -251,7 +251,7 @@ def test_the_retrieval_score_is_kept_or_not(keep: bool, rank: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "shown"),
+    ("mode", "text"),
     [
         (MetadataMode.NONE, "text"),
         (MetadataMode.EMBED, "title: Wombats\n\ntext"),
@@ -261,7 +261,7 @@ def test_the_retrieval_score_is_kept_or_not(keep: bool, rank: Call) -> None:
 )
 @pytest.mark.parametrize("kind", [TextNode, Document])
 def test_the_metadata_mode_chooses_what_is_judged(
-    kind: type[Any], mode: MetadataMode, shown: str, rank: Call
+    kind: type[Any], mode: MetadataMode, text: str, rank: Call
 ) -> None:
     node = kind(
         text="text",
@@ -275,7 +275,7 @@ def test_the_metadata_mode_chooses_what_is_judged(
         [NodeWithScore(node=node)],
         query_str=QUERY,
     )
-    assert scorer.shown == [[shown]]
+    assert scorer.shown == [[text]]
 
 
 def test_a_missing_query_is_an_error_and_no_nodes_are_none(rank: Call) -> None:
@@ -306,10 +306,10 @@ def test_a_debug_handler_sees_one_reranking(rank: Call) -> None:
 
 
 def test_a_wrong_number_of_scores_is_no_assertion_error(rank: Call) -> None:
-    made = {"method": Fixed(list, 1.0, 2.0), "log_level": "debug"}
-    assert numbers(rank(SecondPassRerank(made), nodes(), query_str=QUERY)) == list(NUMBERS)
+    config = {"method": Fixed(list, 1.0, 2.0), "log_level": "debug"}
+    assert numbers(rank(SecondPassRerank(config), nodes(), query_str=QUERY)) == list(NUMBERS)
     with pytest.raises(RerankError):
-        rank(SecondPassRerank(made, strict=True), nodes(), query_str=QUERY)
+        rank(SecondPassRerank(config, strict=True), nodes(), query_str=QUERY)
 
 
 # ---------------------------------------------------------------------- by a cross-encoder
@@ -324,8 +324,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cats() -> list[NodeWithScore]:
     texts = ["the cat sat on a mat", "a dog ran", "cat food", "no query", "yes the dog sat"]
     return [
-        NodeWithScore(node=TextNode(text=text, metadata={"number": at}), score=0.5)
-        for at, text in enumerate(texts)
+        NodeWithScore(node=TextNode(text=text, metadata={"number": index}), score=0.5)
+        for index, text in enumerate(texts)
     ]
 
 
@@ -339,23 +339,23 @@ def test_a_cross_encoder_scores_as_its_own_library_does(model: Path, rank: Call)
     exact = {"method": {"type": "cross_encoder", "precision": "exact"}}
     reranker = SecondPassRerank(exact, model=model, device="cpu", top_n=3)
     ranked = rank(reranker, cats(), query_str="cat food")
-    assert numbers(ranked) == [int(at) for at in np.argsort(-scores)[:3]]
+    assert numbers(ranked) == [int(index) for index in np.argsort(-scores)[:3]]
     assert [one.score for one in ranked] == pytest.approx(sorted(map(float, scores))[:1:-1])
 
 
 def test_the_model_is_loaded_once_for_all_queries(model: Path) -> None:
     reranker = SecondPassRerank({"method": "cross_encoder"}, model=model, device="cpu")
-    found = []
+    results = []
     for query in ("cat food", "a dog", "cat food"):
-        found.append(numbers(reranker.postprocess_nodes(cats(), query_str=query)))
-        found.append(numbers(asyncio.run(reranker.apostprocess_nodes(cats(), query_str=query))))
-    assert found[0] == found[1] == found[4] == found[5]
-    assert found[2] == found[3]
+        results.append(numbers(reranker.postprocess_nodes(cats(), query_str=query)))
+        results.append(numbers(asyncio.run(reranker.apostprocess_nodes(cats(), query_str=query))))
+    assert results[0] == results[1] == results[4] == results[5]
+    assert results[2] == results[3]
 
 
 def test_a_device_that_is_not_there_loses_no_node(model: Path, rank: Call) -> None:
-    made = {"method": "cross_encoder", "log_level": "debug"}
-    reranker = SecondPassRerank(made, model=model, device="cuda:99")
+    config = {"method": "cross_encoder", "log_level": "debug"}
+    reranker = SecondPassRerank(config, model=model, device="cuda:99")
     assert numbers(rank(reranker, cats(), query_str="cat food")) == [0, 1, 2, 3, 4]
     assert reranker.rerank_nodes(cats(), "cat food")[1].status == "unchanged"
 
@@ -375,16 +375,18 @@ def test_code_of_a_model_is_not_trusted_unless_asked_to(model: Path, tmp_path: P
     (folder / "config.json").write_text(json.dumps(config))
     witness = tmp_path / "was-run"
     (folder / "own.py").write_text(f"open({str(witness)!r}, 'w').close()\n")
-    made = {"method": "cross_encoder", "log_level": "debug"}
-    ranked, report = SecondPassRerank(made, model=folder, device="cpu").rerank_nodes(cats(), "cat")
+    config = {"method": "cross_encoder", "log_level": "debug"}
+    ranked, report = SecondPassRerank(config, model=folder, device="cpu").rerank_nodes(
+        cats(), "cat"
+    )
     assert numbers(ranked) == [0, 1, 2, 3, 4]
     assert report.status == "unchanged"
     assert not witness.exists()
 
 
 def test_a_model_that_is_not_there_is_told_by_warming_up_and_loses_no_node(tmp_path: Path) -> None:
-    made = {"method": "cross_encoder", "log_level": "debug"}
-    reranker = SecondPassRerank(made, model=tmp_path / "absent", strict=True)
+    config = {"method": "cross_encoder", "log_level": "debug"}
+    reranker = SecondPassRerank(config, model=tmp_path / "absent", strict=True)
     with pytest.raises(RerankError) as caught:
         reranker.postprocess_nodes(cats(), query_str="cat")
     assert [item.position for item in caught.value.ranking] == [0, 1, 2, 3, 4]

@@ -123,15 +123,15 @@ def booked(ledger):
     return spent.tokens, ledger.questions, ledger.pairs
 
 
-@pytest.mark.parametrize(("says", "tokens", "asked", "pairs"), BOOKED.values(), ids=BOOKED)
-def test_every_end_is_booked(says, tokens, asked, pairs):
-    model = Talking(says)
+@pytest.mark.parametrize(("replies", "tokens", "asked", "pairs"), BOOKED.values(), ids=BOOKED)
+def test_every_end_is_booked(replies, tokens, asked, pairs):
+    model = Talking(replies)
     model.prices = Prices(1, 1)
     _, ledger = put(model, question(), retries=0)
     assert booked(ledger) == (tokens, asked, pairs)
     assert ledger.calls == ledger.questions
     # Sent before, it counts once and its candidates too.
-    model = Talking(BUSY, says)
+    model = Talking(BUSY, replies)
     model.prices = Prices(1, 1)
     _, ledger = put(model, question(), retries=1)
     assert booked(ledger) == (tokens, asked + 1, 3)

@@ -33,7 +33,7 @@ def test_answers_keep_the_order_of_questions():
 @pytest.mark.parametrize("width", [1, 3])
 def test_no_more_are_under_way_than_allowed(width):
     model = Model(graded, seconds=0.005)
-    texts = numbered([at % 11 for at in range(20)])
+    texts = numbered([index % 11 for index in range(20)])
     reranker = Reranker(Graded(model, batch_size=1), limits={"concurrency": width})
     assert reranker.rerank("q", texts).report.usage.calls == 20
     assert model.most == width
@@ -71,14 +71,14 @@ def test_32_threads_share_one_gate():
 def test_many_rankings_of_one_call_share_one_gate(asynchronous):
     model = Model(ranked, seconds=0.002)
     reranker = Reranker(Listwise(model, window=3, stride=1), limits={"concurrency": 5})
-    requests = [(f"query {at}", numbered([3, 9, 5, 7, at])) for at in range(32)]
+    requests = [(f"query {index}", numbered([3, 9, 5, 7, index])) for index in range(32)]
     if asynchronous:
         rankings = asyncio.run(reranker.arerank_many(requests))
     else:
         rankings = reranker.rerank_many(requests)
     assert model.most == 5
-    assert [one.report.status for one in rankings] == ["ok"] * 32
-    assert {one.report.usage.calls for one in rankings} == {3}
+    assert [ranking.report.status for ranking in rankings] == ["ok"] * 32
+    assert {ranking.report.usage.calls for ranking in rankings} == {3}
 
 
 def test_blocking_functions_keep_to_the_gate():
@@ -142,7 +142,8 @@ def test_cancelling_some_of_many_tasks():
 
     async def act():
         tasks = [
-            asyncio.ensure_future(reranker.arerank("q", numbered([1, at]))) for at in range(2, 10)
+            asyncio.ensure_future(reranker.arerank("q", numbered([1, index])))
+            for index in range(2, 10)
         ]
         await asyncio.sleep(0.02)
         for task in tasks[::2]:
@@ -150,13 +151,13 @@ def test_cancelling_some_of_many_tasks():
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     results = asyncio.run(act())
-    assert all(isinstance(one, asyncio.CancelledError) for one in results[::2])
-    assert [one.order for one in results[1::2]] == [(1, 0)] * 4
+    assert all(isinstance(result, asyncio.CancelledError) for result in results[::2])
+    assert [result.order for result in results[1::2]] == [(1, 0)] * 4
 
 
 def test_model_raises_cancelled_error():
-    def reply(shown):
-        return asyncio.CancelledError() if "2 wombats" in shown.values() else graded(shown)
+    def reply(passages):
+        return asyncio.CancelledError() if "2 wombats" in passages.values() else graded(passages)
 
     reranker = Reranker(Graded(Model(reply), batch_size=1), log_level="debug")
     ranking = asyncio.run(reranker.arerank("q", numbered([1, 2, 3])))
@@ -186,7 +187,7 @@ def test_exits_of_readers_and_models(error, asynchronous):
 
 
 def test_sync_and_async_agree():
-    texts = numbered([at * 7 % 11 for at in range(50)])
+    texts = numbered([index * 7 % 11 for index in range(50)])
 
     def run(asynchronous):
         model = Model(graded)
@@ -197,7 +198,8 @@ def test_sync_and_async_agree():
             else reranker.rerank("q", texts)
         )
         sent = sorted(
-            json.dumps([one.system, one.turns[0].text, one.schema]) for one in model.prompts
+            json.dumps([prompt.system, prompt.turns[0].text, prompt.schema])
+            for prompt in model.prompts
         )
         return repr(ranking.items), sent
 
@@ -209,4 +211,4 @@ def test_fallback_to_a_scorer():
     reranker = Reranker(
         Graded(Model(always("no"))), fallback=[ByTable({"2 wombats": 9e9})], log_level="debug"
     )
-    assert [one.report.status for one in reranker.rerank_many(requests)] == ["degraded"] * 2
+    assert [ranking.report.status for ranking in reranker.rerank_many(requests)] == ["degraded"] * 2

@@ -91,7 +91,7 @@ def test_the_deadline_covers_waiting_for_a_slot():
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_each_ranking_has_its_own_deadline(asynchronous):
     """Eight rankings take turns, and each takes a third of the time that it has."""
-    requests = [(f"query {at}", numbered([1, 2])) for at in range(8)]
+    requests = [(f"query {index}", numbered([1, 2])) for index in range(8)]
 
     def statuses_within(deadline):
         limits = {"deadline": deadline, "concurrency": 1}

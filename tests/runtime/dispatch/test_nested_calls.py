@@ -64,11 +64,11 @@ def test_all_slots_wait_for_nested_calls():
     inside = threading.Barrier(2)
 
     def function(messages):
-        shown = shown_in(messages)
-        if "1 wombats" in shown.values() or "2 wombats" in shown.values():
+        passages = shown_in(messages)
+        if "1 wombats" in passages.values() or "2 wombats" in passages.values():
             inside.wait(5)
             reranker.rerank("q", numbered([3]))
-        return graded(shown)
+        return graded(passages)
 
     reranker = Reranker(
         Graded(function, batch_size=1), limits={"concurrency": 2}, log_level="debug"

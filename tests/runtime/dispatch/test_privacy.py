@@ -57,11 +57,11 @@ def test_foreign_errors_show_only_their_class(error, asynchronous):
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     ["the reply said wombats", '{"wombats": 3}', '{"zzzz": 99}', "<think>burrow", "", "[1, 2]"],
 )
-def test_reports_and_logs_hold_no_text(said):
-    reranker = Reranker(Graded(Model(always(said))))
+def test_reports_and_logs_hold_no_text(reply):
+    reranker = Reranker(Graded(Model(always(reply))))
     ranking, lines = heard(lambda: reranker.rerank("wombats burrow", ["the wombats", "a burrow"]))
     assert ranking.report.status == "unchanged"
     assert len(lines) == 1

@@ -25,10 +25,10 @@ def test_repair_quotes_reply_and_reason():
     )
 
 
-@pytest.mark.parametrize("said", ["", "  \n"])
-def test_empty_reply_is_not_quoted(said):
-    model = Talking(said, "yes")
-    put(model, question(refusing(said)))
+@pytest.mark.parametrize("reply", ["", "  \n"])
+def test_empty_reply_is_not_quoted(reply):
+    model = Talking(reply, "yes")
+    put(model, question(refusing(reply)))
     assert [turn.role for turn in model.prompts[1].turns] == ["user"]
     assert model.prompts[1].turns[0].text == (
         "ask\n\nYour reply cannot be used: it is not a good word. Reply with ONLY a word."
@@ -54,10 +54,10 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("said", "quoted"), HOSTILE)
-def test_quotes_are_escaped(said, quoted):
-    model = Talking(said, "yes")
-    (answer,), _ = put(model, question(refusing(said)))
+@pytest.mark.parametrize(("reply", "quoted"), HOSTILE)
+def test_quotes_are_escaped(reply, quoted):
+    model = Talking(reply, "yes")
+    (answer,), _ = put(model, question(refusing(reply)))
     assert answer.value == "yes"
     turn = model.prompts[1].turns[1]
     assert turn.role == "assistant"
@@ -84,7 +84,7 @@ def test_repair_of_a_strategy():
     text = model.prompts[1].turns[-1].text
     assert text.startswith("Your reply cannot be used: it holds no JSON value of the form that was")
     assert text.endswith("Every id has to be there exactly once.")
-    assert [(one.code, one.message) for one in ranking.report.issues] == [
+    assert [(issue.code, issue.message) for issue in ranking.report.issues] == [
         ("asked_again", "reply_refused: it holds no JSON value of the form that was asked for")
     ]
     assert ranking.report.usage.calls == 2

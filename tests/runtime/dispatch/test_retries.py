@@ -44,12 +44,12 @@ AGAIN = [
 
 
 @pytest.mark.parametrize(
-    ("says", "limits", "calls", "result", "troubles"),
+    ("replies", "limits", "calls", "result", "troubles"),
     [row[1:] for row in AGAIN],
     ids=[row[0] for row in AGAIN],
 )
-def test_retries_repairs_adaptations(says, limits, calls, result, troubles, slept):
-    model = Talking(*says)
+def test_retries_repairs_adaptations(replies, limits, calls, result, troubles, slept):
+    model = Talking(*replies)
     (answer,), ledger = put(model, question(refusing("no")), **limits)
     assert len(model.prompts) == ledger.calls == calls
     assert ledger.rounds == 1

@@ -150,7 +150,9 @@ def test_interruptions_lose_nothing(plans, ending):
             assert scorer.stopped.wait(SECONDS)
             assert not scorer.went_on
             results.append(rankings)
-    assert [scores_of(one) for one in results[0]] == [scores_of(one) for one in results[1]]
+    assert [scores_of(result) for result in results[0]] == [
+        scores_of(result) for result in results[1]
+    ]
     for (query, (batches, _)), ranking in zip(plans.items(), results[0], strict=True):
         count = len(ranking)
         assert sorted(ranking.order) == list(range(count))

@@ -26,8 +26,8 @@ KEY_VARIABLES = ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY")
 def provider():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(fake._APIS, "/decisions", "decisions")
-        with FakeProvider() as one:
-            yield one
+        with FakeProvider() as server:
+            yield server
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def whose(request):
 @pytest.fixture
 def make(provider, whose):
     """Makes rerankers that ask the server, and closes them in the end."""
-    made: list[Reranker] = []
+    rerankers: list[Reranker] = []
 
     def reranker(*, limits: Any = None, whole: Any = None, **settings: Any) -> Reranker:
         method = {
@@ -63,9 +63,9 @@ def make(provider, whose):
         }
         method = {name: value for name, value in method.items() if value is not None}
         config = {"method": method, "limits": limits or {}, **(whole or {})}
-        made.append(Reranker.from_config(config))
-        return made[-1]
+        rerankers.append(Reranker.from_config(config))
+        return rerankers[-1]
 
     yield reranker
-    for one in made:
+    for one in rerankers:
         one.close()

@@ -23,7 +23,7 @@ def declined(which: Callable[[int], bool]) -> Step:
     """No decision about some of the documents."""
 
     def change(reply: Any, request: fake.Request) -> None:
-        names = [name for at, name in enumerate(statements(request)) if which(at)]
+        names = [name for index, name in enumerate(statements(request)) if which(index)]
         if request.flavour == "google":
             for name in names:
                 del reply["answers"][name]
@@ -49,18 +49,18 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("said", [1.5, -0.2, 7, 1e300])
-def test_other_scale_refuses_all_batches(said, make, provider):
-    provider.play(probability(said))
+@pytest.mark.parametrize("value", [1.5, -0.2, 7, 1e300])
+def test_other_scale_refuses_all_batches(value, make, provider):
+    provider.play(probability(value))
     ranking = make(batch_size=2).rerank("q", [*NUMBERS, "7 d"])
     assert ranking.report.status == "unchanged"
     assert {issue.code for issue in ranking.report.issues} == {"score_out_of_range"}
     assert ranking.order == (0, 1, 2, 3)
 
 
-@pytest.mark.parametrize(("said", "read"), VALUES)
-def test_probabilities(said, read, make, provider):
-    provider.play(probability(said))
+@pytest.mark.parametrize(("value", "read"), VALUES)
+def test_probabilities(value, read, make, provider):
+    provider.play(probability(value))
     ranking = make().rerank("q", NUMBERS)
     assert scores(ranking) == {0: 0.3, 1: read, 2: 0.5}
     if read is None:
@@ -71,14 +71,14 @@ def test_probabilities(said, read, make, provider):
         assert ranking.report.status == "ok"
 
 
-@pytest.mark.parametrize("said", [1.5, float("nan")])
-def test_unusable_is_not_declined(said, make, provider):
-    provider.play(probability(said))
+@pytest.mark.parametrize("value", [1.5, float("nan")])
+def test_unusable_is_not_declined(value, make, provider):
+    provider.play(probability(value))
     assert "declined" not in codes(make().rerank("q", NUMBERS))
 
 
 def test_what_is_declined_is_unjudged(make, rank, provider):
-    provider.play(declined(lambda at: at == 1))
+    provider.play(declined(lambda index: index == 1))
     ranking = rank(make(), "q", NUMBERS)
     assert scores(ranking) == {0: 0.3, 1: None, 2: 0.5}
     assert ranking.order == (2, 0, 1)
@@ -91,7 +91,7 @@ def test_what_is_declined_is_unjudged(make, rank, provider):
 
 
 def test_all_is_declined(make, rank, provider):
-    provider.play(declined(lambda at: True))
+    provider.play(declined(lambda index: True))
     ranking = rank(make(limits={"retries": 2}), "q", NUMBERS)
     assert ranking.report.status == "unchanged"
     assert ranking.order == (0, 1, 2)
@@ -103,7 +103,7 @@ def test_all_is_declined(make, rank, provider):
 def test_a_batch_is_declined(make, provider):
     def step(request):
         hit = any(text.startswith("9") for text in shown(request).values())
-        return (declined(lambda at: True) if hit else answer())(request)
+        return (declined(lambda index: True) if hit else answer())(request)
 
     provider.play(step)
     ranking = make(batch_size=1).rerank("q", NUMBERS)
@@ -118,11 +118,11 @@ def set_answers(make_answers: Callable[[Any], Any]) -> Callable[[Any, fake.Reque
 
 
 OF_OPENAI = {
-    "one too few": set_answers(lambda given: given[:-1]),
-    "one too many": set_answers(lambda given: [*given, given[0]]),
-    "none": set_answers(lambda given: []),
-    "null": set_answers(lambda given: None),
-    "a mapping": set_answers(lambda given: {one["name"]: one for one in given}),
+    "one too few": set_answers(lambda answers: answers[:-1]),
+    "one too many": set_answers(lambda answers: [*answers, answers[0]]),
+    "none": set_answers(lambda answers: []),
+    "null": set_answers(lambda answers: None),
+    "a mapping": set_answers(lambda answers: {item["name"]: item for item in answers}),
     "no answers": lambda reply, request: reply.pop("answers"),
 }
 

@@ -59,27 +59,33 @@ def test_no_secret_leaves(step, make, rank, provider, caplog):
     provider.play(step)
     caplog.set_level(logging.INFO)
     caplog.set_level(logging.DEBUG, "secondpass")
-    one = make(limits={"retries": 1})
-    ranking = rank(one, "burrow", [f"{number} wombats" for number in (3, 9)])
+    reranker = make(limits={"retries": 1})
+    ranking = rank(reranker, "burrow", [f"{number} wombats" for number in (3, 9)])
     report = ranking.report
-    told = [repr(one), repr(one.method), repr(vars(one.method)), repr(ranking), repr(report)]
-    told += [json.dumps(report.to_dict()), repr(pickle.dumps(report))]
-    told += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
-    assert not [secret for secret in SECRETS for text in told if secret in text]
+    texts = [
+        repr(reranker),
+        repr(reranker.method),
+        repr(vars(reranker.method)),
+        repr(ranking),
+        repr(report),
+    ]
+    texts += [json.dumps(report.to_dict()), repr(pickle.dumps(report))]
+    texts += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
+    assert not [secret for secret in SECRETS for text in texts if secret in text]
 
 
 def test_no_secret_in_an_error(make, provider):
     provider.play(status(400))
     with pytest.raises(RerankError) as caught:
         make(whole={"strict": True}).rerank("burrow", ["3 wombats", "9 wombats"])
-    told = [str(caught.value), repr(caught.value), repr(caught.value.args)]
-    assert not [secret for secret in SECRETS for text in told if secret in text]
+    texts = [str(caught.value), repr(caught.value), repr(caught.value.args)]
+    assert not [secret for secret in SECRETS for text in texts if secret in text]
     assert caught.value.__cause__ is None
 
 
 def test_an_explicit_key_is_not_written_out(make):
-    one = make()
-    for write in (one.to_config, lambda: pickle.dumps(one)):
+    reranker = make()
+    for write in (reranker.to_config, lambda: pickle.dumps(reranker)):
         with pytest.raises(NotSerializableError) as caught:
             write()
         assert KEY not in str(caught.value)
@@ -123,9 +129,9 @@ def test_round_trip(whose):
         "prices": {"input": 1.0, "output": 2.0},
     }
     config = {"method": method, "depth": 50}
-    one = Reranker.from_config(config)
-    assert one.to_config() == config
-    assert pickle.loads(pickle.dumps(one)).to_config() == config
+    reranker = Reranker.from_config(config)
+    assert reranker.to_config() == config
+    assert pickle.loads(pickle.dumps(reranker)).to_config() == config
 
 
 def test_a_missing_package_is_named(whose, monkeypatch):
@@ -149,9 +155,11 @@ def test_an_sdk_that_is_too_old_is_told(make, monkeypatch):
 
 
 def test_blend_and_floor(make):
-    given = [Candidate(text, score=score) for text, score in zip(NUMBERS, (1, 0, 0.4), strict=True)]
+    candidates = [
+        Candidate(text, score=score) for text, score in zip(NUMBERS, (1, 0, 0.4), strict=True)
+    ]
     blend = {"original": 0.5, "normalize": "none"}
-    ranking = make(whole={"blend": blend, "floor": 0.46}).rerank("q", given)
+    ranking = make(whole={"blend": blend, "floor": 0.46}).rerank("q", candidates)
     assert [item.position for item in ranking] == [0]
     assert ranking.report.left_out == {"floor": (1, 2)}
     with pytest.raises(ConfigurationError, match="blend"):

@@ -88,23 +88,23 @@ def test_the_body_of_a_redirect_is_no_answer(make, provider):
 
 @pytest.mark.parametrize(("whose", "rank"), rotated(PROVIDERS, MODES), indirect=True)
 def test_deadline(make, rank, provider):
-    one = make(limits={"deadline": 0.5})
-    one.warm_up()
+    reranker = make(limits={"deadline": 0.5})
+    reranker.warm_up()
     make().rerank("q", ["1"])  # what is imported when a client is made
     provider.play(fake.silence())
     began = time.perf_counter()
-    ranking = rank(one, "q", NUMBERS)
+    ranking = rank(reranker, "q", NUMBERS)
     assert time.perf_counter() - began <= 0.5 + SLACK
     assert ranking.order == (0, 1, 2)
     assert codes(ranking) <= {"deadline", "timeout"}
     provider.play(answer())
-    one.rerank("q", ["1"])  # one that was given up on spoils nothing
+    reranker.rerank("q", ["1"])  # one that was given up on spoils nothing
 
 
 @pytest.mark.parametrize(("whose", "rank"), rotated(PROVIDERS, MODES), indirect=True)
 def test_one_batch_is_silent(make, rank, provider):
-    one = make(batch_size=1, limits={"deadline": 0.6})
-    one.rerank("q", ["1"])
+    reranker = make(batch_size=1, limits={"deadline": 0.6})
+    reranker.rerank("q", ["1"])
 
     def step(request):
         hit = any(text.startswith("9") for text in shown(request).values())
@@ -112,7 +112,7 @@ def test_one_batch_is_silent(make, rank, provider):
 
     provider.play(step)
     began = time.perf_counter()
-    ranking = rank(one, "q", NUMBERS)
+    ranking = rank(reranker, "q", NUMBERS)
     assert time.perf_counter() - began <= 0.6 + SLACK
     assert scores(ranking) == {0: 0.3, 1: None, 2: 0.5}
     assert ranking.report.status == "partial"
@@ -120,10 +120,10 @@ def test_one_batch_is_silent(make, rank, provider):
 
 
 def test_its_own_timeout(make, provider):
-    one = make(timeout=0.2, limits={"retries": 1})
-    one.warm_up()
+    reranker = make(timeout=0.2, limits={"retries": 1})
+    reranker.warm_up()
     provider.play(fake.silence())
-    ranking = one.rerank("q", NUMBERS)
+    ranking = reranker.rerank("q", NUMBERS)
     assert "timeout" in codes(ranking)
     assert ranking.report.usage.calls == 2
 
@@ -158,13 +158,13 @@ def test_long_documents_are_cut_once(make, provider):
 
 def test_after_a_refused_key_nothing_is_sent(make, provider):
     provider.play(status(401), answer())
-    one = make()
-    assert codes(one.rerank("q", NUMBERS)) == {"authentication"}
-    assert codes(one.rerank("q", NUMBERS)) == {"circuit_open"}
+    reranker = make()
+    assert codes(reranker.rerank("q", NUMBERS)) == {"authentication"}
+    assert codes(reranker.rerank("q", NUMBERS)) == {"circuit_open"}
     assert len(provider.requests) == 1
 
 
 def test_two_loops(make):
-    one = make()
+    reranker = make()
     for _ in range(2):
-        assert asyncio.run(one.arerank("q", NUMBERS)).order == (1, 2, 0)
+        assert asyncio.run(reranker.arerank("q", NUMBERS)).order == (1, 2, 0)

@@ -37,7 +37,7 @@ def test_what_is_sent_and_read(make, rank, provider, whose):
     if whose == "openai":
         assert request.path == "/openai/v1/decisions"
         assert request.body["model"] == "m"
-        assert {one["type"] for one in request.body["questions"]} == {"predicate"}
+        assert {question["type"] for question in request.body["questions"]} == {"predicate"}
     else:
         assert request.path.startswith("/google/v1")
         assert request.path.endswith("/decisions")
@@ -51,20 +51,20 @@ def test_a_model_that_is_named_in_full(make, provider, whose):
 
 
 def test_custom_statement(make, provider):
-    one = make(statement="Document {id} is about castles; {id} is no advertisement.")
-    one.rerank("q", NUMBERS)
-    for label, told in statements(provider.requests[0]).items():
-        assert told == f"Document {label} is about castles; {label} is no advertisement."
+    reranker = make(statement="Document {id} is about castles; {id} is no advertisement.")
+    reranker.rerank("q", NUMBERS)
+    for label, message in statements(provider.requests[0]).items():
+        assert message == f"Document {label} is about castles; {label} is no advertisement."
 
 
 def test_labels_cannot_be_foreseen(make, provider):
     """They say nothing of a place or an id, and follow from the query and all passages."""
-    given = [Candidate(text, id=f"ID{at}") for at, text in enumerate(NUMBERS)]
-    one = make()
-    one.rerank("q", given)
-    one.rerank("another", given)
-    one.rerank("q", [*given[:2], "5 d"])
-    one.rerank("q", given)
+    candidates = [Candidate(text, id=f"ID{index}") for index, text in enumerate(NUMBERS)]
+    reranker = make()
+    reranker.rerank("q", candidates)
+    reranker.rerank("another", candidates)
+    reranker.rerank("q", [*candidates[:2], "5 d"])
+    reranker.rerank("q", candidates)
     labels = [tuple(shown(request)) for request in provider.requests]
     assert labels[0] == labels[3]  # deterministic
     assert len(set(labels)) == 3
@@ -91,7 +91,7 @@ def test_no_document_leaves_its_fence(text, make, provider):
     assert ranking.order == (1, 0)
     assert len(shown(request)) == len(statements(request)) == 2
     assert request.body["input"].count("<") == 6
-    assert not any(text in told for told in statements(request).values())
+    assert not any(text in message for message in statements(request).values())
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_no_document_leaves_its_fence(text, make, provider):
     ],
 )
 def test_batches(batch_size, count, sizes, make, provider):
-    numbers = [(7 * at + 3) % 10 for at in range(count)]
-    given = [f"{number} of {at}" for at, number in enumerate(numbers)]
-    ranking = make(batch_size=batch_size, whole={"depth": None}).rerank("q", given)
+    numbers = [(7 * index + 3) % 10 for index in range(count)]
+    texts = [f"{number} of {index}" for index, number in enumerate(numbers)]
+    ranking = make(batch_size=batch_size, whole={"depth": None}).rerank("q", texts)
     assert sorted(len(statements(request)) for request in provider.requests) == sizes
-    assert all(set(statements(one)) == set(shown(one)) for one in provider.requests)
-    assert ranking.order == tuple(sorted(range(count), key=lambda at: -numbers[at]))
+    assert all(set(statements(request)) == set(shown(request)) for request in provider.requests)
+    assert ranking.order == tuple(sorted(range(count), key=lambda index: -numbers[index]))
     usage = ranking.report.usage
     assert (usage.calls, usage.rounds, usage.pairs) == (len(sizes), 1, count)
     assert (usage.input_tokens, usage.output_tokens) == (70 * len(sizes), 7 * len(sizes))

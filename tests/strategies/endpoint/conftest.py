@@ -27,8 +27,8 @@ KEY_VARIABLES = (
 
 @pytest.fixture(scope="module")
 def provider():
-    with FakeProvider() as one:
-        yield one
+    with FakeProvider() as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -50,18 +50,18 @@ def _environment(monkeypatch):
 @pytest.fixture
 def make(provider):
     """Makes rerankers that ask the server, and closes them in the end."""
-    made: list[Reranker] = []
+    rerankers: list[Reranker] = []
 
     def reranker(api: str = "tei", *, limits: Any = None, whole: Any = None, **settings: Any):
         method = {"type": "endpoint", "api": api, **settings}
         method.setdefault("base_url", f"http://127.0.0.1:{provider.port}/{api}")
         if "model" not in method and api != "tei":
             method["model"] = "m"
-        made.append(
+        rerankers.append(
             Reranker.from_config({"method": method, "limits": limits or {}, **(whole or {})})
         )
-        return made[-1]
+        return rerankers[-1]
 
     yield reranker
-    for one in made:
+    for one in rerankers:
         one.close()

@@ -26,13 +26,13 @@ OTHER_SCALE = [
 # ---------------------------------------------------------------------- answers
 
 
-@pytest.mark.parametrize(("api", "settings", "said"), OTHER_SCALE)
-def test_other_scale_refuses_all_batches(api, settings, said, make, provider):
+@pytest.mark.parametrize(("api", "settings", "reply"), OTHER_SCALE)
+def test_other_scale_refuses_all_batches(api, settings, reply, make, provider):
     """The one score that shows it may be in another batch."""
 
     def step(request):
         told = json.dumps(envelope(request, rows_of(request)))
-        yield http(200, told.replace("0.9", said, 1).encode())
+        yield http(200, told.replace("0.9", reply, 1).encode())
 
     provider.play(step)
     ranking = make(api, batch_size=2, **settings).rerank("q", [*NUMBERS, "7 d"])
@@ -115,19 +115,21 @@ def test_scores_that_can_be_blended(api, settings, blend, fits, make):
 
 
 def test_blend_and_floor(make, provider):
-    given = [Candidate(text, score=score) for text, score in zip(NUMBERS, (1, 0, 0.4), strict=True)]
+    candidates = [
+        Candidate(text, score=score) for text, score in zip(NUMBERS, (1, 0, 0.4), strict=True)
+    ]
     blend = {"original": 0.5, "normalize": "none"}
-    ranking = make("cohere", whole={"blend": blend, "floor": 0.46}).rerank("q", given)
+    ranking = make("cohere", whole={"blend": blend, "floor": 0.46}).rerank("q", candidates)
     assert [item.position for item in ranking] == [0]
     assert ranking[0].final_score == pytest.approx(0.65)
     assert ranking[0].rerank_score == 0.3
     assert ranking.report.left_out == {"floor": (1, 2)}
     # What could not be scored is not dropped, and where nothing was, nothing is.
     provider.play(rows(lambda found: found[1:]))
-    ranking = make("cohere", whole={"floor": 0.4}).rerank("q", given)
+    ranking = make("cohere", whole={"floor": 0.4}).rerank("q", candidates)
     assert [(item.position, item.status) for item in ranking] == [
         (2, "scored"),
         (1, "backfilled"),
     ]
     provider.play(status(400))
-    assert make("cohere", whole={"floor": 0.4}).rerank("q", given).order == (0, 1, 2)
+    assert make("cohere", whole={"floor": 0.4}).rerank("q", candidates).order == (0, 1, 2)

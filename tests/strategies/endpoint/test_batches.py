@@ -37,7 +37,7 @@ def test_batches(api, batch_size, count, sizes, make, provider):
     ranking = make(api, batch_size=batch_size, whole=WHOLE).rerank(
         "q", [str(number) for number in numbers]
     )
-    assert [numbers[at] for at in ranking.order] == sorted(numbers, reverse=True)
+    assert [numbers[index] for index in ranking.order] == sorted(numbers, reverse=True)
     assert sorted(len(documents(request)) for request in provider.requests) == sizes
     assert {request.path for request in provider.requests} == {f"/{api}{DIALECTS[api].path}"}
     usage = ranking.report.usage
@@ -82,13 +82,13 @@ def test_answers_in_any_order(api, count, make, provider):
     numbers = random.Random(count).sample(range(count), count)
     provider.play(answer(lambda text: int(text) / count, shuffled=True))
     ranking = make(api, batch_size=9).rerank("q", [str(number) for number in numbers])
-    assert [numbers[at] for at in ranking.order] == sorted(numbers, reverse=True)
+    assert [numbers[index] for index in ranking.order] == sorted(numbers, reverse=True)
 
 
 def test_only_what_can_be_shown_is_sent(make, provider):
     """Positions are of the candidates that came in, indices of those that were sent."""
-    given = [Candidate("3 a"), Candidate(None), Candidate("9 b"), Candidate("5 c")]  # type: ignore[arg-type]
-    ranking = make().rerank("q", given)
+    candidates = [Candidate("3 a"), Candidate(None), Candidate("9 b"), Candidate("5 c")]  # type: ignore[arg-type]
+    ranking = make().rerank("q", candidates)
     assert documents(provider.requests[0]) == NUMBERS
     assert ranking.order == (2, 3, 0, 1)
     assert scores(ranking) == {0: 0.3, 1: None, 2: 0.9, 3: 0.5}
@@ -134,11 +134,11 @@ def of_the_second(request: fake.Request) -> bool:
     ],
 )
 def test_one_batch_fails(step, code, calls, make, rank, provider):
-    one = make(batch_size=3, limits={"deadline": 0.5, "retries": 1})
-    one.rerank("q", ["1"])  # opens the connection
+    reranker = make(batch_size=3, limits={"deadline": 0.5, "retries": 1})
+    reranker.rerank("q", ["1"])  # opens the connection
     provider.play(where(of_the_second, step))
     began = time.perf_counter()
-    ranking = rank(one, "q", GIVEN)
+    ranking = rank(reranker, "q", GIVEN)
     assert time.perf_counter() - began <= 0.5 + SLACK
     assert ranking.order == (1, 2, 0, 3, 4, 5)
     assert scores(ranking) == {0: 0.3, 1: 0.9, 2: 0.5, 3: None, 4: None, 5: None}

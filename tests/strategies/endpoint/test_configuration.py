@@ -88,18 +88,18 @@ FULL = {
 )
 def test_round_trip(method):
     config = {"method": method, "depth": 50}
-    one = Reranker.from_config(config)
-    assert one.to_config() == config
-    assert Reranker.from_config(one.to_config()).to_config() == config
-    assert pickle.loads(pickle.dumps(one)).to_config() == config
+    reranker = Reranker.from_config(config)
+    assert reranker.to_config() == config
+    assert Reranker.from_config(reranker.to_config()).to_config() == config
+    assert pickle.loads(pickle.dumps(reranker)).to_config() == config
 
 
 def test_as_an_object(provider):
     base_url = f"http://127.0.0.1:{provider.port}/tei"
-    one = Reranker(method=Endpoint("tei", base_url=base_url, raw_scores=True))
-    assert one.rerank("q", NUMBERS).order == (1, 2, 0)
-    one.close()
-    assert one.to_config()["method"] == {
+    reranker = Reranker(method=Endpoint("tei", base_url=base_url, raw_scores=True))
+    assert reranker.rerank("q", NUMBERS).order == (1, 2, 0)
+    reranker.close()
+    assert reranker.to_config()["method"] == {
         "type": "endpoint",
         "api": "tei",
         "base_url": base_url,
@@ -136,21 +136,21 @@ def test_presets(name, provider, monkeypatch):
     url = f"http://127.0.0.1:{provider.port}/{name}"
     monkeypatch.delenv("RERANK_MODEL", raising=False)
     if variable is None:
-        one = Reranker.from_preset(name, method={"base_url": url})
+        reranker = Reranker.from_preset(name, method={"base_url": url})
     else:
         monkeypatch.delenv(variable, raising=False)
         assert Reranker.from_preset(name).method.base_url.startswith("http://localhost:")
         monkeypatch.setenv(variable, url)
-        one = Reranker.from_preset(name)
-    ranking = one.rerank("q", NUMBERS)
-    one.close()
+        reranker = Reranker.from_preset(name)
+    ranking = reranker.rerank("q", NUMBERS)
+    reranker.close()
     assert ranking.order == (1, 2, 0)
     assert ranking.report.score_kind == kind
     (request,) = provider.requests
     assert request.path == f"/{name}{DIALECTS[name].path}"
     assert request.body.get("model") == model
-    assert one.limits.deadline == 10
-    assert one.depth == 100
+    assert reranker.limits.deadline == 10
+    assert reranker.depth == 100
 
 
 @pytest.mark.parametrize("name", ["vllm", "infinity"])
@@ -182,11 +182,13 @@ def test_from_the_yaml_of_a_haystack_pipeline(provider, monkeypatch):
         connections: []
         """
     )
-    given = [haystack.Document(content=text) for text in NUMBERS]
-    found = pipeline.run({"ranker": {"query": "q", "documents": given}})["ranker"]["documents"]
+    documents = [haystack.Document(content=text) for text in NUMBERS]
+    results = pipeline.run({"ranker": {"query": "q", "documents": documents}})["ranker"][
+        "documents"
+    ]
     pipeline.get_component("ranker").reranker.close()
-    assert [document.content for document in found] == ["9 b", "5 c", "3 a"]
-    assert [document.score for document in found] == [0.9, 0.5, 0.3]
+    assert [document.content for document in results] == ["9 b", "5 c", "3 a"]
+    assert [document.score for document in results] == [0.9, 0.5, 0.3]
     assert provider.requests[0].body == DIALECTS["jina"].sends
     assert provider.requests[0].key == KEY
     assert KEY not in pipeline.dumps()
@@ -205,12 +207,12 @@ def test_from_llama_index(provider, later):
         "model": "m",
         "base_url": f"http://127.0.0.1:{provider.port}/jina",
     }
-    one = package.SecondPassRerank({"method": method}, top_n=2)
+    postprocessor = package.SecondPassRerank({"method": method}, top_n=2)
     if later:
-        found = asyncio.run(one.apostprocess_nodes(nodes, query_str="q"))
+        results = asyncio.run(postprocessor.apostprocess_nodes(nodes, query_str="q"))
     else:
-        found = one.postprocess_nodes(nodes, query_str="q")
-    assert [node.node.text for node in found] == ["9 b", "5 c"]
+        results = postprocessor.postprocess_nodes(nodes, query_str="q")
+    assert [node.node.text for node in results] == ["9 b", "5 c"]
     assert provider.requests[0].body == DIALECTS["jina"].sends
-    again = package.SecondPassRerank(**one.model_dump())
+    again = package.SecondPassRerank(**postprocessor.model_dump())
     assert again.postprocess_nodes(nodes, query_str="q")[0].node.text == "9 b"

@@ -42,10 +42,10 @@ KEYS = [
 
 @pytest.mark.parametrize(("api", "environment", "settings", "sent"), KEYS)
 def test_whose_key_is_sent(api, environment, settings, sent, make, provider, monkeypatch):
-    one = make(api, **settings)
+    reranker = make(api, **settings)
     for name, value in environment.items():  # read when asked, not when made
         monkeypatch.setenv(name, value)
-    assert one.rerank("q", NUMBERS).report.status == "ok"
+    assert reranker.rerank("q", NUMBERS).report.status == "ok"
     headers = provider.requests[0].headers
     assert headers.get("authorization") == (None if sent is None else f"Bearer {sent}")
 
@@ -60,8 +60,8 @@ def test_whose_key_is_sent(api, environment, settings, sent, make, provider, mon
     ],
 )
 def test_a_provider_is_not_asked_without_a_key(api, variables, rank):
-    one = Reranker.from_config({"method": {"type": "endpoint", "api": api, "model": "m"}})
-    ranking = rank(one, "q", NUMBERS)
+    reranker = Reranker.from_config({"method": {"type": "endpoint", "api": api, "model": "m"}})
+    ranking = rank(reranker, "q", NUMBERS)
     assert ranking.order == (0, 1, 2)
     (issue,) = ranking.report.issues
     assert issue.code == "no_key"
@@ -78,29 +78,29 @@ def test_a_named_variable_that_is_empty_is_told(make, provider):
 
 
 def test_a_new_key_is_taken_up(make, provider, monkeypatch):
-    one = make("jina")
+    reranker = make("jina")
     for key in ("first", "second"):
         monkeypatch.setenv("JINA_API_KEY", key)
-        one.rerank("q", NUMBERS)
+        reranker.rerank("q", NUMBERS)
     assert [request.key for request in provider.requests] == ["first", "second"]
 
 
 def test_after_a_refused_key_nothing_is_sent(make, provider, monkeypatch):
     monkeypatch.setenv("JINA_API_KEY", "old")
     provider.play(status(401), answer())
-    one = make("jina", limits={"retries": 2})
-    assert codes(one.rerank("q", NUMBERS)) == {"authentication"}
-    ranking = one.rerank("q", NUMBERS)
+    reranker = make("jina", limits={"retries": 2})
+    assert codes(reranker.rerank("q", NUMBERS)) == {"authentication"}
+    ranking = reranker.rerank("q", NUMBERS)
     assert codes(ranking) == {"circuit_open"}
     assert ranking.order == (0, 1, 2)
     assert ranking.report.usage.calls == 0
     assert len(provider.requests) == 1
     monkeypatch.setenv("JINA_API_KEY", "new")
-    assert one.rerank("q", NUMBERS).report.status == "ok"
+    assert reranker.rerank("q", NUMBERS).report.status == "ok"
     monkeypatch.setenv("JINA_API_KEY", "old")
     provider.play(answer())
     monkeypatch.setattr(client, "_CIRCUIT_SECONDS", 0.0)
-    assert one.rerank("q", NUMBERS).report.status == "ok"
+    assert reranker.rerank("q", NUMBERS).report.status == "ok"
 
 
 ECHOES = [
@@ -126,10 +126,10 @@ def test_passages_open_no_circuit(form, text, make, provider):
         ],
     }[form]
     provider.play(refused, answer())
-    one = make("vllm")
-    ranking = one.rerank("q", ["3 a", text, "5 c"])
+    reranker = make("vllm")
+    ranking = reranker.rerank("q", ["3 a", text, "5 c"])
     assert codes(ranking) == {"bad_request"}
-    assert one.rerank("q", NUMBERS).report.status == "ok"
+    assert reranker.rerank("q", NUMBERS).report.status == "ok"
 
 
 @pytest.mark.parametrize("short", ["}", "5", "e", "context"])
@@ -167,31 +167,37 @@ def test_no_secret_leaves(step, make, rank, provider, caplog):
     provider.play(step)
     caplog.set_level(logging.INFO)
     caplog.set_level(logging.DEBUG, "secondpass")
-    one = make("jina", api_key=KEY, limits={"retries": 1}, whole={"log_level": "debug"})
-    ranking = rank(one, "burrow", [f"{number} wombats" for number in (3, 9)])
+    reranker = make("jina", api_key=KEY, limits={"retries": 1}, whole={"log_level": "debug"})
+    ranking = rank(reranker, "burrow", [f"{number} wombats" for number in (3, 9)])
     report = ranking.report
-    told = [repr(one), repr(one.method), str(one.method), repr(ranking), repr(report)]
-    told += [json.dumps(report.to_dict()), repr(pickle.dumps(report))]
-    told += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
-    assert not [secret for secret in SECRETS for text in told if secret in text]
+    texts = [
+        repr(reranker),
+        repr(reranker.method),
+        str(reranker.method),
+        repr(ranking),
+        repr(report),
+    ]
+    texts += [json.dumps(report.to_dict()), repr(pickle.dumps(report))]
+    texts += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
+    assert not [secret for secret in SECRETS for text in texts if secret in text]
 
 
 def test_no_secret_in_an_error(make, provider):
     provider.play(status(400))
-    one = make("jina", api_key=KEY, whole={"strict": True})
+    reranker = make("jina", api_key=KEY, whole={"strict": True})
     with pytest.raises(RerankError) as caught:
-        one.rerank("burrow", ["3 wombats", "9 wombats"])
+        reranker.rerank("burrow", ["3 wombats", "9 wombats"])
     error = caught.value
-    told = [str(error), repr(error), repr(error.args), repr(vars(error))]
-    assert not [secret for secret in SECRETS for text in told if secret in text]
+    texts = [str(error), repr(error), repr(error.args), repr(vars(error))]
+    assert not [secret for secret in SECRETS for text in texts if secret in text]
     assert error.__cause__ is None
     assert KEY.encode() not in pickle.dumps(error)
 
 
 def test_an_explicit_key_is_not_written_out(make):
-    one = make("jina", api_key=KEY)
-    for write in (one.to_config, lambda: pickle.dumps(one)):
+    reranker = make("jina", api_key=KEY)
+    for write in (reranker.to_config, lambda: pickle.dumps(reranker)):
         with pytest.raises(NotSerializableError) as caught:
             write()
         assert KEY not in str(caught.value)
-    assert KEY not in repr(vars(one.method))
+    assert KEY not in repr(vars(reranker.method))

@@ -20,16 +20,16 @@ from secondpass import ConfigurationError, RerankError
 
 
 def test_deadline(make, rank, provider):
-    one = make(limits={"deadline": 0.4})
-    one.rerank("q", ["1"])
+    reranker = make(limits={"deadline": 0.4})
+    reranker.rerank("q", ["1"])
     provider.play(fake.silence())
     began = time.perf_counter()
-    ranking = rank(one, "q", NUMBERS)
+    ranking = rank(reranker, "q", NUMBERS)
     assert time.perf_counter() - began <= 0.4 + SLACK
     assert codes(ranking) <= {"deadline", "timeout"}
     assert ranking.order == (0, 1, 2)
     provider.play(answer())  # one that was given up on spoils nothing
-    assert rank(one, "q", NUMBERS).order == (1, 2, 0)
+    assert rank(reranker, "q", NUMBERS).order == (1, 2, 0)
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
@@ -59,8 +59,8 @@ def test_budget(limits, settings, scored, make, provider):
     """Each batch has about a dozen tokens: two documents of eleven, the query twice."""
     texts = [f"{number} " + "x" * 18 for number in (3, 9, 5, 1, 7, 4)]
     provider.play(lambda request: [http(200, {"results": rows_of(request)})])
-    one = make("vllm", batch_size=2, limits={**limits, "concurrency": 1}, **settings)
-    ranking = one.rerank("q" * 4, texts)
+    reranker = make("vllm", batch_size=2, limits={**limits, "concurrency": 1}, **settings)
+    ranking = reranker.rerank("q" * 4, texts)
     assert [item.status for item in ranking].count("scored") == scored
     assert len(provider.requests) == ranking.report.usage.calls == scored // 2
     (issue,) = ranking.report.issues
@@ -85,8 +85,8 @@ def test_a_limit_of_cost_needs_prices(make):
 
 def test_where_nothing_comes_a_fallback_does(make, provider):
     provider.play(status(500))
-    one = make(limits={"retries": 0}, whole={"fallback": ["lexical"]})
-    ranking = one.rerank("castle garden", ["a market", "the castle garden"])
+    reranker = make(limits={"retries": 0}, whole={"fallback": ["lexical"]})
+    ranking = reranker.rerank("castle garden", ["a market", "the castle garden"])
     assert ranking.report.status == "degraded"
     assert ranking.order == (1, 0)
     assert codes(ranking) == {"server_error"}
@@ -115,12 +115,12 @@ def test_redirects(make, rank, provider):
 
 def test_many_queries_of_many_threads(make, provider):
     provider.play(answer(lambda text: int(text) / 1000, shuffled=True))
-    one = make(batch_size=5)
+    reranker = make(batch_size=5)
 
     def ranked(seed):
         numbers = random.Random(seed).sample(range(1000), 12)
-        ranking = one.rerank("q", [str(number) for number in numbers])
-        return [numbers[at] for at in ranking.order] == sorted(numbers, reverse=True)
+        ranking = reranker.rerank("q", [str(number) for number in numbers])
+        return [numbers[index] for index in ranking.order] == sorted(numbers, reverse=True)
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(ranked, range(24)))
@@ -128,32 +128,32 @@ def test_many_queries_of_many_threads(make, provider):
 
 
 def test_many_queries_of_one_call(make, rank, provider):
-    requests = [(f"q{n}", [str((n * at) % 10) for at in range(1, 6)]) for n in range(1, 9)]
-    one = make()
-    together = one.rerank_many(requests)
-    later = asyncio.run(one.arerank_many(requests))
+    requests = [(f"q{n}", [str((n * index) % 10) for index in range(1, 6)]) for n in range(1, 9)]
+    reranker = make()
+    together = reranker.rerank_many(requests)
+    later = asyncio.run(reranker.arerank_many(requests))
     for (_, given), first, second in zip(requests, together, later, strict=True):
         assert first.order == second.order
-        found = [int(given[at]) for at in first.order]
-        assert found == sorted(found, reverse=True)
+        results = [int(given[index]) for index in first.order]
+        assert results == sorted(results, reverse=True)
 
 
 def test_two_loops_and_a_running_one(make):
-    one = make()
+    reranker = make()
 
     async def inside():
-        return one.rerank("q", NUMBERS).order, (await one.arerank("q", NUMBERS)).order
+        return reranker.rerank("q", NUMBERS).order, (await reranker.arerank("q", NUMBERS)).order
 
     assert asyncio.run(inside()) == asyncio.run(inside()) == ((1, 2, 0), (1, 2, 0))
 
 
 def test_a_cancelled_ranking_leaves_nothing(make, provider):
-    one = make()
-    one.rerank("q", ["1"])
+    reranker = make()
+    reranker.rerank("q", ["1"])
     provider.play(fake.silence())
 
     async def cancelled():
-        task = asyncio.create_task(one.arerank("q", NUMBERS))
+        task = asyncio.create_task(reranker.arerank("q", NUMBERS))
         await asyncio.sleep(0.1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -161,21 +161,21 @@ def test_a_cancelled_ranking_leaves_nothing(make, provider):
 
     asyncio.run(cancelled())
     provider.play(answer())
-    assert one.rerank("q", NUMBERS).order == (1, 2, 0)
+    assert reranker.rerank("q", NUMBERS).order == (1, 2, 0)
 
 
 def test_closed_and_opened_again(make, provider):
-    one = make()
-    one.warm_up()
+    reranker = make()
+    reranker.warm_up()
     for _ in range(2):
-        assert one.rerank("q", NUMBERS).order == (1, 2, 0)
-        one.close()
-    one.close()
+        assert reranker.rerank("q", NUMBERS).order == (1, 2, 0)
+        reranker.close()
+    reranker.close()
 
 
 def test_connections_are_kept(make, provider):
-    one = make()
+    reranker = make()
     before = provider.connections
     for _ in range(5):
-        one.rerank("q", NUMBERS)
+        reranker.rerank("q", NUMBERS)
     assert provider.connections == before + 1

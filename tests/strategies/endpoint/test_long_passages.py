@@ -93,8 +93,8 @@ def test_a_passage_that_is_too_long(wording, longest, make, rank, provider):
     api, code, told = WORDINGS[wording]
     too_long = fake.raw(http(code, told))
     provider.play(where(lambda r: any(len(text) > longest for text in documents(r)), too_long))
-    given = ["3 a", LONG, "9 " + "x " * 100, "5 c"]
-    ranking = rank(make(api, limits={"retries": 1}), "q", given)
+    texts = ["3 a", LONG, "9 " + "x " * 100, "5 c"]
+    ranking = rank(make(api, limits={"retries": 1}), "q", texts)
     assert ranking.report.status == "ok"
     assert ranking.order == (2, 1, 3, 0)
     assert ranking[1].text == LONG
@@ -104,7 +104,7 @@ def test_a_passage_that_is_too_long(wording, longest, make, rank, provider):
     # What was short enough was never cut.
     assert all(
         [text for text in documents(request) if not text.startswith("7")]
-        == [given[0], given[2], given[3]]
+        == [texts[0], texts[2], texts[3]]
         for request in provider.requests
     )
 
@@ -142,34 +142,34 @@ def test_a_server_that_takes_fewer_documents(make, provider):
     assert ranking.report.status == "ok"
 
 
-def limited(code: int, most: int, told: str = "") -> Step:
+def limited(code: int, most: int, text: str = "") -> Step:
     """Takes no more than some documents, and says so by a status."""
-    message = told or f"batch size 99 > maximum allowed batch size {most}"
+    message = text or f"batch size 99 > maximum allowed batch size {most}"
     refused = fake.raw(http(code, {"error": message, "error_type": "Validation"}))
     return where(lambda r: len(documents(r)) > most, refused)
 
 
 @pytest.mark.parametrize("code", [400, 413, 422])
 def test_a_learned_batch_size_expires(code, make, provider, monkeypatch):
-    one = make("tei")
+    reranker = make("tei")
     for expected in ([8, 4, 4], [4, 4]):
         provider.play(limited(code, 4))
-        assert one.rerank("q", [f"{number} a" for number in range(8)]).report.status == "ok"
+        assert reranker.rerank("q", [f"{number} a" for number in range(8)]).report.status == "ok"
         assert [len(documents(request)) for request in provider.requests] == expected
     monkeypatch.setattr(endpoint, "REMEMBERED_SECONDS", 0.0)
     provider.play()
     provider.play(answer())
-    one.rerank("q", [f"{number} a" for number in range(8)])
+    reranker.rerank("q", [f"{number} a" for number in range(8)])
     assert [len(documents(request)) for request in provider.requests] == [8]
 
 
 @pytest.mark.parametrize("code", [401, 404, 429, 500, 503])
 def test_other_statuses_teach_no_batch_size(code, make, provider):
     provider.play(limited(code, 4), answer())
-    one = make("tei", limits={"retries": 0})
-    given = [f"{number} a" for number in range(8)]
-    assert "batch_too_large" not in codes(one.rerank("q", given))
-    assert one.method._max_documents == 32
+    reranker = make("tei", limits={"retries": 0})
+    texts = [f"{number} a" for number in range(8)]
+    assert "batch_too_large" not in codes(reranker.rerank("q", texts))
+    assert reranker.method._max_documents == 32
 
 
 QUOTED = "How a server says so: maximum allowed batch size 1, and more of it."
@@ -190,8 +190,8 @@ ESCAPES = {
 def test_no_passage_can_set_the_batch_size(escape, make, provider):
     message = f"bad input: {ESCAPES[escape](QUOTED)}"
     provider.play(fake.raw(http(422, {"error": message})), answer())
-    one = make("tei")
-    ranking = one.rerank("q", [*NUMBERS, QUOTED])
+    reranker = make("tei")
+    ranking = reranker.rerank("q", [*NUMBERS, QUOTED])
     assert codes(ranking) == {"bad_request"}
-    assert one.rerank("q", [*NUMBERS, QUOTED]).report.status == "ok"
+    assert reranker.rerank("q", [*NUMBERS, QUOTED]).report.status == "ok"
     assert len(provider.requests) == 2

@@ -78,8 +78,8 @@ def mocked(monkeypatch, body):
 
 
 def test_options_go_along(make, provider):
-    one = make("cohere", options={"max_tokens_per_doc": 512, "priority": 1})
-    assert one.rerank("q", NUMBERS).order == (1, 2, 0)
+    reranker = make("cohere", options={"max_tokens_per_doc": 512, "priority": 1})
+    assert reranker.rerank("q", NUMBERS).order == (1, 2, 0)
     assert provider.requests[0].body == {
         **DIALECTS["cohere"].sends,
         "max_tokens_per_doc": 512,
@@ -109,17 +109,19 @@ def test_real_server(tmp_path):
     texts = ["the cat sat on a mat", "a dog ran", "", "yes", "cat food", "über café", "x" * 200]
     with llama_server.serve(model, context=512, rerank=True) as address:
         method = {"type": "endpoint", "api": "llama_cpp", "base_url": address.removesuffix("/v1")}
-        one = Reranker.from_config({"method": {**method, "batch_size": 3}})
+        reranker = Reranker.from_config({"method": {**method, "batch_size": 3}})
         alone = {}
-        for at, text in enumerate(texts):
-            (item,) = one.rerank("cat food", [text])
+        for index, text in enumerate(texts):
+            (item,) = reranker.rerank("cat food", [text])
             if item.rerank_score is not None:
-                alone[at] = item.rerank_score
-        ranking = one.rerank("cat food", texts)
-        one.close()
+                alone[index] = item.rerank_score
+        ranking = reranker.rerank("cat food", texts)
+        reranker.close()
     assert set(ranking.order) == set(range(len(texts)))
-    found = {at: score for at, score in scores(ranking).items() if score is not None}
-    assert found == pytest.approx(alone, abs=1e-5)
-    assert len(found) >= 6
-    assert [at for at in ranking.order if at in alone] == sorted(alone, key=lambda at: -alone[at])
+    results = {index: score for index, score in scores(ranking).items() if score is not None}
+    assert results == pytest.approx(alone, abs=1e-5)
+    assert len(results) >= 6
+    assert [index for index in ranking.order if index in alone] == sorted(
+        alone, key=lambda index: -alone[index]
+    )
     assert ranking.report.score_kind == "logit"

@@ -35,8 +35,8 @@ def test_last_are_skipped_without_rounds(rounds, starts, passed):
     codes = [issue.code for issue in judgement.issues]
     assert codes == (["windows_not_joined"] if passed else [])
     # Those that were judged have the highest ranks, in order.
-    judged = [at for at in range(100) if at not in passed]
-    assert [judgement.scores[at] for at in judged] == [
+    judged = [index for index in range(100) if index not in passed]
+    assert [judgement.scores[index] for index in judged] == [
         (100 - rank) / 100 for rank in range(len(judged))
     ]
 

@@ -19,22 +19,22 @@ DOWN = LLMError("the server failed", "server_error")
 def one_after_the_other(replies):
     """Each reply for one question."""
 
-    def reply(shown):
-        return next(replies)(shown)
+    def reply(passages):
+        return next(replies)(passages)
 
     return reply
 
 
 def leaving_out(*numbers):
-    def reply(shown):
-        order = json.loads(ranked(shown))["ranking"]
-        return json.dumps([one for one in order if number_of(shown[one]) not in numbers])
+    def reply(passages):
+        order = json.loads(ranked(passages))["ranking"]
+        return json.dumps([one for one in order if number_of(passages[one]) not in numbers])
 
     return reply
 
 
 def changed(change):
-    return lambda shown: json.dumps(change(json.loads(ranked(shown))["ranking"]))
+    return lambda passages: json.dumps(change(json.loads(ranked(passages))["ranking"]))
 
 
 ANSWERS = [
@@ -46,7 +46,7 @@ ANSWERS = [
     ("unknown", changed(lambda order: ["zzzz", *order, 7]), (1, 3, 2, 0), 4, {"unknown_label": ()}),
     (
         "broken off",
-        lambda shown: Completion(ranked(shown).rpartition(",")[0] + ', "', cut=True),
+        lambda passages: Completion(ranked(passages).rpartition(",")[0] + ', "', cut=True),
         (1, 3, 2, 0),
         3,
         {"not_in_reply": (0,)},
@@ -65,23 +65,23 @@ def test_incomplete_replies(reply, order, scored, issues):
     )
     assert ranking.order == order
     assert [item.status for item in ranking] == ["scored"] * scored + ["backfilled"] * (4 - scored)
-    ranks = [(4 - at) / 4 for at in range(scored)]
+    ranks = [(4 - index) / 4 for index in range(scored)]
     assert [item.rerank_score for item in ranking] == ranks + [None] * (4 - scored)
     assert {issue.code: issue.positions for issue in ranking.report.issues} == issues
     assert ranking.report.status == ("ok" if scored == 4 else "partial")
 
 
 def test_tied_ranks_keep_their_order():
-    def tied(shown):
-        return json.dumps({label: 1 + number_of(text) % 2 for label, text in shown.items()})
+    def tied(passages):
+        return json.dumps({label: 1 + number_of(text) % 2 for label, text in passages.items()})
 
     judgement, _ = judge(Listwise(Model(), reply="keyed"), numbered([3, 8, 5, 6]), tied)
     assert judgement.scores == [0.5, 1.0, 0.25, 0.75]
 
 
 def test_rank_out_of_range():
-    def beyond(shown):
-        return json.dumps(dict(zip(shown, [1, 99, 2], strict=True)))
+    def beyond(passages):
+        return json.dumps(dict(zip(passages, [1, 99, 2], strict=True)))
 
     with pytest.raises(ReplyError) as caught:
         judge(Listwise(Model(), reply="keyed"), numbered([3, 9, 5]), beyond)
@@ -89,8 +89,8 @@ def test_rank_out_of_range():
 
 
 def test_unusable_rank():
-    def strange(shown):
-        return json.dumps(dict(zip(shown, [1, "high", 2], strict=True)))
+    def strange(passages):
+        return json.dumps(dict(zip(passages, [1, "high", 2], strict=True)))
 
     judgement, _ = judge(Listwise(Model(), reply="keyed"), numbered([3, 9, 5]), strange)
     assert judgement.scores == [1.0, None, 2 / 3]
@@ -121,7 +121,7 @@ def test_answered_windows_are_used():
         ("windows_not_joined", behind),
     ]
     assert judgement.unjudged == set(behind)
-    best_first = sorted(range(40), key=lambda at: -(judgement.scores[at] or 0))
+    best_first = sorted(range(40), key=lambda index: -(judgement.scores[index] or 0))
     assert best_first[:20] == list(range(19, -1, -1))
 
 
@@ -183,13 +183,13 @@ def test_unbroken_run_is_scored(data):
     numbers = data.draw(st.permutations(range(count)), "numbers")
     placed = []
 
-    def reply(shown):
+    def reply(passages):
         what = fate[len(placed)]
-        best_first = sorted(map(number_of, shown.values()), reverse=True)
+        best_first = sorted(map(number_of, passages.values()), reverse=True)
         placed.append({"answered": best_first, "failed": [], "cut": best_first[:kept]}[what])
         if what == "failed":
             return DOWN
-        labels = {number_of(text): label for label, text in shown.items()}
+        labels = {number_of(text): label for label, text in passages.items()}
         order = json.dumps({"ranking": [labels[number] for number in placed[-1]]})
         return order if what == "answered" else Completion(order[:-2] + ', "', cut=True)
 
@@ -210,13 +210,15 @@ def test_unbroken_run_is_scored(data):
             break
         run.append(run[-1] - 1)
     scored = sorted(
-        (at for at in range(count) if judgement.scores[at] is not None),
-        key=lambda at: -judgement.scores[at],
+        (index for index in range(count) if judgement.scores[index] is not None),
+        key=lambda index: -judgement.scores[index],
     )
-    assert {numbers[at] for at in scored} == {number for asked in run for number in placed[asked]}
-    assert [numbers[at] for at in scored][: len(placed[-1])] == placed[-1]
+    assert {numbers[index] for index in scored} == {
+        number for asked in run for number in placed[asked]
+    }
+    assert [numbers[index] for index in scored][: len(placed[-1])] == placed[-1]
     shown = {number for asked in run for number in numbers_of(asks[asked])}
-    assert {numbers[at] for at in judgement.unjudged} == set(range(count)) - shown
+    assert {numbers[index] for index in judgement.unjudged} == set(range(count)) - shown
     if "failed" not in fate and all(left is None for left in rounds):
         assert "windows_not_joined" not in [issue.code for issue in judgement.issues]
 

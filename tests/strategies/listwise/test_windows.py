@@ -39,7 +39,7 @@ def test_windows_slide_to_the_top(count, window, stride, starts):
     assert [count - numbers_of(ask)[0] for ask in asks] == starts
     assert all(len(ask.questions) == 1 for ask in asks)
     assert {len(numbers_of(ask)) for ask in asks} <= {min(window or count, count)}
-    assert list(judgement.scores) == [(count - at) / count for at in range(count)]
+    assert list(judgement.scores) == [(count - index) / count for index in range(count)]
     assert not judgement.unjudged
     assert not judgement.issues
 
@@ -66,7 +66,9 @@ def test_usage(mode, count, window, stride, starts):
     report = ranking.report
     assert (report.status, report.score_kind, report.issues) == ("ok", "rank", ())
     assert ranking.order == tuple(range(count))
-    assert [item.rerank_score for item in ranking] == [(count - at) / count for at in range(count)]
+    assert [item.rerank_score for item in ranking] == [
+        (count - index) / count for index in range(count)
+    ]
 
 
 def test_best_is_carried_to_the_top():
@@ -79,7 +81,7 @@ def test_best_is_carried_to_the_top():
 def test_one_window():
     numbers = random.Random(7).sample(range(1000), 20)
     ranking = Reranker(Listwise(Model(ranked))).rerank("q", numbered(numbers))
-    assert [numbers[at] for at in ranking.order] == sorted(numbers, reverse=True)
+    assert [numbers[index] for index in ranking.order] == sorted(numbers, reverse=True)
 
 
 def test_single_candidate():
@@ -106,12 +108,12 @@ def test_deterministic():
 def test_reply_formats_and_labels(labels, wrapping):
     key = "index" if labels.startswith("index") else "id"
 
-    def says(shown):
-        best_first = json.loads(ranked(shown))["ranking"]
+    def says(passages):
+        best_first = json.loads(ranked(passages))["ranking"]
         if key == "index":
             best_first = [int(label) for label in best_first]
-        ranks = {label: at for at, label in enumerate(best_first, start=1)}
-        made = {
+        ranks = {label: index for index, label in enumerate(best_first, start=1)}
+        wrapped = {
             "permutation": {"ranking": best_first},
             "bare permutation": best_first,
             "keyed": ranks,
@@ -120,7 +122,7 @@ def test_reply_formats_and_labels(labels, wrapping):
         }
         if wrapping == "ranked":
             return " > ".join(f"[{label}]" for label in best_first)
-        return json.dumps(made[wrapping])
+        return json.dumps(wrapped[wrapping])
 
     bare, reply = wrapping.startswith("bare"), wrapping.removeprefix("bare ")
     method = Listwise(Model(), reply=reply, labels=labels, bare=bare)
@@ -132,8 +134,8 @@ def test_reply_formats_and_labels(labels, wrapping):
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_ranked_through_the_reranker(asynchronous):
     def says(messages):
-        shown = shown_in(messages)
-        best_first = sorted(shown, key=lambda label: -number_of(shown[label]))
+        passages = shown_in(messages)
+        best_first = sorted(passages, key=lambda label: -number_of(passages[label]))
         return " > ".join(f"[{label}]" for label in best_first)
 
     config = {"type": "listwise", "llm": says, "reply": "ranked", "labels": "index1"}
@@ -204,8 +206,12 @@ def test_ranks_are_whole_numbers(reply):
     _, asks = judge(
         Listwise(Model(), reply=reply),
         numbered([3, 9]),
-        lambda shown: json.dumps(
-            {"grades": [{"id": label, "rank": at} for at, label in enumerate(shown, start=1)]}
+        lambda passages: json.dumps(
+            {
+                "grades": [
+                    {"id": label, "rank": index} for index, label in enumerate(passages, start=1)
+                ]
+            }
         ),
     )
     prompt = asks[0].questions[0].request
@@ -216,8 +222,8 @@ def test_ranks_are_whole_numbers(reply):
 
 
 def keyed_ranks(*ranks):
-    def reply(shown):
-        return json.dumps(dict(zip(shown, ranks, strict=False)))
+    def reply(passages):
+        return json.dumps(dict(zip(passages, ranks, strict=False)))
 
     return reply
 
@@ -237,12 +243,14 @@ def keyed_ranks(*ranks):
 def test_ranks(ranks, scores, codes):
     method = Listwise(Model(), reply="keyed")
     judgement, _ = judge(method, numbered([3, 9, 5]), keyed_ranks(*ranks))
-    expected = [None if one is None else pytest.approx(one) for one in scores]
+    expected = [None if score is None else pytest.approx(score) for score in scores]
     assert list(judgement.scores) == expected
     assert [issue.code for issue in judgement.issues] == codes
     if codes:
         (issue,) = judgement.issues
-        assert issue.positions == tuple(at for at, one in enumerate(scores) if one is None)
+        assert issue.positions == tuple(
+            index for index, score in enumerate(scores) if score is None
+        )
         assert issue.method == "listwise by model"
 
 
@@ -254,12 +262,12 @@ def test_equal_ranks_are_no_order(count):
 
 
 def test_cut_or_unknown_ranks():
-    def cut(shown):
-        first, second, *_ = shown
+    def cut(passages):
+        first, second, *_ = passages
         return Completion(f'{{"{first}": 2, "{second}": 1, "', cut=True)
 
-    def strange(shown):
-        return json.dumps({"zzz9": 1, **{label: at for at, label in enumerate(shown, 1)}})
+    def strange(passages):
+        return json.dumps({"zzz9": 1, **{label: index for index, label in enumerate(passages, 1)}})
 
     method = Listwise(Model(), reply="keyed")
     judgement, _ = judge(method, numbered([3, 9, 5]), cut)
@@ -271,8 +279,8 @@ def test_cut_or_unknown_ranks():
     assert [issue.code for issue in judgement.issues] == ["unknown_label"]
 
 
-def leaving_out_rank(shown):
-    return json.dumps({label: at for at, label in enumerate([*shown][:-1], start=1)})
+def leaving_out_rank(passages):
+    return json.dumps({label: index for index, label in enumerate([*passages][:-1], start=1)})
 
 
 def test_context_window():

@@ -30,8 +30,8 @@ def passages() -> list[Document]:
     ]
     titles: list[Any] = ["the cat", 0, None, False, "food", "", "mat", "dog"]
     return [
-        Document(id=f"d{at}", content=text, score=0.5, meta={"title": title, "at": at})
-        for at, (text, title) in enumerate(zip(texts, titles, strict=True))
+        Document(id=f"d{index}", content=text, score=0.5, meta={"title": title, "at": index})
+        for index, (text, title) in enumerate(zip(texts, titles, strict=True))
     ]
 
 
@@ -117,7 +117,7 @@ def test_scores_are_those_of_the_cross_encoder(
     model: Path, parameters: dict[str, Any], computation: dict[str, Any]
 ) -> None:
     # One with an empty string among its metadata apart: its separator is left out here.
-    documents = [one for one in passages() if one.meta["title"] != ""]
+    documents = [document for document in passages() if document.meta["title"] != ""]
     expected = computed(model, documents, **computation)
     gaps = [first - second for (_, first), (_, second) in itertools.pairwise(expected)]
     assert min(gaps) > 1e-5, "the order would be one of chance"
@@ -128,10 +128,10 @@ def test_threshold_and_top_k_cut_as_they_do_there(model: Path) -> None:
     expected = computed(model, passages())
     lowest = [(one + other) / 2 for (_, one), (_, other) in itertools.pairwise(expected)]
     ranker = ranked_by(model)
-    for at, threshold in enumerate([*lowest, 0.0]):
+    for index, threshold in enumerate([*lowest, 0.0]):
         for top_k in (1, 3, 50):
             result = both(ranker, QUERY, passages(), top_k=top_k, score_threshold=threshold)
-            agree(result, expected[: at + 1][:top_k])
+            agree(result, expected[: index + 1][:top_k])
     by_parameter = ranked_by(model, top_k=3, score_threshold=lowest[3])
     agree(both(by_parameter, QUERY, passages()), expected[:3])
 
@@ -139,9 +139,9 @@ def test_threshold_and_top_k_cut_as_they_do_there(model: Path) -> None:
 def test_more_documents_than_a_hundred_are_judged_with_a_depth_of_none() -> None:
     documents = named(104)
     every = SecondPassRanker({"method": "lexical", "depth": None}).run(QUERY, documents)
-    assert {one.meta["rerank_status"] for one in every["documents"]} == {"scored"}
+    assert {document.meta["rerank_status"] for document in every["documents"]} == {"scored"}
     usual = SecondPassRanker("lexical").run(QUERY, documents)
-    told = [one.meta["rerank_status"] for one in usual["documents"]]
+    told = [document.meta["rerank_status"] for document in usual["documents"]]
     assert told == ["scored"] * 100 + ["tail"] * 4
 
 
@@ -153,8 +153,8 @@ def test_a_document_without_content_is_not_judged_but_kept(model: Path) -> None:
     expected = computed(model, passages())
     assert ids(result)[:-1] == [one for one, _ in expected]
     # A list in which one has no score is numbered; the scores themselves stand in the metadata.
-    assert scores(result) == [(9 - at) / 9 for at in range(9)]
-    told = [one.meta["rerank_score"] for one in result["documents"][:-1]]
+    assert scores(result) == [(9 - index) / 9 for index in range(9)]
+    told = [document.meta["rerank_score"] for document in result["documents"][:-1]]
     assert told == pytest.approx([score for _, score in expected], abs=1e-6)
 
 
@@ -167,13 +167,13 @@ def test_sentence_transformers_similarity_ranker_gives_the_same(
     model: Path, parameters: dict[str, Any]
 ) -> None:
     peers = pytest.importorskip("haystack_integrations.components.rankers.sentence_transformers")
-    documents = [one for one in passages() if one.meta["title"] != ""]
+    documents = [document for document in passages() if document.meta["title"] != ""]
     common = {"device": ComponentDevice.from_str("cpu"), "top_k": 5, **parameters}
     theirs = peers.SentenceTransformersSimilarityRanker(model=str(model), token=None, **common)
     expected = theirs.run(query=QUERY, documents=documents)
     pairs = list(zip(ids(expected), scores(expected), strict=True))
     agree(both(ranked_by(model, **common), QUERY, documents), pairs)
-    at = pairs[2][1] - 1e-5
-    thresholded = theirs.run(query=QUERY, documents=documents, top_k=4, score_threshold=at)
-    again = both(ranked_by(model, **common), QUERY, documents, top_k=4, score_threshold=at)
-    assert ids(again) == ids(thresholded) == [one for one, _ in pairs[:3]]
+    threshold = pairs[2][1] - 1e-5
+    thresholded = theirs.run(query=QUERY, documents=documents, top_k=4, score_threshold=threshold)
+    again = both(ranked_by(model, **common), QUERY, documents, top_k=4, score_threshold=threshold)
+    assert ids(again) == ids(thresholded) == [pair for pair, _ in pairs[:3]]

@@ -64,7 +64,7 @@ def test_asynchronously_too_and_of_duplicates_the_best() -> None:
     says = Says(reply)
     ours = both(SecondPassRanker(BY_INDEX, chat_generator=says, top_k=10), QUERY, documents)
     assert ids(ours) == ids(theirs)
-    contents = [[one.content for one in result["documents"]] for result in (ours, theirs)]
+    contents = [[document.content for document in result["documents"]] for result in (ours, theirs)]
     assert contents[0] == contents[1]
     assert "another text 0" in says.asked[0]
 
@@ -80,10 +80,10 @@ def test_documents_that_the_model_leaves_out_stand_behind_what_llmranker_returns
     ours = SecondPassRanker(BY_INDEX, chat_generator=Says(reply)).run(QUERY, documents)
     count = len(theirs["documents"])
     assert ids(ours)[:count] == ids(theirs)
-    left_out = [one.id for one in documents if one.id not in ids(theirs)]
+    left_out = [document.id for document in documents if document.id not in ids(theirs)]
     assert ids(ours)[count:] == left_out
     if len(documents) > 1:  # a single document is in order without a question
-        told = [one.meta["rerank_status"] for one in ours["documents"]]
+        told = [document.meta["rerank_status"] for document in ours["documents"]]
         assert told == ["scored"] * count + ["backfilled"] * len(left_out)
 
 
@@ -131,5 +131,5 @@ def test_scores_are_new_where_those_of_llmranker_are_the_retriever_s() -> None:
     assert scores(stale) == [one.score for one in reversed(named(2))]
     ours = SecondPassRanker(BY_INDEX, chat_generator=Says(reply)).run(QUERY, named(2))
     assert scores(ours) == [1.0, 0.5]
-    kept = [one.meta["retrieval_score"] for one in ours["documents"]]
+    kept = [document.meta["retrieval_score"] for document in ours["documents"]]
     assert kept == scores(stale)

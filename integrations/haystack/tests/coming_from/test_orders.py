@@ -23,7 +23,8 @@ def test_the_best_stand_at_both_ends_as_with_lost_in_the_middle_ranker(
     count: int, top_k: int | None
 ) -> None:
     documents = [
-        Document(id=f"d{at}", content="cat " * (at * 7 % 11) + "dog " * 11) for at in range(count)
+        Document(id=f"d{index}", content="cat " * (index * 7 % 11) + "dog " * 11)
+        for index in range(count)
     ]
     ranked = SecondPassRanker("lexical").run("cat", documents)["documents"]
     theirs = LostInTheMiddleRanker(top_k=top_k).run(ranked)
@@ -67,8 +68,8 @@ class ByPlace:
 def rated(seed: int, count: int = 8) -> list[Document]:
     ratings = random.Random(seed).sample(range(100), count)
     return [
-        Document(id=f"d{at}", content="text", score=1 - at / count, meta={"rating": rating})
-        for at, rating in enumerate(ratings)
+        Document(id=f"d{index}", content="text", score=1 - index / count, meta={"rating": rating})
+        for index, rating in enumerate(ratings)
     ]
 
 
@@ -112,7 +113,9 @@ def test_documents_without_the_field_come_last_or_not_at_all() -> None:
     ours = both(SecondPassRanker(config), QUERY, documents)
     assert ids(ours) == ids(MetaFieldRanker("rating").run(documents))
     assert ids(ours)[-1] == "none"
-    judged = [one for one in ours["documents"] if one.meta["rerank_status"] == "scored"]
+    judged = [
+        document for document in ours["documents"] if document.meta["rerank_status"] == "scored"
+    ]
     dropped = MetaFieldRanker("rating", missing_meta="drop").run(documents)
     assert ids({"documents": judged}) == ids(dropped)
 

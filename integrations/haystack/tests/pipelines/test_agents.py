@@ -34,9 +34,9 @@ def test_inside_a_super_component_it_maps_in_and_out(way: Way) -> None:
     pipeline = Pipeline()
     pipeline.add_component("search", search())
     plain = retrieving(SecondPassRanker("lexical", top_k=3)).run(asking("retriever", "ranker"))
-    found = way(pipeline, asking("search"))["search"]
-    assert found["documents"] == plain["ranker"]["documents"]
-    assert found["told"]["status"] == "ok"
+    results = way(pipeline, asking("search"))["search"]
+    assert results["documents"] == plain["ranker"]["documents"]
+    assert results["told"]["status"] == "ok"
     data = {"search": {"query": QUERY, "best": 4, "arrangement": "lost_in_the_middle"}}
     laid_out = way(pipeline, data)["search"]["documents"]
     four = retrieving(SecondPassRanker("lexical")).run(
@@ -114,7 +114,9 @@ def test_a_model_may_hand_the_tool_documents_of_its_own(asynchronous: bool) -> N
         raise_on_tool_invocation_failure=True,
     )
     result = run_agent(agent, asynchronous)
-    (told,) = [one.tool_call_result for one in result["messages"] if one.tool_call_result]
+    (told,) = [
+        message.tool_call_result for message in result["messages"] if message.tool_call_result
+    ]
     assert not told.error
     assert told.result.index("The castle garden.") < told.result.index("The market.")
 

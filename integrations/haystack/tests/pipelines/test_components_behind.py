@@ -80,7 +80,9 @@ def test_builders_behind_it_get_its_order(way: Way) -> None:
     assert result["prompt"]["prompt"] == told
     assert result["chat"]["prompt"][0].text == told
     (answer,) = result["answers"]["answers"]
-    assert [one.id for one in answer.documents if one.meta["referenced"]] == [ranked[1].id]
+    assert [document.id for document in answer.documents if document.meta["referenced"]] == [
+        ranked[1].id
+    ]
     assert ids(answer.documents) == ids(ranked)
     assert answer.documents[0].meta.keys() >= KEYS
 
@@ -96,8 +98,8 @@ def test_other_rankers_behind_it_start_from_its_order(way: Way) -> None:
     for name in ("middle", "same", "weighed"):
         pipeline.connect("ranker.documents", f"{name}.documents")
     documents = [
-        Document(id=f"d{at}", content=f"number {score}", meta={"year": 1386, "weight": weight})
-        for at, (score, weight) in enumerate([(0.2, 3), (0.9, 0), (0.5, 1), (0.7, 0)])
+        Document(id=f"d{index}", content=f"number {score}", meta={"year": 1386, "weight": weight})
+        for index, (score, weight) in enumerate([(0.2, 3), (0.9, 0), (0.5, 1), (0.7, 0)])
     ]
     result = way(
         pipeline,
@@ -177,5 +179,5 @@ def test_in_a_loop_it_judges_deeper_until_it_is_good(way: Way) -> None:
     assert ids(done) == ["d3", "d2", "d1", "d0", "d4", "d5"]
     # What the first retriever said stays, however often it was ranked.
     came = {one.id: one.meta["retrieval_score"] for one in done}
-    assert came == {one.id: one.score for one in documents}
+    assert came == {document.id: document.score for document in documents}
     assert [one.meta["rerank_status"] for one in done] == ["scored"] * 4 + ["tail"] * 2

@@ -92,8 +92,8 @@ def test_many_threads_get_what_one_gets(kind: str) -> None:
     wanted = [timeless(MANY[kind]().run(*call)) for call in calls()]
     ranker = MANY[kind]()
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        found = list(threads.map(lambda call: timeless(ranker.run(*call)), calls()))
-    assert found == wanted
+        results = list(threads.map(lambda call: timeless(ranker.run(*call)), calls()))
+    assert results == wanted
 
 
 @every_kind

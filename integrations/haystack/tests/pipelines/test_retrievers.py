@@ -38,8 +38,8 @@ from sampling import rotating
 
 
 def embedded(documents: list[Document]) -> list[Document]:
-    made: list[Document] = MockDocumentEmbedder(dimension=8).run(documents)["documents"]
-    return made
+    created: list[Document] = MockDocumentEmbedder(dimension=8).run(documents)["documents"]
+    return created
 
 
 @every_way
@@ -47,10 +47,10 @@ def test_behind_one_retriever_it_gives_what_it_gives_alone(way: Way) -> None:
     ranker = SecondPassRanker({"method": ByWorth()}, top_k=4)
     result = way(retrieving(ranker), asking("retriever", "ranker"))
     assert set(result) == {"ranker"}
-    found = InMemoryBM25Retriever(store_of(passages())).run(query=QUERY)["documents"]
-    alone = SecondPassRanker({"method": ByWorth()}, top_k=4).run(QUERY, found)
+    results = InMemoryBM25Retriever(store_of(passages())).run(query=QUERY)["documents"]
+    alone = SecondPassRanker({"method": ByWorth()}, top_k=4).run(QUERY, results)
     assert timeless(result["ranker"]) == timeless(alone)
-    assert ids(result["ranker"]["documents"]) != ids(found)[:4]
+    assert ids(result["ranker"]["documents"]) != ids(results)[:4]
 
 
 @every_way
@@ -59,12 +59,12 @@ def test_three_retrievers_join_straight_into_it(way: Way) -> None:
     best: dict[str, float] = {}
     pipeline = Pipeline()
     pipeline.add_component("ranker", SecondPassRanker({"method": Numbers()}))
-    for at, documents in enumerate(lists):
+    for index, documents in enumerate(lists):
         for document in documents:
             best[document.id] = max(best.get(document.id, 0.0), document.score or 0.0)
-        pipeline.add_component(f"retriever{at}", Given(documents))
-        pipeline.connect(f"retriever{at}.documents", "ranker.documents")
-    data = asking("ranker", *(f"retriever{at}" for at in range(3)))
+        pipeline.add_component(f"retriever{index}", Given(documents))
+        pipeline.connect(f"retriever{index}.documents", "ranker.documents")
+    data = asking("ranker", *(f"retriever{index}" for index in range(3)))
     ranked = way(pipeline, data)["ranker"]
     assert contents(ranked["documents"]) == ["number 9", "number 5", "number 3", "number 1"]
     came = {document.id: document.meta["retrieval_score"] for document in ranked["documents"]}
@@ -104,11 +104,11 @@ def test_words_and_vectors_meet_in_it_or_in_a_joiner_before_it(
     pipeline.connect("words.documents", f"{meeting}.documents")
     data = {**asking("words", "ranker"), "embedder": {"text": QUERY}}
     result = way(pipeline, data, include_outputs_from={"words", "vectors"})
-    found = {*ids(result["words"]["documents"]), *ids(result["vectors"]["documents"])}
-    assert len(found) < 10  # both found some
+    results = {*ids(result["words"]["documents"]), *ids(result["vectors"]["documents"])}
+    assert len(results) < 10  # both found some
     ranked = result["ranker"]["documents"]
-    wanted = {f"p{at}": worth(QUERY, text) for at, text in enumerate(PASSAGES)}
-    assert ids(ranked) == sorted(found, key=lambda name: -wanted[name])
+    wanted = {f"p{index}": worth(QUERY, text) for index, text in enumerate(PASSAGES)}
+    assert ids(ranked) == sorted(results, key=lambda name: -wanted[name])
     assert result["ranker"]["report"]["status"] == "ok"
     by_words = {one.id: one.score for one in result["words"]["documents"]}
     if joined is None:
@@ -156,6 +156,6 @@ def test_behind_retrievers_of_retrievers(way: Way, retriever: Any) -> None:
     own = {"queries": [QUERY, "market bus"]} if many else {"query": QUERY}
     data = {**asking("ranker"), "retriever": own}
     result = way(pipeline, data, include_outputs_from={"retriever"})
-    found = result["retriever"]["documents"]
-    wanted = sorted(found, key=lambda one: -worth(QUERY, one.content))[:3]
+    results = result["retriever"]["documents"]
+    wanted = sorted(results, key=lambda one: -worth(QUERY, one.content))[:3]
     assert ids(result["ranker"]["documents"]) == ids(wanted)

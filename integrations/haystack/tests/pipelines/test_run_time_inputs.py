@@ -130,7 +130,7 @@ def one_for_all() -> SecondPassRanker:
 
 @every_way
 def test_cascade_blend_and_named_orders_take_one_call_of_one_component(way: Way) -> None:
-    found = InMemoryBM25Retriever(store_of(passages())).run(query=QUERY)["documents"]
+    results = InMemoryBM25Retriever(store_of(passages())).run(query=QUERY)["documents"]
     ranker = one_for_all()
     pipeline = retrieving(ranker)
     data = asking("retriever", "ranker")
@@ -142,15 +142,15 @@ def test_cascade_blend_and_named_orders_take_one_call_of_one_component(way: Way)
         assert result["report"]["usage"]["calls"] == 2
         assert falls(result["documents"])
         orders[order] = ids(result["documents"])
-        assert {one.meta["retrieval_score"] for one in result["documents"]} == {
-            one.score for one in found
+        assert {document.meta["retrieval_score"] for document in result["documents"]} == {
+            one.score for one in results
         }
-    assert sorted(orders[None]) == sorted(ids(found))
+    assert sorted(orders[None]) == sorted(ids(results))
     assert orders["research"] == orders[None]
-    level = {one.id: one.meta["level"] for one in found}
+    level = {one.id: one.meta["level"] for one in results}
     assert orders["learn"] == sorted(orders[None], key=lambda name: level[name] == "hard")
     assert orders["learn"] != orders[None]
     # The blend has a say: without it the order is another.
-    best = sorted(found, key=lambda one: -worth(QUERY, one.content or ""))
+    best = sorted(results, key=lambda one: -worth(QUERY, one.content or ""))
     assert orders[None] != ids(best)
     assert set(orders[None][:4]) == set(ids(best)[:4])

@@ -157,10 +157,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "message"), WRONG)
-def test_a_wrong_value_is_refused_when_it_is_given(given: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("settings", "message"), WRONG)
+def test_a_wrong_value_is_refused_when_it_is_given(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message) as raised:
-        SecondPassRanker(CROSS_ENCODER, **given)
+        SecondPassRanker(CROSS_ENCODER, **settings)
     assert "hf_abc" not in str(raised.value)
 
 

@@ -80,13 +80,13 @@ UNUSABLE: dict[str, Says] = {
 }
 
 
-@pytest.mark.parametrize("says", UNUSABLE.values(), ids=UNUSABLE)
-def test_an_unusable_reply_leaves_the_order_or_raises(call: Call, says: Says) -> None:
-    result = call(SecondPassRanker(BY_INDEX, chat_generator=says), QUERY, four())
+@pytest.mark.parametrize("generator", UNUSABLE.values(), ids=UNUSABLE)
+def test_an_unusable_reply_leaves_the_order_or_raises(call: Call, generator: Says) -> None:
+    result = call(SecondPassRanker(BY_INDEX, chat_generator=generator), QUERY, four())
     assert ids(result) == FIRST_TO_FOURTH
     assert result["report"]["status"] == "unchanged"
     assert len(codes(result)) == 1
-    strict = SecondPassRanker(BY_INDEX, chat_generator=says, raise_on_failure=True)
+    strict = SecondPassRanker(BY_INDEX, chat_generator=generator, raise_on_failure=True)
     with pytest.raises(RerankError, match="strict"):
         call(strict, QUERY, four())
     pipeline = Pipeline()

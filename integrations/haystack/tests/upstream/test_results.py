@@ -105,11 +105,11 @@ def test_a_threshold_keeps_what_reaches_it(
 def test_a_threshold_on_a_real_model_keeps_equality(model: Path, call: Call) -> None:
     ranker = SecondPassRanker(CROSS_ENCODER, model=model, scale_score=True)
     everything = call(ranker, QUERY, sentences())
-    at = scores(everything)[2]
-    kept = call(ranker, QUERY, sentences(), score_threshold=at)
-    assert scores(kept) == [score for score in scores(everything) if score >= at]
-    above = call(ranker, QUERY, sentences(), score_threshold=math.nextafter(at, 2))
-    assert scores(above) == [score for score in scores(everything) if score > at]
+    threshold = scores(everything)[2]
+    kept = call(ranker, QUERY, sentences(), score_threshold=threshold)
+    assert scores(kept) == [score for score in scores(everything) if score >= threshold]
+    above = call(ranker, QUERY, sentences(), score_threshold=math.nextafter(threshold, 2))
+    assert scores(above) == [score for score in scores(everything) if score > threshold]
     assert len(scores(above)) < len(scores(kept)) < len(scores(everything))
 
 
@@ -134,7 +134,7 @@ META: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("given", "content", "shown"),
+    ("settings", "content", "text"),
     [
         ({}, "text", "text"),
         ({"document_prefix": "passage: "}, "text", "passage: text"),
@@ -164,17 +164,17 @@ META: dict[str, Any] = {
     ],
 )
 def test_a_document_is_shown_as_the_parameters_say(
-    call: Call, given: dict[str, Any], content: str | None, shown: str
+    call: Call, settings: dict[str, Any], content: str | None, text: str
 ) -> None:
     recorder = Recorder()
     documents = [Document(content=content, meta=META)]
-    call(SecondPassRanker({"method": recorder}, **given), QUERY, documents)
-    assert recorder.shown == [shown]
+    call(SecondPassRanker({"method": recorder}, **settings), QUERY, documents)
+    assert recorder.shown == [text]
     assert recorder.queries == [QUERY]
 
 
 @pytest.mark.parametrize(
-    ("given", "query"),
+    ("settings", "query"),
     [
         ({"query_prefix": "query: "}, "query: cat food"),
         ({"query_suffix": " ?"}, "cat food ?"),
@@ -182,10 +182,10 @@ def test_a_document_is_shown_as_the_parameters_say(
     ],
 )
 def test_a_query_is_shown_as_the_parameters_say(
-    call: Call, given: dict[str, Any], query: str
+    call: Call, settings: dict[str, Any], query: str
 ) -> None:
     recorder = Recorder()
-    call(SecondPassRanker({"method": recorder}, **given), QUERY, lengths(1, 2))
+    call(SecondPassRanker({"method": recorder}, **settings), QUERY, lengths(1, 2))
     assert recorder.queries == [query]
 
 
@@ -206,7 +206,10 @@ def test_scores_of_numpy_become_floats_of_python(call: Call, kind: Any) -> None:
     recorder = Recorder(lambda values: np.array(values, dtype=kind))
     result = call(SecondPassRanker({"method": recorder}), QUERY, lengths(2, 3))
     assert [type(score) for score in scores(result)] == [float, float]
-    assert [type(one.meta["rerank_score"]) for one in result["documents"]] == [float, float]
+    assert [type(document.meta["rerank_score"]) for document in result["documents"]] == [
+        float,
+        float,
+    ]
 
 
 def test_of_duplicates_the_best_scored_is_shown_and_comes_out(call: Call) -> None:
@@ -226,8 +229,10 @@ def test_of_duplicates_the_best_scored_is_shown_and_comes_out(call: Call) -> Non
 @pytest.mark.parametrize("reply", [indices(2, 1), indices(2), "nonsense"])
 def test_documents_that_came_in_are_left_as_they_were(call: Call, reply: str) -> None:
     documents = [
-        Document(id=str(at), content=text, score=at / 4, meta={"tags": [at]}, embedding=[0.5])
-        for at, text in enumerate(["a", "b"])
+        Document(
+            id=str(index), content=text, score=index / 4, meta={"tags": [index]}, embedding=[0.5]
+        )
+        for index, text in enumerate(["a", "b"])
     ]
     before = copy.deepcopy([document.to_dict(flatten=False) for document in documents])
     result = call(SecondPassRanker(BY_INDEX, chat_generator=Says(reply)), QUERY, documents)

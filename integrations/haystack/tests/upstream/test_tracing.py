@@ -64,9 +64,9 @@ class Recording(Tracer):
 @pytest.fixture
 def recording() -> Iterator[Recording]:
     before = tracer.actual_tracer
-    made = Recording()
-    enable_tracing(made)
-    yield made
+    recorder = Recording()
+    enable_tracing(recorder)
+    yield recorder
     disable_tracing()
     tracer.actual_tracer = before
 

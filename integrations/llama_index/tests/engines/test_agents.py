@@ -47,8 +47,8 @@ class Search(Workflow):
 
     @step
     async def search(self, ctx: Context, ev: StartEvent) -> StopEvent:
-        found = await self.retriever.aretrieve(ev.query)
-        nodes, report = await self.postprocessor.arerank_nodes(found, ev.query, top_n=ev.top_n)
+        results = await self.retriever.aretrieve(ev.query)
+        nodes, report = await self.postprocessor.arerank_nodes(results, ev.query, top_n=ev.top_n)
         ctx.write_event_to_stream(Ranked(report=report.to_dict()))
         return StopEvent(result=nodes)
 
@@ -67,11 +67,11 @@ def test_a_workflow_reranks_and_streams_the_report() -> None:
     json.dumps(report)
 
 
-def calls_the_tool(messages: Sequence[ChatMessage], **given: Any) -> ChatMessage:
+def calls_the_tool(messages: Sequence[ChatMessage], **settings: Any) -> ChatMessage:
     """A model that uses the tool once and answers with what came back."""
     if messages[-1].role == MessageRole.TOOL:
         return ChatMessage(role="assistant", content=messages[-1].content)
-    (tool,) = given["tools"]
+    (tool,) = settings["tools"]
     call = ToolCallBlock(
         tool_call_id="1", tool_name=tool.metadata.name, tool_kwargs={"input": QUERY}
     )

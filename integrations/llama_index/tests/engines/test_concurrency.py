@@ -38,9 +38,11 @@ def engines_that_share(postprocessor: SecondPassRerank) -> list[RetrieverQueryEn
     names = list(TEXTS)
     return [
         engine_of(
-            Retrieved(*nodes_of(*names[at:], *names[:at])), postprocessor, response_mode="no_text"
+            Retrieved(*nodes_of(*names[index:], *names[:index])),
+            postprocessor,
+            response_mode="no_text",
         )
-        for at in range(len(names))
+        for index in range(len(names))
     ]
 
 
@@ -50,7 +52,7 @@ def test_engines_share_one_postprocessor_in_threads_and_tasks(
 ) -> None:
     postprocessor = shared()
     engines = engines_that_share(postprocessor)
-    work = [(engines[at % len(engines)], QUERIES[at % len(QUERIES)]) for at in range(64)]
+    work = [(engines[index % len(engines)], QUERIES[index % len(QUERIES)]) for index in range(64)]
     expected = [plain(engine.query(query).source_nodes) for engine, query in work]
     assert len({json.dumps(one) for one in expected}) > 8  # not all the same
 
@@ -96,7 +98,7 @@ class Waiting:
 
     def score_pairs(self, query: str, documents: list[str]) -> list[float]:
         self.told = self.go_on.wait(PATIENCE)
-        return [float(at) for at in range(len(documents))]
+        return [float(index) for index in range(len(documents))]
 
     def listed(self, prompt: str) -> str:
         self.told = self.go_on.wait(PATIENCE)

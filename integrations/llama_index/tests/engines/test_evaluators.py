@@ -81,6 +81,6 @@ def test_a_batch_of_evaluations_of_an_engine() -> None:
     engine = engine_of(Retrieved(*nodes_of()), shared, response_mode="no_text")
     queries = list(TEXTS.values())
     results = runner.evaluate_queries(engine, queries=queries)["best"]
-    assert [one.query for one in results] == queries
+    assert [result.query for result in results] == queries
     # What was best in the engine still is.
-    assert [one.passing for one in results] == [True] * len(queries)
+    assert [result.passing for result in results] == [True] * len(queries)

@@ -65,7 +65,7 @@ def test_odd_nodes_come_back_as_what_they_were() -> None:
 
 
 def test_odd_nodes_in_an_engine(ask: Ask) -> None:
-    nodes = [one for one in odd_nodes() if one.node_id != "same"]
+    nodes = [node for node in odd_nodes() if node.node_id != "same"]
     response = ask(engine_of(Retrieved(*nodes), by_overlap(), SimilarityPostprocessor()), QUERY)
     # A SimilarityPostprocessor drops what has no score; here everything has one.
     assert ids(response.source_nodes) == ["document", "index", "both", "image"]
@@ -138,8 +138,8 @@ def test_an_ingestion_pipeline_knows_reranked_nodes_once_the_keys_are_gone() -> 
         docstore_strategy=DocstoreStrategy.DUPLICATES_ONLY,
     )
     nodes = nodes_of()
-    assert len(pipeline.run(nodes=[one.node for one in nodes])) == len(nodes)
-    ranked = [one.node for one in by_overlap().postprocess_nodes(nodes, query_str=QUERY)]
+    assert len(pipeline.run(nodes=[result.node for result in nodes])) == len(nodes)
+    ranked = [result.node for result in by_overlap().postprocess_nodes(nodes, query_str=QUERY)]
     without = [one.model_copy(deep=True) for one in ranked]
     for node in without:
         for key in KEYS:

@@ -22,7 +22,7 @@ from llama_nodes import plain
 
 
 def store() -> SimpleDocumentStore:
-    nodes = {one.node_id: one.node for one in nodes_of()}
+    nodes = {node.node_id: node.node for node in nodes_of()}
     nodes["red"].relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="fox")
     kept = SimpleDocumentStore()
     kept.add_documents(list(nodes.values()))
@@ -32,8 +32,8 @@ def store() -> SimpleDocumentStore:
 def linked() -> list[NodeWithScore]:
     nodes = nodes_of("car", "bear", "red")
     nodes[2].node.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="fox")
-    for one in nodes:
-        one.node.metadata["window"] = f"window_{one.node_id}"
+    for node in nodes:
+        node.node.metadata["window"] = f"window_{node.node_id}"
     return nodes
 
 
@@ -54,13 +54,13 @@ def test_other_postprocessors_behind(
     other: Callable[[], Any], expected: list[str], ask: Ask
 ) -> None:
     response = ask(engine_of(Retrieved(*linked()), by_overlap(), other()), QUERY)
-    found = response.source_nodes
+    results = response.source_nodes
     if isinstance(other(), PrevNextNodePostprocessor):
-        assert sorted(ids(found)) == sorted(expected)
+        assert sorted(ids(results)) == sorted(expected)
     else:
-        assert ids(found) == expected
+        assert ids(results) == expected
     if isinstance(other(), MetadataReplacementPostProcessor):
-        assert [one.text for one in found] == [f"window_{name}" for name in expected]
+        assert [one.text for one in results] == [f"window_{name}" for name in expected]
 
 
 FRONT: dict[str, tuple[Callable[[], Any], list[str]]] = {
@@ -103,23 +103,25 @@ def test_two_passes_after_one_another(ask: Ask) -> None:
     # The first cuts by words, the second decides; the retriever's score stays that of the first.
     first, second = by_overlap(top_n=3), by_overlap(Shortest())
     response = ask(engine_of(Retrieved(*nodes_of()), first, second), QUERY)
-    found = response.source_nodes
-    assert ids(found) == ["fox", "bear", "red"]
-    retrieved = {one.node_id: one.score for one in nodes_of()}
-    assert [one.metadata["retrieval_score"] for one in found] == [retrieved[i] for i in ids(found)]
-    assert [one.metadata["rerank_rank"] for one in found] == [1, 2, 3]
-    assert [one.score for one in found] == [-float(len(TEXTS[name])) for name in ids(found)]
+    results = response.source_nodes
+    assert ids(results) == ["fox", "bear", "red"]
+    retrieved = {node.node_id: node.score for node in nodes_of()}
+    assert [one.metadata["retrieval_score"] for one in results] == [
+        retrieved[i] for i in ids(results)
+    ]
+    assert [one.metadata["rerank_rank"] for one in results] == [1, 2, 3]
+    assert [one.score for one in results] == [-float(len(TEXTS[name])) for name in ids(results)]
 
 
 def test_two_passes_that_tell_apart(ask: Ask) -> None:
     passes = [by_overlap(metadata_prefix="a_"), by_overlap(Shortest(), metadata_prefix="b_")]
-    found = ask(engine_of(Retrieved(*nodes_of()), *passes), QUERY).source_nodes
+    results = ask(engine_of(Retrieved(*nodes_of()), *passes), QUERY).source_nodes
     by_words = by_overlap().postprocess_nodes(nodes_of(), query_str=QUERY)
-    assert {one.node_id: one.metadata["a_rerank_rank"] for one in found} == {
+    assert {one.node_id: one.metadata["a_rerank_rank"] for one in results} == {
         one.node_id: one.metadata["rerank_rank"] for one in by_words
     }
-    assert [one.metadata["b_rerank_rank"] for one in found] == list(range(1, len(TEXTS) + 1))
-    assert {one.node_id: one.metadata["b_retrieval_score"] for one in found} == {
+    assert [one.metadata["b_rerank_rank"] for one in results] == list(range(1, len(TEXTS) + 1))
+    assert {one.node_id: one.metadata["b_retrieval_score"] for one in results} == {
         one.node_id: one.score for one in by_words
     }
 

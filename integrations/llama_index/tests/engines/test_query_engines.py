@@ -103,7 +103,7 @@ def test_a_query_engine_shows_the_best_first(mode: Any, use_async: bool, ask: As
 
 
 def test_an_index_as_query_engine(ask: Ask) -> None:
-    index = VectorStoreIndex([one.node for one in nodes_of()], embed_model=Lengths())
+    index = VectorStoreIndex([node.node for node in nodes_of()], embed_model=Lengths())
     first = index.as_retriever(similarity_top_k=6).retrieve(QUERY)
     assert ids(first)[0] != "red"  # or this would show nothing
     engine = index.as_query_engine(
@@ -111,9 +111,9 @@ def test_an_index_as_query_engine(ask: Ask) -> None:
     )
     response = ask(engine, QUERY)
     assert ids(response.source_nodes) == ["red", "bear"]
-    retrieved = {one.node_id: one.score for one in first}
-    for one in response.source_nodes:
-        assert one.metadata["retrieval_score"] == retrieved[one.node_id]
+    retrieved = {item.node_id: item.score for item in first}
+    for node in response.source_nodes:
+        assert node.metadata["retrieval_score"] == retrieved[node.node_id]
     assert ids(index.as_retriever(similarity_top_k=6).retrieve(QUERY)) == ids(first)
     stored = index.docstore.get_node("red")
     assert stored.metadata == {"source": "red.md"}
@@ -130,9 +130,9 @@ def test_streaming_sync_and_async() -> None:
         parts = [part async for part in response.async_response_gen()]
         return ids(response.source_nodes), "".join(parts)
 
-    found, text = asyncio.run(streamed())
-    assert found == ["red", "bear", "fox"]
-    assert in_order(text, found)
+    results, text = asyncio.run(streamed())
+    assert results == ["red", "bear", "fox"]
+    assert in_order(text, results)
 
 
 def test_no_node_is_an_empty_response(ask: Ask) -> None:
@@ -194,13 +194,13 @@ def test_behind_a_fusion(mode: Any, use_async: bool, ask: Ask) -> None:
 
     scorer = Overlap()
     response = ask(engine_of(fusion(), by_overlap(scorer)), QUERY)
-    fused = {one.node_id: one.score for one in fusion().retrieve(QUERY)}
+    fused = {node.node_id: node.score for node in fusion().retrieve(QUERY)}
     assert len(fused) == 6
     assert ids(response.source_nodes)[:2] == ["red", "bear"]
     assert sorted(ids(response.source_nodes)) == sorted(fused)
     assert scorer.queries == [QUERY]  # what the user asked, not what the fusion made of it
-    for one in response.source_nodes:
-        assert one.metadata["retrieval_score"] == fused[one.node_id]
+    for node in response.source_nodes:
+        assert node.metadata["retrieval_score"] == fused[node.node_id]
 
 
 @pytest.mark.parametrize("mode", ["reciprocal_rerank", "relative_score", "dist_based_score"])
@@ -263,5 +263,9 @@ def test_sub_questions_share_one_postprocessor(use_async: bool, ask: Ask) -> Non
         use_async=use_async,
     )
     sources = ask(engine, QUERY).source_nodes
-    assert [one.node_id for one in sources if one.node_id in TEXTS] == ["bear", "tea", "fox"]
-    assert sorted(scorer.queries) == sorted(one["sub_question"] for one in questions)
+    assert [source.node_id for source in sources if source.node_id in TEXTS] == [
+        "bear",
+        "tea",
+        "fox",
+    ]
+    assert sorted(scorer.queries) == sorted(question["sub_question"] for question in questions)
