@@ -48,7 +48,7 @@ def rank(reranker):
 
 
 @pytest.mark.parametrize(("flavour", "mode"), rotated(FLAVOURS, MODES))
-def test_nobody_listens(rank, mode, flavour):
+def test_connection_refused(rank, mode, flavour):
     ranking = rank(mode, flavour, f"http://127.0.0.1:{fake.unused_port()}")
     assert (ranking.report.status, codes(ranking)) == ("unchanged", {"connection"} | codes(ranking))
     assert ranking.report.usage.calls == 2

@@ -174,7 +174,7 @@ def test_rerank_apis_answer_best_first(provider, flavour):
 
 
 @pytest.mark.parametrize("fault", fake.RERANK_FAULTS)
-def test_rerank_faults_differ_from_the_good_reply(provider, fault):
+def test_rerank_errors_differ_from_the_good_reply(provider, fault):
     provider.play()
     good = {flavour: rerank(provider, flavour) for flavour in ("cohere", "jina", "tei")}
     provider.play(fake.rerank_answers(fake.RERANK_FAULTS[fault]))
@@ -214,7 +214,7 @@ def test_overlapping_requests():
 
 
 @pytest.mark.parametrize("tls", ["close", "garbage", "silence"])
-def test_a_handshake_is_told_from_a_request(tls):
+def test_handshakes_are_not_requests(tls):
     import ssl
 
     with FakeProvider(tls=tls) as provider:

@@ -135,7 +135,7 @@ def test_fault(case, api, mode, provider, scorers, caplog, monkeypatch):
     assert {request.key for request in provider.requests} == {KEY}
 
 
-def test_every_fault_has_a_promise():
+def test_every_case_has_a_promise():
     assert set(READ) == set(RERANK_FAULTS)
 
 
@@ -169,7 +169,7 @@ def test_addresses_that_lead_nowhere(api, url, reranker):
         assert ranking.report.issues
 
 
-def test_nobody_listens(reranker):
+def test_connection_refused(reranker):
     base_url = f"http://127.0.0.1:{fake.unused_port()}"
     one = reranker(
         method={"type": "endpoint", "api": "tei", "base_url": base_url}, limits={"retries": 1}

@@ -13,7 +13,7 @@ from secondpass.search.index import open_index
 from secondpass.search.indexing import build
 
 
-def test_two_do_not_index_into_one_folder_at_a_time(docs, index) -> None:
+def test_concurrent_builds_of_one_folder_are_refused(docs, index) -> None:
     (docs / "new.txt").write_text("x")
 
     class Meanwhile(LetterEmbedder):
@@ -26,7 +26,7 @@ def test_two_do_not_index_into_one_folder_at_a_time(docs, index) -> None:
     assert len(open_index(index, LetterEmbedder()).corpus) == 5
 
 
-def test_readers_never_meet_half_an_index(docs, index) -> None:
+def test_readers_never_see_a_partial_index(docs, index) -> None:
     done = threading.Event()
 
     def renew() -> None:
@@ -117,7 +117,7 @@ print(*states, sep=",")
     ("renewed", "old", "newer"),
     ("first", "none yet", "old"),
 ])  # fmt: skip
-def test_a_kill_at_any_moment_leaves_the_old_index_or_the_new(tmp_path, what, before, after):
+def test_killed_build_leaves_the_old_index_or_the_new(tmp_path, what, before, after):
     """Killed at every file that is opened, made, moved or taken away, one after the other."""
     done = subprocess.run(
         [sys.executable, "-c", _KILLS, str(tmp_path), what],

@@ -75,7 +75,7 @@ def test_files_become_titled_passages(tmp_path, name, content, expected) -> None
     assert read_source(path).corpus == read.corpus
 
 
-def test_what_is_no_text_is_named_and_skipped(tmp_path) -> None:
+def test_files_without_text_are_skipped_by_name(tmp_path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / "good.txt").write_text("good")
@@ -110,7 +110,7 @@ def test_what_is_no_text_is_named_and_skipped(tmp_path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs Linux")
-def test_files_that_cannot_be_read_and_names_that_are_not_utf8_are_told(tmp_path) -> None:
+def test_unreadable_files_and_names_are_skipped_by_name(tmp_path) -> None:
     (tmp_path / "bad.txt").symlink_to("/proc/self/mem")
     (tmp_path / os.fsdecode(b"na\xefve.txt")).write_text("x")
     (tmp_path / "good.txt").write_text("good")
@@ -122,7 +122,7 @@ def test_files_that_cannot_be_read_and_names_that_are_not_utf8_are_told(tmp_path
     }
 
 
-def test_a_folder_with_a_corpus_is_that_corpus(tmp_path) -> None:
+def test_folder_with_a_corpus(tmp_path) -> None:
     corpus = [Candidate("text", "1", metadata={"title": "T", "year": 1}), Candidate("", "2")]
     write_corpus(tmp_path / "corpus.jsonl", corpus)
     (tmp_path / "queries.jsonl").write_text("{}")
@@ -131,6 +131,6 @@ def test_a_folder_with_a_corpus_is_that_corpus(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("size", [49, 0, True, "100", 60.5])
-def test_a_passage_size_that_cannot_be_is_told(tmp_path, size) -> None:
+def test_invalid_passage_sizes(tmp_path, size) -> None:
     with pytest.raises(InputError, match="passage_size: must be an integer of 50 or more"):
         read_source(tmp_path, passage_size=size)

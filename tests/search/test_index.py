@@ -34,7 +34,7 @@ print(build("docs", "index").made, open_index("index").changes)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
-def test_a_file_that_may_not_be_read_makes_an_index_stale_when_it_may(docs, monkeypatch) -> None:
+def test_file_that_becomes_readable_makes_an_index_stale(docs, monkeypatch) -> None:
     monkeypatch.chdir(docs.parent)
     (docs / "closed.txt").write_text("an owl")
     (docs / "closed.txt").chmod(0)
@@ -67,7 +67,7 @@ metadata = st.dictionaries(
     query=any_text,
     with_vectors=st.booleans(),
 )
-def test_an_index_answers_as_a_retriever_in_memory(
+def test_index_answers_like_a_retriever_in_memory(
     tmp_path_factory, corpus, query, with_vectors
 ) -> None:
     folder = tmp_path_factory.mktemp("index")
@@ -91,7 +91,7 @@ def test_an_index_answers_as_a_retriever_in_memory(
 # ---------------------------------------------------------------------- what is refused
 
 
-def test_another_embedder_is_told(index, docs) -> None:
+def test_other_embedder_is_refused(index, docs) -> None:
     with pytest.raises(IndexFaultError, match="by another embedder: letters, not others"):
         open_index(index, LetterEmbedder("others"))
     with pytest.raises(IndexFaultError, match=r"another embedder \(letters\)"):
@@ -118,7 +118,7 @@ def rewrite_in_place(docs: Path) -> None:
         ),
     ],
 )
-def test_a_stale_index_is_told_not_served(index, docs, change, message) -> None:
+def test_stale_index_is_refused(index, docs, change, message) -> None:
     os.utime(docs / "owls.md", ns=(1, 1))
     assert not open_index(index, LetterEmbedder()).changes
     change(docs)
@@ -133,7 +133,7 @@ def test_a_stale_index_is_told_not_served(index, docs, change, message) -> None:
     assert stale.retrieve("owl", 1)
 
 
-def test_a_corpus_that_changes_makes_its_index_stale(tmp_path) -> None:
+def test_changed_corpus_makes_an_index_stale(tmp_path) -> None:
     corpus = tmp_path / "corpus.jsonl"
     write_corpus(corpus, [Candidate("owl", "1")])
     build(corpus, tmp_path / "index")

@@ -39,7 +39,7 @@ def test_every_part_is_checked(index) -> None:
 
 @given(data=st.data())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_manifest_that_was_changed_is_told_or_says_the_same(index, data) -> None:
+def test_changed_manifest_is_refused_or_equivalent(index, data) -> None:
     path = index / MANIFEST
     content = path.read_bytes()
     position = data.draw(st.integers(0, len(content) - 1))
@@ -67,7 +67,7 @@ def test_a_manifest_that_was_changed_is_told_or_says_the_same(index, data) -> No
         ('{"format": "secondpass index", "version": 2}', "was changed"),
     ],
 )
-def test_a_manifest_of_another_kind_is_told(index, manifest, message) -> None:
+def test_other_manifests_are_refused(index, manifest, message) -> None:
     (index / MANIFEST).write_text(manifest)
     with pytest.raises(IndexFaultError, match=message):
         open_index(index, LetterEmbedder())
@@ -75,7 +75,7 @@ def test_a_manifest_of_another_kind_is_told(index, manifest, message) -> None:
     assert open_index(index, LetterEmbedder())
 
 
-def test_what_is_no_index_is_told(docs, tmp_path) -> None:
+def test_folder_without_an_index(docs, tmp_path) -> None:
     assert not is_index(docs)
     with pytest.raises(IndexFaultError, match=r"is not an index: it has no secondpass-index\.json"):
         open_index(docs)

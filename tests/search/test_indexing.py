@@ -15,7 +15,7 @@ from secondpass.search.indexing import build
 # ---------------------------------------------------------------------- what is kept
 
 
-def test_what_was_built_is_told(docs, tmp_path) -> None:
+def test_build_summary_and_progress(docs, tmp_path) -> None:
     told: list[tuple[str, int, int | None]] = []
     (docs / "x.bin").write_bytes(b"\0")
     built = build(
@@ -35,7 +35,7 @@ def test_what_was_built_is_told(docs, tmp_path) -> None:
         index.corpus[4]
 
 
-def test_an_unchanged_source_is_left_alone(docs, tmp_path) -> None:
+def test_unchanged_source_is_not_rebuilt(docs, tmp_path) -> None:
     index, embedder = tmp_path / "index", LetterEmbedder()
     build(docs, index, embedder)
     before = (index / MANIFEST).read_bytes()
@@ -78,7 +78,7 @@ def test_an_older_reader_version_rebuilds(docs, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("embedder", [LetterEmbedder(), None])
-def test_an_older_format_is_refused_and_a_build_keeps_its_vectors(docs, tmp_path, embedder) -> None:
+def test_older_format_is_refused_but_keeps_its_vectors(docs, tmp_path, embedder) -> None:
     folder = tmp_path / "index"
     build(docs, folder, embedder, passage_size=99)
     manifest = read_manifest(folder)
@@ -98,7 +98,7 @@ def test_an_older_format_is_refused_and_a_build_keeps_its_vectors(docs, tmp_path
     assert not build(docs, folder, embedder, passage_size=99).made
 
 
-def test_vectors_of_texts_that_stay_are_kept(docs, tmp_path) -> None:
+def test_vectors_of_unchanged_texts_are_kept(docs, tmp_path) -> None:
     build(docs, tmp_path / "index", LetterEmbedder())
     (docs / "new.txt").write_text("A new text.")
     (docs / "owls.md").write_text("# Owls\n\nThe owl sleeps.\n\n## Food\n\nMice, mostly.\n")
@@ -114,7 +114,7 @@ def test_vectors_of_texts_that_stay_are_kept(docs, tmp_path) -> None:
     assert len(others.seen) == 5
 
 
-def test_an_index_inside_its_source_is_not_part_of_it(docs) -> None:
+def test_index_inside_its_source_is_ignored(docs) -> None:
     build(docs, docs / "index")
     assert not build(docs, docs / "index").made
     assert len(open_index(docs / "index").corpus) == 4
@@ -123,7 +123,7 @@ def test_an_index_inside_its_source_is_not_part_of_it(docs) -> None:
 # ---------------------------------------------------------------------- what is refused
 
 
-def test_an_embedder_without_a_name_is_refused(docs, tmp_path) -> None:
+def test_embedder_without_a_name_is_refused(docs, tmp_path) -> None:
     class Nameless:
         def embed(self, texts):
             raise NotImplementedError
@@ -132,7 +132,7 @@ def test_an_embedder_without_a_name_is_refused(docs, tmp_path) -> None:
         build(docs, tmp_path / "index", Nameless())
 
 
-def test_folders_of_others_are_not_touched(docs, tmp_path) -> None:
+def test_other_folders_are_not_touched(docs, tmp_path) -> None:
     with pytest.raises(IndexFaultError, match=r"has other files \(cats.html, deep, owls.md\)"):
         build(docs, docs)
     with pytest.raises(IndexFaultError, match="is a file"):
@@ -160,7 +160,7 @@ def test_folders_of_others_are_not_touched(docs, tmp_path) -> None:
         (lambda docs: docs.rmdir(), FileNotFoundError, "docs"),
     ],
 )
-def test_a_source_that_cannot_be_indexed_leaves_no_trace(tmp_path, spoil, kind, message) -> None:
+def test_failed_build_leaves_no_folder(tmp_path, spoil, kind, message) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     spoil(docs)
@@ -174,7 +174,7 @@ class Failing(LetterEmbedder):
         raise OSError(28, "No space left on device")
 
 
-def test_a_fault_while_indexing_leaves_what_was_there(docs, index, tmp_path) -> None:
+def test_failed_build_leaves_the_index_unchanged(docs, index, tmp_path) -> None:
     before = sorted(index.rglob("*"))
     (docs / "new.txt").write_text("x")
     with pytest.raises(OSError, match="No space"):
@@ -185,7 +185,7 @@ def test_a_fault_while_indexing_leaves_what_was_there(docs, index, tmp_path) -> 
     assert not (tmp_path / "fresh").exists()
 
 
-def test_what_the_killed_have_left_is_swept_before_more_is_written(docs, index, tmp_path) -> None:
+def test_leftovers_of_killed_builds_are_removed(docs, index, tmp_path) -> None:
     for folder in (index, tmp_path / "first"):
         left = folder / f"parts-{'0' * 32}"
         left.mkdir(parents=True)

@@ -17,7 +17,7 @@ documents = st.lists(st.one_of(any_words, marks), max_size=30).map(" ".join) | s
 
 @shared_folder
 @given(documents, st.integers(50, 90), st.sampled_from(["a.md", "a.txt"]))
-def test_nothing_of_a_text_is_lost_and_no_passage_is_too_long(tmp_path, text, size, name) -> None:
+def test_passages_lose_nothing_and_keep_to_the_size(tmp_path, text, size, name) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8", newline="")
     corpus = read_source(tmp_path / name, passage_size=size).corpus
     assert [candidate.id for candidate in corpus] == [
@@ -30,7 +30,7 @@ def test_nothing_of_a_text_is_lost_and_no_passage_is_too_long(tmp_path, text, si
         assert kept == given_text
 
 
-def test_a_passage_ends_where_a_paragraph_does_else_a_sentence_else_a_word(tmp_path) -> None:
+def test_passages_end_at_paragraphs_sentences_or_words(tmp_path) -> None:
     (tmp_path / "a.txt").write_text(
         f"{'a' * 30}\n\n{'b' * 30}\n\n{'c' * 10}\n\nOne two three four five six seven. Eight nine "
         f"ten eleven twelve thirteen fourteen\n\n{'d ' * 40}\n\n{'e' * 120}"

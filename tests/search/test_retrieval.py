@@ -33,7 +33,7 @@ def names(found: list[Candidate]) -> list[str | None]:
     return [candidate.id for candidate in found]
 
 
-def test_words_find_what_shares_them_and_ties_keep_the_corpus_order(retriever) -> None:
+def test_lexical_mode_keeps_corpus_order_in_ties(retriever) -> None:
     retrieved = retriever.retrieve("hunts OWL", 10, "lexical")
     assert names(retrieved) == ["owl", "copy", "mouse"]
     assert retrieved[0].score == retrieved[1].score > retrieved[2].score > 0
@@ -157,12 +157,12 @@ def test_words_can_be_stemmed() -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?!", "unknown", "\ud800"])
-def test_a_query_without_known_words_finds_nothing_by_words(retriever, query: str) -> None:
+def test_query_without_known_words_finds_nothing(retriever, query: str) -> None:
     assert retriever.retrieve(query, 5, "lexical") == []
     assert len(retriever.retrieve(query, 3)) == 3
 
 
-def test_a_corpus_without_words_is_no_fault() -> None:
+def test_corpus_without_words() -> None:
     retriever = HybridRetriever([Candidate("", "1"), Candidate("?", "2")], LetterEmbedder())
     assert retriever.retrieve("owl", 5, "lexical") == []
     assert names(retriever.retrieve("owl", 5)) == ["1", "2"]
@@ -170,7 +170,7 @@ def test_a_corpus_without_words_is_no_fault() -> None:
 
 @pytest.mark.parametrize("corpus", [CORPUS, [Candidate("", "1"), Candidate("?", "2")]])
 @pytest.mark.parametrize("query", ["the owl hunts", "", "sea"])
-def test_a_retriever_of_the_parts_of_another_answers_as_that_does(corpus, query) -> None:
+def test_retriever_from_parts_answers_the_same(corpus, query) -> None:
     embedder = LetterEmbedder()
     built = HybridRetriever(corpus, embedder, depth=3)
     again = HybridRetriever.from_parts(built.parts, embedder, depth=3)
@@ -180,7 +180,7 @@ def test_a_retriever_of_the_parts_of_another_answers_as_that_does(corpus, query)
     assert embedder.seen.count("a mouse fears the owl and the cat") <= 1
 
 
-def test_without_an_embedder_or_its_vectors_only_words_can_be_asked_for() -> None:
+def test_only_lexical_mode_without_vectors() -> None:
     words_only = HybridRetriever(CORPUS)
     assert words_only.modes == ("lexical",)
     assert HybridRetriever.from_parts(words_only.parts, LetterEmbedder()).modes == ("lexical",)
@@ -191,7 +191,7 @@ def test_without_an_embedder_or_its_vectors_only_words_can_be_asked_for() -> Non
         without.retrieve("x", 1)
 
 
-def test_stems_and_depth_are_given_anew_to_parts() -> None:
+def test_parts_take_stem_and_depth_again() -> None:
     built = HybridRetriever(CORPUS, stem=lambda words: [word[:3] for word in words])
     again = HybridRetriever.from_parts(built.parts, stem=built.stem)
     assert names(again.retrieve("hunting", 5, "lexical")) == ["owl", "copy"]
@@ -251,7 +251,7 @@ ONE = [Candidate("x", "1")]
         (lambda: HybridRetriever(ONE).retrieve("x", 1, "bm25"), "one of vector, lexical, hybrid"),
     ],
 )
-def test_faults_are_named(make, message: str) -> None:
+def test_errors_are_named(make, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
 

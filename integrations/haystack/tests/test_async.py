@@ -15,7 +15,7 @@ from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from secondpass import Reranker
 
 
-def test_item_03_run_async_gives_what_run_gives() -> None:
+def test_run_async_gives_what_run_gives() -> None:
     ranker = SecondPassRanker("lexical", score_threshold=0.1)
     for documents in (castles(), castles() * 2, []):
         waited = asyncio.run(ranker.run_async(QUERY, documents, 2, order="lost_in_the_middle"))
@@ -24,7 +24,7 @@ def test_item_03_run_async_gives_what_run_gives() -> None:
         )
 
 
-def test_item_03_run_async_blocks_no_event_loop() -> None:
+def test_run_async_blocks_no_event_loop() -> None:
     threads: list[int] = []
 
     class Threads(Numbers):
@@ -49,7 +49,7 @@ def test_item_03_run_async_blocks_no_event_loop() -> None:
     assert loop not in threads
 
 
-def test_item_03_sixteen_at_once_give_what_one_after_the_other_gives() -> None:
+def test_sixteen_concurrent_calls_give_the_same() -> None:
     ranker = SecondPassRanker("lexical")
     queries = [" ".join(["castle", "garden", "market", "nine"][index % 4 :]) for index in range(16)]
     documents = [castles()[index % 3 :] + castles()[: index % 3] for index in range(16)]
@@ -62,7 +62,7 @@ def test_item_03_sixteen_at_once_give_what_one_after_the_other_gives() -> None:
     assert [*map(timeless, asyncio.run(together()))] == [*map(timeless, alone)]
 
 
-def test_item_03_an_asynchronous_pipeline_gives_what_a_synchronous_one_gives() -> None:
+def test_async_pipeline_gives_the_same() -> None:
     pipeline = Pipeline()
     pipeline.add_component("retriever", InMemoryBM25Retriever(store_of(castles())))
     pipeline.add_component("ranker", SecondPassRanker("lexical"))

@@ -20,7 +20,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 # ---------------------------------------------------------------------- the distribution
 
 
-def test_item_01_only_the_leaf_of_the_namespace_is_a_package_of_ours() -> None:
+def test_only_the_namespace_leaf_is_packaged() -> None:
     root = PROJECT / "src"
     leaf = root / "haystack_integrations/components/rankers/secondpass"
     assert (leaf / "py.typed").is_file()
@@ -28,7 +28,7 @@ def test_item_01_only_the_leaf_of_the_namespace_is_a_package_of_ours() -> None:
     assert {path.parent for path in files} == {leaf}
 
 
-def test_item_01_the_distribution_is_the_core_s_twin() -> None:
+def test_the_distribution_is_the_core_s_twin() -> None:
     metadata = importlib.metadata.metadata("secondpass-haystack")
     core = importlib.metadata.version("secondpass")
     assert metadata["Version"] == core
@@ -40,13 +40,13 @@ def test_item_01_the_distribution_is_the_core_s_twin() -> None:
 # ---------------------------------------------------------------------- where it is defined
 
 
-def test_item_02_the_class_is_defined_in_the_namespace_of_integrations() -> None:
+def test_the_class_is_defined_in_the_namespace_of_integrations() -> None:
     module = "haystack_integrations.components.rankers.secondpass.ranker"
     assert SecondPassRanker.__module__ == module
     assert SecondPassRanker("lexical").to_dict()["type"] == f"{module}.SecondPassRanker"
 
 
-def test_item_02_a_fresh_interpreter_loads_the_pipeline_without_an_allow_list() -> None:
+def test_pipelines_load_without_an_allow_list() -> None:
     pipeline = Pipeline()
     pipeline.add_component("ranker", SecondPassRanker("lexical", top_k=1))
     program = (
@@ -69,14 +69,14 @@ def test_item_02_a_fresh_interpreter_loads_the_pipeline_without_an_allow_list() 
 # ---------------------------------------------------------------------- 11, 12
 
 
-def test_item_11_every_parameter_is_documented_in_haystack_s_form() -> None:
+def test_every_parameter_is_documented_in_haystack_s_form() -> None:
     for method in (SecondPassRanker.__init__, SecondPassRanker.run, SecondPassRanker.from_dict):
         told = inspect.getdoc(method) or ""
         for name in inspect.signature(method).parameters:
             assert name == "self" or f":param {name}:" in told
 
 
-def test_item_11_the_code_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_code_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = (PROJECT / "README.md").read_text(encoding="utf-8").split("```python\n")[1:]
     names: dict[str, Any] = {}
     for block in blocks:
@@ -86,7 +86,7 @@ def test_item_11_the_code_of_the_readme_runs(capsys: pytest.CaptureFixture[str])
     assert lines[2] == "ok"
 
 
-def test_item_11_the_code_of_the_docstring_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_code_of_the_docstring_runs(capsys: pytest.CaptureFixture[str]) -> None:
     told = inspect.getdoc(SecondPassRanker) or ""
     exec(told.split("```python\n")[1].split("```")[0], {})
     assert capsys.readouterr().out == "Paris is in France. ok\n"

@@ -24,7 +24,7 @@ def snapshot(documents: list[Document]) -> list[Any]:
 # ---------------------------------------------------------------------- duplicates
 
 
-def test_item_05_duplicates_are_removed_and_the_highest_score_is_kept() -> None:
+def test_duplicates_are_removed_and_the_highest_score_is_kept() -> None:
     documents = [
         Document(id="a", content="1", score=0.2, meta={"from": "first"}),
         Document(id="b", content="2"),
@@ -42,7 +42,7 @@ def test_item_05_duplicates_are_removed_and_the_highest_score_is_kept() -> None:
     assert ids(kept["documents"]) == ["b", "b", "a", "a"]
 
 
-def test_item_05_several_retrievers_connect_straight_into_documents() -> None:
+def test_several_retrievers_connect_straight_into_documents() -> None:
     first, second = castles(), [*castles()[:1], Document(id="tower", content="A castle garden.")]
     pipeline = Pipeline()
     pipeline.add_component("first", InMemoryBM25Retriever(store_of(first)))
@@ -60,7 +60,7 @@ def test_item_05_several_retrievers_connect_straight_into_documents() -> None:
 # ---------------------------------------------------------------------- documents
 
 
-def test_item_06_documents_are_never_mutated() -> None:
+def test_documents_are_never_mutated() -> None:
     nested = {"tags": ["a", {"b": 1}], "page": 0}
     documents = [
         Document(id="x", content="1", score=0.5, meta=nested, embedding=[0.1, 0.2]),
@@ -78,7 +78,7 @@ def test_item_06_documents_are_never_mutated() -> None:
         assert snapshot(documents) == before
 
 
-def test_item_06_ids_and_all_other_fields_stay() -> None:
+def test_ids_and_all_other_fields_stay() -> None:
     documents = [
         Document(content="1", meta={"n": 1}, embedding=[0.1], score=0.2),
         Document(content="2", blob=ByteStream(b"x", meta={"k": "v"}, mime_type="text/plain")),
@@ -90,7 +90,7 @@ def test_item_06_ids_and_all_other_fields_stay() -> None:
         assert after.blob is before.blob
 
 
-def test_item_06_falsy_metadata_is_kept() -> None:
+def test_falsy_metadata_is_kept() -> None:
     falsy: dict[str, Any] = {
         "zero": 0,
         "no": False,
@@ -105,7 +105,7 @@ def test_item_06_falsy_metadata_is_kept() -> None:
     assert set(meta) == {*falsy, *KEYS}
 
 
-def test_item_06_scores_are_python_floats_and_provenance_tells_the_rest() -> None:
+def test_scores_are_floats_and_metadata_has_the_rest() -> None:
     class Real(float):
         """A float of another library."""
 
@@ -128,7 +128,7 @@ def test_item_06_scores_are_python_floats_and_provenance_tells_the_rest() -> Non
     ]
 
 
-def test_item_06_the_span_that_matches_best() -> None:
+def test_the_span_that_matches_best() -> None:
     class Spans(Numbers):
         """The first character of each text but the first matches best."""
 
@@ -143,7 +143,7 @@ def test_item_06_the_span_that_matches_best() -> None:
     assert Document.from_dict(documents[1].to_dict()).meta == documents[1].meta
 
 
-def test_item_06_the_best_window_of_a_long_text() -> None:
+def test_the_best_window_of_a_long_text() -> None:
     config = {"method": {"type": "lexical"}, "passages": {"size": 20, "overlap": 0}}
     ranker = SecondPassRanker.from_dict(SecondPassRanker(config).to_dict())
     documents = [
@@ -155,7 +155,7 @@ def test_item_06_the_best_window_of_a_long_text() -> None:
     assert second.meta["rerank_span"] == [0, 4]
 
 
-def test_item_06_keys_of_others_are_left_alone_and_ours_are_renewed() -> None:
+def test_foreign_keys_are_kept_and_ours_overwritten() -> None:
     ranker = SecondPassRanker(Reranker(Numbers()))
     others = [Document(id="a", content="1", meta={"rerank_score": "theirs"})]
     assert ranker.run(QUERY, others)["documents"][0].meta["rerank_score"] == "theirs"
@@ -169,7 +169,7 @@ def test_item_06_keys_of_others_are_left_alone_and_ours_are_renewed() -> None:
     assert set(meta) == {"rerank_score", *(f"second_{key}" for key in KEYS)}
 
 
-def test_item_06_documents_without_text_pass_through() -> None:
+def test_documents_without_text_pass_through() -> None:
     image = Document(id="image", blob=ByteStream(b"png", mime_type="image/png"), score=0.9)
     documents = [image, *numbered(1, 2)]
     result = SecondPassRanker(Reranker(Numbers())).run(QUERY, documents)

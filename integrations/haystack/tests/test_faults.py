@@ -229,7 +229,7 @@ def cancelled(ranker: SecondPassRanker, asked: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("flavour", [*FLAVOURS, *rerank_fault_cases.APIS])
-def test_a_cancelled_call_ends_and_the_component_can_be_used_again(
+def test_component_after_a_cancelled_call(
     flavour: str,
     strict: bool,
     provider: FakeProvider,
@@ -394,7 +394,7 @@ def asking(
     ("case", "generator", "entry", "strict"),
     sampled(spoken_runs(GENERATORS, ("run", "run_async"), 0)),
 )
-def test_what_a_chat_generator_may_say(
+def test_chat_generator_replies(
     case: Case, generator: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = Script(case)
@@ -446,7 +446,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     ("name", "generator", "entry", "strict"),
     sampled(in_turn(RESULTS, GENERATORS, ("run", "run_async"))),
 )
-def test_what_a_chat_generator_may_do(
+def test_chat_generator_behaviours(
     name: str, generator: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = Odd(RESULTS[name])
@@ -474,7 +474,7 @@ class HangingBoth(Hanging):
     ("name", "generator", "entry", "strict"),
     in_turn(["hanging"], [Hanging, HangingBoth], ("run", "run_async")),
 )
-def test_a_chat_generator_that_hangs_is_left_at_the_deadline(
+def test_hanging_chat_generator_ends_at_the_deadline(
     name: str, generator: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = generator()

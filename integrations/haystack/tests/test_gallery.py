@@ -324,9 +324,7 @@ def test_it_runs_and_loses_nothing(
 
 
 @each_file
-def test_it_is_saved_as_it_was_loaded_and_without_its_keys(
-    path: Path, provider: fake.FakeProvider
-) -> None:
+def test_saved_as_loaded_without_keys(path: Path, provider: fake.FakeProvider) -> None:
     def content(dumped: str) -> Any:
         # Haystack writes connections by the order of components, and components by their names.
         data = yaml.safe_load(dumped)
@@ -387,7 +385,7 @@ def test_the_preset_of_the_first_pipeline_decides(provider: fake.FakeProvider) -
     assert titles(output["ranker"]["documents"]) == expected
 
 
-def test_both_retrievers_find_some_documents_and_each_is_ranked_once(
+def test_documents_of_both_retrievers_are_ranked_once(
     provider: fake.FakeProvider,
 ) -> None:
     output = run(GALLERY / "hybrid.yaml", top_k=40)
@@ -407,7 +405,7 @@ def test_fused_scores_are_probabilities(provider: fake.FakeProvider) -> None:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_the_order_of_a_call_lays_out_for_learners_or_leaves_the_grades(
+def test_order_of_a_call_is_for_learners_or_by_grade(
     provider: fake.FakeProvider, asynchronous: bool
 ) -> None:
     path = GALLERY / "learners.yaml"

@@ -22,13 +22,13 @@ class Unloadable(Answers):
         raise OSError("no such model")
 
 
-def test_item_08_construction_loads_nothing() -> None:
+def test_construction_loads_nothing() -> None:
     scorer = Numbers()
     SecondPassRanker({"method": scorer}, depth=2).close()
     assert (scorer.warmed, scorer.closed, scorer.seen) == (0, 0, [])
 
 
-def test_item_08_warm_up_and_close_are_passed_on_and_idempotent() -> None:
+def test_warm_up_and_close_are_passed_on_and_idempotent() -> None:
     scorer = Numbers()
     ranker = SecondPassRanker(Reranker(scorer))
 
@@ -50,7 +50,7 @@ def test_item_08_warm_up_and_close_are_passed_on_and_idempotent() -> None:
     assert scorer.warmed == 2
 
 
-def test_item_08_pipelines_warm_up_and_close_it() -> None:
+def test_pipelines_warm_up_and_close_it() -> None:
     scorer = Numbers()
     pipeline = Pipeline()
     pipeline.add_component("ranker", SecondPassRanker(Reranker(scorer)))
@@ -64,7 +64,7 @@ def test_item_08_pipelines_warm_up_and_close_it() -> None:
     assert scorer.closed == 1
 
 
-def test_item_08_a_model_that_cannot_be_loaded_fails_no_pipeline() -> None:
+def test_a_model_that_cannot_be_loaded_fails_no_pipeline() -> None:
     pipeline = Pipeline()
     pipeline.add_component("ranker", SecondPassRanker({"method": Unloadable()}))
     result = pipeline.run({"ranker": {"query": QUERY, "documents": castles()}})["ranker"]

@@ -17,7 +17,7 @@ from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from secondpass import ConfigurationError, Reranker, RerankError
 
 
-def test_item_07_the_standard_parameters_do_what_they_do_elsewhere() -> None:
+def test_standard_parameters() -> None:
     documents = [
         Document(id="a", content="0.1", meta={"title": "A", "year": 0}),
         Document(id="b", content="0.9", meta={"title": "B"}),
@@ -35,7 +35,7 @@ def test_item_07_the_standard_parameters_do_what_they_do_elsewhere() -> None:
     assert result["report"]["left_out"] == {"floor": [0]}
 
 
-def test_item_07_depth_bounds_what_is_judged() -> None:
+def test_depth_bounds_what_is_judged() -> None:
     scorer = Numbers()
     documents = numbered(1, 2, 3)
     ranker = SecondPassRanker({"method": scorer}, depth=2)
@@ -51,7 +51,7 @@ def test_item_07_depth_bounds_what_is_judged() -> None:
     [OSError("gone"), [], [1.0], [math.nan] * 3, "abc", None, [1.0] * 4],
     ids=["raises", "empty", "short", "nan", "text", "nothing", "long"],
 )
-def test_item_07_raise_on_failure_decides_whether_a_fault_is_raised(answer: object) -> None:
+def test_raise_on_failure_raises_errors(answer: object) -> None:
     documents = numbered(1, 2, 3)
     result = SecondPassRanker({"method": Answers(answer)}).run(QUERY, documents)
     assert ids(result["documents"]) == ids(documents)
@@ -64,7 +64,7 @@ def test_item_07_raise_on_failure_decides_whether_a_fault_is_raised(answer: obje
         asyncio.run(strict.run_async(QUERY, documents))
 
 
-def test_item_07_a_fault_fails_the_pipeline_only_under_raise_on_failure() -> None:
+def test_pipeline_fails_only_under_raise_on_failure() -> None:
     for raising in (False, True):
         pipeline = Pipeline()
         ranker = SecondPassRanker({"method": Answers(OSError())}, raise_on_failure=raising)
@@ -87,7 +87,7 @@ def test_item_07_a_fault_fails_the_pipeline_only_under_raise_on_failure() -> Non
         ({"embedding_separator": " "}, {"render": {"separator": "-"}}, "render.separator"),
     ],
 )
-def test_item_07_a_setting_given_twice_is_refused(
+def test_a_setting_given_twice_is_refused(
     flat: dict[str, Any], mapping: dict[str, Any], setting: str
 ) -> None:
     (name,) = flat
@@ -97,7 +97,7 @@ def test_item_07_a_setting_given_twice_is_refused(
         SecondPassRanker(Reranker.from_preset("lexical"), **flat)
 
 
-def test_item_07_every_conflict_is_told_at_once() -> None:
+def test_every_conflict_in_one_error() -> None:
     with pytest.raises(ConfigurationError) as caught:
         SecondPassRanker(
             {"method": "lexical", "floor": 0.1, "depth": 5}, score_threshold=0.2, depth=4
@@ -105,7 +105,7 @@ def test_item_07_every_conflict_is_told_at_once() -> None:
     assert [problem.path for problem in caught.value.problems] == [("depth",), ("score_threshold",)]
 
 
-def test_item_07_settings_that_do_not_meet_are_joined(tmp_path: Path) -> None:
+def test_settings_that_do_not_meet_are_joined(tmp_path: Path) -> None:
     config = {"method": "lexical", "render": {"separator": " "}, "floor": 0.1}
     mapped = SecondPassRanker(config, meta_fields_to_embed=["title"])
     assert mapped.reranker.render.separator == " "
@@ -118,12 +118,12 @@ def test_item_07_settings_that_do_not_meet_are_joined(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", ["title", ["title", "text"], ["id"], ["score"]])
-def test_item_07_fields_that_would_mean_something_else_are_refused(names: Any) -> None:
+def test_fields_that_would_mean_something_else_are_refused(names: Any) -> None:
     with pytest.raises(ConfigurationError, match="meta_fields_to_embed"):
         SecondPassRanker("lexical", meta_fields_to_embed=names)
 
 
 @pytest.mark.parametrize("wrong", ["lexicall", {"method": "lexicall"}, {"methods": 1}, 7, None])
-def test_item_07_a_wrong_configuration_is_refused_at_once(wrong: Any) -> None:
+def test_a_wrong_configuration_is_refused_at_once(wrong: Any) -> None:
     with pytest.raises(ConfigurationError):
         SecondPassRanker(wrong)

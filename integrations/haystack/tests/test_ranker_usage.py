@@ -219,7 +219,7 @@ class ClosesBoth(ClosesAsync, Closes):
         (Orders, "run", "close_async", []),
     ],
 )
-def test_what_was_used_is_closed(
+def test_used_generators_are_closed(
     kind: type[Orders], used: str, closed: str, expected: list[str], timeout: int | None
 ) -> None:
     generator = kind()

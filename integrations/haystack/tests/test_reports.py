@@ -15,7 +15,7 @@ from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from secondpass import Candidate, Reranker
 
 
-def test_item_12_ranking_blend_and_order_happen_in_one_component() -> None:
+def test_ranking_blend_and_order_happen_in_one_component() -> None:
     documents = [
         Document(id=f"d{index}", content=str(number), score=score, meta={"level": level})
         for index, (number, score, level) in enumerate(
@@ -34,7 +34,7 @@ def test_item_12_ranking_blend_and_order_happen_in_one_component() -> None:
     assert ids(ordered.run(QUERY, documents, order="none")["documents"]) == ["d0", "d2", "d1"]
 
 
-def test_item_12_the_report_holds_plain_values_that_pipelines_can_copy() -> None:
+def test_the_report_holds_plain_values_that_pipelines_can_copy() -> None:
     result = SecondPassRanker({"method": Answers([1.0, None, math.nan])}).run(
         QUERY, numbered(1, 2, 3)
     )
@@ -42,7 +42,7 @@ def test_item_12_the_report_holds_plain_values_that_pipelines_can_copy() -> None
     assert yaml.safe_load(yaml.safe_dump(result["report"])) == result["report"]
 
 
-def test_item_12_the_context_of_a_call_reaches_the_method() -> None:
+def test_the_context_of_a_call_reaches_the_method() -> None:
     seen: list[object] = []
 
     class Listens:

@@ -41,7 +41,7 @@ def round_trip(ranker: SecondPassRanker) -> SecondPassRanker:
 
 
 @pytest.mark.parametrize("name", preset_names())
-def test_item_09_every_preset_goes_round(name: str) -> None:
+def test_every_preset_goes_round(name: str) -> None:
     try:
         ranker = SecondPassRanker(name, depth=7, score_threshold=0.5)
     except MissingExtraError as error:
@@ -50,12 +50,12 @@ def test_item_09_every_preset_goes_round(name: str) -> None:
     assert round_trip(ranker).reranker.floor == 0.5
 
 
-def test_item_09_the_default_is_the_preset_of_that_name() -> None:
+def test_the_default_is_the_preset_of_that_name() -> None:
     assert inspect.signature(SecondPassRanker.__init__).parameters["reranker"].default == "default"
     assert "default" in preset_names()
 
 
-def test_item_09_every_parameter_goes_round() -> None:
+def test_every_parameter_goes_round() -> None:
     device, token = ComponentDevice.from_str("cpu"), Secret.from_env_var(["ONE", "TWO"])
     given: dict[str, Any] = {
         "reranker": {"method": {"type": "cross_encoder"}},
@@ -86,7 +86,7 @@ def test_item_09_every_parameter_goes_round() -> None:
     round_trip(ranker)
 
 
-def test_item_09_a_mapping_goes_round_as_it_was_given() -> None:
+def test_a_mapping_goes_round_as_it_was_given() -> None:
     config = {
         "method": {"type": "lexical", "k1": 0.5},
         "order": {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]},
@@ -110,7 +110,7 @@ def test_item_09_a_mapping_goes_round_as_it_was_given() -> None:
 
 
 @pytest.mark.parametrize("kind", [str, Path])
-def test_item_09_a_yaml_file_goes_round_by_its_path(kind: Any, tmp_path: Path) -> None:
+def test_a_yaml_file_goes_round_by_its_path(kind: Any, tmp_path: Path) -> None:
     file = tmp_path / "reranker.yaml"
     file.write_text("method: {type: lexical, b: 0.1}\ntop_k: 2\n", encoding="utf-8")
     ranker = SecondPassRanker(kind(file))
@@ -118,7 +118,7 @@ def test_item_09_a_yaml_file_goes_round_by_its_path(kind: Any, tmp_path: Path) -
     assert len(round_trip(ranker).run(QUERY, castles())["documents"]) == 2
 
 
-def test_item_09_a_ready_reranker_goes_round_as_its_configuration() -> None:
+def test_ready_reranker_is_saved_as_its_configuration() -> None:
     ready = Reranker.from_preset("lexical", floor=0.1, depth=5, dedupe=True)
     ranker = SecondPassRanker(ready, top_k=1, dedupe=False)
     assert ranker.reranker is ready
@@ -127,7 +127,7 @@ def test_item_09_a_ready_reranker_goes_round_as_its_configuration() -> None:
     round_trip(ranker)
 
 
-def test_item_05_a_configuration_may_keep_duplicates(tmp_path: Path) -> None:
+def test_a_configuration_may_keep_duplicates(tmp_path: Path) -> None:
     twice = [Document(id="a", content="1"), Document(id="a", content="1")]
     file = tmp_path / "keep.yaml"
     file.write_text("method: lexical\ndedupe: false\n", encoding="utf-8")
@@ -144,7 +144,7 @@ def test_item_05_a_configuration_may_keep_duplicates(tmp_path: Path) -> None:
         assert len(round_trip(ranker).run(QUERY, twice)["documents"]) == 2
 
 
-def test_item_09_an_object_of_the_user_s_is_refused_with_its_place() -> None:
+def test_saving_user_objects_is_refused_with_their_place() -> None:
     scorer = Numbers()
     for reranker in (Reranker(scorer), {"method": scorer}, {"method": scorer, "depth": 5}):
         with pytest.raises(NotSerializableError, match="method: a Numbers has no registered name"):
@@ -155,7 +155,7 @@ def test_item_09_an_object_of_the_user_s_is_refused_with_its_place() -> None:
         pipeline.dumps()
 
 
-def test_item_09_no_saved_key_looks_like_a_class_to_import() -> None:
+def test_no_saved_key_looks_like_a_class_to_import() -> None:
     def types(value: object) -> list[object]:
         if isinstance(value, dict):
             own = [value["type"]] if "type" in value else []

@@ -19,7 +19,7 @@ from secondpass import InputError, Reranker
 # ---------------------------------------------------------------------- sockets
 
 
-def test_item_03_run_and_run_async_have_the_same_parameters_and_outputs() -> None:
+def test_run_and_run_async_have_the_same_sockets() -> None:
     ranker: Any = SecondPassRanker("lexical")
     assert inspect.signature(ranker.run) == inspect.signature(ranker.run_async)
     sockets = ranker.__haystack_input__._sockets_dict
@@ -40,7 +40,7 @@ def test_item_03_run_and_run_async_have_the_same_parameters_and_outputs() -> Non
 
 
 @pytest.mark.parametrize("documents", [[], castles()])
-def test_item_03_every_output_is_always_returned(documents: list[Document]) -> None:
+def test_every_output_is_always_returned(documents: list[Document]) -> None:
     for scorer in (Numbers(), Answers(OSError()), Answers([])):
         ranker = SecondPassRanker(Reranker(scorer))
         for result in (
@@ -51,7 +51,7 @@ def test_item_03_every_output_is_always_returned(documents: list[Document]) -> N
             assert len(result["documents"]) == len(documents)
 
 
-def test_item_03_it_connects_to_its_neighbours_without_naming_sockets() -> None:
+def test_it_connects_to_its_neighbours_without_naming_sockets() -> None:
     pipeline = Pipeline()
     pipeline.add_component("retriever", InMemoryBM25Retriever(store_of(castles())))
     pipeline.add_component("joiner", DocumentJoiner())
@@ -73,7 +73,7 @@ def test_item_03_it_connects_to_its_neighbours_without_naming_sockets() -> None:
 
 
 @pytest.mark.parametrize("top_k", [0, -3])
-def test_item_04_top_k_is_checked_as_haystack_does(top_k: int) -> None:
+def test_top_k_is_checked_as_haystack_does(top_k: int) -> None:
     message = f"^top_k must be > 0, but got {top_k}$"
     with pytest.raises(ValueError, match=message):
         SecondPassRanker("lexical", top_k=top_k)
@@ -85,7 +85,7 @@ def test_item_04_top_k_is_checked_as_haystack_does(top_k: int) -> None:
             asyncio.run(ranker.run_async(QUERY, documents, top_k))
 
 
-def test_item_04_top_k_of_the_call_stands_over_that_of_the_component() -> None:
+def test_top_k_of_the_call_overrides_the_components() -> None:
     scorer = Numbers()
     documents = numbered(1, 3, 2)
     ranker = SecondPassRanker(Reranker(scorer), top_k=2)
@@ -98,7 +98,7 @@ def test_item_04_top_k_of_the_call_stands_over_that_of_the_component() -> None:
     assert contents(configured.run(QUERY, documents)["documents"]) == ["3"]
 
 
-def test_item_04_no_documents_ask_no_model() -> None:
+def test_no_documents_ask_no_model() -> None:
     scorer = Numbers()
     ranker = SecondPassRanker(Reranker(scorer))
     for result in (ranker.run(QUERY, []), asyncio.run(ranker.run_async(QUERY, []))):
@@ -109,7 +109,7 @@ def test_item_04_no_documents_ask_no_model() -> None:
     assert scorer.warmed == 0
 
 
-def test_item_04_wrong_arguments_of_a_call_are_named() -> None:
+def test_wrong_arguments_of_a_call_are_named() -> None:
     ranker = SecondPassRanker("lexical")
     with pytest.raises(InputError, match=r"^query: "):
         ranker.run(None, castles())  # type: ignore[arg-type]

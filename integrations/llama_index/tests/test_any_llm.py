@@ -28,7 +28,7 @@ from llama_llms import (
 
 @pytest.mark.parametrize("kind", ["graded", "listwise"])
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_item_09_the_tool_is_the_form_of_the_reply(kind: str, asynchronous: bool) -> None:
+def test_the_tool_is_the_form_of_the_reply(kind: str, asynchronous: bool) -> None:
     llm = scripted(usage={"prompt_tokens": 11, "completion_tokens": 7})
     reranker = asking(kind, llm)
     if asynchronous:
@@ -51,7 +51,7 @@ def test_item_09_the_tool_is_the_form_of_the_reply(kind: str, asynchronous: bool
     assert (usage.calls, usage.input_tokens, usage.output_tokens) == (1, 11, 7)
 
 
-def test_item_09_tokens_of_every_batch_are_added_up() -> None:
+def test_tokens_of_every_batch_are_added_up() -> None:
     llm = scripted(usage={"input_tokens": 10, "output_tokens": 3})
     _, report = asking("graded", llm, choice_batch_size=2).rerank_nodes(nodes_of(), QUERY)
     usage = report.usage
@@ -60,7 +60,7 @@ def test_item_09_tokens_of_every_batch_are_added_up() -> None:
 
 
 @pytest.mark.parametrize("calls_tools", [False, True])
-def test_item_09_an_answer_in_words_is_read_as_well(calls_tools: bool) -> None:
+def test_an_answer_in_words_is_read_as_well(calls_tools: bool) -> None:
     llm = scripted(calls_tools=calls_tools, by_tool=False)
     ranked, report = asking("graded", llm).rerank_nodes(nodes_of(), QUERY)
     assert (report.status, lengths(ranked)) == ("ok", BEST_FIRST)
@@ -75,7 +75,7 @@ def test_item_09_an_answer_in_words_is_read_as_well(calls_tools: bool) -> None:
         AttributeError("tools"),
     ],
 )
-def test_item_09_an_llm_that_takes_no_tools_is_asked_in_words_from_then_on(
+def test_llm_without_tools_is_asked_in_words(
     refusal: Exception,
 ) -> None:
     llm = scripted()
@@ -99,7 +99,7 @@ def test_item_09_an_llm_that_takes_no_tools_is_asked_in_words_from_then_on(
 
 
 @pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS"])
-def test_item_09_a_reply_that_was_cut_counts_as_far_as_it_goes(reason: str) -> None:
+def test_a_reply_that_was_cut_counts_as_far_as_it_goes(reason: str) -> None:
     def says(passages: dict[str, str], words: str) -> Said:
         whole = json.dumps(honest(passages, words))
         return whole[: whole.rindex(",") + 3]
@@ -112,7 +112,7 @@ def test_item_09_a_reply_that_was_cut_counts_as_far_as_it_goes(reason: str) -> N
     assert [one.metadata["rerank_status"] for one in ranked] == ["scored"] * 4 + ["backfilled"]
 
 
-def test_item_09_a_reply_that_breaks_off_for_no_reason_is_refused() -> None:
+def test_truncated_reply_without_a_reason_is_refused() -> None:
     def says(passages: dict[str, str], words: str) -> Said:
         return json.dumps(honest(passages, words))[:-4]
 
@@ -123,7 +123,7 @@ def test_item_09_a_reply_that_breaks_off_for_no_reason_is_refused() -> None:
 
 @pytest.mark.parametrize("reason", ["content_filter", "refusal", "SAFETY"])
 @pytest.mark.parametrize("calls_tools", [False, True])
-def test_item_09_a_refusal_loses_no_node_and_is_told(reason: str, calls_tools: bool) -> None:
+def test_refusal_is_reported_and_loses_no_node(reason: str, calls_tools: bool) -> None:
     llm = scripted(calls_tools=calls_tools, finish_reason=reason)
     ranked, report = asking("listwise", llm).rerank_nodes(nodes_of(), QUERY)
     assert (report.status, lengths(ranked)) == ("unchanged", list(LENGTHS))
@@ -139,7 +139,7 @@ def test_item_09_a_refusal_loses_no_node_and_is_told(reason: str, calls_tools: b
         (None, "unchanged"),
     ],
 )
-def test_item_09_odd_tool_calls_lose_no_node(calls: Any, status: str) -> None:
+def test_odd_tool_calls_lose_no_node(calls: Any, status: str) -> None:
     extra = {} if calls is None else {"tool_calls": calls}
     message = ChatMessage(role="assistant", content=None, additional_kwargs=extra)
     llm = scripted(lambda *_: ChatResponse(message=message))
@@ -148,7 +148,7 @@ def test_item_09_odd_tool_calls_lose_no_node(calls: Any, status: str) -> None:
     assert sorted(one.metadata["at"] for one in ranked) == [0, 1, 2, 3, 4]
 
 
-def test_item_09_one_failing_batch_costs_its_nodes_only() -> None:
+def test_one_failing_batch_costs_its_nodes_only() -> None:
     def says(passages: dict[str, str], words: str) -> Said:
         return RuntimeError("down") if "x" * 9 in passages.values() else honest(passages, words)
 
@@ -180,7 +180,7 @@ class Completing(CustomLLM):
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_item_09_a_completion_model_is_sent_one_prompt(asynchronous: bool) -> None:
+def test_a_completion_model_is_sent_one_prompt(asynchronous: bool) -> None:
     llm = Completing()
     reranker = asking("listwise", llm)
     if asynchronous:
@@ -191,6 +191,6 @@ def test_item_09_a_completion_model_is_sent_one_prompt(asynchronous: bool) -> No
     assert "You order documents" in llm._asked[0]
 
 
-def test_item_09_a_model_without_a_name_is_called_by_its_class() -> None:
+def test_a_model_without_a_name_is_called_by_its_class() -> None:
     reranker = asking("listwise", Completing())
     assert reranker._reranker.method.name == "listwise by Completing"

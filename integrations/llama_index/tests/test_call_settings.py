@@ -11,7 +11,7 @@ from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_llms import QUERY, Listening, asking, lengths, nodes_of, scripted
 
 
-def test_item_05_no_nodes_and_no_query_ask_nobody() -> None:
+def test_no_nodes_or_no_query_sends_nothing() -> None:
     llm = scripted()
     reranker = asking("graded", llm)
     assert reranker.rerank_nodes([], QUERY)[0] == []
@@ -67,9 +67,7 @@ def test_wrong_settings_of_a_call_are_refused_by_name(
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "two", 1.5, True])
-def test_a_wrong_top_n_of_a_call_is_refused_before_anybody_is_told(
-    wrong: Any, listening: Listening
-) -> None:
+def test_wrong_top_n_is_refused_before_any_event(wrong: Any, listening: Listening) -> None:
     with pytest.raises(ValueError, match=r"^top_n: "):
         SecondPassRerank("lexical").rerank_nodes(nodes_of(), QUERY, top_n=wrong)
     assert listening.seen == []

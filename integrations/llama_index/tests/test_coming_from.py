@@ -180,7 +180,7 @@ def test_llm_rerank_sync_and_async(peer: Any) -> None:
 
 
 @pytest.mark.parametrize("peer", [LLMRerank, StructuredLLMRerank])
-def test_what_llm_rerank_does_not_name_is_dropped_by_it_and_by_a_cutoff(peer: Any) -> None:
+def test_unnamed_nodes_are_dropped_by_a_cutoff_like_llm_rerank(peer: Any) -> None:
     llm = OneMind(calls_tools=peer is StructuredLLMRerank, least=4)
     grades = [2, 9, 4, 10, 1, 7, 3, 8]
     theirs = peer(llm=llm, choice_batch_size=10, top_n=10)
@@ -196,7 +196,7 @@ class Refusing(OneMind):
         return "I would rather not."
 
 
-def test_a_refusal_loses_every_node_of_llm_rerank_and_none_of_ours() -> None:
+def test_refusal_loses_no_node_unlike_llm_rerank() -> None:
     grades = [2, 9, 4, 10]
     theirs = LLMRerank(llm=Refusing(), top_n=10)
     assert theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY) == []

@@ -25,7 +25,7 @@ def spans() -> Iterator[SimpleSpanHandler]:
 
 
 @pytest.mark.parametrize("kind", ["graded", "listwise"])
-def test_item_03_thirty_two_tasks_are_as_thirty_two_runs(kind: str) -> None:
+def test_thirty_two_tasks_are_as_thirty_two_runs(kind: str) -> None:
     def says(passages: dict[str, str], words: str) -> Said:
         # One fault in some, so that reports differ.
         return RuntimeError("down") if f"{QUERY} 5" in words else honest(passages, words)
@@ -49,7 +49,7 @@ def test_item_03_thirty_two_tasks_are_as_thirty_two_runs(kind: str) -> None:
         assert ids <= {node.node_id for node in nodes}
 
 
-def test_item_03_threads_may_share_one() -> None:
+def test_threads_may_share_one() -> None:
     reranker = asking("listwise", scripted(), choice_batch_size=3)
     results: dict[int, list[int]] = {}
 
@@ -67,7 +67,7 @@ def test_item_03_threads_may_share_one() -> None:
     assert all(sorted(one) == [*range(1, 9)] for one in results.values())
 
 
-def test_item_03_the_async_side_is_in_the_callers_loop_and_sync_calls_work_there() -> None:
+def test_async_calls_use_the_callers_loop() -> None:
     llm = scripted()
     reranker = asking("graded", llm)
 
@@ -83,9 +83,7 @@ def test_item_03_the_async_side_is_in_the_callers_loop_and_sync_calls_work_there
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_item_03_spans_of_the_llm_are_inside_ours(
-    asynchronous: bool, spans: SimpleSpanHandler
-) -> None:
+def test_spans_of_the_llm_are_inside_ours(asynchronous: bool, spans: SimpleSpanHandler) -> None:
     reranker = asking("graded", scripted(), choice_batch_size=2)
     if asynchronous:
         asyncio.run(reranker.apostprocess_nodes(nodes_of(), query_str=QUERY))

@@ -17,7 +17,7 @@ from secondpass import ConfigurationError, MissingExtraError, Reranker
 # ---------------------------------------------------------------------- the class and its settings
 
 
-def test_item_01_is_a_node_postprocessor_with_a_stable_name() -> None:
+def test_is_a_node_postprocessor_with_a_stable_name() -> None:
     assert issubclass(SecondPassRerank, BaseNodePostprocessor)
     assert SecondPassRerank.class_name() == "SecondPassRerank"
     assert SecondPassRerank.model_json_schema()["properties"]["class_name"]["default"] == (
@@ -25,14 +25,14 @@ def test_item_01_is_a_node_postprocessor_with_a_stable_name() -> None:
     )
 
 
-def test_item_01_unknown_arguments_are_refused() -> None:
+def test_unknown_arguments_are_refused() -> None:
     with pytest.raises(ValidationError, match="top_k"):
         SecondPassRerank("lexical", top_k=3)
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, "3", True])
 @pytest.mark.parametrize("name", ["top_n", "depth"])
-def test_item_01_numbers_are_checked(name: str, wrong: Any) -> None:
+def test_numbers_are_checked(name: str, wrong: Any) -> None:
     with pytest.raises(ValueError, match=name):
         SecondPassRerank("lexical", **{name: wrong})
     reranker = SecondPassRerank("lexical")
@@ -51,12 +51,12 @@ def test_item_01_numbers_are_checked(name: str, wrong: Any) -> None:
         (None, "preset name"),
     ],
 )
-def test_item_01_a_wrong_reranker_is_refused_at_construction(wrong: Any, message: str) -> None:
+def test_a_wrong_reranker_is_refused_at_construction(wrong: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         SecondPassRerank(wrong)
 
 
-def test_item_01_top_n_limits_and_can_be_assigned() -> None:
+def test_top_n_limits_and_can_be_assigned() -> None:
     reranker = SecondPassRerank("lexical", top_n=2)
     assert len(reranker.postprocess_nodes(pandas(), query_str=QUERY)) == 2
     reranker.top_n = 1
@@ -65,7 +65,7 @@ def test_item_01_top_n_limits_and_can_be_assigned() -> None:
     assert len(reranker.postprocess_nodes(pandas(), query_str=QUERY)) == 3
 
 
-def test_item_01_depth_leaves_a_tail() -> None:
+def test_depth_leaves_a_tail() -> None:
     ranked = SecondPassRerank("lexical", depth=1).postprocess_nodes(pandas(), query_str=QUERY)
     assert [one.metadata["rerank_status"] for one in ranked] == ["scored", "tail", "tail"]
 
@@ -115,7 +115,7 @@ def test_preset_mapping_yaml_and_object_are_the_same(tmp_path: Path) -> None:
     assert all(plain(one) == plain(ranked[0]) for one in ranked)
 
 
-def test_dedupe_keeps_the_best_of_each_id_only_when_asked_for() -> None:
+def test_dedupe_keeps_the_best_of_each_id() -> None:
     nodes = [node("panda", 0.1, id_="a"), node("red panda", 0.9, id_="a"), node("x", 0.5, id_="b")]
     assert len(SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)) == 3
     ranked, report = SecondPassRerank("lexical", dedupe=True).rerank_nodes(nodes, QUERY)

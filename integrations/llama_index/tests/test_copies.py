@@ -16,7 +16,7 @@ from llama_nodes import QUERY, ByLength, Callbacks, Failing, pandas, plain, text
 from secondpass import NotSerializableError, Reranker, RerankError
 
 
-def test_item_02_nothing_is_scored_at_construction_and_the_scorer_is_kept() -> None:
+def test_nothing_is_scored_at_construction_and_the_scorer_is_kept() -> None:
     scorer = ByLength()
     reranker = with_scorer(scorer)
     assert scorer.calls == 0
@@ -36,7 +36,7 @@ def test_item_02_nothing_is_scored_at_construction_and_the_scorer_is_kept() -> N
         lambda: SecondPassRerank(Reranker("lexical", top_k=2, depth=None)),
     ],
 )
-def test_item_02_json_dict_pickle_and_deepcopy_round_trip(made: Any) -> None:
+def test_json_dict_pickle_and_deepcopy_round_trip(made: Any) -> None:
     reranker = made()
     expected = reranker.to_dict()
     assert expected["class_name"] == "SecondPassRerank"
@@ -56,7 +56,7 @@ def test_item_02_json_dict_pickle_and_deepcopy_round_trip(made: Any) -> None:
         assert plain(other.postprocess_nodes(pandas(), query_str=QUERY)) == ranked
 
 
-def test_item_02_a_file_is_serialised_by_what_it_holds(tmp_path: Path) -> None:
+def test_files_are_serialised_by_content(tmp_path: Path) -> None:
     file = tmp_path / "ours.yaml"
     file.write_text("{method: lexical, depth: 9, top_k: 2}")
     reranker = SecondPassRerank(file, depth=1)
@@ -66,13 +66,13 @@ def test_item_02_a_file_is_serialised_by_what_it_holds(tmp_path: Path) -> None:
     assert again.depth == 1
 
 
-def test_item_02_from_json_takes_replacements() -> None:
+def test_from_json_takes_replacements() -> None:
     data = SecondPassRerank("lexical", top_n=3).to_json()
     assert SecondPassRerank.from_json(data, top_n=1).top_n == 1
 
 
 @pytest.mark.parametrize("config", [Reranker(ByLength()), {"method": ByLength()}])
-def test_item_02_an_object_without_a_name_is_not_serialised_but_shared(config: Any) -> None:
+def test_an_object_without_a_name_is_not_serialised_but_shared(config: Any) -> None:
     reranker = SecondPassRerank(config)
     for write in (reranker.to_json, reranker.to_dict, reranker.model_dump):
         with pytest.raises(NotSerializableError, match="ByLength"):
@@ -86,7 +86,7 @@ def test_item_02_an_object_without_a_name_is_not_serialised_but_shared(config: A
     )
 
 
-def test_item_02_a_changed_copy_does_what_it_says() -> None:
+def test_changed_copies() -> None:
     reranker = SecondPassRerank("lexical")
     assert len(reranker.model_copy(update={"top_n": 1}).postprocess_nodes(pandas(), None, "a")) == 1
     other = reranker.model_copy(update={"reranker": {"method": ByLength()}})
@@ -98,14 +98,14 @@ def test_item_02_a_changed_copy_does_what_it_says() -> None:
     assert len(failing.postprocess_nodes(pandas(), query_str=QUERY)) == 3
 
 
-def test_item_02_a_deep_copy_shares_no_configuration() -> None:
+def test_a_deep_copy_shares_no_configuration() -> None:
     reranker = SecondPassRerank({"method": {"type": "lexical"}, "top_k": 2})
     for copied in (reranker.model_copy(deep=True), reranker.model_copy(update={}, deep=True)):
         copied.reranker["method"]["type"] = "other"
         assert reranker.reranker["method"] == {"type": "lexical"}
 
 
-def test_item_02_no_handler_is_serialised() -> None:
+def test_no_handler_is_serialised() -> None:
     manager = CallbackManager([Callbacks()])
     reranker = SecondPassRerank("lexical", callback_manager=manager)
     assert "callback" not in reranker.to_json()

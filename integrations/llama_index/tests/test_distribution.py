@@ -12,7 +12,7 @@ import pytest
 from llama_index.postprocessor.secondpass import SecondPassRerank
 
 
-def test_item_10_the_distribution_is_laid_out_as_llamahub_wants() -> None:
+def test_the_distribution_is_laid_out_as_llamahub_wants() -> None:
     root = Path(__file__).parents[1]
     project = tomllib.loads((root / "pyproject.toml").read_text())
     assert project["project"]["name"] == "llama-index-postprocessor-secondpass"
@@ -33,7 +33,7 @@ def test_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines() == promised
 
 
-def test_item_10_what_is_installed_says_what_it_needs() -> None:
+def test_installed_distribution_lists_requirements() -> None:
     name = "llama-index-postprocessor-secondpass"
     needed = importlib.metadata.requires(name) or []
     core_needed = next(one for one in needed if one.startswith("llama-index-core"))
@@ -42,7 +42,7 @@ def test_item_10_what_is_installed_says_what_it_needs() -> None:
     assert any(one.startswith("secondpass") for one in needed)
 
 
-def test_item_10_what_the_package_offers() -> None:
+def test_package_exports() -> None:
     import llama_index.postprocessor.secondpass as package
 
     assert sorted(package.__all__) == ["LlamaIndexLLM", "SecondPassReportEvent", "SecondPassRerank"]

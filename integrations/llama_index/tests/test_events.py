@@ -15,7 +15,7 @@ from llama_nodes import QUERY, ByLength, Callbacks, Failing, pandas, plain, with
 from secondpass import Reranker, RerankError
 
 
-def test_item_04_start_and_end_events(events: list[Any]) -> None:
+def test_start_and_end_events(events: list[Any]) -> None:
     reranker = with_scorer(ByLength())
     bundle = QueryBundle(QUERY)
     ranked = reranker.postprocess_nodes(pandas(), bundle)
@@ -33,7 +33,7 @@ def pandas_like(nodes: list[NodeWithScore]) -> list[NodeWithScore]:
     return fresh
 
 
-def test_item_04_events_hold_snapshots(events: list[Any]) -> None:
+def test_events_hold_snapshots(events: list[Any]) -> None:
     nodes = pandas()
     ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
     start, end = events
@@ -57,7 +57,7 @@ def test_item_04_events_hold_snapshots(events: list[Any]) -> None:
         (with_scorer(Failing()), pandas(), 3),
     ],
 )
-def test_item_04_events_also_when_empty_or_failing(
+def test_events_also_when_empty_or_failing(
     reranker: SecondPassRerank, nodes: list[NodeWithScore], top_n: int, events: list[Any]
 ) -> None:
     ranked = reranker.postprocess_nodes(nodes, query_str=QUERY)
@@ -67,7 +67,7 @@ def test_item_04_events_also_when_empty_or_failing(
     assert plain(events[1].nodes) + plain(events[3].nodes) == plain(ranked)
 
 
-def test_item_04_callbacks_through_whatever_manager_is_set() -> None:
+def test_callbacks_through_whatever_manager_is_set() -> None:
     reranker = SecondPassRerank("lexical", top_n=2)
     handler = Callbacks()
     reranker.callback_manager = CallbackManager([handler])
@@ -84,7 +84,7 @@ def test_item_04_callbacks_through_whatever_manager_is_set() -> None:
     assert plain(result[EventPayload.NODES]) == kept
 
 
-def test_item_04_under_strict_the_callback_ends_with_the_error() -> None:
+def test_under_strict_the_callback_ends_with_the_error() -> None:
     handler = Callbacks()
     reranker = SecondPassRerank(
         Reranker(Failing(), strict=True, log_level="debug"),

@@ -217,7 +217,7 @@ def cancelled(postprocessor: SecondPassRerank, asked: Callable[[], bool]) -> Non
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("flavour", [*FLAVOURS, *rerank_fault_cases.APIS])
-def test_a_cancelled_call_ends_and_the_postprocessor_can_be_used_again(
+def test_postprocessor_after_a_cancelled_call(
     flavour: str,
     strict: bool,
     provider: FakeProvider,
@@ -414,7 +414,7 @@ def asking(llm: LLM, config: Mapping[str, Any], strict: bool = False) -> SecondP
 
 
 @pytest.mark.parametrize(("case", "llm", "entry", "strict"), sampled(spoken_runs(LLMS, ENTRIES, 3)))
-def test_what_an_llm_may_say(
+def test_llm_replies(
     case: Case, llm: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = Script(case)
@@ -463,7 +463,7 @@ RESPONSES: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize(
     ("name", "llm", "entry", "strict"), sampled(in_turn(RESPONSES, LLMS, ENTRIES))
 )
-def test_what_an_llm_may_do(
+def test_llm_behaviours(
     name: str, llm: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = Odd(RESPONSES[name])

@@ -41,7 +41,7 @@ LANDS = [
 
 
 @pytest.mark.parametrize(("reranker", "name", "value", "place"), LANDS)
-def test_item_01_a_parameter_lands_in_the_configuration(
+def test_a_parameter_lands_in_the_configuration(
     reranker: Any, name: str, value: Any, place: str
 ) -> None:
     created = SecondPassRerank(reranker, **{name: value})
@@ -57,7 +57,7 @@ def test_item_01_a_parameter_lands_in_the_configuration(
     assert core(SecondPassRerank(reranker)) != core(created)
 
 
-def test_item_01_a_model_may_be_a_path(tmp_path: Path) -> None:
+def test_a_model_may_be_a_path(tmp_path: Path) -> None:
     reranker = SecondPassRerank(model=tmp_path)
     assert reranker.model == str(tmp_path)
     assert core(reranker)["method"]["model"] == str(tmp_path)
@@ -73,7 +73,7 @@ def test_item_01_a_model_may_be_a_path(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("wrapped", [str, SecretStr])
-def test_item_01_an_api_key_reaches_the_provider(
+def test_an_api_key_reaches_the_provider(
     method: dict[str, Any], asks: str, wrapped: Any, provider: FakeProvider
 ) -> None:
     provider.play()
@@ -89,7 +89,7 @@ def test_item_01_an_api_key_reaches_the_provider(
     reranker._reranker.close()
 
 
-def test_item_01_an_api_key_of_a_cross_encoder_is_its_hub_token() -> None:
+def test_an_api_key_of_a_cross_encoder_is_its_hub_token() -> None:
     reranker = SecondPassRerank(api_key=KEY)
     assert reranker._reranker.method.scorer.token.reveal() == KEY  # type: ignore[attr-defined]
 
@@ -124,7 +124,7 @@ CONFLICTS = [
 
 
 @pytest.mark.parametrize(("reranker", "settings", "other"), CONFLICTS)
-def test_item_01_a_setting_without_a_place_of_its_own_is_refused(
+def test_setting_without_a_place_is_refused(
     reranker: Any, settings: dict[str, Any], other: str
 ) -> None:
     (name,) = settings
@@ -134,7 +134,7 @@ def test_item_01_a_setting_without_a_place_of_its_own_is_refused(
 
 
 @pytest.mark.parametrize("name", ["model", "api_key"])
-def test_item_01_a_given_llm_has_its_own_model_and_key(name: str) -> None:
+def test_a_given_llm_has_its_own_model_and_key(name: str) -> None:
     for reranker in ("objlib", {"method": "listwise"}):
         with pytest.raises(
             ConfigurationError, match=f"{name}: the language model object has its own settings"
@@ -143,14 +143,14 @@ def test_item_01_a_given_llm_has_its_own_model_and_key(name: str) -> None:
     assert SecondPassRerank("objlib", llm=scripted(), choice_batch_size=2).choice_batch_size == 2
 
 
-def test_item_01_all_conflicts_are_told_at_once() -> None:
+def test_all_conflicts_in_one_error() -> None:
     with pytest.raises(ConfigurationError) as caught:
         SecondPassRerank("lexical", model="x", device="cpu", api_key=KEY, choice_batch_size=2)
     places = [problem.path for problem in caught.value.problems]
     assert places == [("model",), ("device",), ("choice_batch_size",), ("api_key",)]
 
 
-def test_item_01_settings_of_the_call_do_what_they_say() -> None:
+def test_call_settings_take_effect() -> None:
     graded = asking("graded", scripted())
     assert lengths(graded.postprocess_nodes(nodes_of(), None, QUERY)) == BEST_FIRST
     graded.top_n = 2
@@ -170,7 +170,7 @@ def test_item_01_settings_of_the_call_do_what_they_say() -> None:
     assert lengths(graded.postprocess_nodes(twice, None, QUERY)) == BEST_FIRST
 
 
-def test_item_01_settings_of_the_call_stand_over_a_preset_and_a_file(tmp_path: Path) -> None:
+def test_call_settings_override_presets_and_files(tmp_path: Path) -> None:
     file = tmp_path / "ours.yaml"
     file.write_text("{method: graded, top_k: 1, floor: 9, depth: 1, dedupe: true}")
     created = SecondPassRerank(
@@ -179,7 +179,7 @@ def test_item_01_settings_of_the_call_stand_over_a_preset_and_a_file(tmp_path: P
     assert lengths(created.postprocess_nodes(nodes_of(), None, QUERY)) == [9, 7, 5, 3]
 
 
-def test_item_01_assignments_are_checked_as_constructions_are() -> None:
+def test_assignments_are_checked_as_constructions_are() -> None:
     created = SecondPassRerank({"method": "lexical", "floor": 0.1, "dedupe": True})
     for name, value, other in [("similarity_cutoff", 0.5, "floor"), ("dedupe", False, "dedupe")]:
         with pytest.raises(ValueError, match=f"(?s){name}.*{other}"):
@@ -193,7 +193,7 @@ def test_item_01_assignments_are_checked_as_constructions_are() -> None:
 @pytest.mark.parametrize(
     "name", ["reranker", "model", "device", "choice_batch_size", "api_key", "strict", "llm"]
 )
-def test_item_01_what_models_are_made_of_is_frozen(name: str) -> None:
+def test_construction_parameters_are_frozen(name: str) -> None:
     created = SecondPassRerank("lexical")
     before = getattr(created, name)
     with pytest.raises(ValidationError, match=rf"(?s){name}.*frozen"):
@@ -202,13 +202,13 @@ def test_item_01_what_models_are_made_of_is_frozen(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["choice_select_prompt", "verbose", "trust_remote_code"])
-def test_item_01_a_parameter_of_another_reranker_is_refused_by_name(name: str) -> None:
+def test_a_parameter_of_another_reranker_is_refused_by_name(name: str) -> None:
     with pytest.raises(ValidationError, match=name) as caught:
         SecondPassRerank("lexical", **{name: KEY})
     assert KEY not in str(caught.value)
 
 
-def test_item_01_its_schema_tells_every_setting_that_is_serialised() -> None:
+def test_schema_has_every_serialised_setting() -> None:
     schema = json.loads(json.dumps(SecondPassRerank.model_json_schema()))
     told = set(schema["properties"])
     assert told >= set(SecondPassRerank("lexical").to_dict())
@@ -217,7 +217,7 @@ def test_item_01_its_schema_tells_every_setting_that_is_serialised() -> None:
                if name not in {"callback_manager", "class_name"})  # fmt: skip
 
 
-def test_item_01_it_can_be_a_field_of_another_model() -> None:
+def test_it_can_be_a_field_of_another_model() -> None:
     class Pipeline(BaseModel):
         behind: SecondPassRerank
         others: list[BaseNodePostprocessor] = []

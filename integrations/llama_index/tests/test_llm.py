@@ -132,12 +132,12 @@ def test_it_is_never_serialised_and_given_again(reranker: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["gpt-4.1-mini", Completing, 5])
-def test_what_is_no_llm_is_refused_at_once(wrong: Any) -> None:
+def test_objects_that_are_no_llm_are_refused(wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match="llm: give an LLM of LlamaIndex, not a"):
         SecondPassRerank({"method": "listwise"}, llm=wrong)
 
 
-def test_the_patience_of_the_configured_model_is_kept_and_saved() -> None:
+def test_timeout_of_the_configured_model_is_kept() -> None:
     config = {"method": {"type": "listwise", "llm": {"timeout": 300}}}
     postprocessor = SecondPassRerank(config, llm=Completing())
     assert postprocessor._reranker.method.llm.timeout == 300
@@ -174,7 +174,7 @@ def test_a_prompt_of_other_names_is_taken_where_they_are_mapped() -> None:
     assert texts(nodes) == ["dddd", "ccc", "b", "a"]
 
 
-def test_copies_of_one_from_a_file_can_be_changed_as_it_can(tmp_path: Path) -> None:
+def test_copies_from_a_file_can_be_changed(tmp_path: Path) -> None:
     file = tmp_path / "ours.yaml"
     file.write_text("method: lexical\ndepth: 50\n")
     for copied in (

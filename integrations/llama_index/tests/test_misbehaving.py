@@ -180,7 +180,7 @@ def test_a_better_second_answer_is_taken(form: Form, llm: type[Any]) -> None:
     assert [issue.code for issue in report.issues] == ["asked_again"]
 
 
-def test_what_the_other_batches_say_is_kept_when_one_never_answers() -> None:
+def test_other_batches_are_kept_when_one_never_answers() -> None:
     def script(asked: Asked) -> object:
         return replies.NEVER if "grade 9:" in asked.sent else Said(asked.honest)
 
@@ -314,7 +314,7 @@ class Breaking(Calling):
         return response
 
 
-def test_the_last_grade_of_a_call_that_broke_off_is_not_taken() -> None:
+def test_last_grade_of_a_truncated_call_is_dropped() -> None:
     # Ten for the last of them, of which only the 1 has come.
     def ten(asked: Asked) -> Said:
         pairs = [(label, 10 - grade) for label, grade in asked.honest]
@@ -345,9 +345,7 @@ NO_TOOLS = [
 
 
 @rotating(refuses=NO_TOOLS, form=OURS)
-def test_where_tools_are_refused_words_are_used_from_then_on(
-    form: Form, refuses: Exception
-) -> None:
+def test_refused_tools_are_not_sent_again(form: Form, refuses: Exception) -> None:
     created: list[Calling] = []
 
     def make() -> SecondPassRerank:

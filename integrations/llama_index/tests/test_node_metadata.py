@@ -14,7 +14,7 @@ from rankings import KEYS
 
 @pytest.mark.parametrize("kind", ["graded", "listwise"])
 @pytest.mark.parametrize("labels", ["opaque", "id", "index0", "index1"])
-def test_item_06_nodes_of_one_id_are_kept_apart_by_an_llm(kind: str, labels: str) -> None:
+def test_nodes_of_one_id_are_kept_apart_by_an_llm(kind: str, labels: str) -> None:
     llm = scripted(calls_tools=False)
     config = {"method": {"type": kind, "labels": labels}}
     nodes = nodes_of()
@@ -28,7 +28,7 @@ def test_item_06_nodes_of_one_id_are_kept_apart_by_an_llm(kind: str, labels: str
 
 
 @pytest.mark.parametrize("prefix", ["", "secondpass_"])
-def test_item_06_what_is_added_is_in_no_text_but_that_of_all(prefix: str) -> None:
+def test_added_keys_appear_only_in_mode_all(prefix: str) -> None:
     reranker = SecondPassRerank("lexical", metadata_prefix=prefix)
     nodes = nodes_of(title="Wombats")
     before = {node.node_id: node.node for node in nodes}
@@ -40,7 +40,7 @@ def test_item_06_what_is_added_is_in_no_text_but_that_of_all(prefix: str) -> Non
         assert f"{prefix}rerank_rank" in node.node.get_content(MetadataMode.ALL)
 
 
-def test_item_06_the_blended_score_is_kept_beside_a_tail() -> None:
+def test_the_blended_score_is_kept_beside_a_tail() -> None:
     blend = {"original": 0.5, "normalize": "none"}
     config = {"method": "graded", "depth": 2, "blend": blend}
     reranker = SecondPassRerank(config, llm=Scripted())
@@ -52,7 +52,7 @@ def test_item_06_the_blended_score_is_kept_beside_a_tail() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "x_"])
-def test_item_06_the_retrieval_score_is_kept_or_not(prefix: str) -> None:
+def test_the_retrieval_score_is_kept_or_not(prefix: str) -> None:
     name = f"{prefix}retrieval_score"
     kept = SecondPassRerank("lexical", metadata_prefix=prefix)
     left = SecondPassRerank("lexical", metadata_prefix=prefix, keep_retrieval_score=False)
@@ -74,7 +74,7 @@ def test_item_06_the_retrieval_score_is_kept_or_not(prefix: str) -> None:
 
 
 @pytest.mark.parametrize("mode", list(MetadataMode))
-def test_item_07_an_llm_is_shown_the_text_of_the_mode(mode: MetadataMode) -> None:
+def test_an_llm_is_shown_the_text_of_the_mode(mode: MetadataMode) -> None:
     llm = scripted()
     nodes = nodes_of((3, 5), title="Wombats", path="/secret")
     for node in nodes:
@@ -86,7 +86,7 @@ def test_item_07_an_llm_is_shown_the_text_of_the_mode(mode: MetadataMode) -> Non
     assert ("/secret" in words) is (mode in {MetadataMode.ALL, MetadataMode.EMBED})
 
 
-def test_item_07_an_image_without_text_is_not_shown_to_an_llm() -> None:
+def test_an_image_without_text_is_not_shown_to_an_llm() -> None:
     llm = scripted()
     image = NodeWithScore(node=ImageNode(image_path="wombat.png"), score=2.0)
     ranked, report = asking("graded", llm).rerank_nodes([image, *nodes_of()], QUERY)

@@ -21,7 +21,7 @@ from secondpass import Reranker
 from secondpass.effects import ListScores
 
 
-def test_item_07_every_kind_of_node_comes_back() -> None:
+def test_every_kind_of_node_comes_back() -> None:
     nodes = [
         NodeWithScore(node=ImageNode(image_path="panda.png"), score=0.9),
         NodeWithScore(node=Document(text="A red panda.")),
@@ -52,7 +52,7 @@ def test_item_07_every_kind_of_node_comes_back() -> None:
         (None, "unjudged"),
     ],
 )
-def test_item_07_a_resource_is_judged_where_it_has_a_text(
+def test_a_resource_is_judged_where_it_has_a_text(
     resource: MediaResource | None, status: str
 ) -> None:
     nodes = [*pandas(), NodeWithScore(node=Node(id_="odd", text_resource=resource))]
@@ -61,7 +61,7 @@ def test_item_07_a_resource_is_judged_where_it_has_a_text(
     assert odd.metadata["rerank_status"] == status
 
 
-def test_item_07_the_metadata_mode_chooses_the_text() -> None:
+def test_the_metadata_mode_chooses_the_text() -> None:
     source = node(
         "text", metadata={"title": "red", "path": "x"}, excluded_embed_metadata_keys=["path"]
     )
@@ -94,7 +94,7 @@ class Spans:
 
 @pytest.mark.parametrize("mode", list(MetadataMode))
 @pytest.mark.parametrize(("text", "span"), [("a text", [3, 6]), ("", None), ("ext", [0, 3])])
-def test_item_07_spans_are_those_of_the_text_without_metadata(
+def test_spans_are_those_of_the_text_without_metadata(
     mode: MetadataMode, text: str, span: list[int] | None
 ) -> None:
     source = node(text, metadata={"title": "red"})
@@ -105,7 +105,7 @@ def test_item_07_spans_are_those_of_the_text_without_metadata(
 
 
 @pytest.mark.parametrize("mode", list(MetadataMode))
-def test_item_07_the_best_window_of_a_long_text(mode: MetadataMode) -> None:
+def test_the_best_window_of_a_long_text(mode: MetadataMode) -> None:
     text = "Cats sleep here. Dogs bark there. Birds sing."
     nodes = [node(text, metadata={"a": "b"}), node("Dogs", metadata={"a": "b"})]
     config = {"method": {"type": "lexical"}, "passages": {"size": 20, "overlap": 0}}
@@ -115,7 +115,7 @@ def test_item_07_the_best_window_of_a_long_text(mode: MetadataMode) -> None:
     assert results[1].metadata["rerank_span"] == [0, 4]
 
 
-def test_item_07_a_configuration_can_show_metadata_fields() -> None:
+def test_a_configuration_can_show_metadata_fields() -> None:
     scorer = Fixed(1.0)
     config = {"method": scorer, "render": {"fields": ["title", "text"]}}
     source = node("text", metadata={"title": "red", "path": "x"})

@@ -38,7 +38,7 @@ class Answer:
 # ---------------------------------------------------------------------- no query, no nodes
 
 
-def test_item_05_a_missing_query_is_an_error() -> None:
+def test_a_missing_query_is_an_error() -> None:
     reranker = SecondPassRerank("lexical")
     for nodes in (pandas(), []):
         with pytest.raises(ValueError, match="query"):
@@ -47,7 +47,7 @@ def test_item_05_a_missing_query_is_an_error() -> None:
             asyncio.run(reranker.apostprocess_nodes(nodes))
 
 
-def test_item_05_no_nodes_no_call() -> None:
+def test_no_nodes_no_call() -> None:
     scorer = ByLength()
     reranker = with_scorer(scorer)
     assert reranker.postprocess_nodes([], query_str=QUERY) == []
@@ -59,7 +59,7 @@ def test_item_05_no_nodes_no_call() -> None:
 # ---------------------------------------------------------------------- what goes in and comes out
 
 
-def test_item_06_inputs_are_never_mutated() -> None:
+def test_inputs_are_never_mutated() -> None:
     nodes = pandas()
     before = plain(nodes)
     same = [result.node for result in nodes]
@@ -75,7 +75,7 @@ def test_item_06_inputs_are_never_mutated() -> None:
     assert all(result.node is node for result, node in zip(nodes, same, strict=True))
 
 
-def test_item_06_id_relationships_metadata_and_type_are_kept() -> None:
+def test_id_relationships_metadata_and_type_are_kept() -> None:
     related = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="book")}
     tags = ["a", "b"]
     metadata = {"page": 0, "empty": "", "none": None, "tags": tags}
@@ -97,7 +97,7 @@ class Found(NodeWithScore):
     shard: str
 
 
-def test_item_06_a_scored_node_stays_of_its_class(events: list[Any]) -> None:
+def test_a_scored_node_stays_of_its_class(events: list[Any]) -> None:
     nodes = [
         Found(node=result.node, score=result.score, shard=result.node_id) for result in pandas()
     ]
@@ -108,7 +108,7 @@ def test_item_06_a_scored_node_stays_of_its_class(events: list[Any]) -> None:
     assert not any(one is other for one in ranked for other in nodes)
 
 
-def test_item_06_what_is_added_is_kept_out_of_prompts_and_embeddings() -> None:
+def test_added_keys_are_excluded_from_prompts_and_embeddings() -> None:
     nodes = pandas()
     ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
     by_id = {result.node_id: result.node for result in nodes}
@@ -118,7 +118,7 @@ def test_item_06_what_is_added_is_kept_out_of_prompts_and_embeddings() -> None:
             assert one.node.get_content(mode) == by_id[one.node_id].get_content(mode)
 
 
-def test_item_06_a_second_pass_keeps_the_first_retrieval_score() -> None:
+def test_a_second_pass_keeps_the_first_retrieval_score() -> None:
     reranker = SecondPassRerank("lexical")
     first = reranker.postprocess_nodes(pandas(), query_str=QUERY)
     second = reranker.postprocess_nodes(first, query_str="bear")
@@ -130,7 +130,7 @@ def test_item_06_a_second_pass_keeps_the_first_retrieval_score() -> None:
         assert sorted(item.node.excluded_llm_metadata_keys) == sorted(KEYS)
 
 
-def test_item_06_foreign_keys_are_left_alone_and_a_prefix_makes_room() -> None:
+def test_foreign_keys_are_kept_and_a_prefix_avoids_them() -> None:
     source = node("red panda", 0.5, metadata={"rerank_score": "theirs", "retrieval_score": 7})
     (out,) = SecondPassRerank("lexical").postprocess_nodes([source], query_str=QUERY)
     assert (out.metadata["rerank_score"], out.metadata["retrieval_score"]) == ("theirs", 7)
@@ -141,7 +141,7 @@ def test_item_06_foreign_keys_are_left_alone_and_a_prefix_makes_room() -> None:
     assert "secondpass_rerank_score" in out.node.excluded_embed_metadata_keys
 
 
-def test_item_06_repeated_ids_and_texts_stay_apart() -> None:
+def test_repeated_ids_and_texts_stay_apart() -> None:
     nodes = [node("same", index / 10, id_="same", metadata={"at": index}) for index in range(5)]
     scorer = Fixed(1.0, 5.0, 3.0, 2.0, 4.0)
     ranked = with_scorer(scorer).postprocess_nodes(nodes, query_str=QUERY)
@@ -150,7 +150,7 @@ def test_item_06_repeated_ids_and_texts_stay_apart() -> None:
     assert [one.metadata["retrieval_score"] for one in ranked] == [0.1, 0.4, 0.2, 0.3, 0.0]
 
 
-def test_item_06_the_order_is_the_cores() -> None:
+def test_the_order_is_the_cores() -> None:
     nodes = pandas()
     ranking = Reranker("lexical").rerank(QUERY, [Candidate(result.text) for result in nodes])
     ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
@@ -159,7 +159,7 @@ def test_item_06_the_order_is_the_cores() -> None:
 
 
 @pytest.mark.parametrize("scorer", [Failing(), Answer("5"), Answer([0.1]), Answer(None)])
-def test_a_scorer_that_fails_leaves_the_order_that_came_in(scorer: Any) -> None:
+def test_failing_scorer_keeps_the_input_order(scorer: Any) -> None:
     ranked, report = with_scorer(scorer).rerank_nodes(pandas(), QUERY)
     assert texts(ranked) == texts(pandas())
     assert report.status == "unchanged"

@@ -29,9 +29,7 @@ NAMED = [
 
 @pytest.mark.parametrize(("method", "prefixes"), NAMED)
 @pytest.mark.parametrize("fallback", [[], ["lexical"], ["lexical", "graded"]])
-def test_item_08_every_prompt_has_a_name(
-    method: Any, prefixes: list[str], fallback: list[str]
-) -> None:
+def test_every_prompt_has_a_name(method: Any, prefixes: list[str], fallback: list[str]) -> None:
     llm = scripted()
     reranker = SecondPassRerank({"method": method, "fallback": fallback}, llm=llm)
     if "graded" in fallback:
@@ -44,13 +42,13 @@ def test_item_08_every_prompt_has_a_name(
         assert words[name.rsplit("_", 2)[-2]] in prompt.template
 
 
-def test_item_08_what_asks_no_llm_has_no_prompts() -> None:
+def test_methods_without_llm_have_no_prompts() -> None:
     assert SecondPassRerank("lexical").get_prompts() == {}
     with pytest.raises(ConfigurationError, match="user_prompt"):
         SecondPassRerank("lexical").update_prompts({"user_prompt": PromptTemplate("x")})
 
 
-def test_item_08_prompts_that_are_given_back_ask_the_same() -> None:
+def test_prompts_that_are_given_back_ask_the_same() -> None:
     llm = scripted()
     reranker = asking("graded", llm)
     first = reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
@@ -94,14 +92,14 @@ INSTRUCTIONS = [
 
 
 @pytest.mark.parametrize("prompt", INSTRUCTIONS)
-def test_item_08_an_instruction_of_every_kind_is_what_is_sent(prompt: Any) -> None:
+def test_an_instruction_of_every_kind_is_what_is_sent(prompt: Any) -> None:
     _, user = sent({"instruction_prompt": prompt})
     assert "Grade 5 for the zoo, 0 to 10." in user
     assert "Judge each by itself" not in user
     assert user.count("<doc ") == 5
 
 
-def test_item_08_a_chat_template_is_sent_as_one_text() -> None:
+def test_a_chat_template_is_sent_as_one_text() -> None:
     template = ChatPromptTemplate.from_messages(
         [("system", "You know {query}."), ("user", "{documents}\n{reply}")]
     )
@@ -115,13 +113,13 @@ def test_item_08_a_chat_template_is_sent_as_one_text() -> None:
     assert user.startswith("user: Know <query>wombats</query>.")
 
 
-def test_item_08_the_system_prompt_is_its_own_message() -> None:
+def test_the_system_prompt_is_its_own_message() -> None:
     system, user = sent({"system_prompt": PromptTemplate("You know zoos. {reply}")})
     assert system.startswith("You know zoos. Reply with ONLY")
     assert "You know zoos" not in user
 
 
-def test_item_08_passages_are_never_read_as_templates() -> None:
+def test_passages_are_never_read_as_templates() -> None:
     tricks = ["{query}", "{{ query }}", "{% if 1 %}", "{0.__class__}", "{reply!r}", "}{"]
     nodes = [NodeWithScore(node=TextNode(text=text), score=0.5) for text in tricks]
     for prompt in (
@@ -151,7 +149,7 @@ def test_item_08_passages_are_never_read_as_templates() -> None:
         ({"zoo:user_prompt": PromptTemplate("x")}, "zoo"),
     ],
 )
-def test_item_08_wrong_prompts_are_refused_and_nothing_changes(prompts: Any, message: str) -> None:
+def test_wrong_prompts_are_refused_and_nothing_changes(prompts: Any, message: str) -> None:
     reranker = asking("graded", scripted())
     before, written = reranker.get_prompts(), reranker.to_json()
     with pytest.raises(ValueError, match=f"(?s){message}"):
@@ -161,7 +159,7 @@ def test_item_08_wrong_prompts_are_refused_and_nothing_changes(prompts: Any, mes
         assert reranker.to_json() == written
 
 
-def test_item_08_an_update_leaves_other_prompts_and_copies_alone() -> None:
+def test_an_update_leaves_other_prompts_and_copies_alone() -> None:
     config = {
         "method": {"type": "cascade", "stages": [{"type": "graded"}, {"type": "listwise"}]},
         "fallback": ["graded"],
@@ -185,7 +183,7 @@ def test_item_08_an_update_leaves_other_prompts_and_copies_alone() -> None:
     assert ["New: 5." in (asked[-1].content or "") for asked in llm._asked] == [False, True]
 
 
-def test_item_08_a_prompt_that_is_an_object_survives_copies_and_pickles_but_no_json() -> None:
+def test_prompt_objects_are_copied_and_pickled_but_not_json() -> None:
     config = {"method": {"type": "graded", "llm": {"type": "openai", "model": "m"}}}
     reranker = SecondPassRerank(config)
     reranker.update_prompts({"instruction_prompt": RichPromptTemplate("Grade {{ count }}.")})
@@ -195,7 +193,7 @@ def test_item_08_a_prompt_that_is_an_object_survives_copies_and_pickles_but_no_j
         reranker.to_json()
 
 
-def test_item_08_a_failing_prompt_loses_no_node() -> None:
+def test_a_failing_prompt_loses_no_node() -> None:
     def fail(**_: Any) -> str:
         raise RuntimeError(KEY)
 
@@ -208,7 +206,7 @@ def test_item_08_a_failing_prompt_loses_no_node() -> None:
     assert KEY not in repr(report)
 
 
-def test_item_08_rerankings_under_way_have_one_prompt_or_the_other() -> None:
+def test_concurrent_updates_do_not_mix_prompts() -> None:
     llm = scripted()
     reranker = asking("graded", llm, choice_batch_size=1)
     ready = threading.Barrier(2)

@@ -162,7 +162,7 @@ def test_an_order_is_given_in_one_place() -> None:
     assert ids(ready.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n2", "n3", "n1"]
 
 
-def test_a_preset_with_an_order_of_its_own() -> None:
+def test_preset_with_an_order() -> None:
     rerank = SecondPassRerank("objlib", order="learn", llm=Notes())
     assert rerank.to_dict()["order"] == "learn"
     assert rerank.to_dict()["reranker"] == "objlib"
@@ -339,7 +339,7 @@ class Found(Event):
     found: Any
 
 
-def test_settings_reach_a_workflow_that_postprocesses_in_a_step_of_its_own() -> None:
+def test_settings_reach_a_step_of_a_workflow() -> None:
     rerank, seen = by_model()
 
     class Search(Workflow):

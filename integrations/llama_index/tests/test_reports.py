@@ -42,7 +42,7 @@ REPORTED = [
 
 @pytest.mark.parametrize(("make", "nodes", "status"), REPORTED)
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_item_04_the_report_is_an_event_between_start_and_end(
+def test_the_report_is_an_event_between_start_and_end(
     make: Any, nodes: list[NodeWithScore], status: str, asynchronous: bool, listening: Listening
 ) -> None:
     reranker = make()
@@ -61,7 +61,7 @@ def test_item_04_the_report_is_an_event_between_start_and_end(
     assert told.class_name() == told.model_dump()["class_name"] == "SecondPassReportEvent"
 
 
-def test_item_04_under_strict_the_report_is_told_before_the_error(listening: Listening) -> None:
+def test_strict_reports_before_the_error(listening: Listening) -> None:
     reranker = asking("listwise", scripted(broken), strict=True)
     for call in (
         lambda: reranker.postprocess_nodes(nodes_of(), query_str=QUERY),
@@ -75,7 +75,7 @@ def test_item_04_under_strict_the_report_is_told_before_the_error(listening: Lis
         assert told.report == caught.value.ranking.report.to_dict()
 
 
-def test_item_04_handlers_and_callers_do_not_write_to_each_other(listening: Listening) -> None:
+def test_handlers_and_callers_do_not_write_to_each_other(listening: Listening) -> None:
     class Meddling(BaseEventHandler):
         @classmethod
         def class_name(cls) -> str:
@@ -104,7 +104,7 @@ def test_item_04_handlers_and_callers_do_not_write_to_each_other(listening: List
     assert report.to_dict()["status"] == "ok"
 
 
-def test_item_04_events_name_the_model_that_is_asked(listening: Listening) -> None:
+def test_events_name_the_model_that_is_asked(listening: Listening) -> None:
     callbacks = Callbacks()
     reranker = asking("listwise", scripted(), callback_manager=CallbackManager([callbacks]))
     reranker.rerank_nodes(nodes_of(), QUERY, top_n=3)

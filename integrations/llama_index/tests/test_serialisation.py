@@ -63,7 +63,7 @@ MADE: dict[str, Callable[[], SecondPassRerank]] = {
 
 
 @pytest.mark.parametrize("made", MADE.values(), ids=MADE)
-def test_item_02_every_way_round_gives_the_same(made: Callable[[], SecondPassRerank]) -> None:
+def test_every_way_round_gives_the_same(made: Callable[[], SecondPassRerank]) -> None:
     reranker = made()
     written = reranker.to_json()
     others = {
@@ -86,7 +86,7 @@ def test_item_02_every_way_round_gives_the_same(made: Callable[[], SecondPassRer
 
 
 @pytest.mark.parametrize("kind", ["graded", "listwise"])
-def test_item_02_an_llm_is_given_again_or_shared(kind: str) -> None:
+def test_an_llm_is_given_again_or_shared(kind: str) -> None:
     llm = scripted()
     reranker = with_prompts(asking(kind, llm, choice_batch_size=3))
     expected = plain(reranker.postprocess_nodes(nodes_of(), None, QUERY))
@@ -107,7 +107,7 @@ def test_item_02_an_llm_is_given_again_or_shared(kind: str) -> None:
         SecondPassRerank.from_json(written)
 
 
-def test_item_02_a_changed_copy_is_made_of_its_settings() -> None:
+def test_a_changed_copy_is_made_of_its_settings() -> None:
     llm, other = scripted(), scripted(lambda passages, _: dict.fromkeys(passages, 5))
     reranker = with_prompts(asking("graded", llm))
     copied = reranker.model_copy(update={"llm": other, "choice_batch_size": 2})
@@ -118,7 +118,7 @@ def test_item_02_a_changed_copy_is_made_of_its_settings() -> None:
     assert lengths(reranker.postprocess_nodes(nodes_of(), None, QUERY)) == BEST_FIRST
 
 
-def test_item_02_models_are_not_loaded_by_making_copying_or_writing(tmp_path: Path) -> None:
+def test_construction_copying_and_saving_load_no_model(tmp_path: Path) -> None:
     reranker = SecondPassRerank(
         {"method": "cross_encoder", "log_level": "debug"}, model=tmp_path / "absent"
     )
@@ -159,7 +159,7 @@ HOLDING: dict[str, Callable[[], SecondPassRerank]] = {
 
 
 @pytest.mark.parametrize("made", HOLDING.values(), ids=HOLDING)
-def test_item_02_no_key_is_written_or_shown(made: Callable[[], SecondPassRerank]) -> None:
+def test_no_key_is_written_or_shown(made: Callable[[], SecondPassRerank]) -> None:
     reranker = made()
     if reranker.llm is not None:
         assert KEY in repr(reranker.llm)  # or this would show nothing
@@ -186,7 +186,7 @@ def test_item_02_no_key_is_written_or_shown(made: Callable[[], SecondPassRerank]
 @pytest.mark.parametrize(
     "name", ["flat", "flat secret", "flat token", "flat beside a mapping"]
 )  # fmt: skip
-def test_item_02_a_flat_key_is_left_out_of_pickles(name: str) -> None:
+def test_a_flat_key_is_left_out_of_pickles(name: str) -> None:
     pickled = pickle.dumps(HOLDING[name]())
     assert KEY.encode() not in pickled
     assert pickle.loads(pickled).api_key is None
@@ -195,13 +195,13 @@ def test_item_02_a_flat_key_is_left_out_of_pickles(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mapping", "secret in a mapping", "deep in a mapping", "ready"])
-def test_item_02_what_holds_a_key_in_a_mapping_is_not_pickled(name: str) -> None:
+def test_mapping_with_a_key_is_not_pickled(name: str) -> None:
     with pytest.raises(NotSerializableError, match="environment variable") as caught:
         pickle.dumps(HOLDING[name]())
     assert KEY not in "".join(traceback.format_exception(caught.value))
 
 
-def test_item_02_a_key_of_an_llm_is_not_pickled() -> None:
+def test_a_key_of_an_llm_is_not_pickled() -> None:
     for name in ("llm", "llm of a preset"):
         with pytest.raises(NotSerializableError, match="from_json") as caught:
             pickle.dumps(HOLDING[name]())
@@ -220,7 +220,7 @@ KEYLESS = [
 
 
 @pytest.mark.parametrize("make", KEYLESS)
-def test_item_02_the_name_of_a_keys_variable_is_no_key(
+def test_the_name_of_a_keys_variable_is_no_key(
     make: Callable[[], SecondPassRerank],
 ) -> None:
     reranker = make()
@@ -245,7 +245,7 @@ def test_item_02_the_name_of_a_keys_variable_is_no_key(
         lambda: SecondPassRerank("lexical", keep_retrieval_score={"api_key": KEY}),
     ],
 )
-def test_item_02_no_error_of_the_construction_tells_a_key(make: Callable[[], Any]) -> None:
+def test_construction_errors_show_no_key(make: Callable[[], Any]) -> None:
     with pytest.raises((ConfigurationError, ValidationError)) as caught:
         make()
     assert KEY not in "".join(traceback.format_exception(caught.value))
@@ -255,7 +255,7 @@ def test_item_02_no_error_of_the_construction_tells_a_key(make: Callable[[], Any
     ("name", "value"),
     [("top_n", {"api_key": KEY}), ("similarity_cutoff", KEY), ("metadata_mode", KEY)],
 )
-def test_item_02_no_error_of_an_assignment_tells_a_value(name: str, value: Any) -> None:
+def test_assignment_errors_show_no_value(name: str, value: Any) -> None:
     created = SecondPassRerank("lexical")
     with pytest.raises(ValidationError) as caught:
         setattr(created, name, value)
@@ -263,16 +263,14 @@ def test_item_02_no_error_of_an_assignment_tells_a_value(name: str, value: Any) 
 
 
 @pytest.mark.parametrize(("name", "value"), [("api_key", KEY), ("reranker", {"api_key": KEY})])
-def test_item_02_no_error_of_a_refused_assignment_tells_a_key(name: str, value: Any) -> None:
+def test_refused_assignment_shows_no_key(name: str, value: Any) -> None:
     created = SecondPassRerank("lexical")
     with pytest.raises(ValidationError) as caught:
         setattr(created, name, value)
     assert KEY not in str(caught.value)
 
 
-def test_item_02_no_key_in_logs_events_or_payloads_when_the_llm_fails(
-    listening: Listening, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failing_llm_shows_no_key(listening: Listening, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     callbacks = Callbacks()
     manager = CallbackManager([callbacks])

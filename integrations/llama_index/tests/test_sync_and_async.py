@@ -13,7 +13,7 @@ from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_nodes import QUERY, ByLength, Failing, Fixed, node, pandas, plain, texts, with_scorer
 
 
-def test_item_03_sync_and_async_give_the_same() -> None:
+def test_sync_and_async_give_the_same() -> None:
     for scorer in (ByLength(), Failing(), Fixed(0.2, math.nan, 0.9)):
         reranker = with_scorer(scorer)
         sync = reranker.postprocess_nodes(pandas(), query_str=QUERY)
@@ -25,20 +25,20 @@ def test_item_03_sync_and_async_give_the_same() -> None:
         assert (report.status, report.issues) == (other.status, other.issues)
 
 
-def test_item_03_sync_works_inside_a_running_loop() -> None:
+def test_sync_works_inside_a_running_loop() -> None:
     async def inside() -> list[NodeWithScore]:
         return SecondPassRerank("lexical").postprocess_nodes(pandas(), query_str=QUERY)
 
     assert len(asyncio.run(inside())) == 3
 
 
-def test_item_03_async_does_not_hold_the_loop() -> None:
+def test_async_does_not_hold_the_loop() -> None:
     scorer = ByLength()
     asyncio.run(with_scorer(scorer).apostprocess_nodes(pandas(), query_str=QUERY))
     assert threading.get_ident() not in scorer.threads
 
 
-def test_item_03_both_have_a_span(spans: SimpleSpanHandler) -> None:
+def test_both_have_a_span(spans: SimpleSpanHandler) -> None:
     reranker = SecondPassRerank("lexical")
     reranker.postprocess_nodes(pandas(), query_str=QUERY)
     asyncio.run(reranker.apostprocess_nodes(pandas(), query_str=QUERY))
@@ -46,7 +46,7 @@ def test_item_03_both_have_a_span(spans: SimpleSpanHandler) -> None:
     assert names == ["SecondPassRerank._postprocess_nodes", "SecondPassRerank._apostprocess_nodes"]
 
 
-def test_item_03_sixteen_tasks_at_once() -> None:
+def test_sixteen_tasks_at_once() -> None:
     reranker = with_scorer(ByLength())
 
     async def one(number: int) -> list[str]:

@@ -141,7 +141,7 @@ def test_a_prompt_of_ones_own_is_sent(rank: Call) -> None:
 
 
 @pytest.mark.parametrize("form", OURS, ids=lambda form: form.name)
-def test_an_order_of_some_is_completed_by_the_order_that_came_in(form: Form, rank: Call) -> None:
+def test_partial_order_is_completed_by_input_order(form: Form, rank: Call) -> None:
     def two(asked: Asked) -> Said:
         return Said(asked.honest[:2])
 
@@ -165,7 +165,7 @@ def test_a_mock_llm_which_echoes_loses_no_node(llm: Any, rank: Call) -> None:
     assert numbers(rank(reranker, nodes(), query_str=QUERY)) == list(NUMBERS)[:4]
 
 
-def test_images_audio_and_video_come_back_behind_what_has_a_text(rank: Call) -> None:
+def test_media_come_back_after_texts(rank: Call) -> None:
     data = base64.b64encode(b"some bytes")
     resource = MediaResource(data=data)
     media: list[Any] = [
@@ -260,7 +260,7 @@ def test_the_retrieval_score_is_kept_or_not(keep: bool, rank: Call) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", [TextNode, Document])
-def test_the_metadata_mode_chooses_what_is_judged(
+def test_metadata_mode_chooses_the_scored_text(
     kind: type[Any], mode: MetadataMode, text: str, rank: Call
 ) -> None:
     node = kind(
@@ -360,7 +360,7 @@ def test_a_device_that_is_not_there_loses_no_node(model: Path, rank: Call) -> No
     assert reranker.rerank_nodes(cats(), "cat food")[1].status == "unchanged"
 
 
-def test_code_of_a_model_is_not_trusted_unless_asked_to(model: Path, tmp_path: Path) -> None:
+def test_model_code_is_not_trusted_by_default(model: Path, tmp_path: Path) -> None:
     """The folder says that its class is in a file beside it, which must not be run."""
     folder = tmp_path / "with-code"
     folder.mkdir()
@@ -384,7 +384,7 @@ def test_code_of_a_model_is_not_trusted_unless_asked_to(model: Path, tmp_path: P
     assert not witness.exists()
 
 
-def test_a_model_that_is_not_there_is_told_by_warming_up_and_loses_no_node(tmp_path: Path) -> None:
+def test_missing_model_is_reported_and_no_node_lost(tmp_path: Path) -> None:
     config = {"method": "cross_encoder", "log_level": "debug"}
     reranker = SecondPassRerank(config, model=tmp_path / "absent", strict=True)
     with pytest.raises(RerankError) as caught:

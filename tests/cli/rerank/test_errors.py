@@ -45,20 +45,20 @@ LINE = {"query_id": "a", "query": "x", "candidates": []}
     ],
     ids=range(18),
 )
-def test_what_is_wrong_with_a_line_is_told_with_its_number(secondpass, stdin, told):
+def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
     outcome = secondpass(*LEXICAL, stdin=stdin)
     assert outcome.code == 1
     assert told in outcome.flat
 
 
-def test_lines_that_hold_more_than_one_value_or_less_are_told(secondpass):
+def test_lines_without_exactly_one_value(secondpass):
     told = secondpass(*LEXICAL, "-q", "x", stdin=json.dumps(FRUIT).encode())
     assert "standard input:1: is a list; put each candidate on its own line" in told.flat
     told = secondpass(*LEXICAL, "-q", "x", stdin=json.dumps(FRUIT, indent=1).encode())
     assert "standard input:1: is not JSON: Expecting value at column 2; each line" in told.flat
 
 
-def test_requests_under_query_are_told(secondpass):
+def test_requests_beside_query_are_refused(secondpass):
     outcome = secondpass(*LEXICAL, "-q", "x", stdin=json_lines(requests(1)))
     assert outcome.code == 1
     assert "to rank them, leave out --query" in outcome.flat
@@ -89,15 +89,13 @@ def test_requests_under_query_are_told(secondpass):
         (["--nosuch"], 2, "--nosuch"),
     ],
 )
-def test_a_call_that_cannot_be_carried_out_is_told(
-    secondpass, tmp_path, monkeypatch, arguments, code, told
-):
+def test_invalid_calls(secondpass, tmp_path, monkeypatch, arguments, code, told):
     monkeypatch.chdir(tmp_path)
     outcome = secondpass(*LEXICAL, *arguments)
     assert (outcome.code, told in outcome.flat) == (code, True), outcome.err
 
 
-def test_rankings_that_are_not_ok_are_counted_and_strict_fails_on_them(secondpass, write):
+def test_rankings_not_ok_are_counted_and_fail_under_strict(secondpass, write):
     config = write(
         "endpoint.yaml", "method: {type: endpoint, api: tei, base_url: http://127.0.0.1:9}"
     )

@@ -55,14 +55,14 @@ def test_a_table_shows_the_text_from_its_span_on(span, shown):
     assert formatter.format_ranking(1, request, ranking).rstrip().endswith(f" {shown}")
 
 
-def test_a_candidate_may_be_a_string_or_have_its_id_as_corpora_do(secondpass):
+def test_candidates_as_strings_and_corpus_entries(secondpass):
     stdin = '\ufeff"a fruit"\n\n{"_id": 7, "text": "fruit fruit"}\r\n{"content": "x"}'.encode()
     (ranked,) = secondpass(*LEXICAL, "-q", "fruit", stdin=stdin).lines()
     assert sorted(str(one["id"]) for one in ranked["ranking"]) == ["7", "None", "None"]
 
 
 @pytest.mark.parametrize("batch", [1, 3, 64])
-def test_many_requests_give_what_the_library_gives_in_their_order(secondpass, write, batch):
+def test_many_requests_match_the_library_in_order(secondpass, write, batch):
     given = requests(7)
     file = write("in.jsonl", given)
     told = secondpass(*LEXICAL, file, "--batch", batch).lines()
@@ -121,7 +121,7 @@ def test_a_context_is_handed_on(secondpass, write, tmp_path):
 @pytest.mark.parametrize(
     "content", ["!!int ''", "!!bool x", "!!timestamp x", b"\xff", "a: \0", "a: 1\na: 2"]
 )
-def test_a_context_that_is_no_yaml_is_told(secondpass, write, content):
+def test_context_is_not_yaml(secondpass, write, content):
     context = write("context.yaml", content)
     told = secondpass(*LEXICAL, "-q", "x", "--context", context, stdin=json_lines(FRUIT))
     assert (told.code, "context.yaml: not JSON" in told.flat) == (1, True)
@@ -137,7 +137,7 @@ def test_an_output_knows_any_context_again(secondpass, write, tmp_path, content)
     assert (told.code, "was made with another context" in told.flat) == (1, True)
 
 
-def test_what_json_has_no_number_for_is_null(secondpass):
+def test_non_finite_numbers_become_null(secondpass):
     (told,) = secondpass(
         *LEXICAL, "-q", "x", stdin=b'{"text": "x", "score": 1e999, "far": [-1e999]}\n'
     ).lines()
@@ -145,7 +145,7 @@ def test_what_json_has_no_number_for_is_null(secondpass):
     assert told["ranking"][0]["metadata"] == {"far": [None]}
 
 
-def test_a_table_shows_text_that_would_steer_a_terminal_as_it_is(secondpass):
+def test_table_escapes_terminal_control_text(secondpass):
     stdin = json_lines([{"id": "a\x1b[2J", "text": "one\n\x1b]0;title\x07 two \u202e[bold]"}])
     told = secondpass(*LEXICAL, "-q", "\x1b[31mred", "--format", "table", stdin=stdin)
     assert told.code == 0
@@ -154,7 +154,7 @@ def test_a_table_shows_text_that_would_steer_a_terminal_as_it_is(secondpass):
     assert "[bold]" in told.out
 
 
-def test_a_table_tells_how_many_are_hidden(secondpass):
+def test_table_counts_hidden_rows(secondpass):
     stdin = json_lines([f"text {number}" for number in range(12)])
     assert "and 2 more" in secondpass(*LEXICAL, "-q", "x", "-f", "table", stdin=stdin).out
     assert "more" not in secondpass(*LEXICAL, "-q", "x", "-f", "table", "-k12", stdin=stdin).out

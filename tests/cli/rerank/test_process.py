@@ -21,7 +21,7 @@ def test_answers_come_as_requests_do_and_ctrl_c_ends_it():
     assert err.decode().strip() == "secondpass: stopped"
 
 
-def test_a_reader_that_has_seen_enough_is_no_fault():
+def test_closed_output_pipe_is_not_an_error():
     with process(*LEXICAL, "--batch", "1") as run:
         first, second = requests(2)
         run.stdin.write(json_lines([first]))

@@ -20,7 +20,7 @@ shared_folder = settings(
 
 
 @pytest.mark.parametrize("output", ["in.jsonl", "link", "../{}/in.jsonl"])
-def test_what_is_read_is_not_written_over(secondpass, write, tmp_path, monkeypatch, output):
+def test_output_does_not_overwrite_input(secondpass, write, tmp_path, monkeypatch, output):
     monkeypatch.chdir(tmp_path)
     file = write("in.jsonl", requests(2))
     before = file.read_bytes()
@@ -30,7 +30,7 @@ def test_what_is_read_is_not_written_over(secondpass, write, tmp_path, monkeypat
     assert file.read_bytes() == before
 
 
-def test_a_state_is_not_written_over_what_is_read(secondpass, write, tmp_path):
+def test_state_does_not_overwrite_input(secondpass, write, tmp_path):
     file = write("out.state", requests(2))
     told = secondpass(*LEXICAL, file, "-o", tmp_path / "out")
     assert (told.code, "out.state is an input file; name another output" in told.flat) == (2, True)
@@ -38,9 +38,7 @@ def test_a_state_is_not_written_over_what_is_read(secondpass, write, tmp_path):
 
 
 @pytest.mark.parametrize("call", [["gone.jsonl"], ["broken.jsonl"]])
-def test_an_output_is_left_alone_until_its_input_is_there(
-    secondpass, write, tmp_path, monkeypatch, call
-):
+def test_output_is_opened_after_the_first_input(secondpass, write, tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
     write("broken.jsonl", "{broken")
     assert secondpass(*LEXICAL, *call, "-o", "new").code == 1
@@ -82,7 +80,7 @@ def test_an_input_without_a_last_line_end_may_grow(secondpass, write, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
-def test_an_output_that_a_disk_had_no_room_for_is_gone_on_with(secondpass, tmp_path):
+def test_disk_full_output_is_resumed(secondpass, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     stdin = json_lines(requests(9))
     told = with_small_files("-o", cut, "--batch", "1", stdin=stdin)
@@ -123,7 +121,7 @@ def test_one_output_has_one_writer(secondpass, tmp_path):
     ]
 
 
-def test_an_output_that_is_there_stays_unless_it_is_forced(secondpass, tmp_path):
+def test_existing_output_stays_unless_forced(secondpass, tmp_path):
     target = tmp_path / "out.jsonl"
     target.write_text("mine")
     told = secondpass(*LEXICAL, "-o", target, stdin=json_lines(requests(1)))
@@ -148,9 +146,7 @@ def test_an_output_that_is_no_file_is_written_as_it_goes(secondpass, tmp_path):
     junk=st.binary(max_size=200),
     batch=st.integers(1, 5),
 )
-def test_going_on_after_any_part_gives_the_bytes_of_an_undisturbed_run(
-    secondpass, tmp_path, form, done, junk, batch
-):
+def test_resumed_output_is_identical(secondpass, tmp_path, form, done, junk, batch):
     given_ = json_lines(requests(9))
     first = b"".join(given_.splitlines(keepends=True)[:done])
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -166,7 +162,7 @@ def test_going_on_after_any_part_gives_the_bytes_of_an_undisturbed_run(
     assert "9 ok" in told.err
 
 
-def test_going_on_without_an_output_begins_one_and_a_finished_one_stays(secondpass, tmp_path):
+def test_resuming_without_or_with_finished_output(secondpass, tmp_path):
     target = tmp_path / "out"
     call = [*LEXICAL, "-o", target, "--resume"]
     assert secondpass(*call, stdin=json_lines(requests(3))).code == 0
@@ -201,7 +197,7 @@ def test_an_output_of_something_else_is_not_gone_on_with(
 @pytest.mark.parametrize(
     "state", ["", "{", "[]", "{}", '{"made_of": 3}', '{"made_of": {}, "requests": 1e999}', "\x00"]
 )
-def test_a_broken_state_is_told(secondpass, tmp_path, state):
+def test_broken_state(secondpass, tmp_path, state):
     target = tmp_path / "out"
     secondpass(*LEXICAL, "-o", target, stdin=json_lines(requests(1)))
     (tmp_path / "out.state").write_text(state)
@@ -211,7 +207,7 @@ def test_a_broken_state_is_told(secondpass, tmp_path, state):
 
 
 @pytest.mark.parametrize("change", [lambda was: was[:10], lambda was: was[::-1] + b"more"])
-def test_an_output_that_was_changed_is_told(secondpass, tmp_path, change):
+def test_changed_output_is_refused(secondpass, tmp_path, change):
     target = tmp_path / "out"
     secondpass(*LEXICAL, "-o", target, stdin=json_lines(requests(2)))
     changed = change(target.read_bytes())
@@ -261,7 +257,7 @@ main()
 
 @pytest.mark.long
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
-def test_a_thousand_queries_of_a_hundred_take_constant_memory_and_survive_a_kill(write, tmp_path):
+def test_large_run_takes_constant_memory_and_survives_a_kill(write, tmp_path):
     """The whole process stays under 250 MB, whatever the size of the input (here 50 MB)."""
     file = write("in.jsonl", requests(1000, candidates=100, words=120))
     whole, cut = tmp_path / "whole", tmp_path / "cut"

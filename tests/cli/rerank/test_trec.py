@@ -25,7 +25,7 @@ def test_a_run_is_ranked_as_the_same_requests_are(secondpass, trec):
     assert best["score"] == 4 - best["position"]
 
 
-def test_a_run_comes_out_as_one_that_reads_in_the_same_order(secondpass, trec, tmp_path):
+def test_run_output_keeps_its_order_when_read(secondpass, trec, tmp_path):
     given, files = trec
     target = tmp_path / "out.trec"
     told = secondpass(*LEXICAL, *options(files), "-f", "trec", "-o", target, "--tag", "mine")
@@ -72,9 +72,7 @@ def test_the_order_of_a_run_is_that_of_its_scores(secondpass, write, trec):
         ("--corpus", b'{"_id": "a", "text": "x"}\n\n\xff', "corpus:3: is not UTF-8"),
     ],
 )
-def test_what_is_wrong_with_a_run_is_told_with_its_place(
-    secondpass, write, trec, part, content, told
-):
+def test_invalid_runs_are_named_by_place(secondpass, write, trec, part, content, told):
     _, files = trec
     files[part] = write(part.removeprefix("--"), content)
     outcome = secondpass(*LEXICAL, *options(files))
@@ -90,12 +88,12 @@ def test_what_is_wrong_with_a_run_is_told_with_its_place(
         ({"query_id": "a b", "query": "x", "candidates": []}, "'a b' has white space"),
     ],
 )
-def test_what_a_run_cannot_hold_is_told(secondpass, line, told):
+def test_unsupported_fields_of_a_run(secondpass, line, told):
     outcome = secondpass(*LEXICAL, "-f", "trec", stdin=json_lines([line]))
     assert (outcome.code, told in outcome.flat) == (1, True)
 
 
-def test_what_a_run_cannot_hold_is_told_before_anything_is_ranked(secondpass, write):
+def test_unsupported_fields_of_a_run_before_ranking(secondpass, write):
     """Or models would be asked, and paid, for rankings that cannot be written."""
     config = write("c.yaml", "method: {type: endpoint, api: tei, base_url: 'http://127.0.0.1:9'}")
     given = [
@@ -132,7 +130,7 @@ def test_a_run_can_come_through_a_pipe(secondpass, trec):
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs descriptors with paths")
 @pytest.mark.parametrize("part", ["--queries", "--corpus"])
-def test_what_is_read_twice_cannot_come_through_a_pipe(secondpass, trec, part):
+def test_corpus_cannot_come_through_a_pipe(secondpass, trec, part):
     _, files = trec
     pipe, end = os.pipe()
     os.write(end, files[part].read_bytes())
@@ -144,7 +142,7 @@ def test_what_is_read_twice_cannot_come_through_a_pipe(secondpass, trec, part):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
-def test_a_disk_without_room_for_a_corpus_places_is_told(write, trec):
+def test_disk_full_while_indexing_a_corpus(write, trec):
     _, files = trec
     files["--corpus"] = write(
         "corpus", "".join(f'{{"_id": "{"d" * 90}{at}", "text": ""}}\n' for at in range(40_000))

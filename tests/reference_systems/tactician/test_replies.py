@@ -40,7 +40,7 @@ def test_replies_that_are_read(provider, tactician, rank, reply, head):
     assert provider.calls == 1
 
 
-def test_what_a_reply_leaves_out_or_makes_up_is_told(provider, tactician, rank, caplog):
+def test_omitted_and_invented_ids_are_logged(provider, tactician, rank, caplog):
     provider.play(says('["x9", "t2"]'))
     ranking = rank(tactician(), QUERY, tactics(3))
     told = {issue.code: issue.ids for issue in ranking.report.issues}
@@ -98,7 +98,7 @@ def test_candidates_beyond_the_limit_keep_their_order(provider, tactician, rank,
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_where_there_is_nothing_to_order_nothing_is_asked(provider, tactician, rank, count):
+def test_nothing_to_order_sends_nothing(provider, tactician, rank, count):
     ranking = rank(tactician(), QUERY, tactics(count), context=nodes())
     assert len(ranking) == count
     assert (ranking.report.status, ranking.report.issues, provider.calls) == ("ok", (), 0)
@@ -168,7 +168,7 @@ def test_without_a_key(provider, rank, monkeypatch, caplog, value, strict):
     assert "OPENAI_API_KEY" in record.getMessage()
 
 
-def test_a_passing_fault_is_overcome(provider, tactician, rank):
+def test_temporary_error_is_retried(provider, tactician, rank):
     provider.play(fake.status(503), says("no idea"), backwards)
     ranking = rank(tactician(), QUERY, tactics())
     assert ids(ranking) == ["t3", "t2", "t1", "t0"]

@@ -77,7 +77,7 @@ def test_unusable_is_not_declined(value, make, provider):
     assert "declined" not in codes(make().rerank("q", NUMBERS))
 
 
-def test_what_is_declined_is_unjudged(make, rank, provider):
+def test_declined_documents_are_unjudged(make, rank, provider):
     provider.play(declined(lambda index: index == 1))
     ranking = rank(make(), "q", NUMBERS)
     assert scores(ranking) == {0: 0.3, 1: None, 2: 0.5}
@@ -205,7 +205,7 @@ def test_odd_bodies(name, make, provider):
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"total_tokens": 5}, "5", []])
-def test_usage_that_is_not_told(usage, make, provider):
+def test_missing_usage(usage, make, provider):
     provider.play(answer(lambda reply, request: reply.update(usage=usage)))
     ranking = make(prices={"input": 1.0, "output": 1.0}).rerank("q", NUMBERS)
     assert ranking.order == (1, 2, 0)

@@ -146,7 +146,7 @@ def test_a_missing_package_is_named(whose, monkeypatch):
 
 
 @pytest.mark.parametrize("whose", ["openai"], indirect=True)
-def test_an_sdk_that_is_too_old_is_told(make, monkeypatch):
+def test_old_sdk_is_reported(make, monkeypatch):
     """The scoring calls came late in the range of versions that the extra allows."""
     monkeypatch.delattr(openai.AsyncOpenAI, "decisions")
     ranking = make().rerank("q", NUMBERS)

@@ -117,7 +117,7 @@ def test_batches(batch_size, count, sizes, make, provider):
     assert (usage.input_tokens, usage.output_tokens) == (70 * len(sizes), 7 * len(sizes))
 
 
-def test_batches_are_asked_side_by_side(make, provider):
+def test_batches_are_sent_concurrently(make, provider):
     def slow(request):
         yield fake.Pause(0.05)
         yield from answer()(request)

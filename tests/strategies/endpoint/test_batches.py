@@ -106,7 +106,7 @@ def test_text_of_every_kind_arrives(text, make, provider):
         assert ranking.report.status == "ok"
 
 
-def test_nothing_is_asked_about_nothing(make, provider):
+def test_no_candidates_no_request(make, provider):
     assert make().rerank("q", []).report.status == "ok"
     assert not provider.requests
 
@@ -166,7 +166,7 @@ def test_one_batch_is_saved_by_asking_again(make, rank, provider):
     assert ranking.report.usage.calls == 3
 
 
-def test_different_batches_different_faults(make, provider):
+def test_different_errors_per_batch(make, provider):
     provider.play(
         where(lambda r: any("9" in text for text in documents(r)), status(400)),
     )

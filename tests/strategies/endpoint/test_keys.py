@@ -70,7 +70,7 @@ def test_a_provider_is_not_asked_without_a_key(api, variables, rank):
     assert (ranking.report.usage.calls, ranking.report.usage.pairs) == (0, 0)
 
 
-def test_a_named_variable_that_is_empty_is_told(make, provider):
+def test_empty_key_variable_is_named(make, provider):
     ranking = make("tei", api_key_env="NO_SUCH_VARIABLE").rerank("q", NUMBERS)
     assert codes(ranking) == {"no_key"}
     assert "NO_SUCH_VARIABLE" in ranking.report.issues[0].message

@@ -58,7 +58,7 @@ def test_self_hosted_without_key_and_model(api, make, provider):
     assert "model" not in request.body
 
 
-def test_tei_is_not_told_of_a_model(make, provider):
+def test_tei_gets_no_model(make, provider):
     ranking = make("tei", model="BAAI/bge-reranker-base").rerank("q", NUMBERS)
     assert "model" not in provider.requests[0].body
     assert ranking.report.method == "BAAI/bge-reranker-base"

@@ -136,7 +136,7 @@ def test_threshold_and_top_k_cut_as_they_do_there(model: Path) -> None:
     agree(both(by_parameter, QUERY, passages()), expected[:3])
 
 
-def test_more_documents_than_a_hundred_are_judged_with_a_depth_of_none() -> None:
+def test_depth_none_scores_more_than_a_hundred() -> None:
     documents = named(104)
     every = SecondPassRanker({"method": "lexical", "depth": None}).run(QUERY, documents)
     assert {document.meta["rerank_status"] for document in every["documents"]} == {"scored"}
@@ -145,7 +145,7 @@ def test_more_documents_than_a_hundred_are_judged_with_a_depth_of_none() -> None
     assert told == ["scored"] * 100 + ["tail"] * 4
 
 
-def test_a_document_without_content_is_not_judged_but_kept(model: Path) -> None:
+def test_documents_without_content_are_kept_unscored(model: Path) -> None:
     documents = [Document(id="empty"), *passages()]
     result = both(ranked_by(model), QUERY, documents)
     assert ids(result)[-1] == "empty"

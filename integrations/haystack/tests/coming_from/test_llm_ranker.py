@@ -71,7 +71,7 @@ def test_asynchronously_too_and_of_duplicates_the_best() -> None:
 
 @settings(max_examples=40)
 @given(data=st.data(), order=orders)
-def test_documents_that_the_model_leaves_out_stand_behind_what_llmranker_returns(
+def test_left_out_documents_follow_those_of_llmranker(
     data: st.DataObject, order: list[int]
 ) -> None:
     documents = named(len(order))
@@ -125,7 +125,7 @@ def test_where_the_two_differ_on_purpose(reply: str, theirs: list[str], ours: li
     assert ids(both(ranker, QUERY, named(2))) == ours
 
 
-def test_scores_are_new_where_those_of_llmranker_are_the_retriever_s() -> None:
+def test_scores_are_ours_not_the_retrievers() -> None:
     reply = indices(2, 1)
     stale = LLMRanker(chat_generator=Says(reply)).run(QUERY, named(2))
     assert scores(stale) == [one.score for one in reversed(named(2))]

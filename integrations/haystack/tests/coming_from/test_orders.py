@@ -19,9 +19,7 @@ from sampling import rotating
 
 
 @rotating(count=range(10), top_k=[None, 1, 2, 5, 20])
-def test_the_best_stand_at_both_ends_as_with_lost_in_the_middle_ranker(
-    count: int, top_k: int | None
-) -> None:
+def test_best_at_both_ends_like_lost_in_the_middle_ranker(count: int, top_k: int | None) -> None:
     documents = [
         Document(id=f"d{index}", content="cat " * (index * 7 % 11) + "dog " * 11)
         for index in range(count)
@@ -36,7 +34,7 @@ def test_the_best_stand_at_both_ends_as_with_lost_in_the_middle_ranker(
     assert ids(by_call) == ids(theirs)
 
 
-def test_documents_without_content_are_laid_out_where_theirs_raises() -> None:
+def test_documents_without_content_are_ordered_too() -> None:
     documents = [Document(id="empty"), *(Document(id=word, content=word) for word in ("cat", "a"))]
     with pytest.raises(ValueError, match="not textual"):
         LostInTheMiddleRanker().run(documents)
@@ -120,7 +118,7 @@ def test_documents_without_the_field_come_last_or_not_at_all() -> None:
     assert ids({"documents": judged}) == ids(dropped)
 
 
-def test_the_lowest_come_first_where_the_scorer_turns_the_sign() -> None:
+def test_negated_scores_put_the_lowest_first() -> None:
     class Lowest(ByNumber):
         def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
             return [-score for score in super().score_pairs(query, documents)]

@@ -45,7 +45,7 @@ def test_inside_a_super_component_it_maps_in_and_out(way: Way) -> None:
     assert ids(laid_out) == [four[0].id, four[2].id, four[3].id, four[1].id]
 
 
-def test_a_super_component_saved_and_loaded_finds_the_same() -> None:
+def test_saved_super_component_gives_the_same() -> None:
     pipeline = Pipeline()
     pipeline.add_component("search", search())
     text = pipeline.dumps()
@@ -79,7 +79,7 @@ def run_agent(agent: Agent, asynchronous: bool, **state: Any) -> Result:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_an_agent_calls_it_as_a_tool_on_the_documents_of_its_state(asynchronous: bool) -> None:
+def test_agent_reranks_documents_of_its_state(asynchronous: bool) -> None:
     tool = ComponentTool(
         SecondPassRanker("lexical"),
         name="rerank",
@@ -106,7 +106,7 @@ def test_an_agent_calls_it_as_a_tool_on_the_documents_of_its_state(asynchronous:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_model_may_hand_the_tool_documents_of_its_own(asynchronous: bool) -> None:
+def test_model_may_pass_its_own_documents_to_the_tool(asynchronous: bool) -> None:
     documents = [{"content": "The market."}, {"content": "The castle garden."}]
     agent = Agent(
         chat_generator=calling("rerank", query=QUERY, documents=documents, order="none"),

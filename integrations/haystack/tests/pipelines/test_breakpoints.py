@@ -24,7 +24,7 @@ from secondpass import RerankError
 
 
 @pytest.mark.parametrize("where", ["ranker", "middle", "prompt"])
-def test_a_run_paused_before_or_after_it_goes_on_as_if_it_had_not_been(
+def test_paused_run_resumes_with_the_same_result(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HAYSTACK_PIPELINE_SNAPSHOT_SAVE_ENABLED", "true")
@@ -49,7 +49,7 @@ def test_a_run_paused_before_or_after_it_goes_on_as_if_it_had_not_been(
     assert timeless(resumed["ranker"]) == timeless(through["ranker"])
 
 
-def test_a_strict_failure_leaves_a_snapshot_to_go_on_from() -> None:
+def test_strict_failure_leaves_a_snapshot() -> None:
     broken = SecondPassRanker({"method": Broken()}, raise_on_failure=True)
     data = asking("retriever", "ranker")
     with pytest.raises(PipelineRuntimeError, match="strict is set") as raised:

@@ -76,7 +76,7 @@ every_kind = pytest.mark.parametrize("kind", MANY)
 
 
 @every_kind
-def test_many_at_once_in_one_loop_give_what_they_give_one_by_one(kind: str) -> None:
+def test_concurrent_calls_in_one_loop_give_the_same(kind: str) -> None:
     wanted = [timeless(MANY[kind]().run(*call)) for call in calls()]
     assert all(one["report"]["status"] == "ok" for one in wanted)
     ranker = MANY[kind]()
@@ -88,7 +88,7 @@ def test_many_at_once_in_one_loop_give_what_they_give_one_by_one(kind: str) -> N
 
 
 @every_kind
-def test_many_threads_get_what_one_gets(kind: str) -> None:
+def test_many_threads_get_the_same(kind: str) -> None:
     wanted = [timeless(MANY[kind]().run(*call)) for call in calls()]
     ranker = MANY[kind]()
     with ThreadPoolExecutor(AT_ONCE) as threads:
@@ -115,7 +115,7 @@ def test_one_pipeline_is_run_many_times_at_once(kind: str) -> None:
 
 
 @every_kind
-def test_one_component_serves_event_loops_one_after_the_other_and_side_by_side(kind: str) -> None:
+def test_one_component_serves_several_event_loops(kind: str) -> None:
     ranker = MANY[kind]()
     asked = calls()[:8]
     wanted = [timeless(MANY[kind]().run(*call)) for call in asked]
@@ -171,7 +171,7 @@ def asking_a_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pipeline,
 
 
 @every_way
-def test_a_chain_of_generators_answers_when_its_first_cannot(way: Way) -> None:
+def test_chain_of_generators_answers_when_its_first_fails(way: Way) -> None:
     def fails(messages: list[ChatMessage]) -> str:
         raise OSError("sk-secret is no key")
 
@@ -205,7 +205,7 @@ def test_a_real_client_is_asked_in_every_way(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_real_client_that_nobody_closes_serves_a_second_event_loop(
+def test_unclosed_client_serves_a_second_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with asking_a_server(monkeypatch) as (pipeline, data):

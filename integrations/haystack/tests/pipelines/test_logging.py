@@ -77,7 +77,7 @@ def test_a_degraded_run_logs_one_warning_and_prints_nothing(
     assert (captured.out, captured.err) == ("", "")
 
 
-def test_the_warning_of_a_degraded_run_reaches_the_loggers_that_haystack_sets_up() -> None:
+def test_degraded_run_warns_through_haystacks_loggers() -> None:
     # `haystack.logging.configure_logging` puts its handler onto these names, not onto the root.
     pipeline = retrieving(SecondPassRanker({"method": Broken()}))
     with listening("haystack_integrations") as heard:
@@ -86,9 +86,7 @@ def test_the_warning_of_a_degraded_run_reaches_the_loggers_that_haystack_sets_up
 
 
 @every_way
-def test_a_generator_that_cannot_be_warmed_up_is_told_of_and_fails_nothing(
-    way: Way, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_warm_up_is_logged(way: Way, capsys: pytest.CaptureFixture[str]) -> None:
     ranker = SecondPassRanker({"method": "listwise"}, chat_generator=ColdGenerator())
     pipeline = retrieving(ranker)
     with listening("haystack_integrations") as heard:
@@ -104,7 +102,7 @@ def test_a_generator_that_cannot_be_warmed_up_is_told_of_and_fails_nothing(
 
 
 @every_way
-def test_a_generator_that_cannot_be_warmed_up_raises_where_failures_shall(way: Way) -> None:
+def test_warm_up_raises_under_raise_on_failure(way: Way) -> None:
     ranker = SecondPassRanker(
         {"method": "listwise"}, chat_generator=ColdGenerator(), raise_on_failure=True
     )
@@ -145,7 +143,7 @@ def test_a_pipeline_with_it_is_drawn(tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_telemetry_tells_its_class_and_nothing_of_its_settings() -> None:
+def test_telemetry_has_the_class_but_no_settings() -> None:
     pipeline = retrieving(SecondPassRanker("lexical", query_prefix="confidential"))
     told = pipeline_running.__wrapped__(pipeline)  # type: ignore[attr-defined]
     event = json.dumps(told)

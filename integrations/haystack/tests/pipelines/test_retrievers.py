@@ -43,7 +43,7 @@ def embedded(documents: list[Document]) -> list[Document]:
 
 
 @every_way
-def test_behind_one_retriever_it_gives_what_it_gives_alone(way: Way) -> None:
+def test_same_result_behind_a_retriever(way: Way) -> None:
     ranker = SecondPassRanker({"method": ByWorth()}, top_k=4)
     result = way(retrieving(ranker), asking("retriever", "ranker"))
     assert set(result) == {"ranker"}
@@ -85,9 +85,7 @@ class Given:
 
 
 @rotating(joined=[None, *JoinMode], way=WAYS)
-def test_words_and_vectors_meet_in_it_or_in_a_joiner_before_it(
-    way: Way, joined: JoinMode | None
-) -> None:
+def test_words_and_vectors_joined_by_it_or_before_it(way: Way, joined: JoinMode | None) -> None:
     store = store_of(embedded(passages()))
     pipeline = Pipeline()
     pipeline.add_component("embedder", MockTextEmbedder(dimension=8))

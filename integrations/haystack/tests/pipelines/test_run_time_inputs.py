@@ -129,7 +129,7 @@ def one_for_all() -> SecondPassRanker:
 
 
 @every_way
-def test_cascade_blend_and_named_orders_take_one_call_of_one_component(way: Way) -> None:
+def test_cascade_blend_and_orders_in_one_component(way: Way) -> None:
     results = InMemoryBM25Retriever(store_of(passages())).run(query=QUERY)["documents"]
     ranker = one_for_all()
     pipeline = retrieving(ranker)

@@ -111,7 +111,7 @@ def elsewhere() -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", SAVED)
-def test_a_fresh_interpreter_loads_what_was_saved(
+def test_saved_pipelines_load_in_a_new_process(
     name: str, elsewhere: dict[str, tuple[str, str]]
 ) -> None:
     if name not in elsewhere:
@@ -133,7 +133,7 @@ def test_a_fresh_interpreter_loads_what_was_saved(
     ],
     ids=["token", "chat generator"],
 )
-def test_a_token_itself_is_not_saved_and_the_reason_is_told(make: Any) -> None:
+def test_saving_a_plain_token_is_refused_with_a_reason(make: Any) -> None:
     pipeline = Pipeline()
     pipeline.add_component("ranker", make())
     with pytest.raises(Exception, match="Cannot serialize token-based secret") as raised:

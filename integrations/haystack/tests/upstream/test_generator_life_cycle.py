@@ -94,9 +94,7 @@ def test_synchronous_life_calls_synchronous_methods_only(
         (Life, []),
     ],
 )
-def test_asynchronous_methods_run_in_the_serving_loop_and_others_block_no_loop(
-    kind: type[Life], expected: list[str]
-) -> None:
+def test_async_methods_run_in_the_serving_loop(kind: type[Life], expected: list[str]) -> None:
     generator = kind()
     ranker = SecondPassRanker(BY_INDEX, chat_generator=generator)
 
@@ -118,7 +116,7 @@ def test_asynchronous_methods_run_in_the_serving_loop_and_others_block_no_loop(
             assert where != thread
 
 
-def test_it_is_warmed_up_anew_after_it_was_closed() -> None:
+def test_warmed_up_again_after_close() -> None:
     generator = BothLife()
     ranker = SecondPassRanker(BY_INDEX, chat_generator=generator)
     for _ in range(2):
@@ -177,7 +175,7 @@ def test_pipelines_see_to_the_life_of_the_generator(asynchronous: bool) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_generator_that_cannot_be_warmed_up_raises_only_under_raise_on_failure(
+def test_warm_up_raises_only_under_raise_on_failure(
     strict: bool,
 ) -> None:
     class Broken(Says):

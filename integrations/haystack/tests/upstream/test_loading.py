@@ -17,7 +17,7 @@ from haystack_rankers import CROSS_ENCODER, QUERY, Call, ids, saved_and_loaded, 
 from secondpass.errors import ModelLoadError
 
 
-def test_making_one_reads_no_secret_and_looks_for_no_model(
+def test_construction_reads_no_secret_and_no_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
     monkeypatch.delenv("NOWHERE_TOKEN", raising=False)
@@ -61,7 +61,7 @@ def test_a_model_s_scores_are_logits_or_scaled(model: Path, call: Call) -> None:
     assert scores(scaled) != scores(logits)
 
 
-def test_device_batch_size_and_a_model_by_its_path_change_no_score(model: Path, call: Call) -> None:
+def test_device_batch_size_and_path_change_no_score(model: Path, call: Call) -> None:
     plain = call(SecondPassRanker(CROSS_ENCODER, model=model), QUERY, sentences())
     other = SecondPassRanker(
         "default", model=str(model), device=ComponentDevice.from_str("cpu"), batch_size=1
@@ -76,7 +76,7 @@ def logits_by(model: Path, **model_kwargs: Any) -> list[float]:
     return sorted(scores(saved_and_loaded(ranker).run(QUERY, sentences())))
 
 
-def test_a_dtype_in_model_kwargs_reaches_the_model_before_and_after_saving(model: Path) -> None:
+def test_dtype_in_model_kwargs_reaches_the_model(model: Path) -> None:
     given = {"dtype": torch.bfloat16}
     before = SecondPassRanker(CROSS_ENCODER, model=model, model_kwargs=given)
     result = before.run(QUERY, sentences())
@@ -85,5 +85,5 @@ def test_a_dtype_in_model_kwargs_reaches_the_model_before_and_after_saving(model
     assert logits_by(model, dtype="bfloat16") != logits_by(model, dtype="float32")
 
 
-def test_the_older_name_of_dtype_in_model_kwargs_reaches_the_model(model: Path) -> None:
+def test_older_name_of_dtype_reaches_the_model(model: Path) -> None:
     assert logits_by(model, torch_dtype=torch.bfloat16) == logits_by(model, dtype=torch.bfloat16)

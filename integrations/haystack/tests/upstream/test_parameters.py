@@ -40,7 +40,7 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-def test_what_is_left_out_has_the_defaults_and_is_saved_as_such() -> None:
+def test_omitted_parameters_have_saved_defaults() -> None:
     ranker = SecondPassRanker()
     assert ranker.to_dict()["init_parameters"] == DEFAULTS
     assert {name: getattr(ranker, name) for name in DEFAULTS if name != "reranker"} == {
@@ -48,7 +48,7 @@ def test_what_is_left_out_has_the_defaults_and_is_saved_as_such() -> None:
     }
 
 
-def test_saved_without_any_parameter_it_is_loaded_with_the_defaults() -> None:
+def test_saved_without_parameters_loads_the_defaults() -> None:
     kind = SecondPassRanker().to_dict()["type"]
     loaded = SecondPassRanker.from_dict({"type": kind, "init_parameters": {}})
     assert loaded.to_dict()["init_parameters"] == DEFAULTS
@@ -117,7 +117,7 @@ GIVEN: list[tuple[str, Any, Any, tuple[str, ...], Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value", "saved", "place", "setting"), GIVEN)
-def test_each_parameter_is_a_setting_and_goes_round_by_itself(
+def test_each_parameter_is_a_setting_and_is_saved(
     name: str, value: Any, saved: Any, place: tuple[str, ...], setting: Any
 ) -> None:
     ranker = SecondPassRanker(CROSS_ENCODER, **{name: value})
@@ -170,7 +170,7 @@ def test_a_scale_score_that_is_no_boolean_is_refused(wrong: Any) -> None:
         SecondPassRanker(CROSS_ENCODER, scale_score=wrong)
 
 
-def test_several_devices_are_refused_with_the_way_that_is_there() -> None:
+def test_several_devices_are_refused_with_a_hint() -> None:
     device = ComponentDevice.from_multiple(
         DeviceMap({"layer1": Device.gpu(0), "layer2": Device.gpu(1)})
     )
@@ -180,7 +180,7 @@ def test_several_devices_are_refused_with_the_way_that_is_there() -> None:
 
 
 @pytest.mark.parametrize("reranker", ["default", CROSS_ENCODER])
-def test_a_token_itself_can_be_used_and_says_that_it_cannot_be_saved(reranker: Any) -> None:
+def test_plain_token_works_but_is_not_saved(reranker: Any) -> None:
     ranker = SecondPassRanker(reranker, token=Secret.from_token("hf_abc"))
     with pytest.raises(ValueError, match="environment variable") as raised:
         ranker.to_dict()
@@ -223,7 +223,7 @@ def test_a_token_itself_can_be_used_and_says_that_it_cannot_be_saved(reranker: A
         ),
     ],
 )
-def test_a_parameter_beside_the_same_setting_is_refused_with_both_places(
+def test_parameter_beside_the_same_setting_is_refused(
     flat: dict[str, Any], own: dict[str, Any], place: str
 ) -> None:
     (name,) = flat
@@ -246,7 +246,7 @@ def test_a_parameter_beside_the_same_setting_is_refused_with_both_places(
     ],
     ids=lambda flat: next(iter(flat)),
 )
-def test_a_parameter_that_the_method_has_not_is_refused_with_its_name(flat: dict[str, Any]) -> None:
+def test_parameter_unknown_to_the_method_is_refused(flat: dict[str, Any]) -> None:
     (name,) = flat
     with pytest.raises(ConfigurationError, match=rf"{name}: the method 'lexical' has no such"):
         SecondPassRanker("lexical", **flat)
@@ -258,7 +258,7 @@ def test_a_parameter_that_the_method_has_not_is_refused_with_its_name(flat: dict
 
 
 @pytest.mark.parametrize("flat", [{"model": "a"}, {"token": Secret.from_env_var("A")}])
-def test_a_chat_generator_has_model_and_token_of_its_own(flat: dict[str, Any]) -> None:
+def test_chat_generator_refuses_model_and_token(flat: dict[str, Any]) -> None:
     (name,) = flat
     with pytest.raises(ConfigurationError, match=rf"{name}: the language model object has"):
         SecondPassRanker({"method": "listwise"}, chat_generator=Says("x"), **flat)

@@ -95,7 +95,7 @@ def test_an_unusable_reply_leaves_the_order_or_raises(call: Call, generator: Say
         pipeline.run({"ranker": {"query": QUERY, "documents": four()}})
 
 
-def test_top_k_cuts_an_order_that_was_left_as_it_was_unlike_llmranker(call: Call) -> None:
+def test_top_k_cuts_an_unchanged_order_unlike_llmranker(call: Call) -> None:
     ranker = SecondPassRanker(BY_INDEX, chat_generator=Says("nonsense"), top_k=1)
     result = call(ranker, QUERY, four())
     assert ids(result) == ["a"]
@@ -104,7 +104,7 @@ def test_top_k_cuts_an_order_that_was_left_as_it_was_unlike_llmranker(call: Call
 
 @pytest.mark.parametrize("query", ["", "   ", "\n"])
 @pytest.mark.parametrize("strict", [False, True])
-def test_an_empty_query_is_asked_about_as_any_other(call: Call, query: str, strict: bool) -> None:
+def test_empty_query_is_ranked(call: Call, query: str, strict: bool) -> None:
     says = Says(indices(2, 1, 3, 4))
     ranker = SecondPassRanker(BY_INDEX, chat_generator=says, raise_on_failure=strict)
     assert ids(call(ranker, query, four())) == [*"bacd"]
@@ -125,7 +125,7 @@ def test_a_query_that_is_no_string_is_refused_unlike_llmranker(call: Call, query
 # ---------------------------------------------------------------------- prompts
 
 
-def test_a_prompt_of_one_s_own_is_what_the_generator_is_asked(call: Call) -> None:
+def test_custom_prompt_is_sent(call: Call) -> None:
     prompt = {"user": "Order for {query}:\n\n{documents}\n\n{reply}", "system": "You order."}
     config = {"method": {**BY_INDEX["method"], "prompt": prompt}}
     says = Says(indices(2, 1, 3, 4))

@@ -68,9 +68,7 @@ def test_top_k_of_the_call_or_else_of_the_component(
 
 @pytest.mark.parametrize("wrong", [0, -1])
 @pytest.mark.parametrize("own", [10, 1, None])
-def test_a_top_k_below_one_is_refused_before_anything_is_asked(
-    call: Call, own: int | None, wrong: int
-) -> None:
+def test_top_k_below_one_is_refused_without_a_call(call: Call, own: int | None, wrong: int) -> None:
     says = Says(indices(1))
     ranker = SecondPassRanker(BY_INDEX, chat_generator=says, top_k=own)
     with pytest.raises(ValueError, match=f"^top_k must be > 0, but got {wrong}$"):
@@ -91,7 +89,7 @@ def test_a_top_k_below_one_is_refused_before_anything_is_asked(
         (5.0, None, []),
     ],
 )
-def test_a_threshold_keeps_what_reaches_it(
+def test_threshold_is_inclusive(
     call: Call, own: float | None, of_the_call: float | None, expected: list[str]
 ) -> None:
     ranker = SecondPassRanker({"method": Recorder()}, score_threshold=own)
@@ -189,7 +187,7 @@ def test_a_query_is_shown_as_the_parameters_say(
     assert recorder.queries == [query]
 
 
-def test_what_is_shown_to_a_language_model_has_the_metadata_too(call: Call) -> None:
+def test_language_models_are_shown_metadata_too(call: Call) -> None:
     says = Says(indices(2, 1))
     ranker = SecondPassRanker(BY_INDEX, chat_generator=says, meta_fields_to_embed=["title"])
     documents = [Document(content="a", meta={"title": "First"}), Document(content="b")]
@@ -212,7 +210,7 @@ def test_scores_of_numpy_become_floats_of_python(call: Call, kind: Any) -> None:
     ]
 
 
-def test_of_duplicates_the_best_scored_is_shown_and_comes_out(call: Call) -> None:
+def test_best_scored_duplicate_is_ranked(call: Call) -> None:
     documents = [
         Document(id="same", content="worse", score=0.1),
         Document(id="same", content="better", score=0.9),

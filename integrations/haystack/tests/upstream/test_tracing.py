@@ -114,7 +114,7 @@ class BothGrades:
 
 @pytest.mark.parametrize("generator", [SyncGrades, BothGrades])
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_calls_of_the_generator_nest_under_the_component_and_carry_usage(
+def test_generator_calls_are_traced_under_the_component(
     recording: Recording, generator: type, asynchronous: bool
 ) -> None:
     pipeline = Pipeline()

@@ -38,7 +38,7 @@ def chatted(prompt: str) -> str:
     ("kind", "asked"),
     [(ContextChatEngine, "and the red one?"), (CondensePlusContextChatEngine, QUERY)],
 )
-def test_a_chat_engine_ranks_for_the_question_that_it_makes(
+def test_chat_engine_ranks_for_its_condensed_question(
     kind: Any, asked: str, chat: Callable[[Any, str], Any]
 ) -> None:
     scorer = Overlap()

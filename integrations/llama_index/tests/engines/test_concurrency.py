@@ -82,7 +82,7 @@ def listed(prompt: str) -> str:
     return json.dumps({"ranking": [label for label, _ in longest]})
 
 
-def test_an_llm_that_blocks_is_asked_from_every_side(ask: Ask) -> None:
+def test_blocking_llm_in_every_kind_of_call(ask: Ask) -> None:
     rerank = SecondPassRerank({"method": "listwise"}, llm=Scripted(script=listed), top_n=2)
     assert ids(ask(engine_of(Retrieved(*nodes_of()), rerank), QUERY).source_nodes) == ["red", "tea"]
 

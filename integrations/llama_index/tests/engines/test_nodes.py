@@ -131,7 +131,7 @@ def test_the_hash_of_text_nodes_covers_what_is_added() -> None:
         assert (ranked.node.hash == node.hash) is same
 
 
-def test_an_ingestion_pipeline_knows_reranked_nodes_once_the_keys_are_gone() -> None:
+def test_ingestion_pipeline_recognises_nodes_without_added_keys() -> None:
     pipeline = IngestionPipeline(
         transformations=[],
         docstore=SimpleDocumentStore(),

@@ -91,7 +91,7 @@ def test_keywords_in_front_and_behind(front: bool, ask: Ask) -> None:
     assert ids(ask(engine, QUERY).source_nodes) == ["red", "bear"]
 
 
-def test_what_others_write_reaches_no_node_that_went_in() -> None:
+def test_input_nodes_stay_unchanged_by_other_postprocessors() -> None:
     nodes = linked()
     before = plain(nodes)
     ranked = by_overlap().postprocess_nodes(nodes, query_str=QUERY)
@@ -113,7 +113,7 @@ def test_two_passes_after_one_another(ask: Ask) -> None:
     assert [one.score for one in results] == [-float(len(TEXTS[name])) for name in ids(results)]
 
 
-def test_two_passes_that_tell_apart(ask: Ask) -> None:
+def test_two_passes_with_prefixes(ask: Ask) -> None:
     passes = [by_overlap(metadata_prefix="a_"), by_overlap(Shortest(), metadata_prefix="b_")]
     results = ask(engine_of(Retrieved(*nodes_of()), *passes), QUERY).source_nodes
     by_words = by_overlap().postprocess_nodes(nodes_of(), query_str=QUERY)

@@ -148,7 +148,7 @@ def test_a_query_bundle_is_read_by_its_query_string(ask: Ask) -> None:
     assert scorer.queries == [QUERY]
 
 
-def test_a_query_tells_its_report_between_start_and_end(ask: Ask, events: list[Any]) -> None:
+def test_query_reports_between_start_and_end_events(ask: Ask, events: list[Any]) -> None:
     ask(engine_of(Retrieved(*nodes_of()), by_overlap(top_n=2)), QUERY)
     start, report, end = events
     assert isinstance(start, ReRankStartEvent)
@@ -159,7 +159,7 @@ def test_a_query_tells_its_report_between_start_and_end(ask: Ask, events: list[A
     assert sorted(report.report["left_out"]["top_k"]) == [0, 1, 2, 5]
 
 
-def test_each_engine_hears_of_the_rerankings_of_its_postprocessor() -> None:
+def test_each_engine_gets_events_of_its_postprocessor() -> None:
     scorer = Overlap()
     postprocessor = by_overlap(scorer)
     for count in (1, 2):
@@ -204,7 +204,7 @@ def test_behind_a_fusion(mode: Any, use_async: bool, ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("mode", ["reciprocal_rerank", "relative_score", "dist_based_score"])
-def test_in_front_of_a_fusion_what_is_added_changes_hashes(mode: Any) -> None:
+def test_added_keys_change_hashes_before_a_fusion(mode: Any) -> None:
     # The hash of a TextNode covers all its metadata, and fusion knows nodes by their hash.
     lists = [nodes_of("red", "bear", "fox"), nodes_of("bear", "red", "owl")]
     fusion = QueryFusionRetriever(
