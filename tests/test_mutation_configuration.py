@@ -13,7 +13,7 @@ MODULES = CONFIGURATION["modules"]
 @pytest.mark.parametrize("name", MODULES)
 def test_files_and_tests_exist(name):
     paths = [MODULES[name]["file"], *MODULES[name]["tests"]]
-    assert [path for path in paths if not (ROOT / path).is_file()] == []
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("name", MODULES)

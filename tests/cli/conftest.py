@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 
+from command_requests import json_lines
 from secondpass.cli import main
 from secondpass.scorers import minilm
 
@@ -63,10 +64,6 @@ def secondpass(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("LOCALAPPDATA", str(place / "cache"))
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     return called
-
-
-def json_lines(values):
-    return "".join(json.dumps(value) + "\n" for value in values).encode()
 
 
 @pytest.fixture

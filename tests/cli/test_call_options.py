@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from command_requests import json_lines
 from secondpass import Reranker
 
 LEXICAL = ("rerank", "--preset", "lexical", "--json")
@@ -12,10 +13,6 @@ CANDIDATES = [
     for at, level in enumerate(["b", "a", "b", "a", "c"])
 ]
 TIERS = {"type": "tiers", "field": "level", "tiers": ["a", "b"]}
-
-
-def json_lines(values):
-    return "".join(json.dumps(value) + "\n" for value in values).encode()
 
 
 def request(**own):

@@ -2,10 +2,17 @@
 
 import pytest
 
+from fake_provider import FakeProvider
 from fault_fixtures import _closing, _environment, _quick_retries, _sdks
 from secondpass import Reranker
 
 __all__ = ["_closing", "_environment", "_quick_retries", "_sdks"]
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with FakeProvider() as server:
+        yield server
 
 
 @pytest.fixture

@@ -22,12 +22,6 @@ FLAVOURS = ("openai", "anthropic", "google")
 COUNT = 32
 
 
-@pytest.fixture(scope="module")
-def provider():
-    with FakeProvider() as one:
-        yield one
-
-
 @pytest.fixture
 def shared(provider, reranker):
     """A reranker of a flavour, with a few questions a ranking."""
@@ -47,7 +41,7 @@ def shared(provider, reranker):
 
 def given(number):
     """Candidates that differ from one ranking to the next."""
-    return [f"{(number * 7 + at * 3) % 10} text {number}" for at in range(8)]
+    return [f"{(number * 7 + index * 3) % 10} text {number}" for index in range(8)]
 
 
 def facts(ranking):
@@ -89,12 +83,12 @@ WAYS = {
 @pytest.mark.parametrize(("flavour", "way"), rotated(FLAVOURS, WAYS))
 def test_concurrent_rankings_agree(provider, shared, flavour, way):
     provider.play()
-    one = shared(flavour)
-    expected = [facts(one.rerank(f"query {number}", given(number))) for number in range(COUNT)]
-    one = shared(flavour)  # its client is made by whichever thread comes first
+    reranker = shared(flavour)
+    expected = [facts(reranker.rerank(f"query {number}", given(number))) for number in range(COUNT)]
+    reranker = shared(flavour)  # its client is made by whichever thread comes first
     rankings = WAYS[way](
-        lambda number: one.rerank(f"query {number}", given(number)),
-        lambda number: one.arerank(f"query {number}", given(number)),
+        lambda number: reranker.rerank(f"query {number}", given(number)),
+        lambda number: reranker.arerank(f"query {number}", given(number)),
     )
     assert [facts(ranking) for ranking in rankings] == expected
 
@@ -108,10 +102,10 @@ def test_reports_have_their_own_errors(provider, shared):
         return fake.status(500) if asked in broken else fake.good()
 
     provider.play_by(script)
-    one = shared()
+    reranker = shared()
     with ThreadPoolExecutor(16) as pool:
         rankings = list(
-            pool.map(lambda number: one.rerank(f"query {number}", given(number)), range(COUNT))
+            pool.map(lambda number: reranker.rerank(f"query {number}", given(number)), range(COUNT))
         )
     for number, ranking in enumerate(rankings):
         failed = f"query {number}" in broken
@@ -122,19 +116,19 @@ def test_reports_have_their_own_errors(provider, shared):
 @pytest.mark.parametrize("width", [1, 3])
 def test_concurrency_is_limited(provider, shared, width):
     provider.play(fake.good(after=0.02))
-    one = shared(concurrency=width)
+    reranker = shared(concurrency=width)
 
     async def main():
-        return await asyncio.gather(*(one.arerank(f"q{n}", given(n)) for n in range(4)))
+        return await asyncio.gather(*(reranker.arerank(f"q{n}", given(n)) for n in range(4)))
 
     asyncio.run(main())
     assert provider.most_at_once <= width
     provider.play(fake.good(after=0.02))
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda number: one.rerank(f"q{number}", given(number)), range(4)))
+        list(pool.map(lambda number: reranker.rerank(f"q{number}", given(number)), range(4)))
     assert provider.most_at_once <= width
     provider.play(fake.good(after=0.02))
-    list(one.rerank_many([(f"q{number}", given(number)) for number in range(4)]))
+    list(reranker.rerank_many([(f"q{number}", given(number)) for number in range(4)]))
     assert provider.most_at_once <= width
 
 
@@ -142,21 +136,21 @@ def test_concurrency_is_limited(provider, shared, width):
 def test_one_loop_after_another(provider, shared, flavour):
     """Clients whose connections belong to a loop that is closed would break here."""
     provider.play()
-    one = shared(flavour)
+    reranker = shared(flavour)
     for number in range(3):
-        ranking = asyncio.run(one.arerank("q", given(number)))
+        ranking = asyncio.run(reranker.arerank("q", given(number)))
         assert ranking.report.status == "ok"
-        assert one.rerank("q", given(number)).order == ranking.order
+        assert reranker.rerank("q", given(number)).order == ranking.order
 
 
 def test_two_event_loops_at_once(provider, shared):
     provider.play(fake.good(after=0.02))
-    one = shared()
+    reranker = shared()
     results = {}
 
     def run(number):
         async def main():
-            return await asyncio.gather(*(one.arerank("q", given(number)) for _ in range(4)))
+            return await asyncio.gather(*(reranker.arerank("q", given(number)) for _ in range(4)))
 
         results[number] = asyncio.run(main())
 
@@ -168,7 +162,7 @@ def test_two_event_loops_at_once(provider, shared):
     for number in range(2):
         assert {ranking.report.status for ranking in results[number]} == {"ok"}
         assert {ranking.order for ranking in results[number]} == {
-            one.rerank("q", given(number)).order
+            reranker.rerank("q", given(number)).order
         }
 
 
@@ -176,12 +170,12 @@ def test_two_event_loops_at_once(provider, shared):
 def test_sync_call_inside_a_loop(provider, shared, flavour):
     """As in notebooks and in frameworks whose components are synchronous."""
     provider.play()
-    one = shared(flavour)
+    reranker = shared(flavour)
 
     async def main():
-        before = await one.arerank("q", given(1))
-        inside = one.rerank("q", given(1))
-        threaded = await asyncio.to_thread(one.rerank, "q", given(1))
+        before = await reranker.arerank("q", given(1))
+        inside = reranker.rerank("q", given(1))
+        threaded = await asyncio.to_thread(reranker.rerank, "q", given(1))
         return before, inside, threaded
 
     rankings = asyncio.run(main())
@@ -192,12 +186,12 @@ def test_sync_call_inside_a_loop(provider, shared, flavour):
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_cancelled_task_ends_its_request(provider, shared, flavour):
     provider.play(fake.silence())
-    one = shared(flavour)
+    reranker = shared(flavour)
     reports = []
 
     async def main():
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
-        task = asyncio.ensure_future(one.arerank("q", given(1)))
+        task = asyncio.ensure_future(reranker.arerank("q", given(1)))
         while len(provider.requests) < 2:
             await asyncio.sleep(0.01)
         task.cancel()
@@ -211,17 +205,17 @@ def test_cancelled_task_ends_its_request(provider, shared, flavour):
     assert reports == []
     # It holds neither a slot nor a connection any longer.
     provider.play()
-    assert one.rerank("q", given(1)).report.status == "ok"
+    assert reranker.rerank("q", given(1)).report.status == "ok"
     assert provider.calls == 2
 
 
 def test_cancelled_while_waiting(provider, shared):
     """For a slot, and in the pause before a retry."""
-    one = shared(concurrency=1, retries=3)
+    reranker = shared(concurrency=1, retries=3)
 
     async def main():
         provider.play(fake.silence())
-        tasks = [asyncio.ensure_future(one.arerank("q", given(n))) for n in range(3)]
+        tasks = [asyncio.ensure_future(reranker.arerank("q", given(n))) for n in range(3)]
         while not provider.requests:
             await asyncio.sleep(0.01)
         for task in tasks:
@@ -231,7 +225,7 @@ def test_cancelled_while_waiting(provider, shared):
             for one in await asyncio.gather(*tasks, return_exceptions=True)
         )
         provider.play(fake.status(503))
-        task = asyncio.ensure_future(one.arerank("q", given(1)))
+        task = asyncio.ensure_future(reranker.arerank("q", given(1)))
         while not provider.requests:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
@@ -239,21 +233,21 @@ def test_cancelled_while_waiting(provider, shared):
         with pytest.raises(asyncio.CancelledError):
             await task
         provider.play()
-        return await one.arerank("q", given(1))
+        return await reranker.arerank("q", given(1))
 
     assert asyncio.run(asyncio.wait_for(main(), 60)).report.status == "ok"
 
 
 def test_timeout_of_the_caller(provider, shared):
     provider.play(fake.silence())
-    one = shared()
+    reranker = shared()
 
     async def main():
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(one.arerank("q", given(1)), 0.2)
+            await asyncio.wait_for(reranker.arerank("q", given(1)), 0.2)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
-                await one.arerank("q", given(1))
+                await reranker.arerank("q", given(1))
 
     asyncio.run(main())
 
@@ -270,10 +264,10 @@ def test_cancelled_tasks_free_their_slots(provider, shared):
         return fake.good()
 
     provider.play_by(script)
-    one = shared(concurrency=4)
+    reranker = shared(concurrency=4)
 
     async def main():
-        tasks = [asyncio.ensure_future(one.arerank(f"q{n}", given(n))) for n in range(6)]
+        tasks = [asyncio.ensure_future(reranker.arerank(f"q{n}", given(n))) for n in range(6)]
         while len(hanging) < 4:
             await asyncio.sleep(0.01)
         tasks[0].cancel()
@@ -316,10 +310,10 @@ def stuck():
 
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_loop_ends_before_its_scorers(stuck, cancelled):
-    one = Reranker(stuck, limits=None if cancelled else {"deadline": 0.05}, log_level="debug")
+    reranker = Reranker(stuck, limits=None if cancelled else {"deadline": 0.05}, log_level="debug")
 
     async def main():
-        task = asyncio.ensure_future(one.arerank("stuck", ["a", "bb"]))
+        task = asyncio.ensure_future(reranker.arerank("stuck", ["a", "bb"]))
         if cancelled:
             await asyncio.to_thread(until, lambda: stuck.begun)
             task.cancel()
@@ -366,10 +360,10 @@ def test_scorers_at_once_are_limited():
                 under_way -= 1
             return super().score_pairs(query, documents)
 
-    one = Reranker(Counting())
+    reranker = Reranker(Counting())
 
     async def main():
-        return await asyncio.gather(*(one.arerank("q", ["a", "bb"]) for _ in range(100)))
+        return await asyncio.gather(*(reranker.arerank("q", ["a", "bb"]) for _ in range(100)))
 
     assert {ranking.order for ranking in asyncio.run(main())} == {(1, 0)}
     assert 1 < most <= 32
@@ -383,11 +377,11 @@ def test_scorer_raises_cancelled_error(asynchronous, deadline):
         def score_pairs(self, query, documents):
             raise asyncio.CancelledError("text of a passage")
 
-    one = Reranker(Cancelled(), limits={"deadline": deadline}, log_level="debug")
+    reranker = Reranker(Cancelled(), limits={"deadline": deadline}, log_level="debug")
     if asynchronous:
-        ranking = asyncio.run(one.arerank("q", ["a", "bb"]))
+        ranking = asyncio.run(reranker.arerank("q", ["a", "bb"]))
     else:
-        ranking = one.rerank("q", ["a", "bb"])
+        ranking = reranker.rerank("q", ["a", "bb"])
     (issue,) = ranking.report.issues
     assert (issue.code, issue.message) == ("scorer_raised", "the scorer raised CancelledError")
     assert ranking.order == (0, 1)
@@ -399,10 +393,10 @@ def test_scorer_raises_exit(deadline):
         def score_pairs(self, query, documents):
             raise SystemExit(3)
 
-    one = Reranker(Exiting(), limits={"deadline": deadline}, log_level="debug")
-    assert asyncio.run(one.arerank("q", ["a"])).report.issues[0].code == "scorer_raised"
+    reranker = Reranker(Exiting(), limits={"deadline": deadline}, log_level="debug")
+    assert asyncio.run(reranker.arerank("q", ["a"])).report.issues[0].code == "scorer_raised"
     with pytest.raises(SystemExit):
-        one.rerank("q", ["a"])
+        reranker.rerank("q", ["a"])
 
 
 @pytest.mark.parametrize("name", ["awarm_up", "aclose"])
@@ -423,7 +417,7 @@ def test_warm_up_and_close_cancel(stuck, name):
 def test_keyboard_interrupt_passes(provider, shared):
     """In the main thread of a synchronous ranking, while it waits for the model."""
     provider.play(fake.silence())
-    one = shared()
+    reranker = shared()
 
     def interrupt():
         until(lambda: provider.requests)
@@ -433,35 +427,35 @@ def test_keyboard_interrupt_passes(provider, shared):
 
     def rank():
         thread.start()  # a late request of an earlier test may end its wait at once
-        one.rerank("q", given(1))
+        reranker.rerank("q", given(1))
 
     with pytest.raises(KeyboardInterrupt):
         rank()
     thread.join()
     provider.play()
-    assert one.rerank("q", given(1)).report.status == "ok"
+    assert reranker.rerank("q", given(1)).report.status == "ok"
 
 
 def test_closed_reranker_opens_again(provider, shared):
     provider.play()
-    one = shared()
+    reranker = shared()
     for _ in range(3):
-        assert one.rerank("q", given(1)).report.status == "ok"
-        one.close()
-        one.close()
+        assert reranker.rerank("q", given(1)).report.status == "ok"
+        reranker.close()
+        reranker.close()
 
 
 def test_close_while_ranking(provider, shared):
     provider.play(fake.good(after=0.1))
-    one = shared()
+    reranker = shared()
     with ThreadPoolExecutor(4) as pool:
-        rankings = [pool.submit(one.rerank, "q", given(number)) for number in range(4)]
+        rankings = [pool.submit(reranker.rerank, "q", given(number)) for number in range(4)]
         until(lambda: provider.requests)
-        one.close()
+        reranker.close()
         for ranking in rankings:
             assert sorted(ranking.result().order) == list(range(8))
     provider.play()
-    assert one.rerank("q", given(1)).report.status == "ok"
+    assert reranker.rerank("q", given(1)).report.status == "ok"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -470,17 +464,17 @@ def test_close_while_ranking(provider, shared):
 def test_child_process_ranks_alike(provider, shared, flavour, used):
     """As under servers that load everything and then fork their workers."""
     provider.play()
-    one = shared(flavour)
-    expected = one.rerank("q", given(1)).order
+    reranker = shared(flavour)
+    expected = reranker.rerank("q", given(1)).order
     if not used:
-        one = shared(flavour)
+        reranker = shared(flavour)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(reader)
-            ranking = one.rerank("q", given(1))
-            again = asyncio.run(one.arerank("q", given(1)))
+            ranking = reranker.rerank("q", given(1))
+            again = asyncio.run(reranker.arerank("q", given(1)))
             answer = pickle.dumps(
                 (ranking.order, again.order, ranking.report.status, again.report.status)
             )
@@ -492,17 +486,17 @@ def test_child_process_ranks_alike(provider, shared, flavour, used):
         assert pickle.loads(pipe.read()) == (expected, expected, "ok", "ok")
     os.waitpid(child, 0)
     # The parent's connections are its own still.
-    assert one.rerank("q", given(1)).order == expected
-    assert one.rerank("q", given(2)).report.status == "ok"
+    assert reranker.rerank("q", given(1)).order == expected
+    assert reranker.rerank("q", given(2)).report.status == "ok"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_fork_during_a_ranking(provider, shared):
     provider.play(fake.good(after=0.3))
-    one = shared()
+    reranker = shared()
     result = []
-    thread = threading.Thread(target=lambda: result.append(one.rerank("q", given(1))))
+    thread = threading.Thread(target=lambda: result.append(reranker.rerank("q", given(1))))
     thread.start()
     until(lambda: provider.requests)
     reader, writer = os.pipe()
@@ -510,7 +504,7 @@ def test_fork_during_a_ranking(provider, shared):
     if child == 0:
         try:
             os.close(reader)
-            os.write(writer, one.rerank("q", given(1)).report.status.encode())
+            os.write(writer, reranker.rerank("q", given(1)).report.status.encode())
         finally:
             os._exit(0)
     os.close(writer)
@@ -525,8 +519,8 @@ def test_fork_during_a_ranking(provider, shared):
 def test_pickled_reranker(provider, shared, flavour, monkeypatch):
     monkeypatch.setenv("SOME_KEY", "sk-test-SECRET-123")
     provider.play()
-    one = shared(flavour)
-    expected = one.rerank("q", given(1)).order
+    reranker = shared(flavour)
+    expected = reranker.rerank("q", given(1)).order
     method = {"type": "graded", "llm": provider.llm(flavour, api_key_env="SOME_KEY")}
     with contextlib.closing(Reranker.from_config({"method": method})) as named:
         assert named.rerank("q", given(1)).order == expected
@@ -558,5 +552,5 @@ def test_process_ends_despite_silence(flavour):
         )
     assert ended.stdout.split() == ["unchanged", "unchanged"]
     assert ended.returncode == 0
-    said = [line for line in ended.stderr.splitlines() if not line.startswith("reranking is")]
-    assert said == []
+    lines = [line for line in ended.stderr.splitlines() if not line.startswith("reranking is")]
+    assert lines == []

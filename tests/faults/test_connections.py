@@ -10,6 +10,7 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider
+from rankings import codes
 from rotation import rotated
 from secondpass import Reranker
 
@@ -46,12 +47,8 @@ def rank(reranker):
     return ranked
 
 
-def codes(ranking):
-    return {issue.code for issue in ranking.report.issues}
-
-
 @pytest.mark.parametrize(("flavour", "mode"), rotated(FLAVOURS, MODES))
-def test_nobody_listens(rank, mode, flavour):
+def test_connection_refused(rank, mode, flavour):
     ranking = rank(mode, flavour, f"http://127.0.0.1:{fake.unused_port()}")
     assert (ranking.report.status, codes(ranking)) == ("unchanged", {"connection"} | codes(ranking))
     assert ranking.report.usage.calls == 2

@@ -88,15 +88,9 @@ def ask_google(provider, schema=None, timeout=5.0):
 ASK = {"openai": ask_openai, "anthropic": ask_anthropic, "google": ask_google}
 
 
-@pytest.fixture(scope="module")
-def provider():
-    with FakeProvider() as one:
-        yield one
-
-
 @pytest.mark.parametrize("flavour", ASK)
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "reply"),
     [
         (KEYED, GRADES),
         (None, GRADES),
@@ -104,9 +98,9 @@ def provider():
         (PAIRS, {"grades": [{"id": label, "score": score} for label, score in GRADES.items()]}),
     ],
 )
-def test_good_replies_are_read_by_the_sdks(provider, flavour, schema, said):
+def test_good_replies_are_read_by_the_sdks(provider, flavour, schema, reply):
     provider.play()
-    assert json.loads(ASK[flavour](provider, schema)) == said
+    assert json.loads(ASK[flavour](provider, schema)) == reply
     request = provider.requests[0]
     assert (request.flavour, request.key, request.schema) == (flavour, "k", schema)
     assert request.documents == {"a": "cats, 3", "b": "dogs, 9", "c": "a < b, 5"}
@@ -180,7 +174,7 @@ def test_rerank_apis_answer_best_first(provider, flavour):
 
 
 @pytest.mark.parametrize("fault", fake.RERANK_FAULTS)
-def test_rerank_faults_differ_from_the_good_reply(provider, fault):
+def test_rerank_errors_differ_from_the_good_reply(provider, fault):
     provider.play()
     good = {flavour: rerank(provider, flavour) for flavour in ("cohere", "jina", "tei")}
     provider.play(fake.rerank_answers(fake.RERANK_FAULTS[fault]))
@@ -220,7 +214,7 @@ def test_overlapping_requests():
 
 
 @pytest.mark.parametrize("tls", ["close", "garbage", "silence"])
-def test_a_handshake_is_told_from_a_request(tls):
+def test_handshakes_are_not_requests(tls):
     import ssl
 
     with FakeProvider(tls=tls) as provider:

@@ -1,8 +1,8 @@
-"""Every fault of a provider, against every kind of client: promise 2, case by case.
+"""Every error of a provider, against every kind of client: promise 2, case by case.
 
 Each case of the table runs synchronously, asynchronously and under ``strict``; what must hold of
-all of them is in `promises` and `hygiene`. Clients are shared by the cases, so that a fault which
-spoils one for later rankings is seen, but for the cases that are meant to change a client (a
+all of them is in `promises` and `hygiene`. Clients are shared by the cases, so that an error which
+breaks one for later rankings is seen, but for the cases that are meant to change a client (a
 refused key, a parameter that is not sent again).
 """
 
@@ -21,14 +21,11 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider
-from fault_cases import BEST_FIRST, GRADED, GROUPS, MARKER, Case
-from secondpass import Ranking, Report, Reranker, RerankError
+from fault_cases import GROUPS, MARKER, Case
+from llm_fault_checks import KEY, KEY_VARIABLE, SLACK, configuration, expected, promises
+from secondpass import Ranking, Reranker, RerankError
 
 FIRST = Case("a first ranking", ())
-KEY = "sk-test-SECRET-123"
-KEY_VARIABLE = "FAULT_TESTS_KEY"
-SLACK = 0.25
-"""Seconds by which a ranking may pass its deadline."""
 
 
 def runs() -> list[Any]:
@@ -47,38 +44,27 @@ def runs() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def provider():
-    with FakeProvider(schemaless=["compatible"]) as one:
-        yield one
+    with FakeProvider(schemaless=["compatible"]) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def clients(provider, closing):
     """Rerankers by their configuration and mode; fresh ones for cases that change them."""
-    made = {}
+    created = {}
 
     def client(config, mode, fresh):
         known = json.dumps([config, mode])
-        if not fresh and known in made:
-            return made[known]
+        if not fresh and known in created:
+            return created[known]
         reranker = closing(Reranker.from_config(config))
         if not fresh:
-            made[known] = reranker
+            created[known] = reranker
             provider.play()
             rank(reranker, FIRST, mode)  # opens the client, and learns what the server cannot do
         return reranker
 
     return client
-
-
-def configuration(provider: FakeProvider, flavour: str, case: Case, strict: bool) -> dict[str, Any]:
-    # A server of one's own wants no key, and the SDK insists on one.
-    key = {} if flavour == "compatible" else {"api_key_env": KEY_VARIABLE}
-    llm = provider.llm(flavour, **key, **case.llm)
-    return {
-        "method": {**GRADED, **case.method, "llm": llm},
-        "limits": {"deadline": 5.0, "retries": 1, "repair": 1, **case.limits},
-        "strict": strict,
-    }
 
 
 def rank(reranker: Reranker, case: Case, mode: str) -> tuple[Ranking, RerankError | None]:
@@ -93,38 +79,9 @@ def rank(reranker: Reranker, case: Case, mode: str) -> tuple[Ranking, RerankErro
         return error.ranking, error
 
 
-def promises(ranking: Ranking, case: Case, count: int) -> None:
-    """What holds of every ranking, whatever the provider did."""
-    report = ranking.report
-    assert sorted(ranking.order) == list(range(len(case.candidates)))
-    assert all(item.candidate is case.candidates[item.position] for item in ranking)
-    blocks = ["scored", "backfilled", "unjudged", "tail"]
-    places = [(blocks.index(item.status), item.position) for item in ranking]
-    assert [one for one in places if one[0]] == sorted(one for one in places if one[0])
-    scores = [item.rerank_score for item in ranking if item.status == "scored"]
-    assert all(type(score) is float for score in scores)
-    assert scores == sorted(scores, reverse=True)
-    unscored = {item.position for item in ranking if item.status != "scored"}
-    if report.status == "unchanged":
-        assert ranking.order == tuple(range(len(case.candidates)))
-        assert report.issues
-    else:
-        assert (report.status == "partial") == bool(unscored)
-        told = {at for issue in report.issues for at in issue.positions}
-        assert unscored <= told
-    assert report.usage.calls == count
-    assert report.seconds > 0
-
-
-def codes_of(report: Report) -> set[str]:
-    """The codes of what went wrong, of what asking again has helped against too."""
-    again = [issue.message for issue in report.issues if issue.code == "asked_again"]
-    return {issue.code for issue in report.issues} | {told.partition(":")[0] for told in again}
-
-
 def secrets_in(*texts: str) -> list[str]:
     return [
-        secret for secret in (KEY, MARKER, "query", fake.LEAK) for one in texts if secret in one
+        secret for secret in (KEY, MARKER, "query", fake.LEAK) for text in texts if secret in text
     ]
 
 
@@ -132,8 +89,8 @@ def hygiene(ranking: Ranking, error: RerankError | None, caplog: Any) -> None:
     """No key and no passage in anything that is printed, logged, stored or sent."""
     report = ranking.report
     logged = [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
-    told = [repr(ranking), str(ranking), repr(report), json.dumps(report.to_dict())]
-    assert not secrets_in(*told, *logged, repr(pickle.dumps(report)))
+    texts = [repr(ranking), str(ranking), repr(report), json.dumps(report.to_dict())]
+    assert not secrets_in(*texts, *logged, repr(pickle.dumps(report)))
     if error is None:
         return
     assert not secrets_in(str(error), repr(error), repr(error.args), repr(vars(error)))
@@ -150,28 +107,6 @@ def hygiene(ranking: Ranking, error: RerankError | None, caplog: Any) -> None:
     # It carries the candidates, so the passages are in there; the key is not.
     assert KEY.encode() not in pickle.dumps(error)
     assert pickle.loads(pickle.dumps(error)).ranking.order == ranking.order
-
-
-def expected(ranking: Ranking, case: Case, provider: FakeProvider) -> None:
-    """What holds of this case."""
-    report = ranking.report
-    assert report.status in case.status.split()
-    if case.codes == "*":
-        assert report.issues
-    elif case.codes and (report.status != "ok" or case.status == "ok"):
-        assert codes_of(report) & set(case.codes.split())
-    fewest, most = case.requests if isinstance(case.requests, tuple) else (case.requests,) * 2
-    assert fewest <= len(provider.requests) <= most
-    usage = report.usage.input_tokens, report.usage.output_tokens
-    if case.tokens is None:
-        assert usage == (None, None)
-    elif case.tokens >= 0:
-        assert usage == (case.tokens * fake.INPUT_TOKENS, case.tokens * fake.OUTPUT_TOKENS)
-    else:
-        assert 0 not in usage
-    if report.status == "ok":
-        assert ranking.order == BEST_FIRST
-    assert all(item.rerank_score is None for item in ranking if item.position in case.unscored)
 
 
 @pytest.mark.parametrize(("case", "flavour", "mode"), runs())

@@ -8,8 +8,8 @@ import asyncio
 import pytest
 
 import fake_provider as fake
-from fake_provider import FakeProvider
 from fakes import ByTable, within_deadlines
+from rankings import codes
 from rotation import rotated
 from secondpass import Candidate, Reranker
 
@@ -18,12 +18,6 @@ BATCHES = ((0, 1), (2, 3), (4, 5))
 """Positions, with batches of two."""
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
-
-
-@pytest.fixture(scope="module")
-def provider():
-    with FakeProvider() as one:
-        yield one
 
 
 @pytest.fixture
@@ -38,10 +32,6 @@ def graded(provider, reranker):
         )
 
     return make
-
-
-def codes(ranking):
-    return {issue.code for issue in ranking.report.issues}
 
 
 def scored(ranking):

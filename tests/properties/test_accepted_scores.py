@@ -51,7 +51,7 @@ def test_scorer_on_another_scale_scores_nothing(answer, batch_size):
     scorer = Table()
     scorer.batch_size = batch_size
     ranking = Reranker(scorer, limits=limits, log_level="debug").rerank("q", texts)
-    stated = {at: clipped(one) for at, one in enumerate(answer) if is_finite_number(one)}
+    stated = {index: clipped(one) for index, one in enumerate(answer) if is_finite_number(one)}
     if any(map(is_outside, answer)) or not stated:
         assert ranking.report.status == "unchanged"
         assert ranking.order == tuple(range(len(texts)))
@@ -84,24 +84,26 @@ def answered_batches(draw):
         rows = draw(st.lists(st.tuples(indices, spellings, scores), max_size=size + 2))
         if draw(st.booleans()):  # a whole answer, perhaps counted from another number
             shift = draw(st.sampled_from([0, 0, 0, 1, -1]))
-            rows = [(at + shift, int, draw(scores)) for at in range(size)]
-        batches.append((size, [(at, spell(at), score) for at, spell, score in rows]))
+            rows = [(index + shift, int, draw(scores)) for index in range(size)]
+        batches.append((size, [(row, spell(row), score) for row, spell, score in rows]))
     return batches
 
 
 def stated_by(size, rows):
     """The scores that one answer states, by index; or that it is refused."""
-    known = [(at, score) for at, written, score in rows if type(written) is int and 0 <= at < size]
-    strays = {at for at, written, _ in rows if type(written) is not int or not 0 <= at < size}
-    present = {at for at, _ in known}
+    known = [
+        (row, score) for row, written, score in rows if type(written) is int and 0 <= row < size
+    ]
+    strays = {row for row, written, _ in rows if type(written) is not int or not 0 <= row < size}
+    present = {index for index, _ in known}
     if (size in strays and 0 not in present) or (-1 in strays and size - 1 not in present):
         return REFUSED
     by_index = {}
-    for at, score in known:
-        by_index.setdefault(at, []).append(score)
+    for index, score in known:
+        by_index.setdefault(index, []).append(score)
     stated = {
-        at: given[0]
-        for at, given in by_index.items()
+        index: given[0]
+        for index, given in by_index.items()
         if all(map(is_finite_number, given)) and len(set(given)) == 1
     }
     if not stated and not any(is_outside(score) for _, score in known):
@@ -127,13 +129,13 @@ def test_endpoint_accepts_what_its_answers_state(batches, api):
 
     told = [stated_by(size, rows) for size, rows in batches]
     all_rows = [
-        (at, score)
+        (row, score)
         for (size, rows), one in zip(batches, told, strict=True)
-        for at, written, score in rows
-        if one != REFUSED and type(written) is int and 0 <= at < size
+        for row, written, score in rows
+        if one != REFUSED and type(written) is int and 0 <= row < size
     ]
     try:
-        judgement, _ = play(method.judge(task_of([str(at) for at in range(count)])), answer)
+        judgement, _ = play(method.judge(task_of([str(index) for index in range(count)])), answer)
     except MethodError as error:
         off_scale = any(is_outside(score) for _, score in all_rows)
         assert off_scale or all(one == REFUSED for one in told)
@@ -148,7 +150,7 @@ def test_endpoint_accepts_what_its_answers_state(batches, api):
     expected = [None] * count
     for number, one in enumerate(told):
         if one != REFUSED:
-            for at, score in one.items():
+            for index, score in one.items():
                 kept = score if judgement.score_kind == "logit" else clipped(score)
-                expected[number * size + at] = kept
+                expected[number * size + index] = kept
     assert list(judgement.scores) == expected

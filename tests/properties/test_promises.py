@@ -111,7 +111,7 @@ list_scorers = st.builds(
 @given(rerankers, lists)
 def test_promise_1_a_ranking_is_a_permutation(reranker, given_candidates):
     ranking = reranker.rerank("query", given_candidates)
-    left_out = [at for some in ranking.report.left_out.values() for at in some]
+    left_out = [index for some in ranking.report.left_out.values() for index in some]
     assert sorted([*ranking.order, *left_out]) == list(range(len(given_candidates)))
     assert [item.rank for item in ranking] == list(range(1, len(ranking) + 1))
 
@@ -135,7 +135,7 @@ def test_promise_2_no_fault_raises_and_none_is_silent(fault, given_candidates, a
 def test_promise_2_what_was_answered_is_used(given_candidates, answer):
     ranking = Reranker(InOrder(answer), log_level="debug").rerank("query", given_candidates)
     unscored = {item.position for item in ranking if item.status != "scored"}
-    told = {at for issue in ranking.report.issues for at in issue.positions}
+    told = {index for issue in ranking.report.issues for index in issue.positions}
     if ranking.report.status == "unchanged":
         assert unscored == set(range(len(given_candidates)))
     else:
@@ -234,7 +234,9 @@ def test_promise_4_the_order_agrees_with_the_scores(given_candidates, answer, bl
 @given(st.lists(st.sampled_from(["a", "bb", "cc", "dd", "e"]), max_size=12))
 def test_promise_5_ties_keep_the_order_that_came_in(texts):
     ranking = Reranker(ByTable()).rerank("query", texts)
-    assert list(ranking.order) == sorted(range(len(texts)), key=lambda at: (-len(texts[at]), at))
+    assert list(ranking.order) == sorted(
+        range(len(texts)), key=lambda index: (-len(texts[index]), index)
+    )
 
 
 @given(rerankers, lists)

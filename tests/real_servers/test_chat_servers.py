@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from llama_server import missing_packages, serve, write_tiny_llama
+from rankings import codes
 from secondpass import Ranking, Reranker
 
 MISSING = missing_packages("xllamacpp", "gguf", "openai")
@@ -153,10 +154,6 @@ def check_tokens(ranking: Ranking) -> None:
     assert type(usage.output_tokens) is int
     assert usage.input_tokens > usage.calls
     assert usage.output_tokens >= usage.calls
-
-
-def codes(ranking: Ranking) -> set[str]:
-    return {issue.code for issue in ranking.report.issues}
 
 
 def metric(url: str, name: str) -> float:

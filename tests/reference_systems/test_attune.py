@@ -17,6 +17,7 @@ import os
 import pytest
 
 import fake_provider as fake
+from reference_replies import logged, says
 from secondpass import ConfigurationError, Reranker, RerankError, config
 
 KEY = "sk-ant-test-SECRET"
@@ -61,18 +62,9 @@ def pages(count=4):
     ]
 
 
-def says(text):
-    """A step: the model's reply is this text."""
-    return lambda request: [fake.http(200, fake.envelope(request, text))]
-
-
 def backwards(request):
     """A step: all indices, the last first."""
     return says(json.dumps([*range(len(request.labels))][::-1]))(request)
-
-
-def logged(caplog):
-    return [record for record in caplog.records if record.name == "secondpass"]
 
 
 # ---------------------------------------------------------------------- the request

@@ -17,6 +17,7 @@ import random
 import pytest
 
 import fake_provider as fake
+from reference_replies import logged, says
 from secondpass import Candidate, InputError, Reranker, RerankError, config
 
 KEY = "AIza-test-SECRET"
@@ -66,11 +67,6 @@ def passages(count, difficulties=()):
     return given
 
 
-def says(text):
-    """A step: the model's reply is this text."""
-    return lambda request: [fake.http(200, fake.envelope(request, text))]
-
-
 def grades(*values):
     """A step: the scores of the passages, in the form of the schema."""
     rows = [{"index": at, "score": one} for at, one in enumerate(values)]
@@ -80,10 +76,6 @@ def grades(*values):
 def falling(count):
     """A step: the first passage is the best, and so on."""
     return fake.good(lambda text: 10 - 10 * fake.by_number(text) / count)
-
-
-def logged(caplog):
-    return [record for record in caplog.records if record.name == "secondpass"]
 
 
 # ---------------------------------------------------------------------- the request

@@ -16,6 +16,7 @@ import time
 import pytest
 
 import fake_provider as fake
+from reference_replies import logged, says
 from secondpass import Candidate, ConfigurationError, Reranker, RerankError, config
 
 KEY = "gsk-test-SECRET"
@@ -56,18 +57,9 @@ def memories(texts=MEMORIES, originals=ORIGINALS):
     ]
 
 
-def says(text):
-    """A step: the model's reply is this text."""
-    return lambda request: [fake.http(200, fake.envelope(request, text))]
-
-
 def grades(*values):
     """A step: the array of index and score that the system reads."""
     return says(json.dumps([{"index": at, "score": one} for at, one in enumerate(values)]))
-
-
-def logged(caplog):
-    return [record for record in caplog.records if record.name == "secondpass"]
 
 
 # ---------------------------------------------------------------------- the request

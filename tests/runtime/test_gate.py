@@ -91,7 +91,7 @@ def test_nested_slots_leave_nothing_behind():
     assert sorted(ended) == [0, 0, 1]
 
 
-def test_released_slot_blocks_nobody():
+def test_released_slot_does_not_block():
     gate = Gate(1)
 
     async def hold(go):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batch_scorers import both, scores_of
 from secondpass import Reranker
 from secondpass.effects import ListScores, Score
 from secondpass.errors import DeadlineError, MethodError
@@ -45,7 +46,12 @@ def positions(requests):
     for stop in (2, 10):
         counts = [min(stop, len(documents)) for _, documents in requests]
         yield [
-            ListScores([float(count * 10 + at) if at < count else None for at in range(len(texts))])
+            ListScores(
+                [
+                    float(count * 10 + index) if index < count else None
+                    for index in range(len(texts))
+                ]
+            )
             for count, (_, texts) in zip(counts, requests, strict=True)
         ]
 
@@ -57,11 +63,6 @@ def rerank(asynchronous, scorer, documents="abcd", **options):
     return reranker.rerank("q", list(documents))
 
 
-def scores_of(ranking):
-    return {item.position: item.rerank_score for item in ranking if item.status == "scored"}
-
-
-both = pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 timed = pytest.mark.parametrize("limits", [{}, {"deadline": 60}], ids=["untimed", "timed"])
 
 # ---------------------------------------------------------------------- the scheduler
@@ -260,9 +261,9 @@ EXTRAS = {
 }
 
 
-@pytest.mark.parametrize(("given", "used", "issue"), EXTRAS.values(), ids=EXTRAS)
-def test_extras_are_validated(given, used, issue):
-    (result,) = read_lists([ListScores(["x", None], **given)], [[3, 3]])
+@pytest.mark.parametrize(("extras", "used", "issue"), EXTRAS.values(), ids=EXTRAS)
+def test_extras_are_validated(extras, used, issue):
+    (result,) = read_lists([ListScores(["x", None], **extras)], [[3, 3]])
     assert result.scores == ["x", None]
     issues = list(used.get("issues", []))
     if issue is not None:

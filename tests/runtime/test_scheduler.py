@@ -118,11 +118,15 @@ GROUPS = {
 
 @pytest.mark.parametrize(("scorers", "expected"), GROUPS.values(), ids=GROUPS)
 def test_calls_merge_by_scorer(scorers, expected):
-    passes = [pass_of(score(scorer, at + 1, f"q{at}")) for at, scorer in enumerate(scorers)]
+    passes = [
+        pass_of(score(scorer, index + 1, f"q{index}")) for index, scorer in enumerate(scorers)
+    ]
     results, commands = drive(passes)
     assert sizes(commands) == expected
-    assert [raw.values for (raw,) in results] == [[3] * (at + 1) for at in range(len(scorers))]
-    assert [used(item) for item in passes] == [(1, 1, at + 1) for at in range(len(scorers))]
+    assert [raw.values for (raw,) in results] == [
+        [3] * (index + 1) for index in range(len(scorers))
+    ]
+    assert [used(item) for item in passes] == [(1, 1, index + 1) for index in range(len(scorers))]
 
 
 CALLS = {

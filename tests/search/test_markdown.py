@@ -1,4 +1,4 @@
-"""Markdown needs markdown-it-py; what it becomes is in test_index.py."""
+"""Markdown needs markdown-it-py; what it becomes is in test_documents.py."""
 
 import sys
 

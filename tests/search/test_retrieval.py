@@ -9,26 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from letter_embedder import LetterEmbedder
 from native_lists import NATIVE_LISTS
 from secondpass import Candidate, InputError, MissingExtraError
 from secondpass.evaluation import HybridRetriever
 from secondpass.fusion import reciprocal_rank_fusion
-
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-
-
-class LetterEmbedder:
-    """Counts letters, so that neighbours can be told by eye."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        self.seen.extend(texts)
-        counts = np.array([[text.lower().count(one) for one in LETTERS] for text in texts], float)
-        counts += 0.01
-        return counts / np.linalg.norm(counts, axis=1, keepdims=True)
-
 
 CORPUS = [
     Candidate("the owl hunts mice", "owl", metadata={"year": 0}),
@@ -48,30 +33,30 @@ def names(found: list[Candidate]) -> list[str | None]:
     return [candidate.id for candidate in found]
 
 
-def test_words_find_what_shares_them_and_ties_keep_the_corpus_order(retriever) -> None:
-    found = retriever.retrieve("hunts OWL", 10, "lexical")
-    assert names(found) == ["owl", "copy", "mouse"]
-    assert found[0].score == found[1].score > found[2].score > 0
-    assert type(found[0].score) is float
-    assert (found[0].text, found[0].metadata) == (CORPUS[0].text, {"year": 0})
+def test_lexical_mode_keeps_corpus_order_in_ties(retriever) -> None:
+    retrieved = retriever.retrieve("hunts OWL", 10, "lexical")
+    assert names(retrieved) == ["owl", "copy", "mouse"]
+    assert retrieved[0].score == retrieved[1].score > retrieved[2].score > 0
+    assert type(retrieved[0].score) is float
+    assert (retrieved[0].text, retrieved[0].metadata) == (CORPUS[0].text, {"year": 0})
 
 
 def test_lexical_scores_are_bm25(retriever) -> None:
     corpus = [Candidate("owl owl", "1"), Candidate("cat", "2"), Candidate("owl cat dog", "3")]
-    found = HybridRetriever(corpus).retrieve("owl", 3, "lexical")
+    retrieved = HybridRetriever(corpus).retrieve("owl", 3, "lexical")
     rarity = np.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
-    for candidate, times, length in zip(found, (2, 1), (2, 3), strict=True):
+    for candidate, times, length in zip(retrieved, (2, 1), (2, 3), strict=True):
         damping = 1.2 * (1 - 0.75 + 0.75 * length / 2)
         expected = rarity * times / (times + damping)
         assert candidate.score == pytest.approx(expected, rel=1e-6)
 
 
 def test_vectors_rank_everything_by_cosine(retriever) -> None:
-    found = retriever.retrieve("the owl hunts mice", 10, "vector")
-    assert names(found)[:3] == ["owl", "copy", "mouse"]
-    assert sorted(map(str, names(found))) == sorted(str(one.id) for one in CORPUS)
-    assert found[0].score == found[1].score == pytest.approx(1)
-    scores = [candidate.score for candidate in found]
+    retrieved = retriever.retrieve("the owl hunts mice", 10, "vector")
+    assert names(retrieved)[:3] == ["owl", "copy", "mouse"]
+    assert sorted(map(str, names(retrieved))) == sorted(str(candidate.id) for candidate in CORPUS)
+    assert retrieved[0].score == retrieved[1].score == pytest.approx(1)
+    scores = [candidate.score for candidate in retrieved]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -129,8 +114,8 @@ def test_languages_without_spaces(language) -> None:
     retriever = HybridRetriever(
         [Candidate(text, str(position)) for position, text in enumerate(passages)]
     )
-    found = {text: names(retriever.retrieve(text, 1, "lexical")) for text in questions}
-    assert found == {text: [str(position)] for text, position in questions.items()}
+    retrieved = {text: names(retriever.retrieve(text, 1, "lexical")) for text in questions}
+    assert retrieved == {text: [str(position)] for text, position in questions.items()}
 
 
 european = st.text(st.sampled_from("aAbßÉéДд٣_7 -.☂"), max_size=20)
@@ -151,7 +136,7 @@ def test_scores_of_other_languages_are_those_of_bm25s(stem, corpus, query) -> No
         )
 
     candidates = [Candidate(text, str(position)) for position, text in enumerate(corpus)]
-    found = HybridRetriever(candidates, stem=stem).retrieve(query, 9, "lexical")
+    retrieved = HybridRetriever(candidates, stem=stem).retrieve(query, 9, "lexical")
     expected = {}
     if any(tokens(corpus)):
         index = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
@@ -159,7 +144,7 @@ def test_scores_of_other_languages_are_those_of_bm25s(stem, corpus, query) -> No
         ids = index.get_tokens_ids(tokens([query])[0])
         scores = index.get_scores_from_ids(ids).tolist() if ids else []
         expected = {str(position): score for position, score in enumerate(scores) if score > 0}
-    assert {one.id: one.score for one in found} == expected
+    assert {one.id: one.score for one in retrieved} == expected
 
 
 def test_words_can_be_stemmed() -> None:
@@ -172,12 +157,12 @@ def test_words_can_be_stemmed() -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?!", "unknown", "\ud800"])
-def test_a_query_without_known_words_finds_nothing_by_words(retriever, query: str) -> None:
+def test_query_without_known_words_finds_nothing(retriever, query: str) -> None:
     assert retriever.retrieve(query, 5, "lexical") == []
     assert len(retriever.retrieve(query, 3)) == 3
 
 
-def test_a_corpus_without_words_is_no_fault() -> None:
+def test_corpus_without_words() -> None:
     retriever = HybridRetriever([Candidate("", "1"), Candidate("?", "2")], LetterEmbedder())
     assert retriever.retrieve("owl", 5, "lexical") == []
     assert names(retriever.retrieve("owl", 5)) == ["1", "2"]
@@ -185,17 +170,17 @@ def test_a_corpus_without_words_is_no_fault() -> None:
 
 @pytest.mark.parametrize("corpus", [CORPUS, [Candidate("", "1"), Candidate("?", "2")]])
 @pytest.mark.parametrize("query", ["the owl hunts", "", "sea"])
-def test_a_retriever_of_the_parts_of_another_answers_as_that_does(corpus, query) -> None:
+def test_retriever_from_parts_answers_the_same(corpus, query) -> None:
     embedder = LetterEmbedder()
-    made = HybridRetriever(corpus, embedder, depth=3)
-    again = HybridRetriever.from_parts(made.parts, embedder, depth=3)
-    assert made.modes == again.modes == ("vector", "lexical", "hybrid")
-    for mode in made.modes:
-        assert again.retrieve(query, 4, mode) == made.retrieve(query, 4, mode)
+    built = HybridRetriever(corpus, embedder, depth=3)
+    again = HybridRetriever.from_parts(built.parts, embedder, depth=3)
+    assert built.modes == again.modes == ("vector", "lexical", "hybrid")
+    for mode in built.modes:
+        assert again.retrieve(query, 4, mode) == built.retrieve(query, 4, mode)
     assert embedder.seen.count("a mouse fears the owl and the cat") <= 1
 
 
-def test_without_an_embedder_or_its_vectors_only_words_can_be_asked_for() -> None:
+def test_only_lexical_mode_without_vectors() -> None:
     words_only = HybridRetriever(CORPUS)
     assert words_only.modes == ("lexical",)
     assert HybridRetriever.from_parts(words_only.parts, LetterEmbedder()).modes == ("lexical",)
@@ -206,12 +191,12 @@ def test_without_an_embedder_or_its_vectors_only_words_can_be_asked_for() -> Non
         without.retrieve("x", 1)
 
 
-def test_stems_and_depth_are_given_anew_to_parts() -> None:
-    made = HybridRetriever(CORPUS, stem=lambda words: [word[:3] for word in words])
-    again = HybridRetriever.from_parts(made.parts, stem=made.stem)
+def test_parts_take_stem_and_depth_again() -> None:
+    built = HybridRetriever(CORPUS, stem=lambda words: [word[:3] for word in words])
+    again = HybridRetriever.from_parts(built.parts, stem=built.stem)
     assert names(again.retrieve("hunting", 5, "lexical")) == ["owl", "copy"]
     with pytest.raises(InputError, match="depth: must be"):
-        HybridRetriever.from_parts(made.parts, depth=0)
+        HybridRetriever.from_parts(built.parts, depth=0)
 
 
 def test_it_is_quiet(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
@@ -266,7 +251,7 @@ ONE = [Candidate("x", "1")]
         (lambda: HybridRetriever(ONE).retrieve("x", 1, "bm25"), "one of vector, lexical, hybrid"),
     ],
 )
-def test_faults_are_named(make, message: str) -> None:
+def test_errors_are_named(make, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
 

@@ -9,5 +9,5 @@ import pytest
 def rank(request):
     """Ranks in both ways."""
     if request.param == "sync":
-        return lambda reranker, *given: reranker.rerank(*given)
-    return lambda reranker, *given: asyncio.run(reranker.arerank(*given))
+        return lambda reranker, *arguments: reranker.rerank(*arguments)
+    return lambda reranker, *arguments: asyncio.run(reranker.arerank(*arguments))

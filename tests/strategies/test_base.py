@@ -92,7 +92,7 @@ def test_errors_of_readers_name_the_reply(code):
         (LLMError("no answer in time", "timeout"), "no answer in time"),
     ],
 )
-def test_the_error_of_a_method_without_any_answer_names_the_reply(error, message):
+def test_method_without_answers_names_the_reply(error, message):
     batches = [range(2), range(2, 4)]
     with pytest.raises(MethodError) as caught:
         merge_batches("graded", 4, batches, [Answer(error=error)] * 2, word="grade")

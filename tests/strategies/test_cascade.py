@@ -224,8 +224,8 @@ def test_fallback_when_all_stages_fail():
 def test_missed_later_keeps_its_place():
     texts = numbered([3, 9, 5, 7])
 
-    def reply(shown):
-        kept = {label: text for label, text in shown.items() if number_of(text) != 9}
+    def reply(passages):
+        kept = {label: text for label, text in passages.items() if number_of(text) != 9}
         return graded(kept)
 
     method = cascade((by_number(texts), None), (Graded(Model(reply)), 3))
@@ -233,15 +233,17 @@ def test_missed_later_keeps_its_place():
     assert ranking.order == (3, 2, 1, 0)
     assert [item.status for item in ranking] == ["scored"] * 4
     assert ranking.report.status == "degraded"
-    assert [(one.code, one.positions) for one in ranking.report.issues] == [("not_in_reply", (1,))]
+    assert [(issue.code, issue.positions) for issue in ranking.report.issues] == [
+        ("not_in_reply", (1,))
+    ]
 
 
 def test_issue_positions():
     # The second stage sees 9, 7, 5 and leaves out 7, the fourth of the input; 0 has no text.
     texts = ["3 a", "9 b", "5 c", "7 d"]
 
-    def reply(shown):
-        return json.dumps({one: 5 for one in shown if number_of(shown[one]) != 7})
+    def reply(passages):
+        return json.dumps({one: 5 for one in passages if number_of(passages[one]) != 7})
 
     method = cascade((by_number(texts), None), (Graded(Model(reply)), 3))
     candidates = [{"text": None}, *texts]
@@ -289,7 +291,7 @@ class Leaning(Judging):
 
     def judge(self, task):
         count = len(task.texts)
-        return Judgement([float(at) for at in range(count)], original=self.judgement)
+        return Judgement([float(index) for index in range(count)], original=self.judgement)
         yield
 
 
@@ -308,7 +310,7 @@ WEIGHED = {
 @pytest.mark.parametrize(("stages", "order", "counts"), WEIGHED.values(), ids=WEIGHED)
 def test_weight_of_the_input_order(stages, order, counts):
     """Retrieval scores do not count: the order that a stage is given does."""
-    texts = [{"text": text, "score": float(at)} for at, text in enumerate("3957")]
+    texts = [{"text": text, "score": float(index)} for index, text in enumerate("3957")]
     ranking = Reranker(cascade(*stages), log_level="debug").rerank("q", texts)
     assert ranking.order == order
     assert [len(item.stage_scores) for item in ranking] == counts
@@ -395,12 +397,12 @@ def test_configuration():
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_many_queries_are_merged(asynchronous):
-    queries = [numbered([at, 9 - at, 5, 2 + at]) for at in range(6)]
+    queries = [numbered([index, 9 - index, 5, 2 + index]) for index in range(6)]
     table = {text: float(number_of(text)) for texts in queries for text in texts}
     scorer = Batching(table)
     model = Model()
     reranker = Reranker(cascade((scorer, None), (Graded(model), 2)))
-    requests = [(f"query {at}", texts) for at, texts in enumerate(queries)]
+    requests = [(f"query {index}", texts) for index, texts in enumerate(queries)]
     if asynchronous:
         rankings = asyncio.run(reranker.arerank_many(requests))
     else:
@@ -408,17 +410,17 @@ def test_many_queries_are_merged(asynchronous):
     assert scorer.batches == [6]
     assert len(model.prompts) == 6
     alone = [reranker.rerank(*request) for request in requests]
-    assert [repr(one.items) for one in rankings] == [repr(one.items) for one in alone]
-    assert [one.report.usage for one in rankings] == [one.report.usage for one in alone]
+    assert [repr(ranking.items) for ranking in rankings] == [repr(one.items) for one in alone]
+    assert [ranking.report.usage for ranking in rankings] == [one.report.usage for one in alone]
 
 
 def test_many_queries_last_stage_scores():
-    queries = [numbered([at, 9 - at, 5]) for at in range(4)]
+    queries = [numbered([index, 9 - index, 5]) for index in range(4)]
     table = {text: float(number_of(text)) for texts in queries for text in texts}
     scorer = Batching(table)
     reranker = Reranker(cascade((Graded(Model()), None), (scorer, 2)))
     rankings = reranker.rerank_many([("q", texts) for texts in queries])
-    assert [one.report.status for one in rankings] == ["ok"] * 4
+    assert [ranking.report.status for ranking in rankings] == ["ok"] * 4
     assert len(scorer.calls) + sum(scorer.batches) >= 4
 
 
@@ -426,13 +428,13 @@ def test_one_failed_query():
     queries = [numbered([1, 2]), numbered([30, 40]), numbered([5, 6])]
     scorer = Batching({text: float(number_of(text)) for texts in queries for text in texts})
 
-    def reply(shown):
-        return DOWN if "40 wombats" in shown.values() else graded(shown)
+    def reply(passages):
+        return DOWN if "40 wombats" in passages.values() else graded(passages)
 
     reranker = Reranker(cascade((scorer, None), (Graded(Model(reply)), 2)), log_level="debug")
     rankings = reranker.rerank_many([("q", texts) for texts in queries])
-    assert [one.report.status for one in rankings] == ["ok", "degraded", "ok"]
-    assert [one.order for one in rankings] == [(1, 0)] * 3
+    assert [ranking.report.status for ranking in rankings] == ["ok", "degraded", "ok"]
+    assert [ranking.order for ranking in rankings] == [(1, 0)] * 3
 
 
 # ---------------------------------------------------------------------- life
@@ -543,7 +545,9 @@ def test_stages_are_given_the_candidates_of_their_texts():
 
     class Noting(Judging):
         def judge(self, task):
-            given.append(list(zip(task.texts, [one.id for one in task.candidates], strict=True)))
+            given.append(
+                list(zip(task.texts, [candidate.id for candidate in task.candidates], strict=True))
+            )
             return Judgement([0.5] * len(task.texts))
             yield
 

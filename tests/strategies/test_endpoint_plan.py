@@ -62,9 +62,9 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("given", "settings", "name", "kind"), NAMES)
-def test_name_and_kind(given, settings, name, kind):
-    endpoint = Endpoint(*given, **settings)
+@pytest.mark.parametrize(("arguments", "settings", "name", "kind"), NAMES)
+def test_name_and_kind(arguments, settings, name, kind):
+    endpoint = Endpoint(*arguments, **settings)
     assert (endpoint.name, endpoint.score_kind, endpoint.scale) == (name, kind, None)
     assert endpoint.language_models == [endpoint]
 
@@ -322,10 +322,10 @@ def test_other_troubles_ask_no_batch_again():
 
 @pytest.mark.parametrize("key", ["k", NO_KEY])
 def test_connection(key, monkeypatch):
-    made = []
-    monkeypatch.setattr(module.json_http, "connect", lambda *args, **kw: made.append((args, kw)))
+    created = []
+    monkeypatch.setattr(module.json_http, "connect", lambda *args, **kw: created.append((args, kw)))
     tei(timeout=7)._connect(key)
-    assert made == [((key, 7), {"max_values": MAX_VALUES})]
+    assert created == [((key, 7), {"max_values": MAX_VALUES})]
 
 
 def test_texts():

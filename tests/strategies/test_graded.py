@@ -39,7 +39,7 @@ SIZES = [
 
 
 def texts_of(count):
-    return numbered([at % 11 for at in range(count)])
+    return numbered([index % 11 for index in range(count)])
 
 
 def judge(method, texts, reply=graded):
@@ -49,10 +49,10 @@ def judge(method, texts, reply=graded):
 def grades(**changes):
     """An honest reply, changed by hand; a key is the number of the passage."""
 
-    def reply(shown):
-        given = {label: number_of(text) for label, text in shown.items()}
+    def reply(passages):
+        given = {label: number_of(text) for label, text in passages.items()}
         for key, value in changes.items():
-            label = next(one for one in shown if number_of(shown[one]) == int(key.strip("_")))
+            label = next(one for one in passages if number_of(passages[one]) == int(key.strip("_")))
             given[label] = value
         return json.dumps({label: one for label, one in given.items() if one != "absent"})
 
@@ -68,8 +68,10 @@ def test_batches_in_one_round(count, batch_size, sizes):
     judgement, asks = judge(Graded(Model(), batch_size=batch_size), texts)
     assert len(asks) == 1
     assert [question.documents for question in asks[0].questions] == sizes
-    shown = [text for one in asks[0].questions for text in shown_in(one.request).values()]
-    assert shown == texts
+    passages = [
+        text for question in asks[0].questions for text in shown_in(question.request).values()
+    ]
+    assert passages == texts
     assert list(judgement.scores) == [float(number_of(text)) for text in texts]
     assert (judgement.unjudged, judgement.issues) == (frozenset(), [])
 
@@ -93,7 +95,7 @@ def test_usage(mode, count, batch_size, sizes):
     usage = ranking.report.usage
     assert (usage.calls, usage.rounds, usage.pairs) == (len(sizes), 1, count)
     assert (usage.input_tokens, usage.output_tokens, usage.cost) == (None, None, None)
-    assert list(ranking.order) == sorted(range(count), key=lambda at: (-(at % 11), at))
+    assert list(ranking.order) == sorted(range(count), key=lambda index: (-(index % 11), index))
     report = ranking.report
     assert (report.status, report.score_kind, report.issues) == ("ok", "grade", ())
     assert all(item.status == "scored" for item in ranking)
@@ -126,22 +128,22 @@ def test_deterministic():
 @pytest.mark.parametrize(
     ("settings", "reply"),
     [
-        ({}, lambda key, given: given),
-        ({"whole": True}, lambda key, given: given),
+        ({}, lambda key, grades: grades),
+        ({"whole": True}, lambda key, grades: grades),
         (
             {"reply": "pairs"},
-            lambda key, given: {"grades": [{key: one, "score": given[one]} for one in given]},
+            lambda key, grades: {"grades": [{key: one, "score": grades[one]} for one in grades]},
         ),
         (
             {"reply": "pairs", "bare": True},
-            lambda key, given: [{key: one, "score": given[one]} for one in given],
+            lambda key, grades: [{key: one, "score": grades[one]} for one in grades],
         ),
     ],
 )
 def test_reply_formats_and_labels(labels, settings, reply):
-    def says(shown):
+    def says(passages):
         key = "index" if labels.startswith("index") else "id"
-        return json.dumps(reply(key, {one: number_of(shown[one]) for one in shown}))
+        return json.dumps(reply(key, {one: number_of(passages[one]) for one in passages}))
 
     method = Graded(Model(), labels=labels, **settings)
     judgement, asks = judge(method, numbered([3, 9, 5]), says)
@@ -182,14 +184,14 @@ ANSWERS = [
     ),
     (
         "an unknown label",
-        lambda shown: json.dumps({**json.loads(graded(shown)), "zzzz": 10}),
+        lambda passages: json.dumps({**json.loads(graded(passages)), "zzzz": 10}),
         [3, 9, 5],
         {},
         {"unknown_label": ()},
     ),
     (
         "broken off",
-        lambda shown: Completion(graded(shown).rpartition(",")[0] + ', "', cut=True),
+        lambda passages: Completion(graded(passages).rpartition(",")[0] + ', "', cut=True),
         [3, 9, None],
         {2: "backfilled"},
         {"not_in_reply": (2,)},
@@ -208,8 +210,10 @@ def test_incomplete_replies(reply, scores, status, issues):
     assert judgement.scores == scores
     ranking = Reranker(Graded(Model(reply)), log_level="debug").rerank("wombats", texts)
     got = {item.position: item for item in ranking}
-    assert [got[at].rerank_score for at in range(3)] == scores
-    assert [got[at].status for at in range(3)] == [status.get(at, "scored") for at in range(3)]
+    assert [got[index].rerank_score for index in range(3)] == scores
+    assert [got[index].status for index in range(3)] == [
+        status.get(index, "scored") for index in range(3)
+    ]
     assert {issue.code: issue.positions for issue in ranking.report.issues} == issues
     assert ranking.report.status == ("partial" if status else "ok")
 
@@ -231,10 +235,10 @@ def test_other_scale_and_failed_repair():
     texts = numbered([4, 8])
 
     def reply(messages):
-        shown = shown_in(messages)
-        if texts[1] in shown.values():
-            return "neither" if len(messages) > 2 else json.dumps(dict.fromkeys(shown, 80))
-        return json.dumps(dict.fromkeys(shown, 4))
+        passages = shown_in(messages)
+        if texts[1] in passages.values():
+            return "neither" if len(messages) > 2 else json.dumps(dict.fromkeys(passages, 80))
+        return json.dumps(dict.fromkeys(passages, 4))
 
     reranker = Reranker(Graded(reply, batch_size=1), log_level="debug")
     report = reranker.rerank("q", texts).report
@@ -250,7 +254,7 @@ def test_cut_reply():
 
 def failing(texts, error):
     """Fails for the question that shows one of these."""
-    return lambda shown: error if set(texts) & set(shown.values()) else graded(shown)
+    return lambda passages: error if set(texts) & set(passages.values()) else graded(passages)
 
 
 def test_answered_batches_are_used():
@@ -264,7 +268,7 @@ def test_answered_batches_are_used():
     assert ranking.order == (1, 5, 0, 4, 2, 3)
     assert [item.status for item in ranking] == ["scored"] * 4 + ["unjudged"] * 2
     assert ranking.report.status == "partial"
-    assert [(one.code, one.message, one.positions) for one in ranking.report.issues] == [
+    assert [(issue.code, issue.message, issue.positions) for issue in ranking.report.issues] == [
         ("server_error", "the server failed", (2, 3))
     ]
 

@@ -104,9 +104,9 @@ class Request:
         given = body.get(self.rerank.documents) if self.rerank else None
         if isinstance(given, list):
             texts = [one if isinstance(one, str) else one["text"] for one in given]
-            return {str(at): text for at, text in enumerate(texts)}
-        found = _FENCE.findall("\n".join(self.messages))
-        return {label: html.unescape(text) for label, text in found}
+            return {str(index): text for index, text in enumerate(texts)}
+        passages = _FENCE.findall("\n".join(self.messages))
+        return {label: html.unescape(text) for label, text in passages}
 
     @property
     def rerank(self) -> RerankApi | None:
@@ -124,7 +124,7 @@ class Request:
         body = self.body if isinstance(self.body, dict) else {}
         generation = body.get("generationConfig") or {}
         tools = body.get("tools") or [{}]
-        found = (
+        results = (
             _dig(body, "response_format", "json_schema", "schema")
             or _dig(body, "output_config", "format", "schema")
             or generation.get("responseJsonSchema")
@@ -132,7 +132,7 @@ class Request:
             or tools[0].get("input_schema")
             or _dig(tools[0], "function", "parameters")
         )
-        return found if isinstance(found, dict) else None
+        return results if isinstance(results, dict) else None
 
     @property
     def asks_for_json(self) -> bool:
@@ -411,8 +411,8 @@ class FakeProvider:
 
 def by_number(text: str) -> float:
     """The first number in a text; 0 where there is none."""
-    found = re.search(r"\d+", text)
-    return float(found.group()) if found else 0.0
+    match = re.search(r"\d+", text)
+    return float(match.group()) if match else 0.0
 
 
 def grades_of(request: Request, grade: Grade = by_number) -> dict[str, float]:
@@ -481,11 +481,11 @@ def _array_by_schema(items: Mapping[str, Any], grades: Mapping[str, float]) -> l
 
 
 def _form_by_prompt(request: Request) -> str:
-    said = "\n".join(request.messages)
-    if '"ranking"' in said:
+    text = "\n".join(request.messages)
+    if '"ranking"' in text:
         return "ranking"
-    if '"grades"' in said:
-        return "index pairs" if '"index"' in said else "pairs"
+    if '"grades"' in text:
+        return "index pairs" if '"index"' in text else "pairs"
     return "keyed"
 
 
@@ -555,7 +555,9 @@ def rerank_rows(request: Request, grade: Grade = by_number) -> list[dict[str, An
     """The rows of a good answer of a rerank API: best first, with scores of 0 to 1."""
     grades = grades_of(request, grade)
     count = request.body.get("top_n") or request.body.get("top_k") or len(grades)
-    rows = [{"index": int(at), "score": min(1.0, grades[at] / 10)} for at in best_first(grades)]
+    rows = [
+        {"index": int(index), "score": min(1.0, grades[index] / 10)} for index in best_first(grades)
+    ]
     return rows[:count]
 
 
@@ -725,7 +727,7 @@ def many_headers(count: int, length: int) -> Step:
 
     def step(request: Request) -> Iterator[Wire]:
         yield http(
-            200, good_bytes(request), {f"X-Filler-{at}": "x" * length for at in range(count)}
+            200, good_bytes(request), {f"X-Filler-{index}": "x" * length for index in range(count)}
         )
 
     return step
@@ -1239,8 +1241,8 @@ def says(make: Callable[[Answer], Any], grade: Grade = by_number) -> Step:
     """The text that a function makes of the right answer; what is not a string is made JSON."""
 
     def step(request: Request) -> Iterator[Wire]:
-        said = make(Answer(grades_of(request, grade)))
-        text = said if isinstance(said, str) else json.dumps(said)
+        reply = make(Answer(grades_of(request, grade)))
+        text = reply if isinstance(reply, str) else json.dumps(reply)
         yield http(200, envelope(request, text))
 
     return step

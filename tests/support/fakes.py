@@ -107,8 +107,8 @@ ANSWERS: dict[str, Callable[[int], Any]] = {
     "huge integers": lambda n: [10**400] * n,
     "nested": lambda n: [[0.5]] * n,
     "objects": lambda n: [object()] * n,
-    "a set": lambda n: {0.5 + at for at in range(n)},
-    "another mapping": lambda n: MappingProxyType({float(at): at for at in range(n)}),
+    "a set": lambda n: {0.5 + index for index in range(n)},
+    "another mapping": lambda n: MappingProxyType({float(index): index for index in range(n)}),
     "a bytearray": bytearray,
     "raises": raising(RuntimeError("passage text and sk-secret-key")),
     "raises a key error": raising(KeyError("sk-secret-key")),
@@ -192,25 +192,25 @@ def task_of(texts: Sequence[str], query: str = "wombats") -> Task:
     return Task(query, list(texts), [Candidate(text) for text in texts])
 
 
-def graded(shown: Shown) -> str:
+def graded(passages: Shown) -> str:
     """An honest reply in grades: each passage gets its number."""
-    return json.dumps({label: number_of(text) for label, text in shown.items()})
+    return json.dumps({label: number_of(text) for label, text in passages.items()})
 
 
-def ranked(shown: Shown) -> str:
+def ranked(passages: Shown) -> str:
     """An honest reply in order: the highest number first."""
-    return json.dumps({"ranking": sorted(shown, key=lambda label: -number_of(shown[label]))})
+    return json.dumps({"ranking": sorted(passages, key=lambda label: -number_of(passages[label]))})
 
 
 def in_answer(reply: Callable[[Shown], Reply]) -> Callable[[Question[Any, Any]], Answer[Any]]:
     """What the driver would make of a reply: it is read, and a MethodError is its fault."""
 
     def answer(question: Question[Any, Any]) -> Answer[Any]:
-        said = reply(shown_in(question.request))
+        text = reply(shown_in(question.request))
         try:
-            if isinstance(said, BaseException):
-                raise said
-            return Answer(question.read(Completion(said) if isinstance(said, str) else said))
+            if isinstance(text, BaseException):
+                raise text
+            return Answer(question.read(Completion(text) if isinstance(text, str) else text))
         except MethodError as error:
             return Answer(error=error)
 
@@ -298,17 +298,17 @@ class Model:
         self.most = max(self.most, self.under_way)
         try:
             await asyncio.sleep(self.seconds)
-            said = reply(shown_in(prompt))
+            text = reply(shown_in(prompt))
         finally:
             self.under_way -= 1
-        if isinstance(said, BaseException):
-            raise said
-        return Completion(said) if isinstance(said, str) else said
+        if isinstance(text, BaseException):
+            raise text
+        return Completion(text) if isinstance(text, str) else text
 
 
-def always(said: Reply) -> Callable[[Shown], Reply]:
+def always(reply: Reply) -> Callable[[Shown], Reply]:
     """Says the same whatever it is shown."""
-    return lambda _shown: said
+    return lambda _shown: reply
 
 
 def within_deadlines(rank: Callable[[float], Any], as_expected: Callable[[Any], bool]) -> Any:

@@ -209,13 +209,13 @@ TRANSPORT = [
 QUICKLY = {"Retry-After": "0"}
 
 
-def after(told: str) -> Step:
-    return fake.status(429, headers={"Retry-After": told})
+def after(value: str) -> Step:
+    return fake.status(429, headers={"Retry-After": value})
 
 
-def name_of(told: str) -> str:
+def name_of(value: str) -> str:
     """The same in every process that collects the tests, which a date of now is not."""
-    return re.sub(r"\w+, \d+ \w+ 2\d{3} [\d:]+ GMT", "a date", told)
+    return re.sub(r"\w+, \d+ \w+ 2\d{3} [\d:]+ GMT", "a date", value)
 
 
 BODIES = {
@@ -401,13 +401,13 @@ STATUS = [
     ],
     *[
         Case(
-            f"429, Retry-After: {name_of(told)[:30]!r}",
-            (after(told), fake.good()),
+            f"429, Retry-After: {name_of(value)[:30]!r}",
+            (after(value), fake.good()),
             "ok",
             "rate_limited",
             2,
         )
-        for told in (
+        for value in (
             "0",
             "0.02",
             "soon",
@@ -421,13 +421,18 @@ STATUS = [
         )
     ],
     *[
-        fatal(f"429, Retry-After: {name_of(told)[:30]!r}", after(told), "rate_limited")
-        for told in ("86400", "1e9", "Fri, 31 Dec 9999 23:59:59 GMT", fake.http_date(7200))
+        fatal(f"429, Retry-After: {name_of(value)[:30]!r}", after(value), "rate_limited")
+        for value in ("86400", "1e9", "Fri, 31 Dec 9999 23:59:59 GMT", fake.http_date(7200))
     ],
     *[
         # Numbers that no float holds: as good as none, or for ever.
-        Case(f"429, Retry-After: {told[:9]}", (after(told),), codes="rate_limited", requests=(1, 2))
-        for told in ("inf", "1e999", "9" * 400, "Fri, 99 Zzz 99999 99:99:99 GMT")
+        Case(
+            f"429, Retry-After: {value[:9]}",
+            (after(value),),
+            codes="rate_limited",
+            requests=(1, 2),
+        )
+        for value in ("inf", "1e999", "9" * 400, "Fri, 99 Zzz 99999 99:99:99 GMT")
     ],
     Case(
         "429, Retry-After in milliseconds",

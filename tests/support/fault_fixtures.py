@@ -15,20 +15,21 @@ import importlib.util
 import json
 import logging
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
-from types import ModuleType, coroutine
+from types import coroutine
 from typing import Any, Protocol
 
 import pytest
 
 import fake_provider as fake
-from fault_cases import GROUPS, MARKER, Case, name_of
+import odd_candidates
+import rerank_fault_cases
+from fault_cases import BEST_FIRST, GROUPS, MARKER, Case, name_of
+from llm_fault_checks import KEY, KEY_VARIABLE, SLACK, codes_of, configuration, expected, promises
 from secondpass import Candidate, Ranking, Report, RerankError
 from secondpass.errors import LLMError
 from secondpass.types import Ranked
@@ -77,22 +78,6 @@ def _closing() -> Iterator[Callable[[Any], Any]]:
 # ---------------------------------------------------------------------- adapters
 
 
-@cache
-def core_tests(name: str) -> ModuleType:
-    """A module of ``tests/faults`` for its table and its checks, beside the one pytest runs."""
-    path = Path(__file__).parents[1] / "faults" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"of_the_core_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-KEY: str = core_tests("test_faults").KEY
-KEY_VARIABLE: str = core_tests("test_faults").KEY_VARIABLE
-SLACK: float = core_tests("test_faults").SLACK
 QUERY = "zebras at night"
 """Stands in no error, log, report or repr either."""
 
@@ -134,7 +119,7 @@ class Adapter(Protocol):
         """The framework's own objects; their metadata is that of `metadata_of`."""
 
     def run(
-        self, component: Any, entry: str, query: str, given: list[Any]
+        self, component: Any, entry: str, query: str, documents: list[Any]
     ) -> tuple[list[Any], Report | None]:
         """What comes out, and the report where this entry point gives one."""
 
@@ -170,9 +155,9 @@ def rotation(
     for number, (group, case, flavours, wanted) in enumerate(cases, turn):
         usual = number % len(flavours), number // len(flavours) % len(adapter.entries)
         for place, flavour in enumerate(flavours):
-            for at, (mode, entries) in enumerate(adapter.entries.items()):
+            for index, (mode, entries) in enumerate(adapter.entries.items()):
                 entry = entries[(number + place) // 2 % len(entries)]
-                marks = () if wanted and (place, at) == usual else (pytest.mark.long,)
+                marks = () if wanted and (place, index) == usual else (pytest.mark.long,)
                 name = name_of(f"{group}-{case.name}-{flavour}-{mode}-{entry}")
                 rows.append(pytest.param(case, flavour, mode, entry, id=name, marks=marks))
     return rows
@@ -197,7 +182,7 @@ def rerank_runs(adapter: Adapter, turn: int) -> list[Any]:
 
     Whether a language model or a rerank API is asked is nothing that an adapter could see.
     """
-    cases = enumerate(core_tests("test_rerank_apis").CASES, turn)
+    cases = enumerate(rerank_fault_cases.CASES, turn)
     return rotation(
         [(case.group, case, case.apis, number % 2 == 0) for number, case in cases], adapter, turn
     )
@@ -205,7 +190,7 @@ def rerank_runs(adapter: Adapter, turn: int) -> list[Any]:
 
 def llm_config(provider: fake.FakeProvider, flavour: str, case: Case) -> dict[str, Any]:
     """The configuration of the core's own test, which the adapter makes strict by itself."""
-    config: dict[str, Any] = core_tests("test_faults").configuration(provider, flavour, case, False)
+    config = configuration(provider, flavour, case, False)
     del config["strict"]
     return config
 
@@ -242,8 +227,8 @@ class Components:
                 return component
             provider.play()
             # Opens the client, and learns what the server cannot do.
-            given = self.adapter.given([Candidate("1", id="a"), Candidate("2", id="b")])
-            self.adapter.run(component, self.adapter.entries["sync"][0], QUERY, given)
+            candidates = self.adapter.given([Candidate("1", id="a"), Candidate("2", id="b")])
+            self.adapter.run(component, self.adapter.entries["sync"][0], QUERY, candidates)
             self.made[known] = component
         return self.made[known]
 
@@ -306,8 +291,8 @@ def played(
         items = error.ranking.items
         ranking = _ranking(
             [
-                Carried(one.text, one.id, None, {**one.candidate.metadata, **_provenance(one)})
-                for one in items
+                Carried(item.text, item.id, None, {**item.candidate.metadata, **_provenance(item)})
+                for item in items
             ],
             candidates,
             error.ranking.report,
@@ -392,15 +377,14 @@ def survives_llm(
     deadline: float,
 ) -> None:
     """A case of the table of language models, through the adapter."""
-    core = core_tests("test_faults")
     outcome = played(adapter, component, entry, case.candidates, caplog, strict)
     assert outcome.seconds <= deadline + SLACK
     ranking = outcome.ranking
     if ranking is None:
         _order_without_report(outcome, case)
         return
-    core.promises(ranking, case, provider.calls)
-    core.expected(ranking, case, provider)
+    promises(ranking, case, provider.calls)
+    expected(ranking, case, provider)
     assert (outcome.error is not None) == (strict and ranking.report.status != "ok")
 
 
@@ -416,17 +400,16 @@ def survives_rerank(
     deadline: float,
 ) -> None:
     """A case of the table of rerank APIs, through the adapter."""
-    core = core_tests("test_rerank_apis")
-    outcome = played(adapter, component, entry, core.CANDIDATES, caplog, strict)
+    outcome = played(adapter, component, entry, rerank_fault_cases.CANDIDATES, caplog, strict)
     assert outcome.seconds <= deadline + SLACK
     ranking = outcome.ranking
     if ranking is None:
         _order_without_report(outcome, case)
         return
     report = ranking.report
-    core.promises(ranking, case, len(provider.requests))
+    rerank_fault_cases.promises(ranking, case, len(provider.requests))
     assert report.status in case.status.split()
-    codes = core_tests("test_faults").codes_of(report)
+    codes = codes_of(report)
     if case.codes != "*":
         assert codes & set(case.codes.split()) or not (case.codes or codes)
     fewest, most = case.requests if isinstance(case.requests, tuple) else (case.requests,) * 2
@@ -443,7 +426,7 @@ def _order_without_report(outcome: Outcome, case: Any) -> None:
     if case.status == "unchanged":
         assert outcome.order == tuple(range(len(outcome.order)))
     elif case.status == "ok" and case.order is None:
-        assert outcome.order[0] == core_tests("test_faults").BEST_FIRST[0]
+        assert outcome.order[0] == BEST_FIRST[0]
 
 
 # ---------------------------------------------------------------------- frameworks' own models
@@ -451,7 +434,7 @@ def _order_without_report(outcome: Outcome, case: Any) -> None:
 _PROBE = [
     {
         "role": "user",
-        "content": "".join(f'<doc id="{at}">{at} text</doc>' for at in range(1, 7)),
+        "content": "".join(f'<doc id="{index}">{index} text</doc>' for index in range(1, 7)),
     }
 ]
 
@@ -527,9 +510,9 @@ def in_turn(
     """
     rows = []
     for number, name in enumerate(names, turn):
-        for at, (model, entry, strict) in enumerate(_ways(models, entries)):
+        for index, (model, entry, strict) in enumerate(_ways(models, entries)):
             # The second of the two differs from the first in every respect.
-            usual = at in {number % 8, 7 - number % 8}
+            usual = index in {number % 8, 7 - number % 8}
             mode = "strict" if strict else "tolerant"
             rows.append(
                 pytest.param(
@@ -555,8 +538,8 @@ def spoken_runs(models: Sequence[type], entries: Sequence[str], turn: int) -> li
     ways = _ways(models, entries)
     rows = []
     for number, (group, case) in enumerate(spoken_cases(), turn):
-        for at, (model, entry, strict) in enumerate(ways):
-            marks = () if at == number % len(ways) else (pytest.mark.long,)
+        for index, (model, entry, strict) in enumerate(ways):
+            marks = () if index == number % len(ways) else (pytest.mark.long,)
             mode = "strict" if strict else "tolerant"
             name = f"{group}-{case.name}-{model.__name__}-{entry}-{mode}"
             rows.append(pytest.param(case, model, entry, strict, id=name, marks=marks))
@@ -637,13 +620,12 @@ def state_of(one: Any, members: Iterable[str]) -> dict[str, Any]:
 
 def odd_lists() -> list[Any]:
     """The core's lists of odd candidates, each with a method and a mode in turn."""
-    core = core_tests("test_candidates")
     methods = ("graded", "listwise by id", "graded, pairs by id", "graded, one question")
     rows = []
-    for number, name in enumerate(core.LISTS):
-        for at, method in enumerate(methods):
+    for number, name in enumerate(odd_candidates.LISTS):
+        for index, method in enumerate(methods):
             for turn in (0, 1):
-                marks = () if at == number % len(methods) and turn == 0 else (pytest.mark.long,)
+                marks = () if index == number % len(methods) and turn == 0 else (pytest.mark.long,)
                 asynchronous = bool((number // len(methods) + turn) % 2)
                 mode = "async" if asynchronous else "sync"
                 rows.append(
@@ -654,12 +636,12 @@ def odd_lists() -> list[Any]:
     return rows
 
 
-def none_lost(carried: Sequence[Carried], given: Sequence[Carried], method: str) -> None:
+def none_lost(carried: Sequence[Carried], sources: Sequence[Carried], method: str) -> None:
     """Each document of a list of odd ones came out once, as it was, and judged if it has a text."""
     falling([one.score for one in carried])
-    assert sorted(one.place for one in carried) == list(range(len(given)))
+    assert sorted(one.place for one in carried) == list(range(len(sources)))
     for rank, one in enumerate(carried, 1):
-        before = given[one.place]
+        before = sources[one.place]
         assert one.text is before.text
         assert one.id == before.id
         assert one.metadata is not before.metadata
@@ -667,7 +649,7 @@ def none_lost(carried: Sequence[Carried], given: Sequence[Carried], method: str)
         assert one.metadata.keys() == before.metadata.keys() | mine
         assert all(one.metadata[key] is value for key, value in before.metadata.items())
         assert one.metadata.get("rerank_rank", rank) == rank
-    head = {one.place for one in given[:100] if isinstance(one.text, str)}
+    head = {one.place for one in sources[:100] if isinstance(one.text, str)}
     scored = [one for one in carried if one.metadata.get("rerank_status") == "scored"]
     if method.startswith("listwise") and len(head) < 2:
         return  # one that only orders need not ask about one

@@ -42,20 +42,20 @@ def nodes() -> list[NodeWithScore]:
         NodeWithScore(
             node=TextNode(
                 text=f"grade {number}: {MARKER}",
-                id_=f"chunk-{min(at, 3)}",
+                id_=f"chunk-{min(index, 3)}",
                 metadata={"number": number},
             ),
-            score=0.9 - at / 10,
+            score=0.9 - index / 10,
         )
-        for at, number in enumerate(NUMBERS)
+        for index, number in enumerate(NUMBERS)
     ]
 
 
 def number_of(text: str) -> int:
     """How good a passage is."""
-    found = re.search(r"grade (\d+):", text)
-    assert found is not None, "no passage of ours"
-    return int(found[1])
+    match = re.search(r"grade (\d+):", text)
+    assert match is not None, "no passage of ours"
+    return int(match[1])
 
 
 # ---------------------------------------------------------------------- forms
@@ -126,10 +126,10 @@ class Asked:
     @property
     def shown(self) -> dict[str, str]:
         """Passages by the labels that they are shown under."""
-        found: dict[str, str] = {}
+        results: dict[str, str] = {}
         for label, text in self.form.shown.findall(self.sent):
-            found.setdefault(label, text)
-        return found
+            results.setdefault(label, text)
+        return results
 
     @property
     def honest(self) -> list[tuple[Any, Any]]:
@@ -321,8 +321,8 @@ CASES = [
         f"* [{label}] ({grade}/10)" for label, grade in asked.honest)), REFUSED, REFUSED,
         ALL),
     Case("a numbered list", lambda asked: Said(before="\n".join(
-        f"{at}. [{label}]" for at, label in enumerate(_labels(asked), start=1))), REFUSED, REFUSED,
-        ALL),
+        f"{index}. [{label}]" for index, label in enumerate(_labels(asked), start=1))),
+        REFUSED, REFUSED, ALL),
     Case("JSON pairs", lambda asked: Said(before=json.dumps(
         [{"id": label, "score": grade} for label, grade in asked.honest])), "ok", "ok",
         ALL),
@@ -365,8 +365,8 @@ CASES = [
     answer("ids backwards", lambda h: [(str(x)[::-1] + "!", g) for x, g in h], REFUSED, REFUSED),
     answer("ids in capitals", lambda h: [(str(x).upper(), g) for x, g in h], "ok", "ok"),
     answer("ids with blanks around", lambda h: [(f" {x} ", g) for x, g in h], "ok", "ok"),
-    answer("ids of a hallucination", lambda h: [(50 + at, 9 - at) for at in range(5)], REFUSED,
-           REFUSED, NOTHING),
+    answer("ids of a hallucination", lambda h: [(50 + index, 9 - index) for index in range(5)],
+           REFUSED, REFUSED, NOTHING),
     Case("all with the same grade", lambda asked: Said(
         [(_label(x), 5) for x in asked.shown]), "ok", "", without=frozenset({PERMUTATION})),
     grades("NaN", 9, math.nan, 5, 3, 1, promise="partial grade_refused", meant=plain(9, 5, 3, 1)),
@@ -438,12 +438,12 @@ class Completing(CustomLLM, _Scripted):
         return LLMMetadata(model_name="completing")
 
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        said = self._reply(prompt)
-        if said is None:
+        reply = self._reply(prompt)
+        if reply is None:
             _RELEASED.wait(60)
             raise TimeoutError
-        raw = {"choices": [{"finish_reason": "length" if said.cut else "stop"}]}
-        return CompletionResponse(text=said.text(self.form), raw=raw)
+        raw = {"choices": [{"finish_reason": "length" if reply.cut else "stop"}]}
+        return CompletionResponse(text=reply.text(self.form), raw=raw)
 
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
         raise NotImplementedError
@@ -457,31 +457,31 @@ class Chatting(_Scripted):
         return LLMMetadata(model_name="chatting", is_chat_model=True)
 
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        said = self._said(messages, kwargs)
-        if said is None:
+        reply = self._said(messages, kwargs)
+        if reply is None:
             _RELEASED.wait(60)
             raise TimeoutError
-        return self._response(said, kwargs)
+        return self._response(reply, kwargs)
 
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        said = self._said(messages, kwargs)
-        if said is None:
+        reply = self._said(messages, kwargs)
+        if reply is None:
             await asyncio.sleep(60)
             raise TimeoutError
         await asyncio.sleep(0)
-        return self._response(said, kwargs)
+        return self._response(reply, kwargs)
 
     def _said(self, messages: Sequence[ChatMessage], kwargs: Mapping[str, Any]) -> Said | None:
         self.tools.append(len(kwargs.get("tools", ())))
-        return self._reply("\n".join(one.content or "" for one in messages))
+        return self._reply("\n".join(message.content or "" for message in messages))
 
-    def _response(self, said: Said, kwargs: Mapping[str, Any]) -> ChatResponse:
-        message = ChatMessage(role="assistant", content=said.text(self.form))
-        return ChatResponse(message=message, raw=_raw(said))
+    def _response(self, reply: Said, kwargs: Mapping[str, Any]) -> ChatResponse:
+        message = ChatMessage(role="assistant", content=reply.text(self.form))
+        return ChatResponse(message=message, raw=_raw(reply))
 
 
-def _raw(said: Said) -> dict[str, Any]:
-    return {"choices": [{"finish_reason": "length" if said.cut else "stop"}]}
+def _raw(reply: Said) -> dict[str, Any]:
+    return {"choices": [{"finish_reason": "length" if reply.cut else "stop"}]}
 
 
 class Calling(Chatting, FunctionCallingLLM):
@@ -515,25 +515,25 @@ class Calling(Chatting, FunctionCallingLLM):
         return {"messages": [*(chat_history or ()), *told], "tools": list(tools)}
 
     def _said(self, messages: Sequence[ChatMessage], kwargs: Mapping[str, Any]) -> Said | None:
-        said = super()._said(messages, kwargs)
+        reply = super()._said(messages, kwargs)
         if self.refuses is not None and kwargs.get("tools"):
             raise self.refuses
-        return said
+        return reply
 
-    def _response(self, said: Said, kwargs: Mapping[str, Any]) -> ChatResponse:
+    def _response(self, reply: Said, kwargs: Mapping[str, Any]) -> ChatResponse:
         tools = kwargs.get("tools")
-        if not tools or said.pairs is None:
-            return super()._response(said, kwargs)
-        arguments = self.form.arguments(said.pairs)
-        if said.edit is not None:
-            arguments = _parsed(said.edit(json.dumps(arguments)))
-        blocks: list[Any] = [TextBlock(text=said.before + said.after)]
+        if not tools or reply.pairs is None:
+            return super()._response(reply, kwargs)
+        arguments = self.form.arguments(reply.pairs)
+        if reply.edit is not None:
+            arguments = _parsed(reply.edit(json.dumps(arguments)))
+        blocks: list[Any] = [TextBlock(text=reply.before + reply.after)]
         name = self.name or tools[0].metadata.name
-        for at in range(self.calls):
+        for index in range(self.calls):
             blocks.append(
-                ToolCallBlock(tool_call_id=str(at), tool_name=name, tool_kwargs=arguments)
+                ToolCallBlock(tool_call_id=str(index), tool_name=name, tool_kwargs=arguments)
             )
-        return ChatResponse(message=ChatMessage(role="assistant", blocks=blocks), raw=_raw(said))
+        return ChatResponse(message=ChatMessage(role="assistant", blocks=blocks), raw=_raw(reply))
 
     def get_tool_calls_from_response(
         self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any

@@ -55,10 +55,10 @@ class Answer:
         if self.form == "keyed":
             return {str(label): number for label, number in rows}
         if self.form in {"pairs", "bare pairs"}:
-            made: list[Any] = [{self.key: label, self.word: number} for label, number in rows]
-            return {"grades": made} if self.form == "pairs" else made
-        made = [label for label, _ in rows]
-        return {"ranking": made} if self.form == "permutation" else made
+            created: list[Any] = [{self.key: label, self.word: number} for label, number in rows]
+            return {"grades": created} if self.form == "pairs" else created
+        created = [label for label, _ in rows]
+        return {"ranking": created} if self.form == "permutation" else created
 
     def text(self, rows: Sequence[tuple[Any, Any]] | None = None) -> str:
         """The same as text."""
@@ -314,4 +314,4 @@ def order_of(expected: Expected) -> tuple[int, ...]:
     if isinstance(expected, str):
         return tuple(range(len(BEST)))
     stated = [BEST[rank] for rank in expected]
-    return (*stated, *(at for at in range(len(BEST)) if at not in stated))
+    return (*stated, *(index for index in range(len(BEST)) if index not in stated))

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from secondpass import Ranking
 
+KEYS = {
+    "rerank_score",
+    "rerank_final_score",
+    "retrieval_score",
+    "rerank_rank",
+    "rerank_status",
+}
+"""The metadata keys that adapters add."""
+
 
 def codes(ranking: Ranking) -> set[str]:
     """The codes of the issues that the report lists."""

@@ -20,7 +20,7 @@ Row: TypeAlias = tuple[int | None, Any]
 
 def ranking(best_first: Sequence[int], count: int) -> tuple[int, ...]:
     """Those that the reply states, then all others as they were shown."""
-    return (*best_first, *(at for at in range(count) if at not in best_first))
+    return (*best_first, *(index for index in range(count) if index not in best_first))
 
 
 def shifted(written: Sequence[int], first: int, count: int) -> bool:
@@ -60,9 +60,9 @@ def by_order(rows: Sequence[Row], count: int, numbered: bool) -> tuple[int, ...]
         return REFUSE
     if numbered:
         numbers = [number for _, number in rows]
-        if any(type(one) not in {int, float} or not math.isfinite(one) for one in numbers):
+        if any(type(number) not in {int, float} or not math.isfinite(number) for number in numbers):
             return REFUSE
-        if any(numbers[at] <= numbers[at + 1] for at in range(len(numbers) - 1)):
+        if any(numbers[index] <= numbers[index + 1] for index in range(len(numbers) - 1)):
             return REFUSE
         if len(set(documents)) < len(documents):
             return REFUSE

@@ -122,8 +122,8 @@ def evaluation(values: dict[str, float]) -> Evaluation:
 def with_reranker(comparison: Comparison, **changes: Any) -> Comparison:
     """The comparison with other fields in its rerankers that ran."""
     results = tuple(
-        replace(one, **changes) if one.first_stage and one.status == "ran" else one
-        for one in comparison.results
+        replace(result, **changes) if result.first_stage and result.status == "ran" else result
+        for result in comparison.results
     )
     return replace(comparison, results=results)
 

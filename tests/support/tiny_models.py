@@ -30,7 +30,7 @@ def write_classifier(folder: Path, *, labels: int = 1, seed: int = 0) -> Path:
     tokenizer = BertTokenizerFast(vocab_file=str(folder / "vocab.txt"), model_max_length=64)
     tokenizer.save_pretrained(folder)
     # Transformers 5 passes over the file of words, so that every word would be unknown.
-    words = {word: at for at, word in enumerate(WORDS)}
+    words = {word: index for index, word in enumerate(WORDS)}
     BertWordPieceTokenizer(words).save(str(folder / "tokenizer.json"))
     return folder
 

@@ -74,4 +74,4 @@ class FirstIsBest:
     model_name = "first-is-best"
 
     def score_pairs(self, query: str, documents: list[str]) -> list[float]:
-        return [float(-at) for at in range(len(documents))]
+        return [float(-index) for index in range(len(documents))]

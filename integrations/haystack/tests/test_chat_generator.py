@@ -20,8 +20,8 @@ DOCUMENTS = [Document(content=text) for text in ("b", "ccc", "a", "dddd")]
 
 
 def _reply(messages: list[ChatMessage]) -> ChatMessage:
-    found = re.findall(r'<doc id="([^"]*)">([^<]*)</doc>', messages[-1].text or "")
-    best = sorted(found, key=lambda one: -len(one[1]))
+    passages = re.findall(r'<doc id="([^"]*)">([^<]*)</doc>', messages[-1].text or "")
+    best = sorted(passages, key=lambda one: -len(one[1]))
     usage = {"prompt_tokens": 11, "completion_tokens": 7}
     return ChatMessage.from_assistant(
         json.dumps({"ranking": [label for label, _ in best]}), meta={"usage": usage, "model": "m"}
@@ -104,7 +104,7 @@ def test_the_asynchronous_side_runs_in_the_loop_of_the_pipeline() -> None:
     assert generator.loops == [loop]
 
 
-def test_it_stands_in_for_the_model_of_presets_and_of_stages() -> None:
+def test_replaces_the_model_of_presets_and_stages() -> None:
     generator = SyncOnly()
     ranker = SecondPassRanker("attune", chat_generator=generator)
     assert ranker.reranker.method.llm.chat_generator is generator
@@ -215,12 +215,12 @@ def test_its_calls_are_traced_with_their_usage(asynchronous: bool) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["gpt-4.1-mini", SyncOnly, object(), {"type": "openai"}])
-def test_what_is_no_chat_generator_is_refused_at_once(wrong: Any) -> None:
+def test_objects_that_are_no_chat_generator_are_refused(wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match="chat_generator: give a chat generator"):
         SecondPassRanker({"method": "listwise"}, chat_generator=wrong)
 
 
-def test_the_patience_of_the_configured_model_is_kept_and_saved() -> None:
+def test_timeout_of_the_configured_model_is_kept() -> None:
     config = {"method": {"type": "listwise", "llm": {"timeout": 300}}}
     generator = OpenAIChatGenerator(api_key=Secret.from_env_var("SOME_KEY", strict=False))
     ranker = SecondPassRanker(config, chat_generator=generator)
@@ -244,7 +244,7 @@ def test_a_warm_up_that_fails_is_tried_again() -> None:
     assert generator.warmed == 2
 
 
-def test_a_deep_copy_asks_what_it_warms_up_and_closes() -> None:
+def test_deep_copies_own_their_generator() -> None:
     generator = SyncOnly()
     ranker = SecondPassRanker({"method": "listwise"}, top_k=2, chat_generator=generator)
     copied = copy.deepcopy(ranker)

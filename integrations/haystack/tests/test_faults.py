@@ -18,6 +18,8 @@ from haystack.core.errors import PipelineRuntimeError
 from haystack.dataclasses import ChatMessage, ToolCall
 
 import fake_provider as fake
+import odd_candidates
+import rerank_fault_cases
 from fake_provider import FakeProvider
 from fault_cases import BEST_FIRST, CANDIDATES, FLAVOURS, Case
 from fault_fixtures import (  # noqa: F401 - the names with an underscore are fixtures
@@ -36,7 +38,6 @@ from fault_fixtures import (  # noqa: F401 - the names with an underscore are fi
     _quick_retries,
     _sdks,
     a_coroutine,
-    core_tests,
     id_of,
     in_turn,
     llm_config,
@@ -65,15 +66,15 @@ pytestmark = pytest.mark.usefixtures("quick_retries")
 # ---------------------------------------------------------------------- the adapter
 
 
-def report_of(told: Mapping[str, Any]) -> Report:
+def report_of(message: Mapping[str, Any]) -> Report:
     """The report that a dictionary was made of; it has to be plain JSON for that."""
-    plain = json.loads(json.dumps(told))
-    assert plain == told
+    plain = json.loads(json.dumps(message))
+    assert plain == message
     issues = [
-        Issue(**{**one, "positions": tuple(one["positions"]), "ids": tuple(one["ids"])})
-        for one in plain["issues"]
+        Issue(**{**issue, "positions": tuple(issue["positions"]), "ids": tuple(issue["ids"])})
+        for issue in plain["issues"]
     ]
-    engines = tuple(EngineInfo(**one) for one in plain["engines"])
+    engines = tuple(EngineInfo(**engine) for engine in plain["engines"])
     usage = Usage(**plain["usage"])
     return Report(**{**plain, "issues": tuple(issues), "usage": usage, "engines": engines})
 
@@ -101,32 +102,32 @@ class Haystack:
     def given(self, candidates: Sequence[Candidate]) -> list[Document]:
         return [
             Document(
-                content=one.text,
-                id=id_of(place, one),
+                content=candidate.text,
+                id=id_of(place, candidate),
                 score=retrieval_score_of(place),
                 meta=metadata_of(place),
             )
-            for place, one in enumerate(candidates)
+            for place, candidate in enumerate(candidates)
         ]
 
     def result(
-        self, ranker: SecondPassRanker, entry: str, query: str, given: list[Document]
+        self, ranker: SecondPassRanker, entry: str, query: str, documents: list[Document]
     ) -> dict[str, Any]:
         if entry == "run":
-            return ranker.run(query=query, documents=given)
+            return ranker.run(query=query, documents=documents)
         if entry == "run_async":
-            return asyncio.run(ranker.run_async(query=query, documents=given))
+            return asyncio.run(ranker.run_async(query=query, documents=documents))
         pipeline = self._pipeline(ranker)
-        inputs = {"ranker": {"query": query, "documents": given}}
+        inputs = {"ranker": {"query": query, "documents": documents}}
         if entry == "pipeline.run":
             return pipeline.run(inputs)["ranker"]
         return asyncio.run(pipeline.run_async(inputs))["ranker"]
 
     def run(
-        self, ranker: SecondPassRanker, entry: str, query: str, given: list[Document]
+        self, ranker: SecondPassRanker, entry: str, query: str, documents: list[Document]
     ) -> tuple[list[Document], Report]:
         try:
-            result = self.result(ranker, entry, query, given)
+            result = self.result(ranker, entry, query, documents)
         except PipelineRuntimeError:
             assert entry.startswith("pipeline")
             raise
@@ -151,8 +152,8 @@ ADAPTER = Haystack()
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[FakeProvider]:
-    with FakeProvider(schemaless=["compatible"]) as one:
-        yield one
+    with FakeProvider(schemaless=["compatible"]) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -227,8 +228,8 @@ def cancelled(ranker: SecondPassRanker, asked: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("flavour", [*FLAVOURS, *core_tests("test_rerank_apis").APIS])
-def test_a_cancelled_call_ends_and_the_component_can_be_used_again(
+@pytest.mark.parametrize("flavour", [*FLAVOURS, *rerank_fault_cases.APIS])
+def test_component_after_a_cancelled_call(
     flavour: str,
     strict: bool,
     provider: FakeProvider,
@@ -238,7 +239,7 @@ def test_a_cancelled_call_ends_and_the_component_can_be_used_again(
     if flavour in FLAVOURS:
         config = llm_config(provider, flavour, Case("", ()))
     else:
-        first = core_tests("test_rerank_apis").CASES[0]
+        first = rerank_fault_cases.CASES[0]
         config = rerank_config(provider, flavour, first)
     ranker = components.get(config, strict, provider, fresh=False)
     provider.play(fake.silence())
@@ -267,25 +268,25 @@ def rankers(provider: FakeProvider, closing: Callable[[Any], Any]) -> dict[str, 
                 dedupe=False,
             )
         )
-        for name, method in core_tests("test_candidates").METHODS.items()
+        for name, method in odd_candidates.METHODS.items()
     }
 
 
 def odd_documents(name: str) -> list[Document]:
     """A list of odd candidates as documents, so far as Haystack lets them be."""
-    made = []
-    for place, one in enumerate(core_tests("test_candidates").LISTS[name]):
-        given = one if isinstance(one, Candidate) else Candidate(one)
-        meta = dict(given.metadata or {})
-        made.append(
+    created = []
+    for place, one in enumerate(odd_candidates.LISTS[name]):
+        candidate = one if isinstance(one, Candidate) else Candidate(one)
+        meta = dict(candidate.metadata or {})
+        created.append(
             Document(
-                content=given.text if isinstance(given.text, str) else None,
-                id=given.id or f"d{place}",  # type: ignore[arg-type]  # whatever it is
-                score=given.score,
+                content=candidate.text if isinstance(candidate.text, str) else None,
+                id=candidate.id or f"d{place}",  # type: ignore[arg-type]  # whatever it is
+                score=candidate.score,
                 meta={**meta, "place": place},
             )
         )
-    return made
+    return created
 
 
 MEMBERS = ("id", "content", "score", "meta", "blob", "embedding")
@@ -326,7 +327,7 @@ def test_metadata_of_odd_kinds(
     before = [state_of(one, MEMBERS) for one in given]
     entry = "run_async" if asynchronous else "run"
     documents = ADAPTER.result(rankers["graded"], entry, QUERY, given)["documents"]
-    assert [one.id for one in documents] == ["b", "a"]
+    assert [document.id for document in documents] == ["b", "a"]
     assert documents[1].meta["rerank_status"] == "scored"
     assert documents[1].meta.get("place", 0) == 0
     assert [state_of(one, MEMBERS) for one in given] == before
@@ -342,7 +343,7 @@ def test_a_document_whose_metadata_is_none(
         Document(content="9 b", id="b"),
     ]
     documents = ADAPTER.result(rankers["graded"], entry, QUERY, given)["documents"]
-    assert [one.id for one in documents] == ["b", "a"]
+    assert [document.id for document in documents] == ["b", "a"]
     assert documents[1].meta["rerank_status"] == "scored"
     assert given[0].meta is None
 
@@ -357,8 +358,8 @@ class SyncOnly:
         self.script = script
 
     def run(self, messages: list[ChatMessage]) -> Any:
-        said = self.script.next([{"role": m.role.value, "content": m.text} for m in messages])
-        return said if isinstance(self.script, Odd) else {"replies": [message_of(said)]}
+        reply = self.script.next([{"role": m.role.value, "content": m.text} for m in messages])
+        return reply if isinstance(self.script, Odd) else {"replies": [message_of(reply)]}
 
 
 class Both(SyncOnly):
@@ -393,7 +394,7 @@ def asking(
     ("case", "generator", "entry", "strict"),
     sampled(spoken_runs(GENERATORS, ("run", "run_async"), 0)),
 )
-def test_what_a_chat_generator_may_say(
+def test_chat_generator_replies(
     case: Case, generator: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = Script(case)
@@ -445,7 +446,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     ("name", "generator", "entry", "strict"),
     sampled(in_turn(RESULTS, GENERATORS, ("run", "run_async"))),
 )
-def test_what_a_chat_generator_may_do(
+def test_chat_generator_behaviours(
     name: str, generator: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = Odd(RESULTS[name])
@@ -473,7 +474,7 @@ class HangingBoth(Hanging):
     ("name", "generator", "entry", "strict"),
     in_turn(["hanging"], [Hanging, HangingBoth], ("run", "run_async")),
 )
-def test_a_chat_generator_that_hangs_is_left_at_the_deadline(
+def test_hanging_chat_generator_ends_at_the_deadline(
     name: str, generator: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = generator()

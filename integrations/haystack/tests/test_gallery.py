@@ -62,21 +62,22 @@ def lectures() -> list[Document]:
     draw = random.Random(1)
     return [
         Document(
-            content=f"Lecture {at} on free will: {' '.join(draw.choices(WORDS[5:], k=at + 3))}",
+            content=f"Lecture {index} on free will: "
+            + " ".join(draw.choices(WORDS[5:], k=index + 3)),
             meta={
                 "title": " ".join(draw.choices(WORDS[5:], k=3)),
-                "path": f"note-lecture-{at}.md",
+                "path": f"note-lecture-{index}.md",
                 "difficulty": draw.choice(["introductory", "intermediate", "advanced", "none"]),
             },
         )
-        for at in range(24)
+        for index in range(24)
     ]
 
 
 LIBRARY = [*script.articles(), *lectures()]
 LIKING = {
-    document.content: 10 * (at * 23 % len(LIBRARY)) / len(LIBRARY)
-    for at, document in enumerate(LIBRARY)
+    document.content: 10 * (index * 23 % len(LIBRARY)) / len(LIBRARY)
+    for index, document in enumerate(LIBRARY)
 }
 """The grade that the models of the provider give each text; no two are equal."""
 
@@ -195,8 +196,12 @@ def serve(server: fake.FakeProvider, step: fake.Step) -> None:
     def embedded(request: fake.Request) -> Iterator[fake.Wire]:
         given = request.body["input"]
         rows = [
-            {"object": "embedding", "index": at, "embedding": [text.count(one) for one in "aeiou"]}
-            for at, text in enumerate([given] if isinstance(given, str) else given)
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": [text.count(one) for one in "aeiou"],
+            }
+            for index, text in enumerate([given] if isinstance(given, str) else given)
         ]
         usage = {"prompt_tokens": 1, "total_tokens": 1}
         yield fake.http(200, {"object": "list", "model": "fake", "data": rows, "usage": usage})
@@ -259,8 +264,8 @@ def logits(hub: Path, model: str, texts: list[str | None]) -> list[float]:
     folder = hub / f"models--{model.replace('/', '--')}" / "snapshots" / ("0" * 40)
     encoder = CrossEncoder(str(folder), device="cpu")
     pairs = [(QUESTION, text or "") for text in texts]
-    found: list[float] = encoder.predict(pairs, activation_fn=torch.nn.Identity()).tolist()
-    return found
+    results: list[float] = encoder.predict(pairs, activation_fn=torch.nn.Identity()).tolist()
+    return results
 
 
 # ---------------------------------------------------------------------- every file
@@ -273,7 +278,7 @@ def test_every_file_can_be_run_and_is_in_the_table() -> None:
     assert sorted(re.findall(r"^\| \[`(\w+\.yaml)`\]", told, re.M)) == sorted(RUNS)
     for path in FILES:
         lines = path.read_text(encoding="utf-8").splitlines()
-        head = "\n".join(lines[: next(at for at, line in enumerate(lines) if line[0] != "#")])
+        head = "\n".join(lines[: next(index for index, line in enumerate(lines) if line[0] != "#")])
         assert "# Needs: " in head
         assert f"python run.py {path.name} " in head
 
@@ -306,8 +311,8 @@ def test_it_runs_and_loses_nothing(
     judged = given
     if expected.model:
         scored = logits(hub, expected.model, [expected.reads(document) for document in given])
-        order = sorted(range(len(given)), key=lambda at: -scored[at])
-        judged = [given[at] for at in order]
+        order = sorted(range(len(given)), key=lambda index: -scored[index])
+        judged = [given[index] for index in order]
     if expected.asked:
         if expected.model:
             judged = judged[:20]
@@ -319,9 +324,7 @@ def test_it_runs_and_loses_nothing(
 
 
 @each_file
-def test_it_is_saved_as_it_was_loaded_and_without_its_keys(
-    path: Path, provider: fake.FakeProvider
-) -> None:
+def test_saved_as_loaded_without_keys(path: Path, provider: fake.FakeProvider) -> None:
     def content(dumped: str) -> Any:
         # Haystack writes connections by the order of components, and components by their names.
         data = yaml.safe_load(dumped)
@@ -382,17 +385,17 @@ def test_the_preset_of_the_first_pipeline_decides(provider: fake.FakeProvider) -
     assert titles(output["ranker"]["documents"]) == expected
 
 
-def test_both_retrievers_find_some_documents_and_each_is_ranked_once(
+def test_documents_of_both_retrievers_are_ranked_once(
     provider: fake.FakeProvider,
 ) -> None:
     output = run(GALLERY / "hybrid.yaml", top_k=40)
-    found = [
+    results = [
         document for name in ("by_meaning", "by_words") for document in output[name]["documents"]
     ]
     ids = [document.id for document in output["ranker"]["documents"]]
-    assert len(found) > len(set(ids)) == len(ids)
-    assert {document.id for document in found} == set(ids)
-    assert len(output["ranker"]["report"]["left_out"]["duplicate"]) == len(found) - len(ids)
+    assert len(results) > len(set(ids)) == len(ids)
+    assert {document.id for document in results} == set(ids)
+    assert len(output["ranker"]["report"]["left_out"]["duplicate"]) == len(results) - len(ids)
 
 
 def test_fused_scores_are_probabilities(provider: fake.FakeProvider) -> None:
@@ -402,7 +405,7 @@ def test_fused_scores_are_probabilities(provider: fake.FakeProvider) -> None:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_the_order_of_a_call_lays_out_for_learners_or_leaves_the_grades(
+def test_order_of_a_call_is_for_learners_or_by_grade(
     provider: fake.FakeProvider, asynchronous: bool
 ) -> None:
     path = GALLERY / "learners.yaml"
@@ -414,7 +417,7 @@ def test_the_order_of_a_call_lays_out_for_learners_or_leaves_the_grades(
     graded = by_liking(by_order["research"])
     assert titles(by_order["research"]) == titles(graded)
     level = [tiers.get(document.meta["difficulty"], 1) for document in graded]
-    laid_out = [graded[at] for at in sorted(range(len(graded)), key=level.__getitem__)]
+    laid_out = [graded[index] for index in sorted(range(len(graded)), key=level.__getitem__)]
     assert titles(by_order["learn"]) == titles(laid_out) != titles(graded)
 
 

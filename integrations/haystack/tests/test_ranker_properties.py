@@ -44,19 +44,19 @@ METADATA = st.dictionaries(
 @st.composite
 def documents(draw: st.DrawFn) -> list[Document]:
     """Documents in the order of a retriever; ids repeat, and some have no text."""
-    made = []
-    for at in range(draw(st.integers(0, 8))):
+    created = []
+    for index in range(draw(st.integers(0, 8))):
         content = draw(st.none() | st.text(max_size=5))
-        made.append(
+        created.append(
             Document(
                 id=draw(st.sampled_from("abcdefgh")),
                 content=content,
                 blob=ByteStream(b"image") if content is None else None,
                 score=draw(st.none() | st.floats()),
-                meta={"at": at, **draw(METADATA)},
+                meta={"at": index, **draw(METADATA)},
             )
         )
-    return made
+    return created
 
 
 @st.composite

@@ -17,6 +17,7 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.utils import Secret
 
 from fake_provider import FakeProvider
+from haystack_documents import ids
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from secondpass import ConfigurationError, InputError, NotSerializableError, Reranker
 
@@ -47,13 +48,11 @@ class Fails:
 def numbered(*numbers: float) -> list[Document]:
     """Documents whose content is a number, retrieved in this order with falling scores."""
     return [
-        Document(id=f"d{at}", content=str(number), score=1 - at / len(numbers), meta={"at": at})
-        for at, number in enumerate(numbers)
+        Document(
+            id=f"d{index}", content=str(number), score=1 - index / len(numbers), meta={"at": index}
+        )
+        for index, number in enumerate(numbers)
     ]
-
-
-def ids(documents: Sequence[Document]) -> list[str]:
-    return [document.id for document in documents]
 
 
 BLEND = {"original": 0.5, "normalize": "none"}
@@ -70,16 +69,16 @@ def test_the_blended_score_is_kept_beside_a_tail() -> None:
 
 def test_the_final_score_where_nothing_was_judged() -> None:
     ranker = SecondPassRanker(Reranker(Fails(), blend=None))
-    given = [*numbered(0.2, 0.9), Document(content="0.4")]
-    result = ranker.run(QUERY, given)
+    sources = [*numbered(0.2, 0.9), Document(content="0.4")]
+    result = ranker.run(QUERY, sources)
     assert result["report"]["status"] == "unchanged"
     finals = [document.meta["rerank_final_score"] for document in result["documents"]]
     assert finals == [1.0, 0.5, None]
 
 
 def test_a_second_pass_renews_the_final_score() -> None:
-    given = numbered(0.2, 0.9)
-    once = SecondPassRanker(Reranker(Fails())).run(QUERY, given)["documents"]
+    sources = numbered(0.2, 0.9)
+    once = SecondPassRanker(Reranker(Fails())).run(QUERY, sources)["documents"]
     twice = SecondPassRanker(Reranker(Numbers())).run(QUERY, once)["documents"]
     assert [document.meta["rerank_final_score"] for document in twice] == [0.9, 0.2]
 
@@ -97,14 +96,14 @@ def test_an_order_by_metadata_where_nothing_was_judged(
 ) -> None:
     tiers = {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}
     ranker = SecondPassRanker({"method": Fails(), "orders": {"learn": tiers}})
-    given = numbered(0.2, 0.9, 0.4)
-    for document, level in zip(given, levels.split(), strict=True):
+    sources = numbered(0.2, 0.9, 0.4)
+    for document, level in zip(sources, levels.split(), strict=True):
         document.meta["level"] = level
-    result = ranker.run(QUERY, given, order="learn")
+    result = ranker.run(QUERY, sources, order="learn")
     assert result["report"]["status"] == "unchanged"
     assert ids(result["documents"]) == order
     assert [document.score for document in result["documents"]] == scores
-    retrieved = {document.id: document.score for document in given}
+    retrieved = {document.id: document.score for document in sources}
     for document in result["documents"]:
         assert document.meta["rerank_final_score"] == retrieved[document.id]
 
@@ -220,7 +219,7 @@ class ClosesBoth(ClosesAsync, Closes):
         (Orders, "run", "close_async", []),
     ],
 )
-def test_what_was_used_is_closed(
+def test_used_generators_are_closed(
     kind: type[Orders], used: str, closed: str, expected: list[str], timeout: int | None
 ) -> None:
     generator = kind()
@@ -373,9 +372,9 @@ def test_assigning_a_wrong_value_is_refused(name: str, value: Any) -> None:
     assert ranker.to_dict() == before
 
 
-@pytest.mark.parametrize("given", [{"method": "lexical", "depth": 50}, Reranker("lexical")])
-def test_assigning_what_the_reranker_sets_is_refused(given: Any) -> None:
-    ranker = SecondPassRanker(given)
+@pytest.mark.parametrize("config", [{"method": "lexical", "depth": 50}, Reranker("lexical")])
+def test_assigning_what_the_reranker_sets_is_refused(config: Any) -> None:
+    ranker = SecondPassRanker(config)
     with pytest.raises(ConfigurationError, match="depth: can't be set, because the reranker"):
         ranker.depth = 10
     ranker.top_k = 1
@@ -481,7 +480,7 @@ def test_candidates_needed_refuses_no_number(top_k: Any) -> None:
 
 def test_a_retriever_takes_the_number_of_candidates() -> None:
     store = InMemoryDocumentStore()
-    store.write_documents([Document(content=f"castle {at}") for at in range(40)])
+    store.write_documents([Document(content=f"castle {index}") for index in range(40)])
     ranker = SecondPassRanker({"method": "lexical", "candidate_multiplier": 3}, top_k=4)
     pipeline = Pipeline()
     retriever = InMemoryBM25Retriever(store, top_k=ranker.candidates_needed())

@@ -39,9 +39,9 @@ Passages = dict[int, str]
 
 def grade_of(text: str) -> int:
     """A passage of :func:`nodes_of` is as good as the number that it ends with."""
-    found = re.search(r"(\d+) wombats", text)
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"(\d+) wombats", text)
+    assert match is not None
+    return int(match[1])
 
 
 def best_first(passages: Passages) -> list[int]:
@@ -83,8 +83,8 @@ class OneMind(FunctionCallingLLM):
             if '"ranking"' in words:
                 return {"ranking": sorted(dict(ours), key=lambda one: -grade_of(dict(ours)[one]))}
             return {label: grade_of(text) for label, text in ours}
-        if found := re.findall(r"^\[(\d+)\] (.*)$", words, re.MULTILINE):
-            passages = {int(number): text for number, text in found}
+        if results := re.findall(r"^\[(\d+)\] (.*)$", words, re.MULTILINE):
+            passages = {int(number): text for number, text in results}
             return " > ".join(f"[{number}]" for number in best_first(passages))
         asked = words.rpartition("Let's try this now")[2]
         parts = re.split(r"Document (\d+):", asked.rpartition("Question:")[0])
@@ -118,19 +118,21 @@ class OneMind(FunctionCallingLLM):
 def nodes_of(grades: Sequence[int]) -> list[NodeWithScore]:
     return [
         NodeWithScore(
-            node=TextNode(text=f"{grade} wombats", id_=str(at), metadata={"title": "Marsupials"}),
-            score=1 - at / 100,
+            node=TextNode(
+                text=f"{grade} wombats", id_=str(index), metadata={"title": "Marsupials"}
+            ),
+            score=1 - index / 100,
         )
-        for at, grade in enumerate(grades)
+        for index, grade in enumerate(grades)
     ]
 
 
 def order(nodes: Sequence[NodeWithScore]) -> list[str]:
-    return [one.node_id for one in nodes]
+    return [node.node_id for node in nodes]
 
 
 def scored(nodes: Sequence[NodeWithScore]) -> list[tuple[str, float | None]]:
-    return [(one.node_id, one.score) for one in nodes]
+    return [(node.node_id, node.score) for node in nodes]
 
 
 def both_ways(
@@ -161,8 +163,8 @@ def test_property_llm_rerank(peer: Any, grades: list[int], batch: int, top_n: in
         LLM_RERANK, llm=llm, choice_batch_size=batch, top_n=top_n, metadata_mode=MetadataMode.LLM
     )
     expected = theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY)
-    found = ours.postprocess_nodes(nodes_of(grades), query_str=QUERY)
-    assert scored(found) == scored(expected)
+    results = ours.postprocess_nodes(nodes_of(grades), query_str=QUERY)
+    assert scored(results) == scored(expected)
 
 
 @pytest.mark.parametrize("peer", [LLMRerank, StructuredLLMRerank])
@@ -171,14 +173,14 @@ def test_llm_rerank_sync_and_async(peer: Any) -> None:
     theirs = peer(llm=llm, choice_batch_size=3, top_n=4)
     ours = SecondPassRerank(LLM_RERANK, llm=llm, choice_batch_size=3, top_n=4)
     grades = [2, 9, 4, 10, 1, 7, 3, 8]
-    found = [
+    results = [
         scored(one) for way in (theirs, ours) for one in both_ways(way, lambda: nodes_of(grades))
     ]
-    assert found == [[("3", 10.0), ("1", 9.0), ("7", 8.0), ("5", 7.0)]] * 4
+    assert results == [[("3", 10.0), ("1", 9.0), ("7", 8.0), ("5", 7.0)]] * 4
 
 
 @pytest.mark.parametrize("peer", [LLMRerank, StructuredLLMRerank])
-def test_what_llm_rerank_does_not_name_is_dropped_by_it_and_by_a_cutoff(peer: Any) -> None:
+def test_unnamed_nodes_are_dropped_by_a_cutoff_like_llm_rerank(peer: Any) -> None:
     llm = OneMind(calls_tools=peer is StructuredLLMRerank, least=4)
     grades = [2, 9, 4, 10, 1, 7, 3, 8]
     theirs = peer(llm=llm, choice_batch_size=10, top_n=10)
@@ -194,7 +196,7 @@ class Refusing(OneMind):
         return "I would rather not."
 
 
-def test_a_refusal_loses_every_node_of_llm_rerank_and_none_of_ours() -> None:
+def test_refusal_loses_no_node_unlike_llm_rerank() -> None:
     grades = [2, 9, 4, 10]
     theirs = LLMRerank(llm=Refusing(), top_n=10)
     assert theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY) == []
@@ -210,8 +212,8 @@ def test_a_refusal_loses_every_node_of_llm_rerank_and_none_of_ours() -> None:
 def test_a_postprocessor_behind_can_drop_what_was_not_named() -> None:
     class Named(OneMind):
         def _said(self, words: str) -> Any:
-            said = OneMind._said(self, words)
-            return {label: grade for label, grade in said.items() if grade > 3}
+            reply = OneMind._said(self, words)
+            return {label: grade for label, grade in reply.items() if grade > 3}
 
     ours = SecondPassRerank(LLM_RERANK, llm=Named())
     ranked = ours.postprocess_nodes(nodes_of([2, 9, 4, 10, 1]), query_str=QUERY)
@@ -258,20 +260,20 @@ def about_cats() -> list[NodeWithScore]:
         NodeWithScore(
             node=TextNode(
                 text=text,
-                id_=str(at),
-                metadata={"title": ("cat", "dog")[at % 2], "path": "food"},
+                id_=str(index),
+                metadata={"title": ("cat", "dog")[index % 2], "path": "food"},
                 excluded_embed_metadata_keys=["path"],
             ),
-            score=at / 10,
+            score=index / 10,
         )
-        for at, text in enumerate(TEXTS)
+        for index, text in enumerate(TEXTS)
     ]
 
 
 @pytest.fixture(scope="module", params=[0, 1])
 def folder(request: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    made = tmp_path_factory.mktemp("models") / f"classifier{request.param}"
-    return str(write_classifier(made, seed=request.param))
+    folder = tmp_path_factory.mktemp("models") / f"classifier{request.param}"
+    return str(write_classifier(folder, seed=request.param))
 
 
 def cross_encoder(folder: str) -> dict[str, Any]:
@@ -324,16 +326,16 @@ def test_sentence_transformer_rerank_without_its_settings(folder: str) -> None:
         keep_retrieval_score=False,
     )
     expected = theirs.postprocess_nodes(about_cats(), query_str="cat food")
-    found = ours.postprocess_nodes(about_cats(), query_str="cat food")
-    assert order(found) == order(expected)
-    assert not any("retrieval_score" in one.metadata for one in [*found, *expected])
+    results = ours.postprocess_nodes(about_cats(), query_str="cat food")
+    assert order(results) == order(expected)
+    assert not any("retrieval_score" in one.metadata for one in [*results, *expected])
     shown = {mode: ours.model_copy(update={"metadata_mode": mode}) for mode in MetadataMode}
     scores = {
         mode: scored(one.postprocess_nodes(about_cats(), query_str="cat food"))
         for mode, one in shown.items()
     }
-    assert scores[MetadataMode.EMBED] == scored(found)
-    assert scores[MetadataMode.NONE] != scored(found)  # else this test would tell nothing
+    assert scores[MetadataMode.EMBED] == scored(results)
+    assert scores[MetadataMode.NONE] != scored(results)  # else this test would tell nothing
 
 
 # ---------------------------------------------------------------- APIs, by packages of their own

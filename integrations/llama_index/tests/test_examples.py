@@ -107,7 +107,7 @@ def test_a_memory_gets_six_tenths_of_its_grade(capsys: pytest.CaptureFixture[str
     assert float(first[1]) == pytest.approx(0.4 * 0.42 + 0.6 * 1.0, abs=0.0005)
 
 
-def test_without_any_model_the_hybrid_example_says_that_words_have_to_do(
+def test_hybrid_example_falls_back_to_words_without_a_model(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # As where neither extra is installed.

@@ -31,6 +31,8 @@ from llama_index.core.schema import (
 from pydantic import PrivateAttr, ValidationError
 
 import fake_provider as fake
+import odd_candidates
+import rerank_fault_cases
 from fake_provider import FakeProvider
 from fault_cases import BEST_FIRST, CANDIDATES, FLAVOURS, Case
 from fault_fixtures import (  # noqa: F401 - the names with an underscore are fixtures
@@ -49,7 +51,6 @@ from fault_fixtures import (  # noqa: F401 - the names with an underscore are fi
     _quick_retries,
     _sdks,
     a_coroutine,
-    core_tests,
     id_of,
     in_turn,
     llm_config,
@@ -98,22 +99,24 @@ class LlamaIndex:
     def given(self, candidates: Sequence[Candidate]) -> list[NodeWithScore]:
         return [
             NodeWithScore(
-                node=TextNode(text=one.text, id_=id_of(place, one), metadata=metadata_of(place)),
+                node=TextNode(
+                    text=candidate.text, id_=id_of(place, candidate), metadata=metadata_of(place)
+                ),
                 score=retrieval_score_of(place),
             )
-            for place, one in enumerate(candidates)
+            for place, candidate in enumerate(candidates)
         ]
 
     def run(
-        self, postprocessor: SecondPassRerank, entry: str, query: str, given: list[NodeWithScore]
+        self, postprocessor: SecondPassRerank, entry: str, query: str, nodes: list[NodeWithScore]
     ) -> tuple[list[NodeWithScore], Report | None]:
         if entry == "rerank_nodes":
-            return postprocessor.rerank_nodes(given, query)
+            return postprocessor.rerank_nodes(nodes, query)
         if entry == "arerank_nodes":
-            return asyncio.run(postprocessor.arerank_nodes(given, query))
+            return asyncio.run(postprocessor.arerank_nodes(nodes, query))
         if entry == "postprocess_nodes":
-            return postprocessor.postprocess_nodes(given, query_str=query), None
-        return asyncio.run(postprocessor.apostprocess_nodes(given, query_str=query)), None
+            return postprocessor.postprocess_nodes(nodes, query_str=query), None
+        return asyncio.run(postprocessor.apostprocess_nodes(nodes, query_str=query)), None
 
     def carried(self, one: NodeWithScore) -> Carried:
         node = one.node
@@ -139,8 +142,8 @@ ENTRIES = ("rerank_nodes", "arerank_nodes")
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[FakeProvider]:
-    with FakeProvider(schemaless=["compatible"]) as one:
-        yield one
+    with FakeProvider(schemaless=["compatible"]) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -213,8 +216,8 @@ def cancelled(postprocessor: SecondPassRerank, asked: Callable[[], bool]) -> Non
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("flavour", [*FLAVOURS, *core_tests("test_rerank_apis").APIS])
-def test_a_cancelled_call_ends_and_the_postprocessor_can_be_used_again(
+@pytest.mark.parametrize("flavour", [*FLAVOURS, *rerank_fault_cases.APIS])
+def test_postprocessor_after_a_cancelled_call(
     flavour: str,
     strict: bool,
     provider: FakeProvider,
@@ -224,7 +227,7 @@ def test_a_cancelled_call_ends_and_the_postprocessor_can_be_used_again(
     if flavour in FLAVOURS:
         config = llm_config(provider, flavour, Case("", ()))
     else:
-        config = rerank_config(provider, flavour, core_tests("test_rerank_apis").CASES[0])
+        config = rerank_config(provider, flavour, rerank_fault_cases.CASES[0])
     one = components.get(config, strict, provider, fresh=False)
     provider.play(fake.silence())
     cancelled(one, lambda: bool(provider.requests))
@@ -241,7 +244,7 @@ def test_a_cancelled_call_ends_and_the_postprocessor_can_be_used_again(
 
 @pytest.fixture(scope="module")
 def rerankers(provider: FakeProvider) -> Iterator[dict[str, SecondPassRerank]]:
-    made = {
+    created = {
         name: SecondPassRerank(
             {
                 "method": {**method, "llm": provider.llm("openai")},
@@ -249,10 +252,10 @@ def rerankers(provider: FakeProvider) -> Iterator[dict[str, SecondPassRerank]]:
                 "log_level": "debug",
             }
         )
-        for name, method in core_tests("test_candidates").METHODS.items()
+        for name, method in odd_candidates.METHODS.items()
     }
-    yield made
-    for one in made.values():
+    yield created
+    for one in created.values():
         ADAPTER.close(one)
 
 
@@ -261,19 +264,21 @@ WITHOUT_TEXT = (Node, ImageNode, lambda: Node(text_resource=MediaResource()))
 
 def odd_nodes(name: str) -> list[NodeWithScore]:
     """A list of odd candidates as nodes, so far as LlamaIndex lets them be."""
-    made = []
-    for place, one in enumerate(core_tests("test_candidates").LISTS[name]):
-        given = one if isinstance(one, Candidate) else Candidate(one)
-        textual = isinstance(given.text, str)
-        node: BaseNode = TextNode(text=given.text) if textual else WITHOUT_TEXT[place % 3]()
-        node.id_ = given.id if isinstance(given.id, str) else f"d{place}"
-        named = {key: value for key, value in (given.metadata or {}).items() if type(key) is str}
+    created = []
+    for place, one in enumerate(odd_candidates.LISTS[name]):
+        candidate = one if isinstance(one, Candidate) else Candidate(one)
+        textual = isinstance(candidate.text, str)
+        node: BaseNode = TextNode(text=candidate.text) if textual else WITHOUT_TEXT[place % 3]()
+        node.id_ = candidate.id if isinstance(candidate.id, str) else f"d{place}"
+        named = {
+            key: value for key, value in (candidate.metadata or {}).items() if type(key) is str
+        }
         node.metadata = {**named, "place": place}
         try:
-            made.append(NodeWithScore(node=node, score=given.score))
+            created.append(NodeWithScore(node=node, score=candidate.score))
         except ValidationError:  # which who builds nodes without validation passes by
-            made.append(NodeWithScore.model_construct(node=node, score=given.score))
-    return made
+            created.append(NodeWithScore.model_construct(node=node, score=candidate.score))
+    return created
 
 
 MEMBERS = (
@@ -282,7 +287,7 @@ MEMBERS = (
 )
 
 
-def states_of(given: Sequence[NodeWithScore]) -> list[Any]:
+def states_of(nodes: Sequence[NodeWithScore]) -> list[Any]:
     return [
         (
             id(one.node),
@@ -292,7 +297,7 @@ def states_of(given: Sequence[NodeWithScore]) -> list[Any]:
             [*one.node.excluded_embed_metadata_keys],
             {**one.node.relationships},
         )
-        for one in given
+        for one in nodes
     ]
 
 
@@ -308,8 +313,8 @@ def test_odd_nodes(
     given = odd_nodes(name)
     before = states_of(given)
     nodes, _ = ADAPTER.run(rerankers[method], ENTRIES[asynchronous], QUERY, given)
-    assert [type(one.node) for one in nodes] == [
-        type(given[one.node.metadata["place"]].node) for one in nodes
+    assert [type(node.node) for node in nodes] == [
+        type(given[node.node.metadata["place"]].node) for node in nodes
     ]
     none_lost([*map(ADAPTER.carried, nodes)], [*map(ADAPTER.carried, given)], method)
     assert states_of(given) == before
@@ -336,7 +341,7 @@ def test_nodes_of_every_kind(
     given = [NodeWithScore(node=KINDS[kind]()), NodeWithScore(node=TextNode(text="9 b"))]
     before = states_of(given)
     nodes, _ = ADAPTER.run(rerankers["graded"], entry, QUERY, given)
-    assert [one.node.node_id for one in nodes] == [one.node.node_id for one in given[::-1]]
+    assert [node.node.node_id for node in nodes] == [one.node.node_id for one in given[::-1]]
     assert type(nodes[1].node) is type(given[0].node)
     status = nodes[1].node.metadata["rerank_status"]
     assert status == ("scored" if text_of(given[0].node) == "3 a" else "unjudged")
@@ -372,10 +377,10 @@ class Completing(Scripted, CustomLLM):
     """A completion model, as most that people write themselves; it blocks."""
 
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        said = self.next([ChatMessage(role="user", content=prompt)])
+        reply = self.next([ChatMessage(role="user", content=prompt)])
         if isinstance(self._script, Odd):
-            return said
-        return CompletionResponse(text=said["choices"][0]["message"]["content"] or "", raw=said)
+            return reply
+        return CompletionResponse(text=reply["choices"][0]["message"]["content"] or "", raw=reply)
 
 
 class Chatting(Scripted, LLM):
@@ -384,16 +389,16 @@ class Chatting(Scripted, LLM):
     complete = Scripted._not_here
 
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
-        said = self.next(messages)
+        reply = self.next(messages)
         if isinstance(self._script, Odd):
-            return said
-        message = said["choices"][0]["message"]
+            return reply
+        message = reply["choices"][0]["message"]
         told = {"tool_calls": message["tool_calls"]} if "tool_calls" in message else {}
         return ChatResponse(
             message=ChatMessage(
                 role=MessageRole.ASSISTANT, content=message["content"], additional_kwargs=told
             ),
-            raw=said,
+            raw=reply,
         )
 
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
@@ -409,7 +414,7 @@ def asking(llm: LLM, config: Mapping[str, Any], strict: bool = False) -> SecondP
 
 
 @pytest.mark.parametrize(("case", "llm", "entry", "strict"), sampled(spoken_runs(LLMS, ENTRIES, 3)))
-def test_what_an_llm_may_say(
+def test_llm_replies(
     case: Case, llm: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = Script(case)
@@ -458,7 +463,7 @@ RESPONSES: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize(
     ("name", "llm", "entry", "strict"), sampled(in_turn(RESPONSES, LLMS, ENTRIES))
 )
-def test_what_an_llm_may_do(
+def test_llm_behaviours(
     name: str, llm: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = Odd(RESPONSES[name])

@@ -18,14 +18,17 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from pydantic import ValidationError
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_nodes import texts
 from secondpass import ConfigurationError, InputError, NotSerializableError, Reranker
 
 NODES = [NodeWithScore(node=TextNode(text=text), score=0.5) for text in ("b", "ccc", "a", "dddd")]
 
 
 def reply(prompt: str) -> str:
-    found = re.findall(r'<doc id="([^"]*)">([^<]*)</doc>', prompt)
-    return json.dumps({"ranking": [label for label, _ in sorted(found, key=lambda x: -len(x[1]))]})
+    passages = re.findall(r'<doc id="([^"]*)">([^<]*)</doc>', prompt)
+    return json.dumps(
+        {"ranking": [label for label, _ in sorted(passages, key=lambda x: -len(x[1]))]}
+    )
 
 
 class Completing(CustomLLM):
@@ -69,10 +72,6 @@ class Chatting(FunctionCallingLLM):
 
     complete = stream_chat = stream_complete = _not_here
     acomplete = astream_chat = astream_complete = _prepare_chat_with_tools = _not_here
-
-
-def texts(nodes: Sequence[NodeWithScore]) -> list[str]:
-    return [one.node.get_content() for one in nodes]
 
 
 @pytest.mark.parametrize("llm", [Completing, Chatting])
@@ -133,12 +132,12 @@ def test_it_is_never_serialised_and_given_again(reranker: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["gpt-4.1-mini", Completing, 5])
-def test_what_is_no_llm_is_refused_at_once(wrong: Any) -> None:
+def test_objects_that_are_no_llm_are_refused(wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match="llm: give an LLM of LlamaIndex, not a"):
         SecondPassRerank({"method": "listwise"}, llm=wrong)
 
 
-def test_the_patience_of_the_configured_model_is_kept_and_saved() -> None:
+def test_timeout_of_the_configured_model_is_kept() -> None:
     config = {"method": {"type": "listwise", "llm": {"timeout": 300}}}
     postprocessor = SecondPassRerank(config, llm=Completing())
     assert postprocessor._reranker.method.llm.timeout == 300
@@ -175,7 +174,7 @@ def test_a_prompt_of_other_names_is_taken_where_they_are_mapped() -> None:
     assert texts(nodes) == ["dddd", "ccc", "b", "a"]
 
 
-def test_copies_of_one_from_a_file_can_be_changed_as_it_can(tmp_path: Path) -> None:
+def test_copies_from_a_file_can_be_changed(tmp_path: Path) -> None:
     file = tmp_path / "ours.yaml"
     file.write_text("method: lexical\ndepth: 50\n")
     for copied in (
@@ -184,7 +183,7 @@ def test_copies_of_one_from_a_file_can_be_changed_as_it_can(tmp_path: Path) -> N
     ):
         copied.depth = 1
         statuses = [
-            one.metadata["rerank_status"] for one in copied.postprocess_nodes(NODES, None, "b")
+            node.metadata["rerank_status"] for node in copied.postprocess_nodes(NODES, None, "b")
         ]
         assert statuses == ["scored", "tail", "tail", "tail"]
 

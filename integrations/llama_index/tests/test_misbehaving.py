@@ -22,6 +22,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 import misbehaving_replies as replies
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_nodes import plain
 from misbehaving_replies import (
     CASES,
     GRADED,
@@ -80,25 +81,23 @@ def both_ways(make: Callable[[], SecondPassRerank]) -> tuple[list[NodeWithScore]
     return ranked, report
 
 
-def plain(nodes: Sequence[NodeWithScore]) -> list[dict[str, Any]]:
-    return [one.to_dict() for one in nodes]
-
-
 def told(report: Report) -> tuple[Any, ...]:
-    return report.status, [(one.code, one.message, one.positions) for one in report.issues]
+    return report.status, [(issue.code, issue.message, issue.positions) for issue in report.issues]
 
 
 def numbers(nodes: Sequence[NodeWithScore], status: str | None = None) -> list[int]:
     return [
-        one.metadata["number"]
-        for one in nodes
-        if status is None or one.metadata["rerank_status"] == status
+        node.metadata["number"]
+        for node in nodes
+        if status is None or node.metadata["rerank_status"] == status
     ]
 
 
-def check_nothing_is_lost(given: Sequence[NodeWithScore], ranked: Sequence[NodeWithScore]) -> None:
+def check_nothing_is_lost(
+    sources: Sequence[NodeWithScore], ranked: Sequence[NodeWithScore]
+) -> None:
     """Each node that went in comes out once, with what belongs to it, and scores fall."""
-    sources = {one.metadata["number"]: one for one in given}
+    sources = {one.metadata["number"]: one for one in sources}
     assert sorted(numbers(ranked)) == sorted(sources)
     for one in ranked:
         source = sources[one.metadata["number"]]
@@ -181,14 +180,16 @@ def test_a_better_second_answer_is_taken(form: Form, llm: type[Any]) -> None:
     assert [issue.code for issue in report.issues] == ["asked_again"]
 
 
-def test_what_the_other_batches_say_is_kept_when_one_never_answers() -> None:
+def test_other_batches_are_kept_when_one_never_answers() -> None:
     def script(asked: Asked) -> object:
         return replies.NEVER if "grade 9:" in asked.sent else Said(asked.honest)
 
     for llm in (Completing, Chatting):
-        made = {"method": {"type": "graded", "batch_size": 1}, "limits": {"deadline": 0.3}}
+        config = {"method": {"type": "graded", "batch_size": 1}, "limits": {"deadline": 0.3}}
         ranked, report = both_ways(
-            lambda made=made, llm=llm: SecondPassRerank(made, llm=llm(script=script, form=GRADED))
+            lambda config=config, llm=llm: SecondPassRerank(
+                config, llm=llm(script=script, form=GRADED)
+            )
         )
         assert numbers(ranked) == [7, 5, 3, 1, 9]
         assert report.status == "partial"
@@ -226,13 +227,13 @@ class Contradicting(Calling):
     """Calls the tool twice, with answers that differ."""
 
     def get_tool_calls_from_response(self, *args: Any, **kwargs: Any) -> list[ToolSelection]:
-        found = super().get_tool_calls_from_response(*args, **kwargs)
-        other = dict(found[0].tool_kwargs)
+        results = super().get_tool_calls_from_response(*args, **kwargs)
+        other = dict(results[0].tool_kwargs)
         if "ranking" in other:
             other["ranking"] = other["ranking"][::-1]
         else:
             other = dict.fromkeys(other, 4)
-        return [*found, found[0].model_copy(update={"tool_kwargs": other})]
+        return [*results, results[0].model_copy(update={"tool_kwargs": other})]
 
 
 class Garbling(Calling):
@@ -243,8 +244,8 @@ class Garbling(Calling):
     def get_tool_calls_from_response(self, *args: Any, **kwargs: Any) -> list[ToolSelection]:
         if isinstance(self.arguments, Exception):
             raise type(self.arguments)(*self.arguments.args)
-        found = super().get_tool_calls_from_response(*args, **kwargs)
-        return [one.model_copy(update={"tool_kwargs": self.arguments}) for one in found]
+        results = super().get_tool_calls_from_response(*args, **kwargs)
+        return [one.model_copy(update={"tool_kwargs": self.arguments}) for one in results]
 
 
 GARBAGE = [
@@ -303,17 +304,17 @@ class Breaking(Calling):
 
     at: int
 
-    def _response(self, said: Said, kwargs: Any) -> ChatResponse:
-        arguments = json.dumps(self.form.arguments(said.pairs or ()))
+    def _response(self, reply: Said, kwargs: Any) -> ChatResponse:
+        arguments = json.dumps(self.form.arguments(reply.pairs or ()))
         begun = parse_partial_json(arguments[: -self.at])
-        response = super()._response(Said(said.pairs, cut=True), kwargs)
+        response = super()._response(Said(reply.pairs, cut=True), kwargs)
         for block in response.message.blocks:
             if block.block_type == "tool_call":
                 block.tool_kwargs = begun
         return response
 
 
-def test_the_last_grade_of_a_call_that_broke_off_is_not_taken() -> None:
+def test_last_grade_of_a_truncated_call_is_dropped() -> None:
     # Ten for the last of them, of which only the 1 has come.
     def ten(asked: Asked) -> Said:
         pairs = [(label, 10 - grade) for label, grade in asked.honest]
@@ -344,20 +345,18 @@ NO_TOOLS = [
 
 
 @rotating(refuses=NO_TOOLS, form=OURS)
-def test_where_tools_are_refused_words_are_used_from_then_on(
-    form: Form, refuses: Exception
-) -> None:
-    made: list[Calling] = []
+def test_refused_tools_are_not_sent_again(form: Form, refuses: Exception) -> None:
+    created: list[Calling] = []
 
     def make() -> SecondPassRerank:
-        made.append(Calling(script=honest, form=form, refuses=refuses))
-        return reranking(form, made[-1])
+        created.append(Calling(script=honest, form=form, refuses=refuses))
+        return reranking(form, created[-1])
 
     ranked, report = both_ways(make)
     assert numbers(ranked) == list(replies.ALL)
     assert report.status == "ok"
     assert [issue.code for issue in report.issues] == ["asked_again"]
-    for llm in made:
+    for llm in created:
         assert llm.tools == [1, 0]
 
     reranker = reranking(form, llm := Calling(script=honest, form=form, refuses=refuses))
@@ -370,8 +369,8 @@ def test_where_tools_are_refused_words_are_used_from_then_on(
 
 def test_batches_side_by_side_step_down_together() -> None:
     llm = Calling(script=honest, form=GRADED, refuses=NotImplementedError())
-    made = {"method": {"type": "graded", "batch_size": 1}}
-    reranker = SecondPassRerank(made, llm=llm)
+    config = {"method": {"type": "graded", "batch_size": 1}}
+    reranker = SecondPassRerank(config, llm=llm)
     ranked, report = asyncio.run(reranker.arerank_nodes(replies.nodes(), QUERY))
     assert numbers(ranked) == list(replies.ALL)
     assert report.status == "ok"
@@ -429,7 +428,7 @@ orders = st.permutations(NAMES).map(list) | st.lists(labels_of_them, max_size=8)
 well_formed = st.one_of(
     st.dictionaries(labels_of_them.map(str), numbers_of_grades, max_size=7),
     st.lists(st.integers(0, 10), min_size=5, max_size=5).map(
-        lambda given: dict(zip(NAMES, given, strict=True))
+        lambda values: dict(zip(NAMES, values, strict=True))
     ),
     answers.map(lambda pairs: [{"id": label, "score": grade} for label, grade in pairs]),
     answers.map(lambda pairs: {"grades": {str(label): grade for label, grade in pairs}}),
@@ -487,7 +486,7 @@ class Saying(Chatting):
     cut: bool = False
 
     def _said(self, messages: Sequence[ChatMessage], kwargs: Any) -> Said:
-        sent = "\n".join(one.content or "" for one in messages)
+        sent = "\n".join(message.content or "" for message in messages)
         text = self.script
         for name, label in zip(NAMES, Asked(self.form, sent).shown, strict=False):
             text = text.replace(name, label)
@@ -518,10 +517,12 @@ def test_property_whatever_is_said_no_node_is_lost_doubled_or_misassigned(
 ) -> None:
     nodes = [
         NodeWithScore(
-            node=TextNode(text=f"passage {at % 4}", id_=f"n{at % 3}", metadata={"number": at}),
-            score=0.9 - at / 10,
+            node=TextNode(
+                text=f"passage {index % 4}", id_=f"n{index % 3}", metadata={"number": index}
+            ),
+            score=0.9 - index / 10,
         )
-        for at in range(count)
+        for index in range(count)
     ]
     before = plain(nodes)
     form = GRADED if CONFIGURATIONS[which]["type"] == "graded" else LISTWISE
@@ -546,4 +547,4 @@ def test_property_whatever_is_said_no_node_is_lost_doubled_or_misassigned(
         assert (count, report.status, report.issues) == (1, "ok", ())
     else:
         assert report.status == ("partial" if unscored else "ok")
-        assert unscored <= {at for issue in report.issues for at in issue.positions}
+        assert unscored <= {index for issue in report.issues for index in issue.positions}

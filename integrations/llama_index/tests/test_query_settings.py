@@ -45,11 +45,11 @@ def nodes() -> list[NodeWithScore]:
     return [
         NodeWithScore(
             node=TextNode(
-                text="wombats " * (4 - at) + "dig", id_=f"n{at}", metadata={"level": level}
+                text="wombats " * (4 - index) + "dig", id_=f"n{index}", metadata={"level": level}
             ),
-            score=1 - at / 10,
+            score=1 - index / 10,
         )
-        for at, level in enumerate(LEVELS)
+        for index, level in enumerate(LEVELS)
     ]
 
 
@@ -110,7 +110,7 @@ def test_an_order_of_the_postprocessor(order: Any, expected: list[str]) -> None:
     rerank = SecondPassRerank(CONFIG, order=order)
     response = engine_of(rerank).query(QUERY)
     assert ids(response.source_nodes) == expected
-    scores = [one.score or 0.0 for one in response.source_nodes]
+    scores = [node.score or 0.0 for node in response.source_nodes]
     assert scores == sorted(scores, reverse=True)
     assert ids(rerank.rerank_nodes(nodes(), QUERY, order="none")[0]) == ["n0", "n1", "n2", "n3"]
     rerank.order = "expert"
@@ -162,7 +162,7 @@ def test_an_order_is_given_in_one_place() -> None:
     assert ids(ready.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n2", "n3", "n1"]
 
 
-def test_a_preset_with_an_order_of_its_own() -> None:
+def test_preset_with_an_order() -> None:
     rerank = SecondPassRerank("objlib", order="learn", llm=Notes())
     assert rerank.to_dict()["order"] == "learn"
     assert rerank.to_dict()["reranker"] == "objlib"
@@ -339,7 +339,7 @@ class Found(Event):
     found: Any
 
 
-def test_settings_reach_a_workflow_that_postprocesses_in_a_step_of_its_own() -> None:
+def test_settings_reach_a_step_of_a_workflow() -> None:
     rerank, seen = by_model()
 
     class Search(Workflow):
@@ -353,8 +353,8 @@ def test_settings_reach_a_workflow_that_postprocesses_in_a_step_of_its_own() -> 
 
     async def use() -> list[NodeWithScore]:
         with rerank.query_settings(order="learn", context="the burrow"):
-            found: list[NodeWithScore] = await Search().run()
-        return found
+            results: list[NodeWithScore] = await Search().run()
+        return results
 
     assert ids(asyncio.run(use())) == ["n1", "n3", "n0", "n2"]
     assert seen == {"one": "the burrow"}
@@ -407,7 +407,7 @@ def test_candidates_needed_refuses_no_number(top_k: Any) -> None:
 
 @pytest.mark.parametrize("method", ["rerank_nodes", "arerank_nodes"])
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("nodes", "message"),
     [
         (None, r"^nodes: give a list of NodeWithScore, not nothing"),
         ("text", r"^nodes: give a list of NodeWithScore, not a str"),
@@ -417,14 +417,14 @@ def test_candidates_needed_refuses_no_number(top_k: Any) -> None:
         (["text"], r"^nodes\[0\]: give a NodeWithScore, not a str$"),
     ],
 )
-def test_wrong_nodes_are_named(method: str, given: Any, message: str) -> None:
+def test_wrong_nodes_are_named(method: str, nodes: Any, message: str) -> None:
     rerank = SecondPassRerank(CONFIG)
 
     async def call() -> None:
         if method == "arerank_nodes":
-            await rerank.arerank_nodes(given, QUERY)
+            await rerank.arerank_nodes(nodes, QUERY)
         else:
-            rerank.rerank_nodes(given, QUERY)
+            rerank.rerank_nodes(nodes, QUERY)
 
     with pytest.raises(InputError, match=message):
         asyncio.run(call())

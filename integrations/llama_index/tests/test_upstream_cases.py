@@ -141,7 +141,7 @@ def test_a_prompt_of_ones_own_is_sent(rank: Call) -> None:
 
 
 @pytest.mark.parametrize("form", OURS, ids=lambda form: form.name)
-def test_an_order_of_some_is_completed_by_the_order_that_came_in(form: Form, rank: Call) -> None:
+def test_partial_order_is_completed_by_input_order(form: Form, rank: Call) -> None:
     def two(asked: Asked) -> Said:
         return Said(asked.honest[:2])
 
@@ -165,7 +165,7 @@ def test_a_mock_llm_which_echoes_loses_no_node(llm: Any, rank: Call) -> None:
     assert numbers(rank(reranker, nodes(), query_str=QUERY)) == list(NUMBERS)[:4]
 
 
-def test_images_audio_and_video_come_back_behind_what_has_a_text(rank: Call) -> None:
+def test_media_come_back_after_texts(rank: Call) -> None:
     data = base64.b64encode(b"some bytes")
     resource = MediaResource(data=data)
     media: list[Any] = [
@@ -251,7 +251,7 @@ def test_the_retrieval_score_is_kept_or_not(keep: bool, rank: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "shown"),
+    ("mode", "text"),
     [
         (MetadataMode.NONE, "text"),
         (MetadataMode.EMBED, "title: Wombats\n\ntext"),
@@ -260,8 +260,8 @@ def test_the_retrieval_score_is_kept_or_not(keep: bool, rank: Call) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", [TextNode, Document])
-def test_the_metadata_mode_chooses_what_is_judged(
-    kind: type[Any], mode: MetadataMode, shown: str, rank: Call
+def test_metadata_mode_chooses_the_scored_text(
+    kind: type[Any], mode: MetadataMode, text: str, rank: Call
 ) -> None:
     node = kind(
         text="text",
@@ -275,7 +275,7 @@ def test_the_metadata_mode_chooses_what_is_judged(
         [NodeWithScore(node=node)],
         query_str=QUERY,
     )
-    assert scorer.shown == [[shown]]
+    assert scorer.shown == [[text]]
 
 
 def test_a_missing_query_is_an_error_and_no_nodes_are_none(rank: Call) -> None:
@@ -306,10 +306,10 @@ def test_a_debug_handler_sees_one_reranking(rank: Call) -> None:
 
 
 def test_a_wrong_number_of_scores_is_no_assertion_error(rank: Call) -> None:
-    made = {"method": Fixed(list, 1.0, 2.0), "log_level": "debug"}
-    assert numbers(rank(SecondPassRerank(made), nodes(), query_str=QUERY)) == list(NUMBERS)
+    config = {"method": Fixed(list, 1.0, 2.0), "log_level": "debug"}
+    assert numbers(rank(SecondPassRerank(config), nodes(), query_str=QUERY)) == list(NUMBERS)
     with pytest.raises(RerankError):
-        rank(SecondPassRerank(made, strict=True), nodes(), query_str=QUERY)
+        rank(SecondPassRerank(config, strict=True), nodes(), query_str=QUERY)
 
 
 # ---------------------------------------------------------------------- by a cross-encoder
@@ -324,8 +324,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cats() -> list[NodeWithScore]:
     texts = ["the cat sat on a mat", "a dog ran", "cat food", "no query", "yes the dog sat"]
     return [
-        NodeWithScore(node=TextNode(text=text, metadata={"number": at}), score=0.5)
-        for at, text in enumerate(texts)
+        NodeWithScore(node=TextNode(text=text, metadata={"number": index}), score=0.5)
+        for index, text in enumerate(texts)
     ]
 
 
@@ -339,28 +339,28 @@ def test_a_cross_encoder_scores_as_its_own_library_does(model: Path, rank: Call)
     exact = {"method": {"type": "cross_encoder", "precision": "exact"}}
     reranker = SecondPassRerank(exact, model=model, device="cpu", top_n=3)
     ranked = rank(reranker, cats(), query_str="cat food")
-    assert numbers(ranked) == [int(at) for at in np.argsort(-scores)[:3]]
+    assert numbers(ranked) == [int(index) for index in np.argsort(-scores)[:3]]
     assert [one.score for one in ranked] == pytest.approx(sorted(map(float, scores))[:1:-1])
 
 
 def test_the_model_is_loaded_once_for_all_queries(model: Path) -> None:
     reranker = SecondPassRerank({"method": "cross_encoder"}, model=model, device="cpu")
-    found = []
+    results = []
     for query in ("cat food", "a dog", "cat food"):
-        found.append(numbers(reranker.postprocess_nodes(cats(), query_str=query)))
-        found.append(numbers(asyncio.run(reranker.apostprocess_nodes(cats(), query_str=query))))
-    assert found[0] == found[1] == found[4] == found[5]
-    assert found[2] == found[3]
+        results.append(numbers(reranker.postprocess_nodes(cats(), query_str=query)))
+        results.append(numbers(asyncio.run(reranker.apostprocess_nodes(cats(), query_str=query))))
+    assert results[0] == results[1] == results[4] == results[5]
+    assert results[2] == results[3]
 
 
 def test_a_device_that_is_not_there_loses_no_node(model: Path, rank: Call) -> None:
-    made = {"method": "cross_encoder", "log_level": "debug"}
-    reranker = SecondPassRerank(made, model=model, device="cuda:99")
+    config = {"method": "cross_encoder", "log_level": "debug"}
+    reranker = SecondPassRerank(config, model=model, device="cuda:99")
     assert numbers(rank(reranker, cats(), query_str="cat food")) == [0, 1, 2, 3, 4]
     assert reranker.rerank_nodes(cats(), "cat food")[1].status == "unchanged"
 
 
-def test_code_of_a_model_is_not_trusted_unless_asked_to(model: Path, tmp_path: Path) -> None:
+def test_model_code_is_not_trusted_by_default(model: Path, tmp_path: Path) -> None:
     """The folder says that its class is in a file beside it, which must not be run."""
     folder = tmp_path / "with-code"
     folder.mkdir()
@@ -375,16 +375,18 @@ def test_code_of_a_model_is_not_trusted_unless_asked_to(model: Path, tmp_path: P
     (folder / "config.json").write_text(json.dumps(config))
     witness = tmp_path / "was-run"
     (folder / "own.py").write_text(f"open({str(witness)!r}, 'w').close()\n")
-    made = {"method": "cross_encoder", "log_level": "debug"}
-    ranked, report = SecondPassRerank(made, model=folder, device="cpu").rerank_nodes(cats(), "cat")
+    config = {"method": "cross_encoder", "log_level": "debug"}
+    ranked, report = SecondPassRerank(config, model=folder, device="cpu").rerank_nodes(
+        cats(), "cat"
+    )
     assert numbers(ranked) == [0, 1, 2, 3, 4]
     assert report.status == "unchanged"
     assert not witness.exists()
 
 
-def test_a_model_that_is_not_there_is_told_by_warming_up_and_loses_no_node(tmp_path: Path) -> None:
-    made = {"method": "cross_encoder", "log_level": "debug"}
-    reranker = SecondPassRerank(made, model=tmp_path / "absent", strict=True)
+def test_missing_model_is_reported_and_no_node_lost(tmp_path: Path) -> None:
+    config = {"method": "cross_encoder", "log_level": "debug"}
+    reranker = SecondPassRerank(config, model=tmp_path / "absent", strict=True)
     with pytest.raises(RerankError) as caught:
         reranker.postprocess_nodes(cats(), query_str="cat")
     assert [item.position for item in caught.value.ranking] == [0, 1, 2, 3, 4]

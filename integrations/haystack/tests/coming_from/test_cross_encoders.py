@@ -1,0 +1,179 @@
+"""Compared with the cross-encoders of Haystack."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from haystack import Document
+from haystack.utils import ComponentDevice
+
+from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from haystack_peers import QUERY, both, named
+from haystack_rankers import ids, scores
+
+
+def passages() -> list[Document]:
+    texts = [
+        "the cat sat on a mat",
+        "the dog ran",
+        "food",
+        "yes no yes no",
+        "query a cat",
+        "a dog sat on the mat",
+        "no food ran",
+        "cat dog cat",
+    ]
+    titles: list[Any] = ["the cat", 0, None, False, "food", "", "mat", "dog"]
+    return [
+        Document(id=f"d{index}", content=text, score=0.5, meta={"title": title, "at": index})
+        for index, (text, title) in enumerate(zip(texts, titles, strict=True))
+    ]
+
+
+def computed(
+    model: Path,
+    documents: list[Document],
+    *,
+    fields: Sequence[str] = (),
+    separator: str = "\n",
+    query: str = "{}",
+    document: str = "{}",
+    scale: bool = True,
+) -> list[tuple[str, float]]:
+    """Ids and scores, best first, as a cross-encoder gives them to whoever asks it directly."""
+    from sentence_transformers import CrossEncoder
+
+    pairs = []
+    for one in documents:
+        values = [str(one.meta[key]) for key in fields if one.meta.get(key) is not None]
+        text = separator.join([*values, one.content or ""])
+        pairs.append((query.format(QUERY), document.format(text)))
+    function = torch.nn.Sigmoid() if scale else torch.nn.Identity()
+    given = CrossEncoder(str(model), device="cpu").predict(pairs, activation_fn=function)
+    return sorted(
+        ((one.id, float(score)) for one, score in zip(documents, given, strict=True)),
+        key=lambda pair: -pair[1],
+    )
+
+
+def agree(result: dict[str, Any], expected: list[tuple[str, float]]) -> None:
+    assert ids(result) == [one for one, _ in expected]
+    assert scores(result) == pytest.approx([score for _, score in expected], abs=1e-6)
+
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "as it is": ({}, {}),
+    "logits": ({"scale_score": False}, {"scale": False}),
+    "prefixes": (
+        {"query_prefix": "the dog ", "document_prefix": "a mat "},
+        {"query": "the dog {}", "document": "a mat {}"},
+    ),
+    "suffixes": (
+        {"query_suffix": " yes", "document_suffix": "\nno"},
+        {"query": "{} yes", "document": "{}\nno"},
+    ),
+    "metadata": ({"meta_fields_to_embed": ["at"]}, {"fields": ["at"]}),
+    "metadata by another separator": (
+        {"meta_fields_to_embed": ["title", "at"], "embedding_separator": " sat "},
+        {"fields": ["title", "at"], "separator": " sat "},
+    ),
+    "all together": (
+        {
+            "meta_fields_to_embed": ["missing", "title"],
+            "embedding_separator": " on ",
+            "query_prefix": "yes ",
+            "query_suffix": " no",
+            "document_prefix": "a ",
+            "document_suffix": " dog",
+            "scale_score": False,
+        },
+        {
+            "fields": ["missing", "title"],
+            "separator": " on ",
+            "query": "yes {} no",
+            "document": "a {} dog",
+            "scale": False,
+        },
+    ),
+}
+
+
+def ranked_by(model: Path, **parameters: Any) -> SecondPassRanker:
+    """The ranker that the page gives for SentenceTransformersSimilarityRanker."""
+    config = {"method": {"type": "cross_encoder", "dtype": "auto"}, "depth": None}
+    return SecondPassRanker(config, **{"model": model, "scale_score": True, **parameters})
+
+
+# ---------------------------------------------------------------------- cross encoders
+
+
+@pytest.mark.parametrize(("parameters", "computation"), CASES.values(), ids=CASES)
+def test_scores_are_those_of_the_cross_encoder(
+    model: Path, parameters: dict[str, Any], computation: dict[str, Any]
+) -> None:
+    # One with an empty string among its metadata apart: its separator is left out here.
+    documents = [document for document in passages() if document.meta["title"] != ""]
+    expected = computed(model, documents, **computation)
+    gaps = [first - second for (_, first), (_, second) in itertools.pairwise(expected)]
+    assert min(gaps) > 1e-5, "the order would be one of chance"
+    agree(both(ranked_by(model, **parameters), QUERY, documents), expected)
+
+
+def test_threshold_and_top_k_cut_as_they_do_there(model: Path) -> None:
+    expected = computed(model, passages())
+    lowest = [(one + other) / 2 for (_, one), (_, other) in itertools.pairwise(expected)]
+    ranker = ranked_by(model)
+    for index, threshold in enumerate([*lowest, 0.0]):
+        for top_k in (1, 3, 50):
+            result = both(ranker, QUERY, passages(), top_k=top_k, score_threshold=threshold)
+            agree(result, expected[: index + 1][:top_k])
+    by_parameter = ranked_by(model, top_k=3, score_threshold=lowest[3])
+    agree(both(by_parameter, QUERY, passages()), expected[:3])
+
+
+def test_depth_none_scores_more_than_a_hundred() -> None:
+    documents = named(104)
+    every = SecondPassRanker({"method": "lexical", "depth": None}).run(QUERY, documents)
+    assert {document.meta["rerank_status"] for document in every["documents"]} == {"scored"}
+    usual = SecondPassRanker("lexical").run(QUERY, documents)
+    told = [document.meta["rerank_status"] for document in usual["documents"]]
+    assert told == ["scored"] * 100 + ["tail"] * 4
+
+
+def test_documents_without_content_are_kept_unscored(model: Path) -> None:
+    documents = [Document(id="empty"), *passages()]
+    result = both(ranked_by(model), QUERY, documents)
+    assert ids(result)[-1] == "empty"
+    assert result["documents"][-1].meta["rerank_status"] == "unjudged"
+    expected = computed(model, passages())
+    assert ids(result)[:-1] == [one for one, _ in expected]
+    # A list in which one has no score is numbered; the scores themselves stand in the metadata.
+    assert scores(result) == [(9 - index) / 9 for index in range(9)]
+    told = [document.meta["rerank_score"] for document in result["documents"][:-1]]
+    assert told == pytest.approx([score for _, score in expected], abs=1e-6)
+
+
+# ---------------------------------------------------------------------- peers of other packages
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("parameters", [given for given, _ in CASES.values()], ids=CASES)
+def test_sentence_transformers_similarity_ranker_gives_the_same(
+    model: Path, parameters: dict[str, Any]
+) -> None:
+    peers = pytest.importorskip("haystack_integrations.components.rankers.sentence_transformers")
+    documents = [document for document in passages() if document.meta["title"] != ""]
+    common = {"device": ComponentDevice.from_str("cpu"), "top_k": 5, **parameters}
+    theirs = peers.SentenceTransformersSimilarityRanker(model=str(model), token=None, **common)
+    expected = theirs.run(query=QUERY, documents=documents)
+    pairs = list(zip(ids(expected), scores(expected), strict=True))
+    agree(both(ranked_by(model, **common), QUERY, documents), pairs)
+    threshold = pairs[2][1] - 1e-5
+    thresholded = theirs.run(query=QUERY, documents=documents, top_k=4, score_threshold=threshold)
+    again = both(ranked_by(model, **common), QUERY, documents, top_k=4, score_threshold=threshold)
+    assert ids(again) == ids(thresholded) == [pair for pair, _ in pairs[:3]]

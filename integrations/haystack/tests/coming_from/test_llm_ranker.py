@@ -1,0 +1,135 @@
+"""Compared with LLMRanker."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from haystack import Document, Pipeline
+from haystack.components.rankers import LLMRanker
+from haystack.components.routers import MetadataRouter
+from haystack.dataclasses import ChatMessage
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from haystack_peers import QUERY, both, named
+from haystack_rankers import ids, scores
+
+BY_INDEX: dict[str, Any] = {
+    "method": {"type": "listwise", "labels": "index1", "window": None},
+    "depth": None,
+}
+
+
+class Says:
+    """A chat generator with one reply for whatever it is asked."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.asked: list[str] = []
+
+    def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
+        self.asked.append(messages[-1].text or "")
+        return {"replies": [ChatMessage.from_assistant(self.text)]}
+
+
+def indices(*numbers: int) -> str:
+    """A reply as LLMRanker asks for it; numbers count from 1."""
+    return json.dumps({"documents": [{"index": number} for number in numbers]})
+
+
+orders = st.integers(1, 30).flatmap(lambda count: st.permutations(range(1, count + 1)))
+
+
+@settings(max_examples=40)
+@given(order=orders, own=st.integers(1, 35), of_the_call=st.none() | st.integers(1, 35))
+def test_a_full_order_is_followed_as_llmranker_does(
+    order: list[int], own: int, of_the_call: int | None
+) -> None:
+    documents = named(len(order))
+    reply = indices(*order)
+    theirs = LLMRanker(chat_generator=Says(reply), top_k=own)
+    ours = SecondPassRanker(BY_INDEX, chat_generator=Says(reply), top_k=own)
+    expected = ids(theirs.run(QUERY, documents, top_k=of_the_call))
+    assert ids(ours.run(QUERY, documents, top_k=of_the_call)) == expected
+    assert expected == [f"d{number - 1}" for number in order][: of_the_call or own]
+
+
+def test_asynchronously_too_and_of_duplicates_the_best() -> None:
+    documents = [*named(3), Document(id="d0", content="another text 0", score=2.0)]
+    reply = indices(2, 3, 1)
+    theirs = both(LLMRanker(chat_generator=Says(reply)), QUERY, documents)
+    says = Says(reply)
+    ours = both(SecondPassRanker(BY_INDEX, chat_generator=says, top_k=10), QUERY, documents)
+    assert ids(ours) == ids(theirs)
+    contents = [[document.content for document in result["documents"]] for result in (ours, theirs)]
+    assert contents[0] == contents[1]
+    assert "another text 0" in says.asked[0]
+
+
+@settings(max_examples=40)
+@given(data=st.data(), order=orders)
+def test_left_out_documents_follow_those_of_llmranker(
+    data: st.DataObject, order: list[int]
+) -> None:
+    documents = named(len(order))
+    reply = indices(*order[: data.draw(st.integers(1, len(order)))])
+    theirs = LLMRanker(chat_generator=Says(reply), top_k=len(order)).run(QUERY, documents)
+    ours = SecondPassRanker(BY_INDEX, chat_generator=Says(reply)).run(QUERY, documents)
+    count = len(theirs["documents"])
+    assert ids(ours)[:count] == ids(theirs)
+    left_out = [document.id for document in documents if document.id not in ids(theirs)]
+    assert ids(ours)[count:] == left_out
+    if len(documents) > 1:  # a single document is in order without a question
+        told = [document.meta["rerank_status"] for document in ours["documents"]]
+        assert told == ["scored"] * count + ["backfilled"] * len(left_out)
+
+
+@pytest.mark.parametrize("reply", [indices(3), indices(4, 2), indices(2, 1, 4, 3)])
+def test_a_router_behind_drops_what_llmranker_drops(reply: str) -> None:
+    pipeline = Pipeline()
+    pipeline.add_component("ranker", SecondPassRanker(BY_INDEX, chat_generator=Says(reply)))
+    rule = {"field": "meta.rerank_status", "operator": "==", "value": "scored"}
+    pipeline.add_component("listed", MetadataRouter({"documents": rule}))
+    pipeline.connect("ranker.documents", "listed.documents")
+    result = pipeline.run({"ranker": {"query": QUERY, "documents": named(4)}})
+    theirs = LLMRanker(chat_generator=Says(reply)).run(QUERY, named(4))
+    assert ids(result["listed"]) == ids(theirs)
+
+
+def test_grades_with_a_threshold_drop_what_is_not_relevant() -> None:
+    class Grades(Says):
+        def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
+            self.text = json.dumps({"1": 0, "2": 3, "3": 1, "4": 2})
+            return super().run(messages)
+
+    method = {"type": "graded", "scale": [0, 3], "labels": "index1"}
+    ranker = SecondPassRanker({"method": method}, chat_generator=Grades(""), score_threshold=2)
+    assert ids(both(ranker, QUERY, named(4))) == ["d1", "d3"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "theirs", "ours"),
+    [
+        (indices(2, 2, 1), ["d1", "d1", "d0"], ["d1", "d0"]),
+        (f"```json\n{indices(2, 1)}\n```", ["d0", "d1"], ["d1", "d0"]),
+        ('{"documents": []}', [], ["d0", "d1"]),
+        ("no JSON", ["d0", "d1"], ["d0", "d1"]),
+    ],
+)
+def test_where_the_two_differ_on_purpose(reply: str, theirs: list[str], ours: list[str]) -> None:
+    assert ids(LLMRanker(chat_generator=Says(reply)).run(QUERY, named(2))) == theirs
+    ranker = SecondPassRanker(BY_INDEX, chat_generator=Says(reply))
+    assert ids(both(ranker, QUERY, named(2))) == ours
+
+
+def test_scores_are_ours_not_the_retrievers() -> None:
+    reply = indices(2, 1)
+    stale = LLMRanker(chat_generator=Says(reply)).run(QUERY, named(2))
+    assert scores(stale) == [one.score for one in reversed(named(2))]
+    ours = SecondPassRanker(BY_INDEX, chat_generator=Says(reply)).run(QUERY, named(2))
+    assert scores(ours) == [1.0, 0.5]
+    kept = [document.meta["retrieval_score"] for document in ours["documents"]]
+    assert kept == scores(stale)

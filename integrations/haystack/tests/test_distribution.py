@@ -1,0 +1,92 @@
+"""The distribution, its docs, and where the class is defined."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from haystack import Pipeline
+
+from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+# ---------------------------------------------------------------------- the distribution
+
+
+def test_only_the_namespace_leaf_is_packaged() -> None:
+    root = PROJECT / "src"
+    leaf = root / "haystack_integrations/components/rankers/secondpass"
+    assert (leaf / "py.typed").is_file()
+    files = {path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert {path.parent for path in files} == {leaf}
+
+
+def test_the_distribution_is_the_core_s_twin() -> None:
+    metadata = importlib.metadata.metadata("secondpass-haystack")
+    core = importlib.metadata.version("secondpass")
+    assert metadata["Version"] == core
+    assert metadata["Requires-Python"] == ">=3.11"
+    needed = {line for line in metadata.get_all("Requires-Dist") or () if "extra ==" not in line}
+    assert needed == {"haystack-ai>=3.0", f"secondpass=={core}"}
+
+
+# ---------------------------------------------------------------------- where it is defined
+
+
+def test_the_class_is_defined_in_the_namespace_of_integrations() -> None:
+    module = "haystack_integrations.components.rankers.secondpass.ranker"
+    assert SecondPassRanker.__module__ == module
+    assert SecondPassRanker("lexical").to_dict()["type"] == f"{module}.SecondPassRanker"
+
+
+def test_pipelines_load_without_an_allow_list() -> None:
+    pipeline = Pipeline()
+    pipeline.add_component("ranker", SecondPassRanker("lexical", top_k=1))
+    program = (
+        "import sys; from haystack import Document, Pipeline\n"
+        "pipeline = Pipeline.loads(sys.stdin.read())\n"
+        "documents = [Document(content='market'), Document(content='castle')]\n"
+        "result = pipeline.run({'ranker': {'query': 'castle', 'documents': documents}})\n"
+        "print(*(document.content for document in result['ranker']['documents']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=pipeline.dumps(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["castle"], done.stderr
+
+
+# ---------------------------------------------------------------------- 11, 12
+
+
+def test_every_parameter_is_documented_in_haystack_s_form() -> None:
+    for method in (SecondPassRanker.__init__, SecondPassRanker.run, SecondPassRanker.from_dict):
+        told = inspect.getdoc(method) or ""
+        for name in inspect.signature(method).parameters:
+            assert name == "self" or f":param {name}:" in told
+
+
+def test_the_code_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = (PROJECT / "README.md").read_text(encoding="utf-8").split("```python\n")[1:]
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block.split("```")[0], names)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("The castle garden opens at nine. scored")
+    assert lines[2] == "ok"
+
+
+def test_the_code_of_the_docstring_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    told = inspect.getdoc(SecondPassRanker) or ""
+    exec(told.split("```python\n")[1].split("```")[0], {})
+    assert capsys.readouterr().out == "Paris is in France. ok\n"

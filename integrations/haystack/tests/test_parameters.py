@@ -1,0 +1,129 @@
+"""Parameters under their usual names, and conflicts."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from haystack import Document, Pipeline
+from haystack.core.errors import PipelineRuntimeError
+
+from haystack_documents import QUERY, Answers, Numbers, castles, contents, ids, numbered
+from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from secondpass import ConfigurationError, Reranker, RerankError
+
+
+def test_standard_parameters() -> None:
+    documents = [
+        Document(id="a", content="0.1", meta={"title": "A", "year": 0}),
+        Document(id="b", content="0.9", meta={"title": "B"}),
+    ]
+    scorer = Numbers()
+    ranker = SecondPassRanker(
+        {"method": scorer},
+        score_threshold=0.5,
+        meta_fields_to_embed=["title", "year"],
+        embedding_separator=" | ",
+    )
+    result = ranker.run(QUERY, documents)
+    assert scorer.seen == [["A | 0 | 0.1", "B | 0.9"]]
+    assert ids(result["documents"]) == ["b"]
+    assert result["report"]["left_out"] == {"floor": [0]}
+
+
+def test_depth_bounds_what_is_judged() -> None:
+    scorer = Numbers()
+    documents = numbered(1, 2, 3)
+    ranker = SecondPassRanker({"method": scorer}, depth=2)
+    result = ranker.run(QUERY, documents)
+    assert contents(result["documents"]) == ["2", "1", "3"]
+    assert result["documents"][2].meta["rerank_status"] == "tail"
+    assert contents(ranker.run(QUERY, documents, depth=3)["documents"]) == ["3", "2", "1"]
+    assert [len(seen) for seen in scorer.seen] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [OSError("gone"), [], [1.0], [math.nan] * 3, "abc", None, [1.0] * 4],
+    ids=["raises", "empty", "short", "nan", "text", "nothing", "long"],
+)
+def test_raise_on_failure_raises_errors(answer: object) -> None:
+    documents = numbered(1, 2, 3)
+    result = SecondPassRanker({"method": Answers(answer)}).run(QUERY, documents)
+    assert ids(result["documents"]) == ids(documents)
+    assert result["report"]["status"] == "unchanged"
+    assert result["report"]["issues"]
+    strict = SecondPassRanker({"method": Answers(answer)}, raise_on_failure=True)
+    with pytest.raises(RerankError):
+        strict.run(QUERY, documents)
+    with pytest.raises(RerankError):
+        asyncio.run(strict.run_async(QUERY, documents))
+
+
+def test_pipeline_fails_only_under_raise_on_failure() -> None:
+    for raising in (False, True):
+        pipeline = Pipeline()
+        ranker = SecondPassRanker({"method": Answers(OSError())}, raise_on_failure=raising)
+        pipeline.add_component("ranker", ranker)
+        data = {"ranker": {"query": QUERY, "documents": castles()}}
+        if raising:
+            with pytest.raises(PipelineRuntimeError, match="strict"):
+                pipeline.run(data)
+        else:
+            assert ids(pipeline.run(data)["ranker"]["documents"]) == ids(castles())
+
+
+@pytest.mark.parametrize(
+    ("flat", "mapping", "setting"),
+    [
+        ({"score_threshold": 0.0}, {"floor": 0.1}, "floor"),
+        ({"depth": 3}, {"depth": 3}, "depth"),
+        ({"raise_on_failure": True}, {"strict": False}, "strict"),
+        ({"meta_fields_to_embed": ["title"]}, {"render": {"fields": ["text"]}}, "render.fields"),
+        ({"embedding_separator": " "}, {"render": {"separator": "-"}}, "render.separator"),
+    ],
+)
+def test_a_setting_given_twice_is_refused(
+    flat: dict[str, Any], mapping: dict[str, Any], setting: str
+) -> None:
+    (name,) = flat
+    with pytest.raises(ConfigurationError, match=rf"{name}.*'{setting}'"):
+        SecondPassRanker({"method": "lexical", **mapping}, **flat)
+    with pytest.raises(ConfigurationError, match=rf"{name}.*ready Reranker.*'{setting}'"):
+        SecondPassRanker(Reranker.from_preset("lexical"), **flat)
+
+
+def test_every_conflict_in_one_error() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        SecondPassRanker(
+            {"method": "lexical", "floor": 0.1, "depth": 5}, score_threshold=0.2, depth=4
+        )
+    assert [problem.path for problem in caught.value.problems] == [("depth",), ("score_threshold",)]
+
+
+def test_settings_that_do_not_meet_are_joined(tmp_path: Path) -> None:
+    config = {"method": "lexical", "render": {"separator": " "}, "floor": 0.1}
+    mapped = SecondPassRanker(config, meta_fields_to_embed=["title"])
+    assert mapped.reranker.render.separator == " "
+    assert tuple(mapped.reranker.render.fields) == ("title", "text")
+    file = tmp_path / "ranker.yaml"
+    file.write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert SecondPassRanker(file, score_threshold=0.2).reranker.floor == 0.2
+    assert SecondPassRanker("lexical", score_threshold=0.2).reranker.floor == 0.2
+    assert SecondPassRanker("lexical", meta_fields_to_embed=[]).reranker.render.fields == ("text",)
+
+
+@pytest.mark.parametrize("names", ["title", ["title", "text"], ["id"], ["score"]])
+def test_fields_that_would_mean_something_else_are_refused(names: Any) -> None:
+    with pytest.raises(ConfigurationError, match="meta_fields_to_embed"):
+        SecondPassRanker("lexical", meta_fields_to_embed=names)
+
+
+@pytest.mark.parametrize("wrong", ["lexicall", {"method": "lexicall"}, {"methods": 1}, 7, None])
+def test_a_wrong_configuration_is_refused_at_once(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        SecondPassRanker(wrong)

@@ -1,0 +1,60 @@
+"""Events and spans of LlamaIndex's dispatcher, and a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
+from pydantic import Field
+
+from fake_provider import FakeProvider
+from llama_llms import Listening
+
+
+class Events(BaseEventHandler):
+    seen: list[Any] = Field(default_factory=list)
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "Events"
+
+    def handle(self, event: Any, **kwargs: Any) -> None:
+        if isinstance(event, ReRankStartEvent | ReRankEndEvent):
+            self.seen.append(event)
+
+
+@pytest.fixture
+def events() -> Iterator[list[Any]]:
+    root = get_dispatcher()
+    handler = Events()
+    root.event_handlers.append(handler)
+    yield handler.seen
+    root.event_handlers.remove(handler)
+
+
+@pytest.fixture
+def spans() -> Iterator[SimpleSpanHandler]:
+    root = get_dispatcher()
+    handler = SimpleSpanHandler()
+    root.span_handlers.append(handler)
+    yield handler
+    root.span_handlers.remove(handler)
+
+
+@pytest.fixture
+def listening() -> Iterator[Listening]:
+    root, handler = get_dispatcher(), Listening()
+    root.event_handlers.append(handler)
+    yield handler
+    root.event_handlers.remove(handler)
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[FakeProvider]:
+    with FakeProvider() as served:
+        yield served

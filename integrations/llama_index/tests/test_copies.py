@@ -1,0 +1,113 @@
+"""Serialisation and copies of the postprocessor."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.callbacks import CallbackManager
+
+from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_nodes import QUERY, ByLength, Callbacks, Failing, pandas, plain, texts, with_scorer
+from secondpass import NotSerializableError, Reranker, RerankError
+
+
+def test_nothing_is_scored_at_construction_and_the_scorer_is_kept() -> None:
+    scorer = ByLength()
+    reranker = with_scorer(scorer)
+    assert scorer.calls == 0
+    for _ in range(2):
+        reranker.postprocess_nodes(pandas(), query_str=QUERY)
+    assert scorer.calls == 2
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: SecondPassRerank("lexical", top_n=2, metadata_prefix="x_"),
+        lambda: SecondPassRerank({"method": {"type": "lexical", "k1": 0.5}, "depth": 2}),
+        lambda: SecondPassRerank(
+            {"method": "lexical"}, depth=2, strict=True, dedupe=True, metadata_mode="all"
+        ),
+        lambda: SecondPassRerank(Reranker("lexical", top_k=2, depth=None)),
+    ],
+)
+def test_json_dict_pickle_and_deepcopy_round_trip(made: Any) -> None:
+    reranker = made()
+    expected = reranker.to_dict()
+    assert expected["class_name"] == "SecondPassRerank"
+    assert "callback_manager" not in expected
+    others = [
+        SecondPassRerank.from_json(reranker.to_json()),
+        SecondPassRerank.from_dict(reranker.to_dict()),
+        SecondPassRerank.model_validate(json.loads(reranker.model_dump_json())),
+        pickle.loads(pickle.dumps(reranker)),
+        copy.deepcopy(reranker),
+        copy.copy(reranker),
+        reranker.model_copy(deep=True),
+    ]
+    ranked = plain(reranker.postprocess_nodes(pandas(), query_str=QUERY))
+    for other in others:
+        assert other.to_dict() == expected
+        assert plain(other.postprocess_nodes(pandas(), query_str=QUERY)) == ranked
+
+
+def test_files_are_serialised_by_content(tmp_path: Path) -> None:
+    file = tmp_path / "ours.yaml"
+    file.write_text("{method: lexical, depth: 9, top_k: 2}")
+    reranker = SecondPassRerank(file, depth=1)
+    file.unlink()
+    again = SecondPassRerank.from_json(reranker.to_json())
+    assert again.reranker == {"method": {"type": "lexical"}, "top_k": 2}
+    assert again.depth == 1
+
+
+def test_from_json_takes_replacements() -> None:
+    data = SecondPassRerank("lexical", top_n=3).to_json()
+    assert SecondPassRerank.from_json(data, top_n=1).top_n == 1
+
+
+@pytest.mark.parametrize("config", [Reranker(ByLength()), {"method": ByLength()}])
+def test_an_object_without_a_name_is_not_serialised_but_shared(config: Any) -> None:
+    reranker = SecondPassRerank(config)
+    for write in (reranker.to_json, reranker.to_dict, reranker.model_dump):
+        with pytest.raises(NotSerializableError, match="ByLength"):
+            write()
+    copied = copy.deepcopy({"inside": [reranker]})["inside"][0]
+    assert copied is not reranker
+    if isinstance(config, Reranker):
+        assert copied.reranker is config
+    assert plain(copied.postprocess_nodes(pandas(), query_str=QUERY)) == plain(
+        reranker.postprocess_nodes(pandas(), query_str=QUERY)
+    )
+
+
+def test_changed_copies() -> None:
+    reranker = SecondPassRerank("lexical")
+    assert len(reranker.model_copy(update={"top_n": 1}).postprocess_nodes(pandas(), None, "a")) == 1
+    other = reranker.model_copy(update={"reranker": {"method": ByLength()}})
+    assert texts(other.postprocess_nodes(pandas(), query_str=QUERY))[0].startswith("The red")
+    failing = SecondPassRerank({"method": Failing(), "log_level": "debug"})
+    deep = failing.model_copy(update={"strict": True}, deep=True)
+    with pytest.raises(RerankError):
+        deep.postprocess_nodes(pandas(), query_str=QUERY)
+    assert len(failing.postprocess_nodes(pandas(), query_str=QUERY)) == 3
+
+
+def test_a_deep_copy_shares_no_configuration() -> None:
+    reranker = SecondPassRerank({"method": {"type": "lexical"}, "top_k": 2})
+    for copied in (reranker.model_copy(deep=True), reranker.model_copy(update={}, deep=True)):
+        copied.reranker["method"]["type"] = "other"
+        assert reranker.reranker["method"] == {"type": "lexical"}
+
+
+def test_no_handler_is_serialised() -> None:
+    manager = CallbackManager([Callbacks()])
+    reranker = SecondPassRerank("lexical", callback_manager=manager)
+    assert "callback" not in reranker.to_json()
+    assert copy.deepcopy(reranker).callback_manager is manager
+    assert pickle.loads(pickle.dumps(reranker)).callback_manager is not manager

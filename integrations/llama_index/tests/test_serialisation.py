@@ -1,0 +1,297 @@
+"""Serialisation, copies, and keys that appear in neither."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import pickle
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.schema import MetadataMode
+from pydantic import SecretStr, ValidationError
+
+from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_llms import (
+    BEST_FIRST,
+    KEY,
+    LENGTHS,
+    QUERY,
+    Callbacks,
+    Listening,
+    Scripted,
+    asking,
+    lengths,
+    nodes_of,
+    scripted,
+)
+from llama_nodes import plain
+from secondpass import ConfigurationError, NotSerializableError, Reranker, RerankError
+
+
+def with_prompts(reranker: SecondPassRerank) -> SecondPassRerank:
+    reranker.update_prompts({"instruction_prompt": PromptTemplate("Order {count} of them.")})
+    return reranker
+
+
+MADE: dict[str, Callable[[], SecondPassRerank]] = {
+    "model": lambda: SecondPassRerank(model="some/model", device="cpu", choice_batch_size=3),
+    "of a preset's LLM": lambda: SecondPassRerank("attune", model="m", choice_batch_size=3),
+    "remote": lambda: SecondPassRerank("cohere", model="m", strict=True, top_n=3),
+    "a mapping": lambda: SecondPassRerank(
+        {"method": {"type": "endpoint", "api": "cohere"}}, model="m", dedupe=True, depth=7
+    ),
+    "scores": lambda: SecondPassRerank("lexical", similarity_cutoff=0.25, top_n=1),
+    "metadata": lambda: SecondPassRerank(
+        "lexical", keep_retrieval_score=False, metadata_mode=MetadataMode.EMBED, metadata_prefix="x"
+    ),
+    "not deduped": lambda: SecondPassRerank("lexical", dedupe=False, strict=False),
+    "prompts": lambda: with_prompts(SecondPassRerank("attune", choice_batch_size=3)),
+    "prompts of a mapping": lambda: with_prompts(
+        SecondPassRerank(
+            {"method": {"type": "graded", "llm": {"type": "openai", "model": "m"}}}, top_n=2
+        )
+    ),
+    "prompts beside a key": lambda: with_prompts(SecondPassRerank("attune", api_key=KEY)),
+}
+
+
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
+def test_every_way_round_gives_the_same(made: Callable[[], SecondPassRerank]) -> None:
+    reranker = made()
+    written = reranker.to_json()
+    others = {
+        "json": SecondPassRerank.from_json(written),
+        "dict": SecondPassRerank.from_dict(reranker.to_dict()),
+        "validated": SecondPassRerank.model_validate_json(reranker.model_dump_json()),
+        "pickle": pickle.loads(pickle.dumps(reranker)),
+        "deepcopy": copy.deepcopy(reranker),
+        "copy": copy.copy(reranker),
+        "model_copy": reranker.model_copy(),
+        "deep model_copy": reranker.model_copy(deep=True),
+    }
+    keyless = reranker._reranker if reranker.api_key is None else others["pickle"]._reranker
+    for way, other in others.items():
+        assert other.to_json() == written, way
+        assert other.get_prompts() == reranker.get_prompts(), way
+        if other.api_key is None:
+            assert other._reranker.to_config() == keyless.to_config(), way
+    assert KEY not in written
+
+
+@pytest.mark.parametrize("kind", ["graded", "listwise"])
+def test_an_llm_is_given_again_or_shared(kind: str) -> None:
+    llm = scripted()
+    reranker = with_prompts(asking(kind, llm, choice_batch_size=3))
+    expected = plain(reranker.postprocess_nodes(nodes_of(), None, QUERY))
+    written = reranker.to_json()
+    others = [
+        SecondPassRerank.from_json(written, llm=llm),
+        SecondPassRerank.from_dict(reranker.to_dict(), llm=llm),
+        copy.deepcopy(reranker),
+        copy.copy(reranker),
+        reranker.model_copy(update={"top_n": None}),
+    ]
+    for other in others:
+        assert other.llm is llm
+        llm._asked.clear()
+        assert plain(other.postprocess_nodes(nodes_of(), None, QUERY)) == expected
+        assert "of them." in (llm._asked[0][-1].content or "")
+    with pytest.raises(ConfigurationError, match="llm"):
+        SecondPassRerank.from_json(written)
+
+
+def test_a_changed_copy_is_made_of_its_settings() -> None:
+    llm, other = scripted(), scripted(lambda passages, _: dict.fromkeys(passages, 5))
+    reranker = with_prompts(asking("graded", llm))
+    copied = reranker.model_copy(update={"llm": other, "choice_batch_size": 2})
+    assert lengths(copied.postprocess_nodes(nodes_of(), None, QUERY)) == list(LENGTHS)
+    assert len(other._asked) == 3
+    assert "of them." in (other._asked[0][-1].content or "")
+    assert not llm._asked
+    assert lengths(reranker.postprocess_nodes(nodes_of(), None, QUERY)) == BEST_FIRST
+
+
+def test_construction_copying_and_saving_load_no_model(tmp_path: Path) -> None:
+    reranker = SecondPassRerank(
+        {"method": "cross_encoder", "log_level": "debug"}, model=tmp_path / "absent"
+    )
+    copies = [copy.deepcopy(reranker), pickle.loads(pickle.dumps(reranker))]
+    copies.append(SecondPassRerank.from_json(reranker.to_json()))
+    for one in copies:
+        assert one._reranker.method.scorer.engine is None
+
+
+HOLDING: dict[str, Callable[[], SecondPassRerank]] = {
+    "flat": lambda: SecondPassRerank("cohere", api_key=KEY),
+    "flat secret": lambda: SecondPassRerank("attune", api_key=SecretStr(KEY)),
+    "flat token": lambda: SecondPassRerank("default", api_key=KEY, top_n=2),
+    "flat beside a mapping": lambda: SecondPassRerank(
+        {"method": {"type": "endpoint", "api": "jina", "model": "m"}}, api_key=KEY
+    ),
+    "a changed copy": lambda: SecondPassRerank("cohere").model_copy(update={"api_key": KEY}),
+    "mapping": lambda: SecondPassRerank(
+        {"method": {"type": "endpoint", "api": "cohere", "model": "m", "api_key": KEY}}
+    ),
+    "secret in a mapping": lambda: SecondPassRerank(
+        {"method": {"type": "cross_encoder", "model": "m", "token": SecretStr(KEY)}}
+    ),
+    "deep in a mapping": lambda: SecondPassRerank(
+        {
+            "method": "lexical",
+            "fallback": [
+                {"type": "graded", "llm": {"type": "openai", "model": "m", "api_key": KEY}}
+            ],
+        }
+    ),
+    "ready": lambda: SecondPassRerank(
+        Reranker({"type": "endpoint", "api": "cohere", "model": "m", "api_key": KEY})
+    ),
+    "llm": lambda: asking("graded", scripted()),
+    "llm of a preset": lambda: SecondPassRerank("scallop", llm=scripted(), top_n=2),
+}
+
+
+@pytest.mark.parametrize("made", HOLDING.values(), ids=HOLDING)
+def test_no_key_is_written_or_shown(made: Callable[[], SecondPassRerank]) -> None:
+    reranker = made()
+    if reranker.llm is not None:
+        assert KEY in repr(reranker.llm)  # or this would show nothing
+    ways: list[Callable[[], Any]] = [
+        reranker.to_json,
+        reranker.to_dict,
+        reranker.model_dump,
+        reranker.model_dump_json,
+        lambda: reranker.model_dump(mode="json"),
+        lambda: repr(reranker),
+        lambda: str(reranker),
+        lambda: repr(copy.deepcopy(reranker)),
+        lambda: list(reranker.__repr_args__()),
+    ]
+    for way in ways:
+        try:
+            told = str(way())
+        except (NotSerializableError, ValueError) as error:
+            told = "".join(traceback.format_exception(error))
+            assert "key" in told
+        assert KEY not in told
+
+
+@pytest.mark.parametrize(
+    "name", ["flat", "flat secret", "flat token", "flat beside a mapping"]
+)  # fmt: skip
+def test_a_flat_key_is_left_out_of_pickles(name: str) -> None:
+    pickled = pickle.dumps(HOLDING[name]())
+    assert KEY.encode() not in pickled
+    assert pickle.loads(pickled).api_key is None
+    # Within a process it stays with its copies.
+    assert copy.deepcopy(HOLDING[name]()).api_key.get_secret_value() == KEY
+
+
+@pytest.mark.parametrize("name", ["mapping", "secret in a mapping", "deep in a mapping", "ready"])
+def test_mapping_with_a_key_is_not_pickled(name: str) -> None:
+    with pytest.raises(NotSerializableError, match="environment variable") as caught:
+        pickle.dumps(HOLDING[name]())
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_key_of_an_llm_is_not_pickled() -> None:
+    for name in ("llm", "llm of a preset"):
+        with pytest.raises(NotSerializableError, match="from_json") as caught:
+            pickle.dumps(HOLDING[name]())
+        assert KEY not in "".join(traceback.format_exception(caught.value))
+
+
+KEYLESS = [
+    lambda: SecondPassRerank({"method": {"type": "cross_encoder", "token_env": "HUB"}}),
+    pytest.param(
+        lambda: SecondPassRerank(
+            {"method": {"type": "endpoint", "api": "jina", "model": "m", "api_key_env": "JINA"}}
+        ),
+    ),
+    lambda: asking("graded", Scripted(api_key="")),
+]
+
+
+@pytest.mark.parametrize("make", KEYLESS)
+def test_the_name_of_a_keys_variable_is_no_key(
+    make: Callable[[], SecondPassRerank],
+) -> None:
+    reranker = make()
+    assert pickle.loads(pickle.dumps(reranker)).to_json() == reranker.to_json()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SecondPassRerank("lexical", api_key=KEY),
+        lambda: SecondPassRerank({"method": "graded", "top": KEY}, api_key=KEY),
+        lambda: SecondPassRerank("cohere", api_key=KEY, top_n=0),
+        lambda: SecondPassRerank("cohere", api_key=KEY, nonsense=KEY),
+        lambda: SecondPassRerank("lexical", llm=scripted()),
+        lambda: SecondPassRerank("lexical", llm=KEY),
+        lambda: SecondPassRerank({"method": "graded"}, llm=scripted(), api_key=KEY),
+        lambda: SecondPassRerank({"method": {"type": "endpoint", "api": "nope", "api_key": KEY}}),
+        lambda: SecondPassRerank({"method": {"type": "cross_encoder", "token": [KEY]}}),
+        lambda: SecondPassRerank("cohere", api_key=[KEY]),
+        lambda: SecondPassRerank({"method": "lexical", "api_key": KEY}),
+        lambda: SecondPassRerank("lexical", metadata_mode=KEY),
+        lambda: SecondPassRerank("lexical", keep_retrieval_score={"api_key": KEY}),
+    ],
+)
+def test_construction_errors_show_no_key(make: Callable[[], Any]) -> None:
+    with pytest.raises((ConfigurationError, ValidationError)) as caught:
+        make()
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("top_n", {"api_key": KEY}), ("similarity_cutoff", KEY), ("metadata_mode", KEY)],
+)
+def test_assignment_errors_show_no_value(name: str, value: Any) -> None:
+    created = SecondPassRerank("lexical")
+    with pytest.raises(ValidationError) as caught:
+        setattr(created, name, value)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("api_key", KEY), ("reranker", {"api_key": KEY})])
+def test_refused_assignment_shows_no_key(name: str, value: Any) -> None:
+    created = SecondPassRerank("lexical")
+    with pytest.raises(ValidationError) as caught:
+        setattr(created, name, value)
+    assert KEY not in str(caught.value)
+
+
+def test_failing_llm_shows_no_key(listening: Listening, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    callbacks = Callbacks()
+    manager = CallbackManager([callbacks])
+    error = RuntimeError(f"401: Authorization: Bearer {KEY}, for {'x' * 9}")
+    for strict in (False, True):
+        reranker = SecondPassRerank(
+            {"method": "graded"}, llm=scripted(lambda *_: error), strict=strict,
+            callback_manager=manager,
+        )  # fmt: skip
+        try:
+            _, report = reranker.rerank_nodes(nodes_of(), QUERY)
+            told = [repr(report), json.dumps(report.to_dict())]
+        except RerankError as raised:
+            told = ["".join(traceback.format_exception(raised)), repr(raised.ranking.report)]
+        assert all(KEY not in one for one in told)
+    ours = [
+        record.getMessage() for record in caplog.records if record.name.startswith("secondpass")
+    ]
+    assert ours
+    assert all(KEY not in one for one in ours)
+    assert len(listening.seen) == 5  # the second has no end
+    assert all(KEY not in repr(event) for event in listening.seen)
+    assert len(callbacks.payloads) == 4
+    assert all(KEY not in repr(payload) for payload in callbacks.payloads)

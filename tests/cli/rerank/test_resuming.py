@@ -1,0 +1,277 @@
+"""Output files: locks, states, and resuming after a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from command_requests import LEXICAL, json_lines, process, requests, with_small_files
+
+shared_folder = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=settings().max_examples // 10,
+)
+
+
+@pytest.mark.parametrize("output", ["in.jsonl", "link", "../{}/in.jsonl"])
+def test_output_does_not_overwrite_input(secondpass, write, tmp_path, monkeypatch, output):
+    monkeypatch.chdir(tmp_path)
+    file = write("in.jsonl", requests(2))
+    before = file.read_bytes()
+    (tmp_path / "link").symlink_to(file)
+    told = secondpass(*LEXICAL, file, "-o", output.format(tmp_path.name), "--force")
+    assert (told.code, "is an input file; name another output" in told.flat) == (2, True)
+    assert file.read_bytes() == before
+
+
+def test_state_does_not_overwrite_input(secondpass, write, tmp_path):
+    file = write("out.state", requests(2))
+    told = secondpass(*LEXICAL, file, "-o", tmp_path / "out")
+    assert (told.code, "out.state is an input file; name another output" in told.flat) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("call", [["gone.jsonl"], ["broken.jsonl"]])
+def test_output_is_opened_after_the_first_input(secondpass, write, tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    write("broken.jsonl", "{broken")
+    assert secondpass(*LEXICAL, *call, "-o", "new").code == 1
+    assert not (tmp_path / "new").exists()
+    old = write("old", "precious")
+    assert secondpass(*LEXICAL, *call, "-o", "old", "--force").code == 1
+    assert old.read_text() == "precious"
+
+
+def test_an_empty_output_is_begun(secondpass, write):
+    """As mktemp makes one, and as a process leaves one that was killed before its state stood."""
+    for option in ([], ["--resume"]):
+        target = write("out", "")
+        assert secondpass(*LEXICAL, "-o", target, *option, stdin=json_lines(requests(1))).code == 0
+        assert json.loads(target.read_text())["query_id"] == "q0"
+        (target.with_name("out.state")).unlink()
+
+
+def test_a_dash_is_standard_output(secondpass, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = secondpass(*LEXICAL, "-o", "-", stdin=json_lines(requests(2)))
+    assert [one["query_id"] for one in told.lines()] == ["q0", "q1"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_input_without_a_last_line_end_may_grow(secondpass, write, tmp_path):
+    lines = json_lines(requests(3))
+    target = tmp_path / "out"
+    call = [*LEXICAL, tmp_path / "in", "-o", target, "--resume"]
+    write("in", lines.splitlines(keepends=True)[0].rstrip(b"\n"))
+    assert secondpass(*call).code == 0
+    write("in", lines)
+    assert secondpass(*call).code == 0
+    assert [json.loads(line)["query_id"] for line in target.read_text().splitlines()] == [
+        "q0",
+        "q1",
+        "q2",
+    ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
+def test_disk_full_output_is_resumed(secondpass, tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    stdin = json_lines(requests(9))
+    told = with_small_files("-o", cut, "--batch", "1", stdin=stdin)
+    assert (told.returncode, f"{cut}: File too large" in told.stderr.decode()) == (1, True)
+    for target in (whole, cut):
+        assert secondpass(*LEXICAL, "-o", target, "--batch", 1, "--resume", stdin=stdin).code == 0
+    assert cut.read_bytes() == whole.read_bytes()
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "whole",
+        "whole.state",
+        "cut",
+        "cut.state",
+    }
+
+
+def test_one_output_has_one_writer(secondpass, tmp_path):
+    target = tmp_path / "out"
+    lines = json_lines(requests(4)).splitlines(keepends=True)
+    with process(*LEXICAL, "-o", target, "--batch", "1") as first:
+        first.stdin.write(lines[0])
+        first.stdin.flush()
+        state = target.with_name("out.state")
+        until = time.monotonic() + 60
+        while not (state.exists() and json.loads(state.read_text())["requests"]):
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        for option in ("--resume", "--force"):
+            second = secondpass(*LEXICAL, "-o", target, option, stdin=b"".join(lines))
+            assert (second.code, "another process is writing to it" in second.flat) == (1, True)
+        first.stdin.write(b"".join(lines[1:]))
+        first.stdin.close()
+    assert first.returncode == 0
+    assert [json.loads(line)["query_id"] for line in target.read_text().splitlines()] == [
+        "q0",
+        "q1",
+        "q2",
+        "q3",
+    ]
+
+
+def test_existing_output_stays_unless_forced(secondpass, tmp_path):
+    target = tmp_path / "out.jsonl"
+    target.write_text("mine")
+    told = secondpass(*LEXICAL, "-o", target, stdin=json_lines(requests(1)))
+    assert (told.code, target.read_text()) == (1, "mine")
+    assert "already exists; use --force to overwrite it, or --resume to continue it" in told.flat
+    told = secondpass(*LEXICAL, "-o", target, "--resume", stdin=json_lines(requests(1)))
+    assert (told.code, target.read_text()) == (1, "mine")
+    assert "cannot be resumed without its state file, out.jsonl.state" in told.flat
+    assert secondpass(*LEXICAL, "-o", target, "--force", stdin=json_lines(requests(1))).code == 0
+    assert json.loads(target.read_text())["query_id"] == "q0"
+
+
+def test_an_output_that_is_no_file_is_written_as_it_goes(secondpass, tmp_path):
+    assert secondpass(*LEXICAL, "-o", os.devnull, stdin=json_lines(requests(1))).code == 0
+    assert not os.path.exists(f"{os.devnull}.state")
+
+
+@shared_folder
+@given(
+    form=st.sampled_from(["jsonl", "trec", "table"]),
+    done=st.integers(0, 9),
+    junk=st.binary(max_size=200),
+    batch=st.integers(1, 5),
+)
+def test_resumed_output_is_identical(secondpass, tmp_path, form, done, junk, batch):
+    given_ = json_lines(requests(9))
+    first = b"".join(given_.splitlines(keepends=True)[:done])
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    call = [*LEXICAL, "-f", form, "--batch", batch]
+    assert secondpass(*call, "-o", whole, "--force", stdin=given_).code == 0
+    assert secondpass(*call, "-o", cut, "--force", stdin=first).code == 0
+    with open(cut, "ab") as file:  # what was under way when it was killed
+        file.write(junk)
+    told = secondpass(*call, "-o", cut, "--resume", stdin=given_)
+    assert told.code == 0
+    assert cut.read_bytes() == whole.read_bytes()
+    assert "9 queries in" in told.err
+    assert "9 ok" in told.err
+
+
+def test_resuming_without_or_with_finished_output(secondpass, tmp_path):
+    target = tmp_path / "out"
+    call = [*LEXICAL, "-o", target, "--resume"]
+    assert secondpass(*call, stdin=json_lines(requests(3))).code == 0
+    before = target.read_bytes()
+    assert secondpass(*call, stdin=json_lines(requests(3))).code == 0
+    assert target.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "told"),
+    [
+        (["--set", "method.k1=2"], requests(4), "was made with another configuration"),
+        (["--top-k", "2"], requests(4), "was made with another choice of options"),
+        (["-q", "x"], ["a"], "was made with another query"),
+        ([], requests(4, seed=1), "its first 4 requests were different"),
+        ([], requests(3), "has 4 requests, but the input has only 3"),
+    ],
+)
+def test_an_output_of_something_else_is_not_gone_on_with(
+    secondpass, tmp_path, arguments, stdin, told
+):
+    target = tmp_path / "out"
+    assert secondpass(*LEXICAL, "-o", target, stdin=json_lines(requests(4))).code == 0
+    before = target.read_bytes()
+    outcome = secondpass(*LEXICAL, *arguments, "-o", target, "--resume", stdin=json_lines(stdin))
+    assert outcome.code == 1
+    assert told in outcome.flat
+    assert "use --force to overwrite it" in outcome.flat
+    assert target.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "state", ["", "{", "[]", "{}", '{"made_of": 3}', '{"made_of": {}, "requests": 1e999}', "\x00"]
+)
+def test_broken_state(secondpass, tmp_path, state):
+    target = tmp_path / "out"
+    secondpass(*LEXICAL, "-o", target, stdin=json_lines(requests(1)))
+    (tmp_path / "out.state").write_text(state)
+    outcome = secondpass(*LEXICAL, "-o", target, "--resume", stdin=json_lines(requests(1)))
+    assert outcome.code == 1
+    assert "is not a valid state file" in outcome.flat
+
+
+@pytest.mark.parametrize("change", [lambda was: was[:10], lambda was: was[::-1] + b"more"])
+def test_changed_output_is_refused(secondpass, tmp_path, change):
+    target = tmp_path / "out"
+    secondpass(*LEXICAL, "-o", target, stdin=json_lines(requests(2)))
+    changed = change(target.read_bytes())
+    target.write_bytes(changed)
+    outcome = secondpass(*LEXICAL, "-o", target, "--resume", stdin=json_lines(requests(2)))
+    assert (outcome.code, "was changed since it was written" in outcome.flat) == (1, True)
+    assert target.read_bytes() == changed
+
+
+def killed_half_way(lines, target, *options):
+    """Begin to rank, and kill the process when about half is done."""
+    run = process(*LEXICAL, "-o", target, *options)
+    state = target.with_name(f"{target.name}.state")
+    half = len(lines) // 2
+    run.stdin.write(b"".join(lines[:half]))
+    run.stdin.flush()
+    until = time.monotonic() + 120
+    while not (state.exists() and json.loads(state.read_text())["requests"] > half // 2):
+        assert time.monotonic() < until
+        assert run.poll() is None
+        time.sleep(0.02)
+    run.kill()
+    run.communicate()
+    assert run.returncode == -signal.SIGKILL
+
+
+def test_a_killed_process_is_gone_on_with(secondpass, write, tmp_path):
+    file = write("in.jsonl", requests(40))
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    killed_half_way(file.read_bytes().splitlines(keepends=True), cut, "--batch", "3")
+    assert secondpass(*LEXICAL, file, "-o", whole, "--batch", 3).code == 0
+    assert cut.read_bytes() != whole.read_bytes()
+    assert secondpass(*LEXICAL, file, "-o", cut, "--resume", "--batch", 3).code == 0
+    assert cut.read_bytes() == whole.read_bytes()
+
+
+MEASURED = """
+import atexit, sys
+from secondpass.cli import main
+def told():
+    peak = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
+    print(*peak, file=sys.stderr)
+atexit.register(told)
+main()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
+def test_large_run_takes_constant_memory_and_survives_a_kill(write, tmp_path):
+    """The whole process stays under 250 MB, whatever the size of the input (here 50 MB)."""
+    file = write("in.jsonl", requests(1000, candidates=100, words=120))
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+
+    def measured(*arguments):
+        run = subprocess.run(
+            [sys.executable, "-c", MEASURED, *LEXICAL, str(file), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return int(run.stderr.rpartition("VmHWM:")[2].split()[0])
+
+    assert measured("-o", whole) < 250_000
+    killed_half_way(file.read_bytes().splitlines(keepends=True), cut)
+    assert measured("-o", cut, "--resume") < 250_000
+    assert cut.read_bytes() == whole.read_bytes()

@@ -1,0 +1,152 @@
+"""TREC runs."""
+
+import os
+import sys
+
+import pytest
+
+from command_requests import LEXICAL, json_lines, with_small_files
+from secondpass.evaluation import read_corpus, read_run
+
+
+def options(files):
+    return [str(part) for pair in files.items() for part in pair]
+
+
+def test_a_run_is_ranked_as_the_same_requests_are(secondpass, trec):
+    given, files = trec
+    told = secondpass(*LEXICAL, *options(files), "--batch", 2).lines()
+    same = secondpass(*LEXICAL, stdin=json_lines(given)).lines()
+    for one, other in zip(told, same, strict=True):
+        assert one["query_id"] == other["query_id"]
+        assert [item["id"] for item in one["ranking"]] == [item["id"] for item in other["ranking"]]
+    best = told[0]["ranking"][0]
+    assert best["metadata"] == {"title": f"T {best['id']}"}
+    assert best["score"] == 4 - best["position"]
+
+
+def test_run_output_keeps_its_order_when_read(secondpass, trec, tmp_path):
+    given, files = trec
+    target = tmp_path / "out.trec"
+    told = secondpass(*LEXICAL, *options(files), "-f", "trec", "-o", target, "--tag", "mine")
+    assert told.code == 0
+    assert set(target.read_text().split("\n")[0].split()[::5]) == {"q0", "mine"}
+    expected = {
+        one["query_id"]: [item["id"] for item in one["ranking"]]
+        for one in secondpass(*LEXICAL, stdin=json_lines(given)).lines()
+    }
+    assert {query: list(found) for query, found in read_run(target).items()} == expected
+
+
+def test_the_order_of_a_run_is_that_of_its_scores(secondpass, write, trec):
+    _, files = trec
+    files["--run"] = write("run", "q0 Q0 d0-1 1 0.5 t\nq0 Q0 d0-0 2 0.5 t\nq0 Q0 d0-3 9 2 t\n")
+    (told,) = secondpass(*LEXICAL, *options(files), "--set", "depth=1").lines()
+    by_position = sorted(told["ranking"], key=lambda item: item["position"])
+    assert [item["id"] for item in by_position] == ["d0-3", "d0-1", "d0-0"]
+
+
+@pytest.mark.parametrize(
+    ("part", "content", "told"),
+    [
+        (
+            "--run",
+            "q0 Q0 d0-0 1 1 t\nq1 Q0 d1-0 1 1 t\nq0 Q0 d0-1 2 1 t",
+            "run:3: the lines of query 'q0' are not consecutive; sort the run",
+        ),
+        ("--run", "q0 Q0 d0-0 1 1 t\nq0 Q0 d0-0 2 1 t", "run:2: query 'q0' has document 'd0-0'"),
+        ("--run", "q9 Q0 d0-0 1 1 t", "run:1: query 'q9' is not among the queries"),
+        ("--run", "q0 Q0 d0-0 1 1 t\nq0 Q0 gone 2 1 t", "run:2: document 'gone' is not in"),
+        ("--run", "q0 Q0 d0-0 1 nan t", "run:1: the score must be a finite number"),
+        ("--run", "q0 Q0 d0-0 1 1 t\nq0 Q0 a 2 1e60 t", "run:2: document 'a': its score is beyond"),
+        ("--run", "q0 Q0 d0-0 1 1_0 t", "run:1: the score must be a finite number"),
+        ("--run", "q0 Q0 d0-0 one 1 t", "run:1: the rank must be an integer"),
+        ("--run", "q0 d0-0 1 1 t", "run:1: must have six fields"),
+        ("--queries", "q0 no tab", "queries:1: must be an id, a tab"),
+        ("--corpus", '{"_id": 1, "text": "a"}\n{"_id": "1", "text": "b"}', "corpus:2: id '1' was"),
+        ("--corpus", '{"_id": "d0-0", "text": 3}', "corpus:1: 'text' must be a string"),
+        ("--corpus", '{"_id": "unused", "text": 3}', "corpus:1: 'text' must be a string"),
+        ("--corpus", '{"_id": "d0-0", "id": "b", "text": "x"}', "and they differ"),
+        ("--corpus", '{"text": "x"}', "corpus:1: needs an '_id' or 'id'"),
+        ("--corpus", "[]", "corpus:1: must be a JSON object"),
+        ("--corpus", b'{"_id": "a", "text": "x"}\n\n\xff', "corpus:3: is not UTF-8"),
+    ],
+)
+def test_invalid_runs_are_named_by_place(secondpass, write, trec, part, content, told):
+    _, files = trec
+    files[part] = write(part.removeprefix("--"), content)
+    outcome = secondpass(*LEXICAL, *options(files))
+    assert outcome.code == 1
+    assert told in outcome.flat
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ({"query": "x", "candidates": ["no id"]}, "a candidate has no id"),
+        ({"query": "x", "candidates": [{"id": "a b", "text": "x"}]}, "'a b' has white space"),
+        ({"query_id": "a b", "query": "x", "candidates": []}, "'a b' has white space"),
+    ],
+)
+def test_unsupported_fields_of_a_run(secondpass, line, told):
+    outcome = secondpass(*LEXICAL, "-f", "trec", stdin=json_lines([line]))
+    assert (outcome.code, told in outcome.flat) == (1, True)
+
+
+def test_unsupported_fields_of_a_run_before_ranking(secondpass, write):
+    """Or models would be asked, and paid, for rankings that cannot be written."""
+    config = write("c.yaml", "method: {type: endpoint, api: tei, base_url: 'http://127.0.0.1:9'}")
+    given = [
+        {"query": "x", "candidates": [{"id": "a", "text": "x"}]},
+        {"query": "x", "candidates": ["x"]},
+    ]
+    outcome = secondpass("rerank", "--config", config, "-f", "trec", stdin=json_lines(given))
+    assert (outcome.code, "query 'q2': a candidate has no id" in outcome.flat) == (1, True)
+    assert "warning" not in outcome.err
+
+
+def test_requests_without_ids_are_counted_in_a_run(secondpass):
+    given = [{"query": "x", "candidates": [{"id": "a", "text": "x"}]}] * 2
+    told = secondpass(*LEXICAL, "-f", "trec", stdin=json_lines(given))
+    assert told.out == "q1 Q0 a 1 1.0 secondpass\nq2 Q0 a 1 1.0 secondpass\n"
+
+
+def test_a_corpus_is_read_as_evaluations_read_it(secondpass, write, trec):
+    _, files = trec
+    line = {"_id": "d0-0", "text": "x", "title": "", "score": 3, "content": "c", "metadata": {}}
+    files |= {"--run": write("run", "q0 Q0 d0-0 1 7 t\n"), "--corpus": write("corpus", [line])}
+    (told,) = secondpass(*LEXICAL, *options(files)).lines()
+    (candidate,) = read_corpus(files["--corpus"])
+    assert told["ranking"][0]["metadata"] == candidate.metadata == {"score": 3, "content": "c"}
+    assert told["ranking"][0]["score"] == 7
+
+
+def test_a_run_can_come_through_a_pipe(secondpass, trec):
+    _, files = trec
+    expected = secondpass(*LEXICAL, *options(files)).out
+    run = files["--run"].read_bytes()
+    assert secondpass(*LEXICAL, *options({**files, "--run": "-"}), stdin=run).out == expected
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs descriptors with paths")
+@pytest.mark.parametrize("part", ["--queries", "--corpus"])
+def test_corpus_cannot_come_through_a_pipe(secondpass, trec, part):
+    _, files = trec
+    pipe, end = os.pipe()
+    os.write(end, files[part].read_bytes())
+    os.close(end)
+    files[part] = f"/dev/fd/{pipe}"
+    told = secondpass(*LEXICAL, *options(files))
+    os.close(pipe)
+    assert (told.code, "must be a file, not a pipe" in told.flat) == (1, True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
+def test_disk_full_while_indexing_a_corpus(write, trec):
+    _, files = trec
+    files["--corpus"] = write(
+        "corpus", "".join(f'{{"_id": "{"d" * 90}{at}", "text": ""}}\n' for at in range(40_000))
+    )
+    told = with_small_files(*options(files))
+    assert told.returncode == 1
+    assert b"the offsets of its documents cannot be stored on disk" in told.stderr

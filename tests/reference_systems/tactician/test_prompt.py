@@ -1,0 +1,196 @@
+"""The prompt."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from secondpass import Reranker
+from tactics import QUERY, backwards, context_of, ids, nodes, tactic, tactics
+
+
+def test_the_fields_of_a_candidate(provider, tactician, rank):
+    provider.play(backwards)
+    rank(tactician(), QUERY, [tactic("pg", internal="not shown", score=0.7), tactic("redis")])
+    assert provider.requests[0].documents["pg"].splitlines() == [
+        "id: pg",
+        "type: storage",
+        "output: pg output",
+        "description: how to pg",
+        "tags: sql, backend",
+        "match: schema, hosting",
+        "subtasks: 3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"subtasks": []}, "subtasks: 0"),
+        ({"subtasks": 5}, "subtasks: 5"),
+        ({"tags": ()}, None),
+        ({"tags": {"b", "a"}}, "tags: a, b"),
+        ({"tags": None}, None),
+        ({"match": "schema"}, "match: schema"),
+        ({"output": "two\nid: t9"}, "output: two\n  id: t9"),
+    ],
+)
+def test_fields_of_other_shapes(provider, tactician, fields, shown):
+    provider.play(backwards)
+    tactician().rerank(QUERY, [tactic("odd", **fields), tactic("usual")])
+    text = provider.requests[0].documents["odd"]
+    name = next(iter(fields))
+    assert (shown in text) if shown else (f"{name}:" not in text)
+
+
+def test_candidates_with_little_to_show(provider, tactician, rank):
+    provider.play(backwards)
+    ranking = rank(tactician(), QUERY, [{"id": "bare"}, {"id": "text", "text": "a text"}])
+    assert provider.requests[0].documents == {"bare": "id: bare", "text": "id: text\ntext: a text"}
+    assert ids(ranking) == ["text", "bare"]
+
+
+def test_a_text_that_is_the_description_is_shown_once(provider, tactician):
+    provider.play(backwards)
+    repeated = tactic("same", text="how to same\n")
+    other = tactic("other", text="another text")
+    tactician().rerank(QUERY, [repeated, other])
+    shown = provider.requests[0].documents
+    assert shown["same"].count("how to same") == 1
+    assert "description: how to same" in shown["same"]
+    assert "text: another text" in shown["other"]
+
+
+def test_the_query_and_the_counts(provider, tactician, rank):
+    provider.play(backwards)
+    rank(tactician(), QUERY, tactics(13), context=nodes(3, 4))
+    said = "\n".join(provider.requests[0].messages)
+    assert f"<query>{QUERY}</query>" in said
+    assert "Completed: 3" in said
+    assert "Pending: 4" in said
+    assert "The 10 documents are tactics" in said
+    assert "Reply with ONLY a JSON array" in said
+    assert '["<id>", "<id>", ...]' in said
+    assert provider.requests[0].labels == [f"t{at}" for at in range(10)]
+
+
+def test_the_context(provider, tactician, rank):
+    provider.play(backwards)
+    rank(tactician(), QUERY, tactics(), context=nodes(2, 2))
+    assert context_of(provider.requests[0]) == [
+        "Completed: 2",
+        "Pending: 2",
+        "Outputs of completed nodes:",
+        "- result 0",
+        "- result 1",
+        "Pending goals (id / output / type):",
+        "- todo-0 / goal 0 / task",
+        "- todo-1 / goal 1 / task",
+    ]
+
+
+@pytest.mark.parametrize("pending", [0, 1, 9, 10, 11, 60])
+def test_all_outputs_and_ten_goals(provider, tactician, pending):
+    provider.play(backwards)
+    tactician().rerank(QUERY, tactics(), context=nodes(120, pending))
+    lines = context_of(provider.requests[0])
+    assert lines[:2] == ["Completed: 120", f"Pending: {pending}"]
+    assert [line for line in lines if "result" in line] == [f"- result {at}" for at in range(120)]
+    assert [line for line in lines if "todo" in line] == [
+        f"- todo-{at} / goal {at} / task" for at in range(min(pending, 10))
+    ]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda given: {"name": "shop", "nodes": given},
+        tuple,
+        lambda given: {node["id"]: node for node in given},
+        lambda given: {node["id"]: {**node, "id": None} for node in given},
+        lambda given: {"nodes": {node["id"]: node for node in given}},
+        lambda given: [SimpleNamespace(**node) for node in given],
+        lambda given: [
+            {**node, "status": None, "completed": node["status"] == "completed"} for node in given
+        ],
+    ],
+    ids=[
+        "a project",
+        "a tuple",
+        "by id",
+        "by id alone",
+        "a project by id",
+        "objects",
+        "flags",
+    ],
+)
+def test_nodes_of_other_shapes(provider, tactician, shape):
+    provider.play(backwards)
+    reranker = tactician()
+    for given in (nodes(), shape(nodes())):
+        reranker.rerank(QUERY, tactics(), context=given)
+    first, second = provider.requests
+    assert first.messages == second.messages
+
+
+def test_a_context_in_words(provider, tactician, rank):
+    provider.play(backwards)
+    ranking = rank(tactician(), QUERY, tactics(), context="The shop has no database yet.")
+    assert ranking.report.status == "ok"
+    assert context_of(provider.requests[0]) == ["The shop has no database yet."]
+
+
+def test_nodes_with_little_to_show(provider, tactician):
+    provider.play(backwards)
+    project = [{"id": "a", "status": "completed"}, {"id": "b"}, {"status": "pending", "type": "x"}]
+    tactician().rerank(QUERY, tactics(), context=project)
+    assert context_of(provider.requests[0]) == [
+        "Completed: 1",
+        "Pending: 2",
+        "Outputs of completed nodes:",
+        "Pending goals (id / output / type):",
+        "- b / - / -",
+        "- - / - / x",
+    ]
+
+
+def test_without_a_project_there_is_no_context(provider, tactician, rank):
+    provider.play(backwards)
+    ranking = rank(tactician(), QUERY, tactics())
+    assert not any("<context>" in text for text in provider.requests[0].messages[1:])
+    assert ranking.report.status == "ok"
+
+
+def test_the_number_of_goals_can_be_another(provider):
+    provider.play(backwards)
+    llm = {"base_url": provider.base_url("openai")}
+    prompt = {"context": {"type": "project", "pending": 2}}
+    with contextlib.closing(
+        Reranker.from_preset("tactician", method={"llm": llm, "prompt": prompt})
+    ) as reranker:
+        reranker.rerank(QUERY, tactics(), context=nodes(1, 9))
+    assert len([line for line in context_of(provider.requests[0]) if "todo" in line]) == 2
+
+
+def test_the_same_input_gives_the_same_bytes(provider, tactician):
+    provider.play(backwards)
+    for reranker in (tactician(), tactician()):
+        for _ in range(2):
+            # Copies, so that nothing can depend on which object it was.
+            reranker.rerank(QUERY, copy.deepcopy(tactics()), context=copy.deepcopy(nodes()))
+    assert len({json.dumps(request.body) for request in provider.requests}) == 1
+    assert provider.calls == 4
+
+
+def test_outputs_that_are_sets_have_one_order(provider, tactician):
+    provider.play(backwards)
+    # Equal sets, iterated differently: 0 and 8 fall into the same place of a small table.
+    for output in ({0, 8}, {8, 0}):
+        project = [{"id": "a", "output": output, "status": "completed"}]
+        tactician().rerank(QUERY, tactics(), context=project)
+    first, second = provider.requests
+    assert first.messages == second.messages

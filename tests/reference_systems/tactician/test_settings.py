@@ -1,0 +1,222 @@
+"""Settings from variables and arguments; clients and frameworks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+import fake_provider as fake
+from secondpass import Candidate, ConfigurationError, Reranker, config
+from tactics import KEY, QUERY, backwards, context_of, ids, nodes, tactics
+
+# ---------------------------------------------------------------------- settings
+
+
+def test_the_defaults(provider):
+    reranker = Reranker.from_preset("tactician")
+    assert reranker.depth == 10
+    assert reranker.tail == "keep"
+    assert reranker.log_level == "warning"
+    assert not reranker.strict
+    llm = reranker.method.llm
+    assert (llm.model, llm.base_url) == ("gpt-4.1-mini", None)
+    assert llm.key_variables == ("OPENAI_API_KEY",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "depth", "model"),
+    [
+        ("TACTICIAN_RERANK_LIMIT", "3", 3, "gpt-4.1-mini"),
+        ("TACTICIAN_RERANK_LIMIT", " 25 ", 25, "gpt-4.1-mini"),
+        ("TACTICIAN_RERANK_LIMIT", "012", 12, "gpt-4.1-mini"),
+        ("TACTICIAN_RERANK_LIMIT", "", 10, "gpt-4.1-mini"),
+        ("TACTICIAN_RERANK_LIMIT", "  ", 10, "gpt-4.1-mini"),
+        ("TACTICIAN_LLM_MODEL", "qwen3:8b", 10, "qwen3:8b"),
+        ("TACTICIAN_LLM_MODEL", "4", 10, "4"),
+        ("TACTICIAN_LLM_MODEL", "", 10, "gpt-4.1-mini"),
+    ],
+)
+def test_the_variables(provider, tactician, rank, monkeypatch, name, value, depth, model):
+    monkeypatch.setenv(name, value)
+    provider.play(backwards)
+    rank(tactician(), QUERY, tactics(30))
+    [request] = provider.requests
+    assert len(request.labels) == depth
+    assert request.body["model"] == model
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "many",
+        "7.5",
+        "1e1",
+        "true",
+        "null",
+        "[3]",
+        "{a: 1}",
+        "1:30",
+        "0",
+        "-3",
+    ],
+)
+def test_a_limit_that_is_none_is_refused(provider, monkeypatch, value):
+    monkeypatch.setenv("TACTICIAN_RERANK_LIMIT", value)
+    with pytest.raises(ConfigurationError, match="TACTICIAN_RERANK_LIMIT") as caught:
+        Reranker.from_preset("tactician")
+    assert "depth" in str(caught.value)
+
+
+def test_arguments_stand_over_the_variables(provider, tactician, monkeypatch):
+    monkeypatch.setenv("TACTICIAN_RERANK_LIMIT", "many")
+    monkeypatch.setenv("TACTICIAN_LLM_MODEL", "another")
+    reranker = tactician({"model": "mine"}, depth=4)
+    assert (reranker.depth, reranker.method.llm.model) == (4, "mine")
+
+
+def test_the_variables_are_read_when_the_reranker_is_made(provider, tactician, monkeypatch):
+    reranker = tactician()
+    monkeypatch.setenv("TACTICIAN_RERANK_LIMIT", "2")
+    assert reranker.depth == 10
+    assert tactician().depth == 2
+
+
+def test_what_is_sent(provider, tactician, rank):
+    provider.play(backwards)
+    rank(tactician(), QUERY, tactics())
+    [request] = provider.requests
+    assert request.path == "/openai/v1/chat/completions"
+    assert request.key == KEY
+    assert request.body["model"] == "gpt-4.1-mini"
+    # No schema: those are for objects, and what is asked for is an array.
+    assert request.body.keys() == {"model", "messages", "temperature"}
+
+
+def test_a_compatible_server_needs_no_key(provider, tactician, rank, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    provider.play(backwards)
+    ranking = rank(
+        tactician({"base_url": provider.base_url("compatible"), "model": "local"}), QUERY, tactics()
+    )
+    assert ids(ranking) == ["t3", "t2", "t1", "t0"]
+    assert provider.requests[0].flavour == "compatible"
+
+
+def test_the_address_may_come_from_the_sdks_variable(provider, rank, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url("openai"))
+    provider.play(backwards)
+    reranker = Reranker.from_preset("tactician")
+    assert ids(rank(reranker, QUERY, tactics())) == ["t3", "t2", "t1", "t0"]
+    reranker.close()
+
+
+# ---------------------------------------------------------------------- clients and frameworks
+
+
+def test_a_fake_client_sees_the_messages(rank):
+    seen = []
+
+    def client(messages):
+        seen.append(messages)
+        return '["t1", "t0"]'
+
+    reranker = Reranker.from_preset("tactician", method={"llm": client})
+    assert ids(rank(reranker, QUERY, tactics(2), context=nodes())) == ["t1", "t0"]
+    [[system, user]] = seen
+    assert (system["role"], user["role"]) == ("system", "user")
+    assert "goal 0" in user["content"]
+
+
+def test_an_asynchronous_fake_client(rank):
+    async def client(messages):
+        await asyncio.sleep(0)
+        return '["t1", "t0"]'
+
+    reranker = Reranker.from_preset("tactician", method={"llm": client})
+    assert ids(rank(reranker, QUERY, tactics(2))) == ["t1", "t0"]
+
+
+def of_the_preset(provider, **prompt):
+    method = {"llm": {"base_url": provider.base_url("openai")}, "prompt": prompt}
+    return config.preset("tactician", method=method)
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_in_haystack(provider, fault):
+    haystack = pytest.importorskip("haystack")
+    rankers = pytest.importorskip("haystack_integrations.components.rankers.secondpass")
+    provider.play(fake.status(404) if fault else backwards)
+    ranker = rankers.SecondPassRanker(of_the_preset(provider))
+    documents = [haystack.Document(id=one.pop("id"), content=None, meta=one) for one in tactics(12)]
+    outputs = [
+        ranker.run(query=QUERY, documents=documents, context=nodes(), top_k=11),
+        asyncio.run(ranker.run_async(query=QUERY, documents=documents, context=nodes(), top_k=11)),
+    ]
+    ranker.close()
+    for output in outputs:
+        order = [*range(10), 10] if fault else [*reversed(range(10)), 10]
+        assert [one.id for one in output["documents"]] == [f"t{at}" for at in order]
+        assert output["report"]["status"] == ("unchanged" if fault else "ok")
+    for request in provider.requests:
+        assert "output: t3 output" in request.documents["t3"]
+        assert "- result 2" in context_of(request)
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_in_llama_index(provider, fault):
+    schema = pytest.importorskip("llama_index.core.schema")
+    postprocessor = pytest.importorskip("llama_index.postprocessor.secondpass")
+    provider.play(fake.status(404) if fault else backwards)
+    rerank = postprocessor.SecondPassRerank(of_the_preset(provider), top_n=11)
+    given = [
+        schema.NodeWithScore(node=schema.TextNode(id_=one.pop("id"), metadata=one))
+        for one in tactics(12)
+    ]
+    outputs = [
+        rerank.rerank_nodes(given, QUERY, context=nodes()),
+        asyncio.run(rerank.arerank_nodes(given, QUERY, context=nodes())),
+    ]
+    with rerank.query_settings(context=nodes()):  # as in an engine
+        outputs.append((rerank.postprocess_nodes(given, query_str=QUERY), outputs[0][1]))
+    rerank.close()
+    for ranked, report in outputs:
+        order = [*range(10), 10] if fault else [*reversed(range(10)), 10]
+        assert [one.node.node_id for one in ranked] == [f"t{at}" for at in order]
+        assert report.status == ("unchanged" if fault else "ok")
+    for request in provider.requests:
+        assert "output: t3 output" in request.documents["t3"]
+        assert "- result 2" in context_of(request)
+
+
+def test_adapters_show_a_description_once(provider):
+    haystack = pytest.importorskip("haystack")
+    rankers = pytest.importorskip("haystack_integrations.components.rankers.secondpass")
+    schema = pytest.importorskip("llama_index.core.schema")
+    postprocessor = pytest.importorskip("llama_index.postprocessor.secondpass")
+    provider.play(backwards)
+    given = [(one.pop("id"), one["description"], one) for one in tactics(2)]
+    ranker = rankers.SecondPassRanker(of_the_preset(provider))
+    documents = [haystack.Document(id=name, content=text, meta=one) for name, text, one in given]
+    ranker.run(query=QUERY, documents=documents)
+    ranker.close()
+    rerank = postprocessor.SecondPassRerank(of_the_preset(provider))
+    found = [schema.TextNode(id_=name, text=text, metadata=one) for name, text, one in given]
+    rerank.rerank_nodes([schema.NodeWithScore(node=node) for node in found], QUERY)
+    rerank.close()
+    for request in provider.requests:
+        assert request.documents["t0"].count("how to t0") == 1
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(not os.environ.get("OPENAI_API_KEY"), reason="needs OPENAI_API_KEY")
+def test_live():
+    reranker = Reranker.from_preset("tactician", strict=True)
+    given = [
+        Candidate("", "paint-the-office", metadata={"description": "choose colours, buy paint"}),
+        Candidate("", "choose-database", metadata={"description": "compare databases, pick one"}),
+    ]
+    ranking = reranker.rerank("database", given, context=nodes())
+    reranker.close()
+    assert ids(ranking)[0] == "choose-database"

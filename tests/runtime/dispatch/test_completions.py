@@ -1,0 +1,67 @@
+"""What services return and raise."""
+
+import logging
+
+import pytest
+
+from scripted_services import NOT_INSTALLED, Talking, put, question
+from secondpass.effects import Completion
+from secondpass.errors import LLMError
+from secondpass.runtime import dispatch as module
+
+
+def test_missing_packages_are_named():
+    (answer,), _ = put(Talking(NOT_INSTALLED), question())
+    error = answer.error
+    assert type(error) is LLMError
+    assert (str(error), error.code) == (str(NOT_INSTALLED), NOT_INSTALLED.code)
+    assert error.sent is False
+
+
+INVALID = {
+    "bytes": (b"yes", "the model returned a bytes, not a Completion"),
+    "nothing": (None, "the model returned a NoneType, not a Completion"),
+    "no string": (Completion(5), "the text of the reply is a int, not a string"),
+}
+
+
+@pytest.mark.parametrize(("returned", "message"), INVALID.values(), ids=INVALID)
+def test_invalid_completions_are_refused(returned, message):
+    (answer,), _ = put(Talking(returned), question())
+    assert (answer.error.code, str(answer.error)) == ("bad_response", message)
+
+
+COUNTS = [
+    (7, 2, 7, 2),
+    ("7", 2, None, 2),
+    (7, -1, 7, None),
+    (True, 0, None, 0),
+    (None, 2.0, None, None),
+]
+
+
+@pytest.mark.parametrize(("tokens_in", "tokens_out", "kept_in", "kept_out"), COUNTS)
+def test_invalid_counts_become_none(tokens_in, tokens_out, kept_in, kept_out):
+    completion = module._validated(Completion("yes", True, tokens_in, tokens_out))
+    assert completion == Completion("yes", True, kept_in, kept_out)
+    assert type(completion.input_tokens) is type(kept_in)
+
+
+OWN_CODE = {
+    "own": ({"own_code": True}, True),
+    "not own": ({"own_code": False}, False),
+    "unsaid": ({}, False),
+}
+
+
+@pytest.mark.parametrize(("members", "recorded"), OWN_CODE.values(), ids=OWN_CODE)
+def test_exceptions_of_own_code_are_recorded(members, recorded, caplog):
+    caplog.set_level(logging.DEBUG, "secondpass.diagnostics")
+    error = ValueError("sk-secret-key")
+    model = Talking(error)
+    vars(model).update(members)
+    (answer,), ledger = put(model, question())
+    assert str(answer.error) == "the model raised ValueError"
+    assert ledger.error is (error if recorded else None)
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["the model raised ValueError"] * recorded

@@ -1,0 +1,214 @@
+"""Questions that are asked at once: their order, the gate, cancellation."""
+
+import asyncio
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fakes import ByTable, Model, always, graded, numbered, ranked, shown_in
+from scripted_services import Talking, put, question, ranked_by
+from secondpass import Reranker
+from secondpass.effects import Completion
+from secondpass.strategies.graded import Graded
+from secondpass.strategies.listwise import Listwise
+
+# ---------------------------------------------------------------------- side by side
+
+
+def test_answers_keep_the_order_of_questions():
+    class Slower(Talking):
+        async def complete(self, prompt):
+            await asyncio.sleep(0.001 * int(prompt.turns[0].text))
+            return Completion(prompt.turns[0].text)
+
+    asked = [question(text=str(number)) for number in (30, 1, 20, 5)]
+    answers, ledger = put(Slower(), *asked)
+    assert [answer.value for answer in answers] == ["30", "1", "20", "5"]
+    assert (ledger.calls, ledger.rounds, ledger.pairs) == (4, 1, 12)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_no_more_are_under_way_than_allowed(width):
+    model = Model(graded, seconds=0.005)
+    texts = numbered([index % 11 for index in range(20)])
+    reranker = Reranker(Graded(model, batch_size=1), limits={"concurrency": width})
+    assert reranker.rerank("q", texts).report.usage.calls == 20
+    assert model.most == width
+    model.most = 0
+    asyncio.run(reranker.arerank("q", texts))
+    assert model.most == width
+
+
+def test_32_tasks_share_one_gate():
+    model = Model(graded, seconds=0.002)
+    reranker = Reranker(Graded(model, batch_size=2), limits={"concurrency": 4})
+    texts = numbered([3, 9, 5, 7])
+
+    async def many():
+        return await asyncio.gather(*(reranker.arerank("q", texts) for _ in range(32)))
+
+    rankings = asyncio.run(many())
+    assert {ranking.order for ranking in rankings} == {(1, 3, 2, 0)}
+    assert len(model.prompts) == 64
+    assert model.most == 4
+
+
+def test_32_threads_share_one_gate():
+    model = Model(graded, seconds=0.002)
+    reranker = Reranker(Graded(model, batch_size=2), limits={"concurrency": 4})
+    texts = numbered([3, 9, 5, 7])
+    with ThreadPoolExecutor(32) as threads:
+        rankings = list(threads.map(lambda _: reranker.rerank("q", texts), range(32)))
+    assert {ranking.order for ranking in rankings} == {(1, 3, 2, 0)}
+    assert len(model.prompts) == 64
+    assert model.most == 4
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_many_rankings_of_one_call_share_one_gate(asynchronous):
+    model = Model(ranked, seconds=0.002)
+    reranker = Reranker(Listwise(model, window=3, stride=1), limits={"concurrency": 5})
+    requests = [(f"query {index}", numbered([3, 9, 5, 7, index])) for index in range(32)]
+    if asynchronous:
+        rankings = asyncio.run(reranker.arerank_many(requests))
+    else:
+        rankings = reranker.rerank_many(requests)
+    assert model.most == 5
+    assert [ranking.report.status for ranking in rankings] == ["ok"] * 32
+    assert {ranking.report.usage.calls for ranking in rankings} == {3}
+
+
+def test_blocking_functions_keep_to_the_gate():
+    under_way, most, lock = 0, 0, threading.Lock()
+
+    def function(messages):
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        time.sleep(0.01)
+        with lock:
+            under_way -= 1
+        return graded(shown_in(messages))
+
+    reranker = Reranker(Graded(function, batch_size=1), limits={"concurrency": 3})
+    reranker.rerank("q", numbered(range(10)))
+    assert most == 3
+
+
+# ---------------------------------------------------------------------- cancellation
+
+
+def test_cancellation_leaves_nothing_running():
+    model = Model(graded, seconds=60)
+    reranker = Reranker(Graded(model, batch_size=1), limits={"concurrency": 2})
+
+    async def act():
+        task = asyncio.ensure_future(reranker.arerank("q", numbered(range(5))))
+        while model.under_way < 2:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(act())
+    assert model.under_way == 0
+    assert len(model.prompts) == 2
+    # The gate is free again.
+    model.seconds = 0
+    assert reranker.rerank("q", numbered(range(5))).report.status == "ok"
+
+
+def test_timeout_around_a_ranking():
+    reranker = Reranker(Listwise(Model(ranked, seconds=60)))
+
+    async def act():
+        async with asyncio.timeout(0.05):
+            await reranker.arerank("q", numbered(range(5)))
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(act())
+
+
+def test_cancelling_some_of_many_tasks():
+    model = Model(graded, seconds=0.05)
+    reranker = Reranker(Graded(model), limits={"concurrency": 2})
+
+    async def act():
+        tasks = [
+            asyncio.ensure_future(reranker.arerank("q", numbered([1, index])))
+            for index in range(2, 10)
+        ]
+        await asyncio.sleep(0.02)
+        for task in tasks[::2]:
+            task.cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    results = asyncio.run(act())
+    assert all(isinstance(result, asyncio.CancelledError) for result in results[::2])
+    assert [result.order for result in results[1::2]] == [(1, 0)] * 4
+
+
+def test_model_raises_cancelled_error():
+    def reply(passages):
+        return asyncio.CancelledError() if "2 wombats" in passages.values() else graded(passages)
+
+    reranker = Reranker(Graded(Model(reply), batch_size=1), log_level="debug")
+    ranking = asyncio.run(reranker.arerank("q", numbered([1, 2, 3])))
+    assert ranking.order == (2, 0, 1)
+    assert ranking.report.status == "partial"
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3)])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_exits_of_readers_and_models(error, asynchronous):
+    def read(completion):
+        raise error
+
+    (answer,), _ = put(Talking("yes"), question(read))
+    assert str(answer.error) == f"reading the reply raised {type(error).__name__}"
+
+    class Early(Talking):
+        def complete(self, prompt):
+            raise error
+
+    (answer,), _ = put(Early(), question())
+    assert answer.error.code == "llm_raised"
+    assert ranked_by(Reranker(Graded(Early()), log_level="debug"), asynchronous).order == (0, 1)
+
+
+# ---------------------------------------------------------------------- determinism
+
+
+def test_sync_and_async_agree():
+    texts = numbered([index * 7 % 11 for index in range(50)])
+
+    def run(asynchronous):
+        model = Model(graded)
+        reranker = Reranker(Graded(model, batch_size=7))
+        ranking = (
+            asyncio.run(reranker.arerank("q", texts))
+            if asynchronous
+            else reranker.rerank("q", texts)
+        )
+        sent = sorted(
+            json.dumps([prompt.system, prompt.turns[0].text, prompt.schema])
+            for prompt in model.prompts
+        )
+        return repr(ranking.items), sent
+
+    assert run(False) == run(True) == run(False)
+
+
+def test_fallback_to_a_scorer():
+    requests = [("q", numbered([1, 2])), ("p", numbered([3, 4]))]
+    reranker = Reranker(
+        Graded(Model(always("no"))), fallback=[ByTable({"2 wombats": 9e9})], log_level="debug"
+    )
+    assert [ranking.report.status for ranking in reranker.rerank_many(requests)] == ["degraded"] * 2

@@ -1,0 +1,114 @@
+"""Retries, pauses, adaptations, and prompts that are too long."""
+
+import pytest
+
+from fakes import Model, always, graded, shown_in
+from scripted_services import ADAPTED, BUSY, DOWN, Talking, after, put, question, refusing
+from secondpass import Reranker
+from secondpass.errors import LLMError, MethodError
+from secondpass.runtime import dispatch as module
+from secondpass.strategies.graded import Graded
+
+TOO_LONG = LLMError("the prompt is too long", "too_long", too_long=True)
+
+AGAIN = [
+    # replies in sequence; limits; calls; the answer or the error's code; troubles
+    ("at once", ["yes"], {}, 1, "yes", []),
+    ("fatal", [DOWN, "yes"], {}, 1, "authentication", []),
+    ("busy once", [BUSY, "yes"], {}, 2, "yes", ["server_error"]),
+    ("busy twice", [BUSY, BUSY, "yes"], {}, 3, "yes", ["server_error"] * 2),
+    ("busy for ever", [BUSY], {}, 3, "server_error", ["server_error"] * 2),
+    ("no retries", [BUSY, "yes"], {"retries": 0}, 1, "server_error", []),
+    ("five retries", [BUSY], {"retries": 5}, 6, "server_error", ["server_error"] * 5),
+    ("busy, then fatal", [BUSY, DOWN], {}, 2, "authentication", ["server_error"]),
+    ("adapted", [ADAPTED, "yes"], {"retries": 0}, 2, "yes", ["parameter_refused"]),
+    ("adapted for ever", [ADAPTED], {}, 4, "parameter_refused", ["parameter_refused"] * 3),
+    ("too long to shrink", [TOO_LONG], {}, 1, "too_long", []),
+    ("refused once", ["no", "yes"], {}, 2, "yes", ["reply_refused"]),
+    ("refused twice", ["no", "no", "yes"], {}, 2, "reply_refused", ["reply_refused"]),
+    ("no repair", ["no", "yes"], {"repair": 0}, 1, "reply_refused", []),
+    ("busy, then refused", [BUSY, "no", "yes"], {}, 3, "yes", ["server_error", "reply_refused"]),
+    ("refused, then busy", ["no", BUSY, "yes"], {}, 3, "yes", ["reply_refused", "server_error"]),
+    ("everything", [ADAPTED, BUSY, "no", BUSY, "yes"], {}, 5, "yes", None),
+    ("asked to wait a little", [after(0.05), "yes"], {}, 2, "yes", ["rate_limited"]),
+    ("asked to wait for nothing", [after(0.0), "yes"], {}, 2, "yes", ["rate_limited"]),
+    ("asked to wait for a minute", [after(60), "yes"], {}, 1, "rate_limited", []),
+    ("asked to wait for a day", [after(86_400), "yes"], {}, 1, "rate_limited", []),
+    ("asked to wait past the end", [after(2), "yes"], {"deadline": 1}, 1, "rate_limited", []),
+    ("calls are spent", [BUSY, "yes"], {"calls": 1}, 1, "budget", ["server_error"]),
+    ("calls are spent by repair", ["no", "yes"], {"calls": 1}, 1, "budget", ["reply_refused"]),
+    ("a foreign error", [ValueError("sk-secret-key")], {}, 1, "llm_raised", []),
+    ("no completion", [Exception, "yes"], {}, 1, "bad_response", []),
+    ("a method error", [MethodError("mine", "mine")], {}, 1, "mine", []),
+]
+
+
+@pytest.mark.parametrize(
+    ("replies", "limits", "calls", "result", "troubles"),
+    [row[1:] for row in AGAIN],
+    ids=[row[0] for row in AGAIN],
+)
+def test_retries_repairs_adaptations(replies, limits, calls, result, troubles, slept):
+    model = Talking(*replies)
+    (answer,), ledger = put(model, question(refusing("no")), **limits)
+    assert len(model.prompts) == ledger.calls == calls
+    assert ledger.rounds == 1
+    assert ledger.pairs == 3
+    if result == "yes":
+        assert (answer.value, answer.error) == ("yes", None)
+    else:
+        assert answer.value is None
+        assert answer.error.code == result
+        assert "sk-secret" not in str(answer.error)
+    if troubles is not None:
+        assert [trouble.code for trouble in answer.troubles] == troubles
+
+
+def test_pauses_double_up_to_a_limit(slept):
+    put(Talking(*[BUSY] * 7, "yes"), question(), retries=9)
+    assert slept == [0.5, 1, 2, 4, 8, 8, 8]
+
+
+PAUSES = {
+    # seconds that the server asks for; the deadline; the pause before the retry
+    "jitter": (None, None, [0.25]),
+    "longer than ours": (2, None, [2]),
+    "shorter than ours": (0.01, None, [0.25]),
+    "longest": (29.9, None, [29.9]),
+    "too long": (30, None, []),
+    "before the end": (29, 1000, [29]),
+    "past the end": (29, 20, []),
+}
+
+
+@pytest.mark.parametrize(("wanted", "end", "expected"), PAUSES.values(), ids=PAUSES)
+def test_servers_may_ask_for_longer_pauses(wanted, end, expected, slept, monkeypatch):
+    monkeypatch.setattr(module.random, "uniform", lambda low, _: low)
+    put(Talking(after(wanted), "yes"), question(), deadline=end)
+    assert slept == expected
+
+
+def test_too_long_questions_are_shortened():
+    shorter = question(text="shorter")
+    model = Talking(TOO_LONG, "yes")
+    (answer,), _ = put(model, question(shrink=lambda: shorter))
+    assert [prompt.turns[-1].text for prompt in model.prompts] == ["ask", "shorter"]
+    assert answer.value == "yes"
+    assert [trouble.code for trouble in answer.troubles] == ["too_long"]
+    model = Talking(TOO_LONG)
+    (answer,), ledger = put(model, question(shrink=lambda: shorter))
+    assert (answer.error.code, ledger.calls) == ("too_long", 2)
+    shorter = question(shrink=lambda: shorter)
+    (answer,), ledger = put(model, shorter)
+    assert (answer.error.code, ledger.calls, len(answer.troubles)) == ("too_long", 4, 3)
+
+
+def test_shortened_questions_have_their_own_labels():
+    texts = [f"{number} {'wombats ' * 100}" for number in (3, 9, 5)]
+    model = Model([always(TOO_LONG), graded])
+    ranking = Reranker(Graded(model), log_level="debug").rerank("q", texts)
+    assert ranking.order == (1, 2, 0)
+    long, short = (shown_in(prompt) for prompt in model.prompts)
+    assert not set(long) & set(short)
+    assert sum(map(len, short.values())) <= sum(map(len, long.values())) // 2
+    assert [issue.code for issue in ranking.report.issues] == ["asked_again"]

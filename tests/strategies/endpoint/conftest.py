@@ -1,0 +1,67 @@
+"""Rerankers by each rerank API, with a server that answers."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+from fake_provider import FakeProvider
+from rerank_answers import answer
+from secondpass import Reranker
+
+asking = importlib.import_module("secondpass.runtime.dispatch")
+
+endpoint = importlib.import_module("secondpass.strategies.endpoint")
+
+KEY_VARIABLES = (
+    "CO_API_KEY",
+    "COHERE_API_KEY",
+    "JINA_API_KEY",
+    "VOYAGE_API_KEY",
+    "MXBAI_API_KEY",
+    "RERANK_API_KEY",
+)
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with FakeProvider() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _answering(provider):
+    provider.play(answer())
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    """No proxy, no key by chance, and pauses that need not be waited for."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name in KEY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(asking, "_FIRST_PAUSE", 0.01)
+
+
+@pytest.fixture
+def make(provider):
+    """Makes rerankers that ask the server, and closes them in the end."""
+    rerankers: list[Reranker] = []
+
+    def reranker(api: str = "tei", *, limits: Any = None, whole: Any = None, **settings: Any):
+        method = {"type": "endpoint", "api": api, **settings}
+        method.setdefault("base_url", f"http://127.0.0.1:{provider.port}/{api}")
+        if "model" not in method and api != "tei":
+            method["model"] = "m"
+        rerankers.append(
+            Reranker.from_config({"method": method, "limits": limits or {}, **(whole or {})})
+        )
+        return rerankers[-1]
+
+    yield reranker
+    for one in rerankers:
+        one.close()

@@ -1,0 +1,185 @@
+"""Batches, and errors of one of them."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+import fake_provider as fake
+from fake_provider import status
+from rankings import codes, scores
+from rerank_answers import SLACK, answer, documents, rows, where
+from rerank_dialects import DIALECTS, NUMBERS
+from rotation import rotated
+from secondpass import Candidate
+
+WHOLE = {"depth": None}
+"""All candidates are judged, however many there are."""
+
+BATCHES = [
+    # the API; batch_size; candidates; documents a request
+    ("tei", None, 33, [16, 17]),
+    ("jina", None, 1001, [500, 501]),
+    ("mixedbread", 1, 3, [1, 1, 1]),
+    ("vllm_score", 64, 100, [50, 50]),
+]
+
+
+# ---------------------------------------------------------------------- batches
+
+
+@pytest.mark.parametrize(("api", "batch_size", "count", "sizes"), BATCHES)
+def test_batches(api, batch_size, count, sizes, make, provider):
+    numbers = random.Random(count).sample(range(count), count)
+    provider.play(answer(lambda text: int(text) / count))
+    ranking = make(api, batch_size=batch_size, whole=WHOLE).rerank(
+        "q", [str(number) for number in numbers]
+    )
+    assert [numbers[index] for index in ranking.order] == sorted(numbers, reverse=True)
+    assert sorted(len(documents(request)) for request in provider.requests) == sizes
+    assert {request.path for request in provider.requests} == {f"/{api}{DIALECTS[api].path}"}
+    usage = ranking.report.usage
+    assert (usage.calls, usage.rounds, usage.pairs) == (len(sizes), 1, count)
+    tokens = DIALECTS[api].tokens
+    assert usage.input_tokens == (None if tokens is None else tokens * len(sizes))
+
+
+@pytest.mark.parametrize(
+    ("api", "count", "calls"),
+    [
+        ("tei", 1000, 32),
+        ("cohere", 3000, 3),
+        pytest.param("tei", 10_000, 313, marks=pytest.mark.long),
+        pytest.param("cohere", 10_000, 10, marks=pytest.mark.long),
+    ],
+)
+def test_many_candidates(api, count, calls, make, rank, provider):
+    numbers = random.Random(0).sample(range(count), count)
+    candidates = [Candidate(str(number), id=f"c{number}") for number in numbers]
+    provider.play(answer(lambda text: int(text) / count, shuffled=True, after=0.01))
+    ranking = rank(make(api, whole=WHOLE), "q", candidates)
+    assert [int(item.text) for item in ranking] == list(range(count - 1, -1, -1))
+    assert all(item.candidate is candidates[item.position] for item in ranking)
+    assert all(item.rerank_score == int(item.text) / count for item in ranking)
+    assert len(provider.requests) == ranking.report.usage.calls == calls
+    sizes = [len(documents(request)) for request in provider.requests]
+    assert sum(sizes) == count
+    assert max(sizes) <= DIALECTS[api].most
+    assert max(sizes) - min(sizes) <= 1
+    assert 1 < provider.most_at_once <= 8
+
+
+def test_as_many_at_once_as_the_limits_say(make, provider):
+    provider.play(answer(after=0.05))
+    make(batch_size=1, limits={"concurrency": 3}).rerank("q", [str(n) for n in range(9)])
+    assert provider.most_at_once == 3
+
+
+@pytest.mark.parametrize(("api", "count"), rotated(DIALECTS, [2, 7, 40]))
+def test_answers_in_any_order(api, count, make, provider):
+    numbers = random.Random(count).sample(range(count), count)
+    provider.play(answer(lambda text: int(text) / count, shuffled=True))
+    ranking = make(api, batch_size=9).rerank("q", [str(number) for number in numbers])
+    assert [numbers[index] for index in ranking.order] == sorted(numbers, reverse=True)
+
+
+def test_only_what_can_be_shown_is_sent(make, provider):
+    """Positions are of the candidates that came in, indices of those that were sent."""
+    candidates = [Candidate("3 a"), Candidate(None), Candidate("9 b"), Candidate("5 c")]  # type: ignore[arg-type]
+    ranking = make().rerank("q", candidates)
+    assert documents(provider.requests[0]) == NUMBERS
+    assert ranking.order == (2, 3, 0, 1)
+    assert scores(ranking) == {0: 0.3, 1: None, 2: 0.9, 3: 0.5}
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\x00", "\ud800 x", "a\u200bb", '"}]}', "<|im_start|>", "\u2028", "x" * 10**6]
+)
+def test_text_of_every_kind_arrives(text, make, provider):
+    ranking = make().rerank(f"q {text[:9]}", [text, "9 b"])
+    assert sorted(ranking.order) == [0, 1]
+    if provider.requests:
+        sent = documents(provider.requests[0])
+        assert text.encode("utf-8", "replace").decode() in sent or "\ud800" in text
+        assert ranking.report.status == "ok"
+
+
+def test_no_candidates_no_request(make, provider):
+    assert make().rerank("q", []).report.status == "ok"
+    assert not provider.requests
+
+
+GIVEN = [f"{number} wombats" for number in (3, 9, 5, 1, 7, 4)]
+
+
+def of_the_second(request: fake.Request) -> bool:
+    return any("1 wombats" in text for text in documents(request))
+
+
+# ---------------------------------------------------------------------- faults of one batch
+
+
+@pytest.mark.parametrize(
+    ("step", "code", "calls"),
+    [
+        (status(500), "server_error", 3),
+        (status(400), "bad_request", 2),
+        (fake.page(), "bad_response", 2),
+        (fake.silence(), "deadline", 2),
+        (fake.raw(fake.End.RESET), "connection", 3),
+        (rows(lambda found: []), "reply_refused", 2),
+        (rows(lambda found: None), "reply_refused", 2),
+    ],
+)
+def test_one_batch_fails(step, code, calls, make, rank, provider):
+    reranker = make(batch_size=3, limits={"deadline": 0.5, "retries": 1})
+    reranker.rerank("q", ["1"])  # opens the connection
+    provider.play(where(of_the_second, step))
+    began = time.perf_counter()
+    ranking = rank(reranker, "q", GIVEN)
+    assert time.perf_counter() - began <= 0.5 + SLACK
+    assert ranking.order == (1, 2, 0, 3, 4, 5)
+    assert scores(ranking) == {0: 0.3, 1: 0.9, 2: 0.5, 3: None, 4: None, 5: None}
+    assert [item.status for item in ranking] == ["scored"] * 3 + ["unjudged"] * 3
+    assert ranking.report.status == "partial"
+    (issue,) = [one for one in ranking.report.issues if one.code != "asked_again"]
+    assert (issue.code, issue.positions) == (code, (3, 4, 5))
+    assert ranking.report.usage.calls == len(provider.requests) == calls
+
+
+def test_one_batch_is_saved_by_asking_again(make, rank, provider):
+    seen = []
+
+    def step(request):
+        if of_the_second(request) and not seen:
+            seen.append(request)
+            return status(503)(request)
+        return answer()(request)
+
+    provider.play(step)
+    ranking = rank(make(batch_size=3), "q", GIVEN)
+    assert ranking.report.status == "ok"
+    assert ranking.order == (1, 4, 2, 5, 0, 3)
+    assert codes(ranking) == {"asked_again"}
+    assert ranking.report.usage.calls == 3
+
+
+def test_different_errors_per_batch(make, provider):
+    provider.play(
+        where(lambda r: any("9" in text for text in documents(r)), status(400)),
+    )
+    provider.play_by(
+        lambda request: {
+            "3": status(400),
+            "5": rows(lambda found: [{**found[0], "index": 9}, *found[1:]]),
+            "7": answer(),
+        }[documents(request)[0][0]]
+    )
+    ranking = make(batch_size=2).rerank("q", GIVEN)
+    assert scores(ranking) == {0: None, 1: None, 2: None, 3: 0.1, 4: 0.7, 5: 0.4}
+    positions = {issue.code: issue.positions for issue in ranking.report.issues}
+    assert positions == {"bad_request": (0, 1), "unknown_label": (), "not_in_reply": (2,)}
+    statuses = {item.position: item.status for item in ranking}
+    assert (statuses[0], statuses[2]) == ("unjudged", "backfilled")

@@ -1,0 +1,127 @@
+"""What is sent to each rerank API, and the scores that are read."""
+
+from __future__ import annotations
+
+import importlib
+
+import httpx
+import pytest
+
+import fake_provider as fake
+import llama_server
+from rankings import scores
+from rerank_answers import KEY, answer
+from rerank_dialects import DIALECTS, HOSTED, NUMBERS, OWN
+from secondpass import Reranker
+
+endpoint = importlib.import_module("secondpass.strategies.endpoint")
+json_http = importlib.import_module("secondpass.services.json_http")
+
+
+# ---------------------------------------------------------------------- each API
+
+
+@pytest.mark.parametrize("api", DIALECTS)
+def test_what_is_sent_and_read(api, make, rank, provider):
+    dialect = DIALECTS[api]
+    ranking = rank(make(api, api_key=KEY), "q", NUMBERS)
+    assert ranking.order == (1, 2, 0)
+    assert scores(ranking) == {0: 0.3, 1: 0.9, 2: 0.5}
+    assert ranking.report.status == "ok"
+    assert ranking.report.score_kind == dialect.kind
+    assert ranking.report.method == ("tei" if api == "tei" else "m")
+    (request,) = provider.requests
+    assert request.path == f"/{api}{dialect.path}"
+    assert request.body == dialect.sends
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers["content-type"] == "application/json"
+    usage = ranking.report.usage
+    assert (usage.calls, usage.rounds, usage.pairs) == (1, 1, 3)
+    assert usage.input_tokens == dialect.tokens  # not told is None, never 0
+    assert usage.output_tokens == (None if dialect.tokens is None else 0)
+
+
+@pytest.mark.parametrize("api", HOSTED)
+def test_the_address_of_a_provider(api, make, monkeypatch):
+    seen = mocked(monkeypatch, {"results": [], "data": []})
+    make(api, base_url=None, api_key=KEY).rerank("q", NUMBERS)
+    (request,) = seen
+    assert str(request.url) == DIALECTS[api].hosted
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("api", OWN)
+def test_self_hosted_without_key_and_model(api, make, provider):
+    assert make(api, model=None).rerank("q", NUMBERS).order == (1, 2, 0)
+    (request,) = provider.requests
+    assert "authorization" not in request.headers
+    assert "model" not in request.body
+
+
+def test_tei_gets_no_model(make, provider):
+    ranking = make("tei", model="BAAI/bge-reranker-base").rerank("q", NUMBERS)
+    assert "model" not in provider.requests[0].body
+    assert ranking.report.method == "BAAI/bge-reranker-base"
+
+
+def mocked(monkeypatch, body):
+    """The addresses that are asked, the network being a function."""
+    seen = []
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, json=body)
+
+    transport = httpx.MockTransport(serve)
+    monkeypatch.setattr(json_http, "bounded", lambda kind, *_, **__: kind(transport=transport))
+    return seen
+
+
+def test_options_go_along(make, provider):
+    reranker = make("cohere", options={"max_tokens_per_doc": 512, "priority": 1})
+    assert reranker.rerank("q", NUMBERS).order == (1, 2, 0)
+    assert provider.requests[0].body == {
+        **DIALECTS["cohere"].sends,
+        "max_tokens_per_doc": 512,
+        "priority": 1,
+    }
+
+
+@pytest.mark.parametrize("api", ["tei", "infinity"])
+def test_raw_scores(api, make, provider):
+    provider.play(answer(lambda text: fake.by_number(text) - 5))
+    ranking = make(api, raw_scores=True).rerank("q", NUMBERS)
+    assert provider.requests[0].body["raw_scores"] is True
+    assert scores(ranking) == {0: -2.0, 1: 4.0, 2: 0.0}
+    assert ranking.report.score_kind == "logit"
+
+
+MISSING = llama_server.missing_packages("xllamacpp", "gguf")
+
+
+# ---------------------------------------------------------------------- a real server
+
+
+@pytest.mark.long
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+def test_real_server(tmp_path):
+    model = llama_server.write_tiny_cross_encoder(tmp_path / "tiny.gguf")
+    texts = ["the cat sat on a mat", "a dog ran", "", "yes", "cat food", "über café", "x" * 200]
+    with llama_server.serve(model, context=512, rerank=True) as address:
+        method = {"type": "endpoint", "api": "llama_cpp", "base_url": address.removesuffix("/v1")}
+        reranker = Reranker.from_config({"method": {**method, "batch_size": 3}})
+        alone = {}
+        for index, text in enumerate(texts):
+            (item,) = reranker.rerank("cat food", [text])
+            if item.rerank_score is not None:
+                alone[index] = item.rerank_score
+        ranking = reranker.rerank("cat food", texts)
+        reranker.close()
+    assert set(ranking.order) == set(range(len(texts)))
+    results = {index: score for index, score in scores(ranking).items() if score is not None}
+    assert results == pytest.approx(alone, abs=1e-5)
+    assert len(results) >= 6
+    assert [index for index in ranking.order if index in alone] == sorted(
+        alone, key=lambda index: -alone[index]
+    )
+    assert ranking.report.score_kind == "logit"

@@ -1,0 +1,243 @@
+"""Replies that are incomplete or missing."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import ByTable, Model, always, number_of, numbered, ranked
+from listwise_plans import ascending, judge, numbers_of
+from secondpass import Reranker, RerankError
+from secondpass.effects import Completion
+from secondpass.errors import LLMError, ReplyError
+from secondpass.strategies.listwise import Listwise
+
+DOWN = LLMError("the server failed", "server_error")
+
+
+def one_after_the_other(replies):
+    """Each reply for one question."""
+
+    def reply(passages):
+        return next(replies)(passages)
+
+    return reply
+
+
+def leaving_out(*numbers):
+    def reply(passages):
+        order = json.loads(ranked(passages))["ranking"]
+        return json.dumps([one for one in order if number_of(passages[one]) not in numbers])
+
+    return reply
+
+
+def changed(change):
+    return lambda passages: json.dumps(change(json.loads(ranked(passages))["ranking"]))
+
+
+ANSWERS = [
+    # reply to the only question about 3, 9, 5, 7; order; how many are scored; issues
+    ("whole", ranked, (1, 3, 2, 0), 4, {}),
+    ("one missing", leaving_out(5), (1, 3, 0, 2), 3, {"not_in_reply": (2,)}),
+    ("two missing", leaving_out(3, 9), (3, 2, 0, 1), 2, {"not_in_reply": (0, 1)}),
+    ("doubled", changed(lambda order: order + order[::-1]), (1, 3, 2, 0), 4, {"doubled_label": ()}),
+    ("unknown", changed(lambda order: ["zzzz", *order, 7]), (1, 3, 2, 0), 4, {"unknown_label": ()}),
+    (
+        "broken off",
+        lambda passages: Completion(ranked(passages).rpartition(",")[0] + ', "', cut=True),
+        (1, 3, 2, 0),
+        3,
+        {"not_in_reply": (0,)},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("reply", "order", "scored", "issues"),
+    [row[1:] for row in ANSWERS],
+    ids=[a[0] for a in ANSWERS],
+)
+def test_incomplete_replies(reply, order, scored, issues):
+    ranking = Reranker(Listwise(Model(reply)), log_level="debug").rerank(
+        "q", numbered([3, 9, 5, 7])
+    )
+    assert ranking.order == order
+    assert [item.status for item in ranking] == ["scored"] * scored + ["backfilled"] * (4 - scored)
+    ranks = [(4 - index) / 4 for index in range(scored)]
+    assert [item.rerank_score for item in ranking] == ranks + [None] * (4 - scored)
+    assert {issue.code: issue.positions for issue in ranking.report.issues} == issues
+    assert ranking.report.status == ("ok" if scored == 4 else "partial")
+
+
+def test_tied_ranks_keep_their_order():
+    def tied(passages):
+        return json.dumps({label: 1 + number_of(text) % 2 for label, text in passages.items()})
+
+    judgement, _ = judge(Listwise(Model(), reply="keyed"), numbered([3, 8, 5, 6]), tied)
+    assert judgement.scores == [0.5, 1.0, 0.25, 0.75]
+
+
+def test_rank_out_of_range():
+    def beyond(passages):
+        return json.dumps(dict(zip(passages, [1, 99, 2], strict=True)))
+
+    with pytest.raises(ReplyError) as caught:
+        judge(Listwise(Model(), reply="keyed"), numbered([3, 9, 5]), beyond)
+    assert caught.value.code == "score_out_of_range"
+
+
+def test_unusable_rank():
+    def strange(passages):
+        return json.dumps(dict(zip(passages, [1, "high", 2], strict=True)))
+
+    judgement, _ = judge(Listwise(Model(), reply="keyed"), numbered([3, 9, 5]), strange)
+    assert judgement.scores == [1.0, None, 2 / 3]
+    assert "doubled_label" not in [issue.code for issue in judgement.issues]
+
+
+def test_another_window_may_score_it():
+    # 30 candidates: windows at 10 and 0. The first leaves 25 out, which stays in its place.
+    judgement, asks = judge(Listwise(Model()), ascending(30), leaving_out(25))
+    assert len(asks) == 2
+    assert judgement.scores[25] is None
+    assert 25 not in judgement.unjudged
+    assert [issue.code for issue in judgement.issues] == ["not_in_reply"]
+    # Left out by the second window only, it has the place that the first gave it.
+    replies = iter([ranked, leaving_out(25)])
+    judgement, _ = judge(Listwise(Model()), ascending(30), one_after_the_other(replies))
+    assert judgement.scores[25] is not None
+
+
+def test_answered_windows_are_used():
+    replies = iter([ranked, always(DOWN), ranked])
+    judgement, asks = judge(Listwise(Model()), ascending(40), one_after_the_other(replies))
+    assert [len(numbers_of(ask)) for ask in asks] == [20, 20, 20]
+    # Nothing joins the last window to the top any more.
+    behind = (*range(20, 40),)
+    assert [(issue.code, issue.positions) for issue in judgement.issues] == [
+        ("server_error", (*range(10, 20), *range(30, 40))),
+        ("windows_not_joined", behind),
+    ]
+    assert judgement.unjudged == set(behind)
+    best_first = sorted(range(40), key=lambda index: -(judgement.scores[index] or 0))
+    assert best_first[:20] == list(range(19, -1, -1))
+
+
+def test_failed_window_is_unjudged():
+    replies = iter([always(DOWN), ranked])
+    judgement, _ = judge(Listwise(Model()), ascending(30), one_after_the_other(replies))
+    assert judgement.unjudged == set(range(20, 30))
+    ranking = Reranker(Listwise(Model([always(DOWN), ranked])), log_level="debug").rerank(
+        "q", ascending(30)
+    )
+    assert ranking.order == (*range(19, -1, -1), *range(20, 30))
+    assert [item.status for item in ranking] == ["scored"] * 20 + ["unjudged"] * 10
+    assert ranking.report.status == "partial"
+
+
+def test_failed_middle_window_ends_the_run():
+    # The windows at 4 and 0 share a place, but nothing was compared across the one at 2.
+    texts = numbered(range(1, 10))
+    method = Listwise(Model([ranked, always(DOWN), ranked]), window=5)
+    ranking = Reranker(method, log_level="debug").rerank("q", texts)
+    assert [number_of(item.text) for item in ranking] == [9, 4, 3, 2, 1, 5, 6, 7, 8]
+    assert [item.status for item in ranking] == ["scored"] * 5 + ["unjudged"] * 4
+    assert ranking.report.status == "partial"
+    method = Listwise(Model([ranked, always(DOWN), ranked]), window=5)
+    with pytest.raises(RerankError, match="windows_not_joined"):
+        Reranker(method, strict=True, log_level="debug").rerank("q", texts)
+
+
+def test_uncounted_window_scores_nothing():
+    # 9 comes up from the window at 4, which does not count, and the topmost reply leaves it out.
+    replies = iter([ranked, always(DOWN), leaving_out(9)])
+    method = Listwise(Model(), window=5)
+    judgement, _ = judge(method, numbered(range(1, 10)), one_after_the_other(replies))
+    assert [number for number, score in enumerate(judgement.scores, 1) if score] == [1, 2, 3, 4]
+
+
+def starts_of(count, window, stride, rounds):
+    """Where windows start, by the rule in words: back to front, skipping the last if need be."""
+    starts = [count - window]
+    while True:
+        left = rounds[min(len(starts), len(rounds)) - 1]
+        if left is not None and starts[-1] > max(0, left - 1) * stride:
+            starts[-1] = max(0, left - 1) * stride
+        if starts[-1] == 0:
+            return starts
+        starts.append(max(0, starts[-1] - stride))
+
+
+@given(st.data())
+def test_unbroken_run_is_scored(data):
+    window = data.draw(st.integers(2, 6), "window")
+    stride = data.draw(st.integers(1, window - 1), "stride")
+    count = data.draw(st.integers(window, 25), "count")
+    rounds = data.draw(st.lists(st.none() | st.integers(0, 12), min_size=1), "rounds")
+    starts = starts_of(count, window, stride, rounds)
+    faults = st.sampled_from(["answered", "answered", "failed", "cut"])
+    fate = data.draw(st.lists(faults, min_size=len(starts), max_size=len(starts)), "fate")
+    kept = data.draw(st.integers(1, window), "labels before the cut")
+    numbers = data.draw(st.permutations(range(count)), "numbers")
+    placed = []
+
+    def reply(passages):
+        what = fate[len(placed)]
+        best_first = sorted(map(number_of, passages.values()), reverse=True)
+        placed.append({"answered": best_first, "failed": [], "cut": best_first[:kept]}[what])
+        if what == "failed":
+            return DOWN
+        labels = {number_of(text): label for label, text in passages.items()}
+        order = json.dumps({"ranking": [labels[number] for number in placed[-1]]})
+        return order if what == "answered" else Completion(order[:-2] + ', "', cut=True)
+
+    method = Listwise(Model(), window=window, stride=stride)
+
+    def rounds_left(asked):
+        return rounds[min(asked, len(rounds) - 1)]
+
+    if fate[-1] == "failed":
+        with pytest.raises(LLMError):
+            judge(method, numbered(numbers), reply, rounds_left)
+        return
+    judgement, asks = judge(method, numbered(numbers), reply, rounds_left)
+    assert len(asks) == len(starts)
+    run = [len(starts) - 1]
+    while run[-1] > 0 and fate[run[-1] - 1] != "failed":
+        if starts[run[-1] - 1] - starts[run[-1]] > stride:  # windows between them were skipped
+            break
+        run.append(run[-1] - 1)
+    scored = sorted(
+        (index for index in range(count) if judgement.scores[index] is not None),
+        key=lambda index: -judgement.scores[index],
+    )
+    assert {numbers[index] for index in scored} == {
+        number for asked in run for number in placed[asked]
+    }
+    assert [numbers[index] for index in scored][: len(placed[-1])] == placed[-1]
+    shown = {number for asked in run for number in numbers_of(asks[asked])}
+    assert {numbers[index] for index in judgement.unjudged} == set(range(count)) - shown
+    if "failed" not in fate and all(left is None for left in rounds):
+        assert "windows_not_joined" not in [issue.code for issue in judgement.issues]
+
+
+def test_topmost_window_fails():
+    replies = iter([ranked, always(DOWN)])
+    with pytest.raises(LLMError, match="the server failed"):
+        judge(Listwise(Model()), ascending(30), one_after_the_other(replies))
+    model = Model([ranked, always(DOWN)])
+    plain = Reranker(Listwise(model), log_level="debug").rerank("q", ascending(30))
+    assert (plain.report.status, plain.order) == ("unchanged", tuple(range(30)))
+    assert plain.report.issues[0].code == "server_error"
+    assert plain.report.usage.calls == 2
+    model = Model([ranked, always(DOWN)])
+    fallback = ByTable({text: float(number_of(text)) for text in ascending(30)})
+    helped = Reranker(Listwise(model), fallback=[fallback], log_level="debug")
+    ranking = helped.rerank("q", ascending(30))
+    assert (ranking.report.status, ranking.report.method) == ("degraded", "by-table")
+    assert ranking.order == tuple(range(29, -1, -1))
+    model = Model([ranked, always(DOWN)])
+    with pytest.raises(RerankError, match="server_error"):
+        Reranker(Listwise(model), strict=True, log_level="debug").rerank("q", ascending(30))

@@ -1,0 +1,289 @@
+"""Windows: what is asked, the settings, and the context window."""
+
+import asyncio
+import json
+import random
+
+import pytest
+
+from fakes import Model, number_of, numbered, ranked, shown_in
+from listwise_plans import ascending, judge, numbers_of
+from secondpass import ConfigurationError, Reranker
+from secondpass.effects import Completion
+from secondpass.errors import MethodError
+from secondpass.strategies.listwise import Listwise
+
+WINDOWS = [
+    # candidates, window, stride, where the windows start
+    (2, 20, 10, [0]),
+    (19, 20, 10, [0]),
+    (20, 20, 10, [0]),
+    (21, 20, 10, [1, 0]),
+    (100, 20, 10, [80, 70, 60, 50, 40, 30, 20, 10, 0]),
+    (100, None, 10, [0]),
+    (5, 2, 1, [3, 2, 1, 0]),
+    (10, 4, 3, [6, 3, 0]),
+    (9, 5, 2, [4, 2, 0]),
+    (12, 5, 4, [7, 3, 0]),
+]
+
+
+# ---------------------------------------------------------------------- what is asked
+
+
+@pytest.mark.parametrize(("count", "window", "stride", "starts"), WINDOWS)
+def test_windows_slide_to_the_top(count, window, stride, starts):
+    # An order that is right already is not changed, so windows show where they start.
+    texts = numbered(range(count, 0, -1))
+    judgement, asks = judge(Listwise(Model(), window=window, stride=stride), texts)
+    assert [count - numbers_of(ask)[0] for ask in asks] == starts
+    assert all(len(ask.questions) == 1 for ask in asks)
+    assert {len(numbers_of(ask)) for ask in asks} <= {min(window or count, count)}
+    assert list(judgement.scores) == [(count - index) / count for index in range(count)]
+    assert not judgement.unjudged
+    assert not judgement.issues
+
+
+@pytest.mark.parametrize(("count", "window", "stride", "starts"), WINDOWS)
+@pytest.mark.parametrize("mode", ["sync", "async", "async function"])
+def test_usage(mode, count, window, stride, starts):
+    def function(messages):
+        return ranked(shown_in(messages))
+
+    async def coroutine(messages):
+        return function(messages)
+
+    llm = coroutine if mode == "async function" else function
+    reranker = Reranker({"type": "listwise", "llm": llm, "window": window, "stride": stride})
+    texts = numbered(range(count, 0, -1))
+    if mode == "sync":
+        ranking = reranker.rerank("wombats", texts)
+    else:
+        ranking = asyncio.run(reranker.arerank("wombats", texts))
+    usage = ranking.report.usage
+    shown = len(starts) * min(window or count, count)
+    assert (usage.calls, usage.rounds, usage.pairs) == (len(starts), len(starts), shown)
+    report = ranking.report
+    assert (report.status, report.score_kind, report.issues) == ("ok", "rank", ())
+    assert ranking.order == tuple(range(count))
+    assert [item.rerank_score for item in ranking] == [
+        (count - index) / count for index in range(count)
+    ]
+
+
+def test_best_is_carried_to_the_top():
+    ranking = Reranker(Listwise(Model(ranked))).rerank("q", ascending(100))
+    # A window carries as many as it has more than its stride.
+    assert ranking.order[:10] == tuple(range(99, 89, -1))
+    assert sorted(ranking.order) == list(range(100))
+
+
+def test_one_window():
+    numbers = random.Random(7).sample(range(1000), 20)
+    ranking = Reranker(Listwise(Model(ranked))).rerank("q", numbered(numbers))
+    assert [numbers[index] for index in ranking.order] == sorted(numbers, reverse=True)
+
+
+def test_single_candidate():
+    model = Model(ranked)
+    ranking = Reranker(Listwise(model), strict=True).rerank("q", [{"text": "1 wombat", "score": 3}])
+    assert model.prompts == []
+    report, item = ranking.report, ranking[0]
+    assert (report.status, report.method, report.issues) == ("ok", None, ())
+    assert (item.status, item.rerank_score, item.final_score) == ("tail", None, 3.0)
+    assert report.usage.calls == 0
+
+
+def test_deterministic():
+    first, again = (judge(Listwise(Model()), ascending(45)) for _ in range(2))
+    assert first[0] == again[0]
+    prompts = [[ask.questions[0].request for ask in asks] for _, asks in (first, again)]
+    assert prompts[0] == prompts[1]
+
+
+@pytest.mark.parametrize("labels", ["opaque", "id", "index0", "index1"])
+@pytest.mark.parametrize(
+    "wrapping", ["permutation", "bare permutation", "keyed", "pairs", "ranked"]
+)
+def test_reply_formats_and_labels(labels, wrapping):
+    key = "index" if labels.startswith("index") else "id"
+
+    def says(passages):
+        best_first = json.loads(ranked(passages))["ranking"]
+        if key == "index":
+            best_first = [int(label) for label in best_first]
+        ranks = {label: index for index, label in enumerate(best_first, start=1)}
+        wrapped = {
+            "permutation": {"ranking": best_first},
+            "bare permutation": best_first,
+            "keyed": ranks,
+            "ranked": best_first,
+            "pairs": {"grades": [{key: label, "rank": ranks[label]} for label in ranks]},
+        }
+        if wrapping == "ranked":
+            return " > ".join(f"[{label}]" for label in best_first)
+        return json.dumps(wrapped[wrapping])
+
+    bare, reply = wrapping.startswith("bare"), wrapping.removeprefix("bare ")
+    method = Listwise(Model(), reply=reply, labels=labels, bare=bare)
+    judgement, asks = judge(method, numbered([3, 9, 5]), says)
+    assert judgement.scores == [1 / 3, 1.0, 2 / 3]
+    assert (asks[0].questions[0].request.schema is None) == (bare or reply == "ranked")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_ranked_through_the_reranker(asynchronous):
+    def says(messages):
+        passages = shown_in(messages)
+        best_first = sorted(passages, key=lambda label: -number_of(passages[label]))
+        return " > ".join(f"[{label}]" for label in best_first)
+
+    config = {"type": "listwise", "llm": says, "reply": "ranked", "labels": "index1"}
+    reranker = Reranker(config)
+    texts = numbered([3, 9, 5, 7, 8, 1])
+    if asynchronous:
+        ranking = asyncio.run(reranker.arerank("q", texts))
+    else:
+        ranking = reranker.rerank("q", texts)
+    assert ranking.order == (1, 4, 3, 2, 0, 5)
+    assert (ranking.report.status, ranking.report.usage.calls) == ("ok", 1)
+
+
+WRONG = [
+    ({"window": 1}, "window"),
+    ({"window": 0}, "window"),
+    ({"window": "20"}, "window"),
+    ({"stride": 0}, "stride"),
+    ({"stride": 20}, "stride: must be smaller than the window"),
+    ({"window": 5, "stride": 5}, "stride: must be smaller than the window"),
+    ({"reply": "keyed", "bare": True}, "bare: is for arrays"),
+    ({"reply": "ranked", "bare": True}, "bare: is for arrays"),
+    ({"reply": "list"}, "reply"),
+    ({"labels": "letters"}, "labels"),
+    ({"scale": (0, 1)}, "scale"),
+]
+
+
+# ---------------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize(("settings", "message"), WRONG, ids=[str(row[0]) for row in WRONG])
+def test_wrong_settings(settings, message):
+    with pytest.raises(ConfigurationError, match=message):
+        Reranker({"type": "listwise", "llm": Model(), **settings})
+
+
+def test_blends_of_ranks():
+    with pytest.raises(ConfigurationError):
+        Reranker(Listwise(Model()), blend={"original": 0.5, "normalize": "none"})
+    Reranker(Listwise(Model()), blend={"original": 0.5, "normalize": "rrf"})
+
+
+def test_name():
+    assert Listwise(Model()).name == "listwise by model"
+
+
+# ---------------------------------------------------------------------- details
+
+
+def test_settings_are_kept():
+    method = Listwise(Model())
+    assert (method.window, method.stride, method.reply) == (20, None, "permutation")
+    assert (method.labels, method.bare, method.scale) == ("opaque", False, None)
+    assert Listwise(Model(), window=9, stride=4).stride == 4
+
+
+def test_default_stride():
+    texts = numbered(range(5, 0, -1))
+    _, asks = judge(Listwise(Model(), window=2), texts)
+    assert [5 - numbers_of(ask)[0] for ask in asks] == [3, 2, 1, 0]
+    _, asks = judge(Listwise(Model(), window=3), texts)
+    assert [5 - numbers_of(ask)[0] for ask in asks] == [2, 1, 0]
+
+
+@pytest.mark.parametrize("reply", ["keyed", "pairs"])
+def test_ranks_are_whole_numbers(reply):
+    _, asks = judge(
+        Listwise(Model(), reply=reply),
+        numbered([3, 9]),
+        lambda passages: json.dumps(
+            {
+                "grades": [
+                    {"id": label, "rank": index} for index, label in enumerate(passages, start=1)
+                ]
+            }
+        ),
+    )
+    prompt = asks[0].questions[0].request
+    assert '"rank"' in json.dumps(prompt.schema) or reply == "keyed"
+    assert '"integer"' in json.dumps(prompt.schema)
+    assert "its rank" in prompt.turns[0].text or '"rank": <rank>' in prompt.turns[0].text
+    assert "Rank 1 is the best." in prompt.turns[0].text
+
+
+def keyed_ranks(*ranks):
+    def reply(passages):
+        return json.dumps(dict(zip(passages, ranks, strict=False)))
+
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("ranks", "scores", "codes"),
+    [
+        ((2, 1, 3), [2 / 3, 1.0, 1 / 3], []),
+        ((1, 0, 2), [2 / 3, 1.0, 1 / 3], []),  # models count from 0 as well
+        ((0, 1, 0), [1.0, 1 / 3, 2 / 3], []),
+        ((2, 1.5, 3), [1.0, None, 2 / 3], ["rank_refused"]),
+        ((2, None, 3), [1.0, None, 2 / 3], ["rank_refused"]),
+        ((2, 1), [2 / 3, 1.0, None], ["not_in_reply"]),
+        ((1,), [1.0, None, None], ["not_in_reply"]),
+    ],
+)
+def test_ranks(ranks, scores, codes):
+    method = Listwise(Model(), reply="keyed")
+    judgement, _ = judge(method, numbered([3, 9, 5]), keyed_ranks(*ranks))
+    expected = [None if score is None else pytest.approx(score) for score in scores]
+    assert list(judgement.scores) == expected
+    assert [issue.code for issue in judgement.issues] == codes
+    if codes:
+        (issue,) = judgement.issues
+        assert issue.positions == tuple(
+            index for index, score in enumerate(scores) if score is None
+        )
+        assert issue.method == "listwise by model"
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_equal_ranks_are_no_order(count):
+    method = Listwise(Model(), reply="keyed")
+    with pytest.raises(MethodError, match="all documents the same rank"):
+        judge(method, numbered(range(count)), keyed_ranks(*[1] * count))
+
+
+def test_cut_or_unknown_ranks():
+    def cut(passages):
+        first, second, *_ = passages
+        return Completion(f'{{"{first}": 2, "{second}": 1, "', cut=True)
+
+    def strange(passages):
+        return json.dumps({"zzz9": 1, **{label: index for index, label in enumerate(passages, 1)}})
+
+    method = Listwise(Model(), reply="keyed")
+    judgement, _ = judge(method, numbered([3, 9, 5]), cut)
+    (issue,) = judgement.issues
+    assert (issue.code, issue.message) == ("not_in_reply", "the reply broke off before them")
+    judgement, _ = judge(method, numbered([3, 9, 5]), leaving_out_rank)
+    assert judgement.issues[0].message == "the reply leaves them out"
+    judgement, _ = judge(method, numbered([3, 9, 5]), strange)
+    assert [issue.code for issue in judgement.issues] == ["unknown_label"]
+
+
+def leaving_out_rank(passages):
+    return json.dumps({label: index for index, label in enumerate([*passages][:-1], start=1)})
+
+
+def test_context_window():
+    model = Model(ranked, context_window=1200)
+    _, asks = judge(Listwise(model), [f"{number} " + "wombat " * 2000 for number in range(3)])
+    assert asks[0].questions[0].estimate.tokens <= 1200

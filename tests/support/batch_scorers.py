@@ -1,0 +1,62 @@
+"""Scorers that return batches, and rankings by them."""
+
+import asyncio
+
+import pytest
+
+from secondpass import Reranker
+
+LATE = "the deadline passed before these were scored"
+
+
+class InBatches:
+    """Yields what a function of the documents and the deadline yields."""
+
+    model_name = "in-batches"
+
+    def __init__(self, generate, **members):
+        self.generate = generate
+        self.calls = []
+        for name, value in members.items():
+            setattr(self, name, value)
+
+    def score_pairs(self, query, documents):
+        raise AssertionError("score_batches is there")
+
+    def score_batches(self, requests, deadline):
+        ((query, documents),) = requests
+        self.calls.append((query, list(documents)))
+        return self.generate(documents, deadline)
+
+
+def in_twos(documents, _deadline):
+    """Two documents at a time; the score is the position."""
+    for start in range(0, len(documents), 2):
+        stop = min(start + 2, len(documents))
+        yield [(0, index, float(index)) for index in range(start, stop)]
+
+
+def rerank(asynchronous, scorer, documents="abcd", **options):
+    reranker = Reranker(scorer, **{"limits": {"deadline": 60}, **options})
+    if asynchronous:
+        return asyncio.run(reranker.arerank("q", list(documents)))
+    return reranker.rerank("q", list(documents))
+
+
+def scores_of(ranking):
+    """The scores by position."""
+    return {item.position: item.rerank_score for item in ranking if item.status == "scored"}
+
+
+both = pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+
+
+def ends():
+    return ()
+
+
+def raises(error):
+    def act():
+        raise error
+
+    return act

@@ -1,0 +1,59 @@
+"""Requests to ``secondpass rerank``, and the command as a process."""
+
+import json
+import random
+import subprocess
+import sys
+
+LEXICAL = ("rerank", "--preset", "lexical")
+FRUIT = [
+    {"id": "moon", "text": "The moon moves around the earth.", "score": 3},
+    {"id": "pear", "text": "A pear is a fruit.", "score": 2, "page": 7},
+    {"id": "banana", "text": "A banana is a fruit rich in potassium.", "score": 1},
+]
+
+
+def json_lines(values):
+    return "".join(json.dumps(value) + "\n" for value in values).encode()
+
+
+def requests(count, candidates=4, seed=0, words=30):
+    """Requests whose words meet."""
+    rng = random.Random(seed)
+    vocabulary = [f"w{number}" for number in range(40)]
+    return [
+        {
+            "query_id": f"q{number}",
+            "query": " ".join(rng.choices(vocabulary, k=4)),
+            "candidates": [
+                {"id": f"d{number}-{index}", "text": " ".join(rng.choices(vocabulary, k=words))}
+                for index in range(candidates)
+            ],
+        }
+        for number in range(count)
+    ]
+
+
+def process(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "secondpass", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+def with_small_files(*arguments, stdin=b""):
+    """The command where no file can have more than 4 kB."""
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "from secondpass.cli import main; main()"
+    )
+    return subprocess.run(
+        [sys.executable, "-B", "-c", code, *LEXICAL, *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )

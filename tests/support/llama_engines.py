@@ -1,0 +1,144 @@
+"""LlamaIndex components without keys: retrievers, language models and engines."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.llms.types import ChatMessage, CompletionResponse, LLMMetadata
+from llama_index.core.llms import CustomLLM, MockLLM
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.tools import QueryEngineTool, RetrieverTool
+from pydantic import Field
+
+from llama_index.postprocessor.secondpass import SecondPassRerank
+
+QUERY = "what does the red panda eat"
+TEXTS = {
+    "car": "A car has four wheels.",
+    "owl": "The owl sleeps by day and hunts at night.",
+    "tea": "Green tea comes from the leaves of one single bush.",
+    "bear": "The brown bear does eat berries.",
+    "red": "The red panda does eat bamboo, whatever the weather.",
+    "fox": "The red fox is no panda.",
+}
+
+PATIENCE = 30.0
+"""Seconds after which something that should have come long ago counts as missing."""
+
+
+class Overlap:
+    """Counts the words that query and text share; keeps the queries."""
+
+    model_name = "overlap"
+
+    def __init__(self) -> None:
+        self.queries: list[str] = []
+        self.threads: set[int] = set()
+
+    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
+        self.queries.append(query)
+        self.threads.add(threading.get_ident())
+        wanted = set(query.lower().split())
+        return [float(len(wanted.intersection(document.lower().split()))) for document in documents]
+
+
+class Retrieved(BaseRetriever):
+    """Retrieves new copies of the nodes each time, as stores do."""
+
+    def __init__(self, *nodes: NodeWithScore) -> None:
+        self.nodes = nodes
+        super().__init__()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [node.model_copy(deep=True) for node in self.nodes]
+
+
+class Scripted(CustomLLM):
+    """A completion model that answers by a function."""
+
+    script: Callable[[str], str] = Field(exclude=True)
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="scripted", context_window=16000)
+
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        return CompletionResponse(text=self.script(prompt))
+
+    def stream_complete(
+        self, prompt: str, formatted: bool = False, **kwargs: Any
+    ) -> Iterator[CompletionResponse]:
+        text = ""
+        for word in self.script(prompt).split(" "):
+            text += f"{word} "
+            yield CompletionResponse(text=text, delta=f"{word} ")
+
+
+def nodes_of(*names: str, falling_from: float = 0.9) -> list[NodeWithScore]:
+    return [
+        NodeWithScore(
+            node=TextNode(text=TEXTS[name], id_=name, metadata={"source": f"{name}.md"}),
+            score=round(falling_from - index / 10, 6),
+        )
+        for index, name in enumerate(names or TEXTS)
+    ]
+
+
+def ids(nodes: Sequence[NodeWithScore]) -> list[str]:
+    return [node.node_id for node in nodes]
+
+
+def by_overlap(scorer: Any = None, **settings: Any) -> SecondPassRerank:
+    return SecondPassRerank({"method": scorer or Overlap(), "log_level": "debug"}, **settings)
+
+
+def in_order(text: str, names: Sequence[str]) -> bool:
+    """Whether the texts of these nodes stand in this order."""
+    places = [text.find(TEXTS[name]) for name in names]
+    return -1 not in places and places == sorted(places)
+
+
+def echo() -> MockLLM:
+    """Answers with its prompt, so that answers tell what the model was shown."""
+    return MockLLM()
+
+
+def engine_of(
+    retriever: BaseRetriever, *behind: Any, llm: Any = None, **settings: Any
+) -> RetrieverQueryEngine:
+    return RetrieverQueryEngine.from_args(
+        retriever, llm=llm or echo(), node_postprocessors=list(behind), **settings
+    )
+
+
+Ask = Callable[[Any, str], Any]
+
+
+def inside_a_loop(call: Callable[[], Any]) -> Any:
+    """What a synchronous call gives in a thread whose event loop runs."""
+
+    async def go() -> Any:
+        return call()
+
+    return asyncio.run(go())
+
+
+def memory(*messages: ChatMessage) -> ChatMemoryBuffer:
+    """The default one keeps a connection to a data base open."""
+    return ChatMemoryBuffer.from_defaults(chat_history=list(messages), token_limit=4000)
+
+
+TOOLS: dict[str, Callable[[SecondPassRerank], Any]] = {
+    "retriever": lambda rerank: RetrieverTool.from_defaults(
+        Retrieved(*nodes_of()), node_postprocessors=[rerank], name="library", description="books"
+    ),
+    "query engine": lambda rerank: QueryEngineTool.from_defaults(
+        engine_of(Retrieved(*nodes_of()), rerank), name="library", description="books"
+    ),
+}

@@ -1,0 +1,172 @@
+"""A function calling LLM by a script, and nodes for it to grade."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+from llama_index.core.callbacks import CBEventType
+from llama_index.core.callbacks.base_handler import BaseCallbackHandler
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+from llama_index.core.llms import LLMMetadata
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.schema import NodeWithScore, TextNode
+from pydantic import Field, PrivateAttr
+
+from llama_index.postprocessor.secondpass import SecondPassReportEvent, SecondPassRerank
+
+KEY = "sk-secret-0123456789"
+QUERY = "wombats"
+
+LENGTHS = (3, 7, 1, 9, 5)
+BEST_FIRST = [9, 7, 5, 3, 1]
+
+
+def nodes_of(lengths: Sequence[int] = LENGTHS, **metadata: Any) -> list[NodeWithScore]:
+    """Nodes that are the better the longer they are."""
+    return [
+        NodeWithScore(
+            node=TextNode(text="x" * length, id_=f"n{index}", metadata={"at": index, **metadata}),
+            score=1 - index / 100,
+        )
+        for index, length in enumerate(lengths)
+    ]
+
+
+def lengths(nodes: Sequence[NodeWithScore]) -> list[int]:
+    return [len(node.node.get_content()) for node in nodes]
+
+
+Said = dict[str, Any] | str | Exception | ChatResponse
+
+
+def honest(passages: dict[str, str], words: str) -> dict[str, Any]:
+    """Grades by length, or the order by it, as the prompt asks for."""
+    if '"ranking"' in words:
+        return {"ranking": sorted(passages, key=lambda label: -len(passages[label]))}
+    return {label: min(10, len(text)) for label, text in passages.items()}
+
+
+class Scripted(FunctionCallingLLM):
+    """A function calling LLM that says what a function makes of the passages it is shown."""
+
+    api_key: str = KEY
+    calls_tools: bool = True
+    usage: dict[str, int] | None = None
+    finish_reason: str | None = None
+    by_tool: bool = True
+    """Whether it answers by the tool that it is offered, or in words."""
+
+    # In a list, for pydantic would bind a function.
+    _says: list[Callable[[dict[str, str], str], Said]] = PrivateAttr(default=[honest])
+    _asked: list[list[ChatMessage]] = PrivateAttr(default_factory=list)
+    _offered: list[dict[str, Any]] = PrivateAttr(default_factory=list)
+    _required: list[bool] = PrivateAttr(default_factory=list)
+    _loops: list[Any] = PrivateAttr(default_factory=list)
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(
+            model_name="scripted", is_chat_model=True, is_function_calling_model=self.calls_tools
+        )
+
+    def _prepare_chat_with_tools(
+        self,
+        tools: Sequence[Any],
+        user_msg: Any = None,
+        chat_history: list[ChatMessage] | None = None,
+        verbose: bool = False,
+        allow_parallel_tool_calls: bool = False,
+        tool_required: bool = False,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        self._required.append(tool_required)
+        return {
+            "messages": chat_history,
+            "tools": [tool.metadata.to_openai_tool() for tool in tools],
+        }
+
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        self._asked.append(list(messages))
+        self._offered.extend(kwargs.get("tools", ()))
+        words = "\n".join(message.content or "" for message in messages)
+        shown = dict(re.findall(r'<doc id="([^"]*)">(.*?)</doc>', words, re.DOTALL))
+        said = self._says[0](shown, words)
+        if isinstance(said, Exception):
+            raise said
+        if isinstance(said, ChatResponse):
+            return said
+        extra: dict[str, Any] = {}
+        if isinstance(said, dict) and kwargs.get("tools") and self.by_tool:
+            extra, said = {"tool_calls": [said]}, ""
+        text = said if isinstance(said, str) else json.dumps(said)
+        message = ChatMessage(role="assistant", content=text, additional_kwargs=extra)
+        raw = {"usage": self.usage, "choices": [{"finish_reason": self.finish_reason}]}
+        return ChatResponse(message=message, raw=raw)
+
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        self._loops.append(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        return self.chat(messages, **kwargs)
+
+    def get_tool_calls_from_response(
+        self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
+    ) -> list[ToolSelection]:
+        calls = response.message.additional_kwargs.get("tool_calls", [])
+        return [ToolSelection(tool_id="1", tool_name="answer", tool_kwargs=call) for call in calls]
+
+    def _not_here(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    complete = stream_chat = stream_complete = _not_here
+    acomplete = astream_chat = astream_complete = _not_here
+
+
+def scripted(reply: Callable[[dict[str, str], str], Said] = honest, **fields: Any) -> Scripted:
+    llm = Scripted(**fields)
+    llm._says = [reply]
+    return llm
+
+
+def asking(kind: str, llm: Any, **settings: Any) -> SecondPassRerank:
+    """A postprocessor that asks an LLM; its faults are not logged."""
+    return SecondPassRerank({"method": {"type": kind}, "log_level": "debug"}, llm=llm, **settings)
+
+
+class Listening(BaseEventHandler):
+    """Keeps events of reranking, and everything in words."""
+
+    seen: list[Any] = Field(default_factory=list)
+    told: list[str] = Field(default_factory=list)
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "Listening"
+
+    def handle(self, event: Any, **kwargs: Any) -> None:
+        self.told.append(repr(event))
+        if isinstance(event, ReRankStartEvent | ReRankEndEvent | SecondPassReportEvent):
+            self.seen.append(event)
+
+
+class Callbacks(BaseCallbackHandler):
+    def __init__(self) -> None:
+        super().__init__([], [])
+        self.payloads: list[Any] = []
+
+    def on_event_start(self, event_type: Any, payload: Any = None, **kwargs: Any) -> str:
+        if event_type == CBEventType.RERANKING:
+            self.payloads.append(payload)
+        return ""
+
+    on_event_end = on_event_start  # type: ignore[assignment]
+
+    def start_trace(self, trace_id: str | None = None) -> None: ...
+
+    def end_trace(self, trace_id: Any = None, trace_map: Any = None) -> None: ...

@@ -1,0 +1,79 @@
+"""What holds of every ranking, and of each case of ``fault_cases``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fake_provider as fake
+from fake_provider import FakeProvider
+from fault_cases import BEST_FIRST, GRADED, Case
+from secondpass import Ranking, Report
+
+KEY = "sk-test-SECRET-123"
+KEY_VARIABLE = "FAULT_TESTS_KEY"
+SLACK = 0.25
+"""Seconds by which a ranking may pass its deadline."""
+
+
+def configuration(provider: FakeProvider, flavour: str, case: Case, strict: bool) -> dict[str, Any]:
+    # A server of one's own wants no key, and the SDK insists on one.
+    key = {} if flavour == "compatible" else {"api_key_env": KEY_VARIABLE}
+    llm = provider.llm(flavour, **key, **case.llm)
+    return {
+        "method": {**GRADED, **case.method, "llm": llm},
+        "limits": {"deadline": 5.0, "retries": 1, "repair": 1, **case.limits},
+        "strict": strict,
+    }
+
+
+def promises(ranking: Ranking, case: Case, count: int) -> None:
+    """What holds of every ranking, whatever the provider did."""
+    report = ranking.report
+    assert sorted(ranking.order) == list(range(len(case.candidates)))
+    assert all(item.candidate is case.candidates[item.position] for item in ranking)
+    blocks = ["scored", "backfilled", "unjudged", "tail"]
+    places = [(blocks.index(item.status), item.position) for item in ranking]
+    assert [one for one in places if one[0]] == sorted(one for one in places if one[0])
+    scores = [item.rerank_score for item in ranking if item.status == "scored"]
+    assert all(type(score) is float for score in scores)
+    assert scores == sorted(scores, reverse=True)
+    unscored = {item.position for item in ranking if item.status != "scored"}
+    if report.status == "unchanged":
+        assert ranking.order == tuple(range(len(case.candidates)))
+        assert report.issues
+    else:
+        assert (report.status == "partial") == bool(unscored)
+        told = {index for issue in report.issues for index in issue.positions}
+        assert unscored <= told
+    assert report.usage.calls == count
+    assert report.seconds > 0
+
+
+def codes_of(report: Report) -> set[str]:
+    """The codes of what went wrong, of what asking again has helped against too."""
+    again = [issue.message for issue in report.issues if issue.code == "asked_again"]
+    return {issue.code for issue in report.issues} | {
+        message.partition(":")[0] for message in again
+    }
+
+
+def expected(ranking: Ranking, case: Case, provider: FakeProvider) -> None:
+    """What holds of this case."""
+    report = ranking.report
+    assert report.status in case.status.split()
+    if case.codes == "*":
+        assert report.issues
+    elif case.codes and (report.status != "ok" or case.status == "ok"):
+        assert codes_of(report) & set(case.codes.split())
+    fewest, most = case.requests if isinstance(case.requests, tuple) else (case.requests,) * 2
+    assert fewest <= len(provider.requests) <= most
+    usage = report.usage.input_tokens, report.usage.output_tokens
+    if case.tokens is None:
+        assert usage == (None, None)
+    elif case.tokens >= 0:
+        assert usage == (case.tokens * fake.INPUT_TOKENS, case.tokens * fake.OUTPUT_TOKENS)
+    else:
+        assert 0 not in usage
+    if report.status == "ok":
+        assert ranking.order == BEST_FIRST
+    assert all(item.rerank_score is None for item in ranking if item.position in case.unscored)

@@ -1,0 +1,511 @@
+"""Errors of transport, status and payload of rerank APIs, and what is promised for each."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import fake_provider as fake
+from fake_provider import RERANK_FAULTS, End, Pause, Step, rerank_answers
+from fault_cases import name_of
+from secondpass import Candidate
+
+APIS = ("cohere", "jina", "tei")
+FURTHER = ("voyage", "mixedbread", "vllm", "vllm_score", "infinity", "llama_cpp")
+BOUNDED = ("cohere", "voyage", "vllm", "vllm_score")
+"""Those whose scores are probabilities, and nothing else."""
+KEY = "sk-test-SECRET-123"
+KEY_VARIABLE = "RERANK_FAULT_TESTS_KEY"
+MARKER = "wombats of 1899"
+"""Stands in every passage, and may stand in no error, log, report or repr."""
+
+NUMBERS = (3, 9, 5, 1, 7, 4)
+CANDIDATES = [Candidate(f"{number}: {MARKER}", id=f"c{number}") for number in NUMBERS]
+BEST_FIRST = (1, 4, 2, 5, 0, 3)
+SLACK = 0.25
+"""Seconds by which a ranking may pass its deadline."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault, and what is promised for it.
+
+    Attributes:
+        script: the steps; the last is repeated.
+        status: the report's status, or several that may be, in words.
+        codes: issue codes, one of which is told where the status is not ``ok``; ``*`` for any.
+        requests: how many the server sees, or the fewest and the most.
+        unscored: positions that must have no score, where the status is ``partial``.
+        order: where it follows from the case.
+        fresh: the fault changes the client, so it gets one of its own.
+        memory: the ranking may take so many megabytes at most.
+        range: of the scores.
+    """
+
+    group: str
+    name: str
+    script: tuple[Step, ...]
+    status: str = "unchanged"
+    codes: str = "*"
+    requests: int | tuple[int, int] = 1
+    unscored: tuple[int, ...] = ()
+    order: tuple[int, ...] | None = None
+    fresh: bool = False
+    limits: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    memory: int | None = None
+    apis: tuple[str, ...] = (*APIS, *FURTHER)
+    range: tuple[float, float] = (0.0, 1.0)
+
+
+def good_body(request: fake.Request) -> bytes:
+    return json.dumps(fake.rerank_envelope(request, fake.rerank_rows(request))).encode()
+
+
+def whole(change: Callable[[bytes], list[Any]]) -> Step:
+    """What a function makes of the body of a good answer."""
+    return lambda request: iter(change(good_body(request)))
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+def cut(change: Callable[[bytes], bytes], *ends: Any) -> Step:
+    """A good response that a function has cut."""
+    return whole(lambda body: [change(fake.http(200, body)), *ends])
+
+
+def drip() -> Step:
+    """A good answer, a byte at a time: no read takes long, all of them together do."""
+
+    def step(request: fake.Request) -> Any:
+        for byte in fake.http(200, good_body(request)):
+            yield bytes([byte])
+            yield Pause(0.02)
+
+    return step
+
+
+def body(value: bytes, kind: str = "application/json") -> Step:
+    return fake.raw(fake.http(200, value, kind=kind))
+
+
+def encoded(encoding: str, pack: Callable[[bytes], bytes] = bytes) -> Step:
+    return whole(lambda one: [fake.http(200, pack(one), {"Content-Encoding": encoding})])
+
+
+def passing(group: str, name: str, step: Step, code: str) -> list[Case]:
+    """A fault that may be over when asked again, once and for good."""
+    return [
+        Case(group, f"{name}, always", (step,), "unchanged", code, 2),
+        Case(group, f"{name}, once", (step, fake.good()), "ok", code, 2, order=BEST_FIRST),
+    ]
+
+
+def harmless(name: str, step: Step) -> Case:
+    return Case("transport", name, (step,), "ok", "", 1, order=BEST_FIRST)
+
+
+def stalling(name: str, step: Step) -> Case:
+    limits = {"deadline": 0.3}
+    return Case("transport", name, (step,), codes="deadline timeout", limits=limits)
+
+
+BROKEN_HTTP = {
+    "no HTTP": fake.raw(b"HELLO THERE 5\r\n\r\n", End.CLOSE),
+    "no status": fake.raw(b"HTTP/1.1 OK\r\n\r\n", End.CLOSE),
+    "two lengths": fake.raw(HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n{}", End.CLOSE),
+    "length that is no number": fake.raw(HEAD + b"Content-Length: five\r\n\r\n{}", End.CLOSE),
+    "header with a zero byte": fake.raw(HEAD + b"X: \x00\r\n\r\n{}", End.CLOSE),
+    "chunk size that is no number": fake.chunked(b"zz\r\n{}\r\n"),
+    "last chunk missing": fake.chunked(b"2\r\n{}\r\n", end=[End.CLOSE]),
+    "gzip that is none": encoded("gzip"),
+    "deflate that is none": encoded("deflate"),
+    "gzip that ends early": encoded("gzip", lambda one: gzip.compress(one)[:-30]),
+    "brotli, not asked for": encoded("br"),
+    "huge header": fake.many_headers(1, 2**18),
+}
+
+TRANSPORT = [
+    *passing("transport", "closed before a byte", fake.raw(End.CLOSE), "connection"),
+    *passing("transport", "reset before a byte", fake.raw(End.RESET), "connection"),
+    *passing(
+        "transport",
+        "reset in the body",
+        cut(lambda one: one[:-40], Pause(0.02), End.RESET),
+        "connection",
+    ),
+    *passing(
+        "transport",
+        "body shorter than its length",
+        cut(lambda one: one[:-9], End.CLOSE),
+        "connection",
+    ),
+    harmless("body longer than its length", cut(lambda one: one + b"more", End.CLOSE)),
+    harmless("body without a length", whole(lambda one: [HEAD + b"\r\n", one, End.CLOSE])),
+    harmless("gzip", encoded("gzip", gzip.compress)),
+    harmless("another content type", whole(lambda one: [fake.http(200, one, kind="text/plain")])),
+    harmless("no content type", whole(lambda one: [fake.http(200, one, kind="")])),
+    harmless(
+        "another character set",
+        whole(lambda one: [fake.http(200, one, kind="application/json; charset=utf-16")]),
+    ),
+    *[
+        Case(
+            "transport",
+            name,
+            (step,),
+            codes="connection bad_response response_too_long",
+            requests=(1, 2),
+        )
+        for name, step in BROKEN_HTTP.items()
+    ],
+    Case("transport", "gzip bomb", (fake.gzip_bomb(),), codes="response_too_long", memory=120),
+    Case(
+        "transport",
+        "forty megabytes",
+        (fake.raw(fake.http(200, b" " * (40 * 2**20))),),
+        codes="response_too_long",
+        memory=120,
+    ),
+    stalling("silence", fake.silence()),
+    stalling("headers, then silence", fake.headers_then_silence()),
+    stalling("a byte at a time", drip()),
+    stalling("white space without end", fake.endless_space()),
+    stalling("headers without end", fake.endless_headers()),
+    Case(
+        "transport",
+        "silence, and the scorer's own timeout",
+        (fake.silence(),),
+        codes="timeout",
+        requests=2,
+        settings={"timeout": 0.12},
+    ),
+    Case(
+        "transport",
+        "silence once, and the scorer's own timeout",
+        (fake.silence(), fake.good()),
+        "ok",
+        "timeout",
+        2,
+        settings={"timeout": 0.12},
+        order=BEST_FIRST,
+    ),
+    *[
+        Case("transport", f"redirect {code}", (fake.redirect(code),), codes="redirected")
+        for code in (301, 302, 303, 307, 308)
+    ],
+    Case("transport", "redirect onto itself", (fake.redirect(307, loop=True),), codes="redirected"),
+    Case("transport", "not modified", (fake.raw(fake.http(304)),), codes="redirected"),
+    Case(
+        "transport",
+        "redirect with a gzip bomb",
+        (fake.raw(fake.http(302, fake._bomb(256), {"Content-Encoding": "gzip", "Location": "/"})),),
+        codes="redirected response_too_long",
+        memory=120,
+        apis=("tei",),
+    ),
+    Case("transport", "web page", (fake.page(),), codes="bad_response"),
+    Case("transport", "web page for 404", (fake.page(404),), codes="not_found"),
+    *passing("transport", "web page for 502", fake.page(502), "server_error"),
+]
+
+
+def after(value: str, *more: Step, code: int = 429) -> tuple[Step, ...]:
+    return (fake.status(code, headers={"Retry-After": value}), *more)
+
+
+BODIES = {
+    "empty": b"",
+    "null": b"null",
+    "a list": b'[{"error": 5}]',
+    "a string": b'"no"',
+    "an error that is a list": b'{"error": [1, 2]}',
+    "members of odd types": b'{"error": {"message": 5}, "detail": [], "message": {}}',
+    "invalid UTF-8": b'{"error": "\xff\xfe"}',
+    "no JSON": b"upstream connect error, reset reason: overflow 5",
+    "deep nesting": b'{"error":' * 50_000,
+    "five megabytes": b'{"error": "' + b"x" * (5 * 2**20) + b'"}',
+}
+"""What stands in the body of an error."""
+
+STATUS = [
+    *[
+        Case("status", f"{code}", (fake.status(code),), codes=codes, fresh=code in {401, 403})
+        for code, codes in {
+            400: "bad_request",
+            401: "authentication",
+            402: "payment",
+            403: "authentication",
+            404: "not_found",
+            405: "bad_request",
+            413: "too_long",  # passages this short cannot be cut, so it is asked once
+            422: "bad_request",
+            424: "bad_request",
+            451: "bad_request",
+        }.items()
+    ],
+    *[
+        case
+        for code, codes in {
+            408: "timeout",
+            409: "conflict",
+            429: "rate_limited",
+            **dict.fromkeys((500, 502, 503, 504, 507, 520, 529), "server_error"),
+        }.items()
+        for case in passing("status", f"{code}", fake.status(code), codes)
+    ],
+    *[
+        Case("status", f"success {code}", (fake.raw(fake.http(code, b"{}")),), codes="bad_response")
+        for code in (201, 202, 206)
+    ],
+    Case("status", "success without a body", (fake.raw(fake.http(204)),), codes="bad_response"),
+    Case(
+        "status",
+        "no credit",
+        (fake.status(429, "insufficient_quota: buy more"),),
+        codes="quota",
+    ),
+    Case(
+        "status",
+        "no balance left",
+        (fake.status(402, "Insufficient balance"),),
+        codes="payment quota",
+    ),
+    Case(
+        "status",
+        "content filter",
+        (fake.status(400, "the request was blocked by our content policy"),),
+        codes="content_filter",
+    ),
+    *[
+        Case(
+            "status",
+            f"429, Retry-After: {name_of(value)!r}",
+            after(value, fake.good()),
+            "ok",
+            "rate_limited",
+            2,
+            order=BEST_FIRST,
+        )
+        for value in ("0", "0.02", "soon", "-5", "nan", "", "1e-3", fake.http_date(0))
+    ],
+    *[
+        Case("status", f"429, Retry-After: {value[:30]!r}", after(value), codes="rate_limited")
+        for value in ("86400", "1e9", "Fri, 31 Dec 9999 23:59:59 GMT")
+    ],
+    Case(
+        "status",
+        "429, Retry-After in milliseconds",
+        (fake.status(429, headers={"retry-after-ms": "20"}), fake.good()),
+        "ok",
+        "rate_limited",
+        2,
+        order=BEST_FIRST,
+    ),
+    Case(
+        "status",
+        "429, Retry-After beyond the deadline",
+        after("2"),
+        codes="rate_limited",
+        limits={"deadline": 0.5},
+    ),
+    Case("status", "503, Retry-After absurd", after("86400", code=503), codes="server_error"),
+    *[
+        Case(
+            "status", f"400 with {name}", (fake.raw(fake.http(400, message)),), codes="bad_request"
+        )
+        for name, message in BODIES.items()
+    ],
+    *[
+        Case(
+            "status",
+            f"500 with {name}",
+            (fake.raw(fake.http(500, message)), fake.good()),
+            "ok",
+            "server_error",
+            2,
+            order=BEST_FIRST,
+        )
+        for name, message in BODIES.items()
+    ],
+    Case(
+        "status",
+        "error of forty megabytes",
+        (fake.raw(fake.http(500, b"x" * (40 * 2**20))),),
+        codes="response_too_long server_error",
+        requests=(1, 2),
+        memory=120,
+    ),
+]
+
+# What is promised for each answer of RERANK_FAULTS: the report's status, codes, and who has no
+# score. The best candidate, at position 1, is the first row of a right answer.
+FIRST = (1,)
+READ = {
+    "index out of range": ("partial", "unknown_label not_in_reply", FIRST),
+    "index far out of range": ("partial", "unknown_label not_in_reply", FIRST),
+    "index negative": ("partial", "unknown_label not_in_reply", FIRST),
+    "index doubled": ("ok", "", ()),
+    "index doubled with another score": ("partial", "score_refused", FIRST),
+    "index missing": ("partial", "unknown_label not_in_reply", FIRST),
+    "index a string": ("unchanged", "reply_refused", ()),
+    "index a float": ("partial", "unknown_label not_in_reply", FIRST),
+    # True is 1 for Python, and 1 is the best candidate.
+    "index a boolean": ("partial", "unknown_label not_in_reply", FIRST),
+    "index none": ("partial", "unknown_label not_in_reply", FIRST),
+    "score not a number": ("partial", "score_refused", FIRST),
+    "score infinite": ("partial", "score_refused", FIRST),
+    "score none": ("partial", "score_refused", FIRST),
+    "score a string": ("partial", "score_refused", FIRST),
+    "score a boolean": ("partial", "score_refused", FIRST),
+    "score missing": ("partial", "score_refused", FIRST),
+    "score nested": ("partial", "score_refused", FIRST),
+    "scores unsorted": ("ok", "", ()),
+    "fewer results than asked": ("partial", "not_in_reply", (3,)),
+    "more results than asked": ("ok", "unknown_label", ()),
+    "no results": ("unchanged", "reply_refused", ()),
+    "results none": ("unchanged", "reply_refused", ()),
+    "results a mapping": ("unchanged", "reply_refused", ()),
+    "rows are lists": ("unchanged", "reply_refused", ()),
+    "rows are none": ("unchanged", "reply_refused", ()),
+}
+
+ODD_BODIES = {
+    "nothing": (b"", "bad_response"),
+    "white space": (b" \n ", "bad_response"),
+    "prose": (b"the best is 5, then 3", "bad_response"),
+    "half of it": (b'{"results": [{"index": 0, "relevance_score": 0.', "bad_response"),
+    "two values": (b'{"results": []} {"results": []}', "bad_response"),
+    "null": (b"null", "reply_refused"),
+    "true": (b"true", "reply_refused"),
+    "a number": (b"5", "reply_refused"),
+    "a string": (b'"[0, 1]"', "reply_refused"),
+    "an error": (b'{"error": {"code": 503, "message": "5 of 9"}}', "reply_refused"),
+    "an empty mapping": (b"{}", "reply_refused"),
+    "numbers": (b"[0.9, 0.1, 0.5, 0.3, 0.2, 0.4]", "reply_refused"),
+    "deep nesting": (b"[" * 100_000, "bad_response"),
+    "deep nesting that ends": (b"[" * 50_000 + b"]" * 50_000, "bad_response"),
+    "deep mappings": (b'{"results":' * 50_000, "bad_response"),
+    "invalid UTF-8": (b"\xff\xfe\xfa" * 9, "bad_response"),
+    "a number of five thousand digits": (b'{"results": ' + b"9" * 5000 + b"}", "bad_response"),
+    "megabytes of brackets": (b"{[" * 10**6, "response_too_long"),
+}
+
+
+def rescaled(rows: list[dict[str, Any]], factor: float, shift: float) -> list[dict[str, Any]]:
+    return [{**row, "score": row["score"] * factor + shift} for row in rows]
+
+
+def scaled(factor: float, shift: float) -> Step:
+    """A good answer whose scores are on another scale."""
+    return rerank_answers(lambda rows: rescaled(rows, factor, shift))
+
+
+def scored(value: str, factor: float = 1, shift: float = 0) -> Step:
+    """A good answer in which the best has this for a score, as it stands."""
+
+    def step(request: fake.Request) -> Any:
+        rows = rescaled(fake.rerank_rows(request), factor, shift)
+        rows[0]["score"] = "@@"
+        told = json.dumps(fake.rerank_envelope(request, rows)).replace('"@@"', value)
+        yield fake.http(200, told.encode())
+
+    return step
+
+
+PAYLOAD = [
+    *[
+        Case(
+            "rerank APIs",
+            name,
+            (rerank_answers(change),),
+            *READ.get(name, ("ok partial unchanged", "*"))[:2],
+            unscored=READ[name][2] if name in READ else (),
+        )
+        for name, change in RERANK_FAULTS.items()
+    ],
+    *[
+        Case("rerank APIs", f"score {value[:9]}", (scored(value),), "partial", "score_refused",
+             unscored=FIRST)
+        for value in ("1e400", "-Infinity", "9" * 400, '"high"', "{}", "false", '""')
+    ],
+    # A whole number of so many digits is none that Python's parser reads.
+    Case("rerank APIs", "score of five thousand digits", (scored("9" * 5000),),
+         codes="bad_response"),
+    Case("rerank APIs", "all scores NaN",
+         (rerank_answers(lambda rows: [{**row, "score": float("nan")} for row in rows]),),
+         codes="reply_refused"),
+    Case("rerank APIs", "all scores strings",
+         (rerank_answers(lambda rows: [{**row, "score": str(row["score"])} for row in rows]),),
+         codes="reply_refused"),
+    Case("rerank APIs", "all indices from one",
+         (rerank_answers(lambda rows: [{**row, "index": row["index"] + 1} for row in rows]),),
+         codes="reply_refused"),
+    *[
+        Case("rerank APIs", f"all indices from one, the last {name}",
+             (rerank_answers(lambda rows, last=last: [
+                 {**row, "index": last if row["index"] == 5 else row["index"] + 1}
+                 for row in rows]),), codes="reply_refused")
+        for name, last in {"a float": 6.0, "a string": "6", "a padded string": " 6.0"}.items()
+    ],
+    Case("rerank APIs", "all indices from minus one",
+         (rerank_answers(lambda rows: [{**row, "index": row["index"] - 1} for row in rows]),),
+         codes="reply_refused"),
+    *[
+        case
+        for name, factor, shift in (("scores of logits", 14, -7), ("one score too high", 1.5, 0))
+        for case in (
+            Case("rerank APIs", name, (scaled(factor, shift),), codes="score_out_of_range",
+                 apis=BOUNDED),
+            Case("rerank APIs", name, (scaled(factor, shift),), "ok", "scores_read_as_logits",
+                 order=BEST_FIRST, apis=("tei", "infinity"), range=(-20, 20)),
+            Case("rerank APIs", name, (scaled(factor, shift),), "ok", "", order=BEST_FIRST,
+                 apis=("jina", "mixedbread", "llama_cpp"), range=(-20, 20)),
+        )
+    ],
+    Case("rerank APIs", "scores of percentages", (scaled(100, 0),), codes="score_out_of_range",
+         apis=(*BOUNDED, "tei", "infinity")),
+    *[
+        Case("rerank APIs", f"scores of logits, and one {name}", (scored(value, 14, -7),),
+             codes="score_out_of_range", apis=(*BOUNDED, "tei", "infinity"))
+        for name, value in {"none": "null", "not finite": "NaN", "a string": '"0.9"'}.items()
+    ],
+    Case("rerank APIs", "thousands of rows about nothing",
+         (rerank_answers(lambda rows: [*rows, *({"index": 99 + n, "score": 1} for n in range(5000))]
+                         ),), "ok", "unknown_label", order=BEST_FIRST),
+    Case("rerank APIs", "rows with members of all kinds",
+         (rerank_answers(lambda rows: [
+             {**row, "document": {"text": MARKER}, "x": [None] * 5} for row in rows]),),
+         "ok", "", order=BEST_FIRST),
+    *[
+        Case("rerank APIs", f"body: {name}", (body(told),), codes=f"{code} bad_response")
+        for name, (told, code) in ODD_BODIES.items()
+    ],
+]  # fmt: skip
+
+CASES = [*TRANSPORT, *STATUS, *PAYLOAD]
+
+
+def promises(ranking: Any, case: Case, count: int) -> None:
+    """What holds of every ranking, whatever the server did."""
+    report = ranking.report
+    assert sorted(ranking.order) == list(range(len(CANDIDATES)))
+    assert all(item.candidate is CANDIDATES[item.position] for item in ranking)
+    scores = [item.rerank_score for item in ranking if item.status == "scored"]
+    low, high = case.range
+    assert all(type(score) is float and low <= score <= high for score in scores)
+    assert scores == sorted(scores, reverse=True)
+    unscored = {item.position for item in ranking if item.status != "scored"}
+    if report.status == "unchanged":
+        assert ranking.order == tuple(range(len(CANDIDATES)))
+        assert report.issues
+    else:
+        assert (report.status == "partial") == bool(unscored)
+        assert unscored <= {index for issue in report.issues for index in issue.positions}
+    assert report.usage.calls == count
+    assert report.usage.pairs == len(CANDIDATES)
+    assert report.usage.input_tokens in {None, fake.INPUT_TOKENS}

@@ -1,0 +1,72 @@
+"""A service that replies from a list, questions to ask it, and what comes back."""
+
+import asyncio
+
+from fakes import numbered
+from secondpass.effects import Ask, Completion, Estimate, Prompt, Question, Turn
+from secondpass.errors import LLMError, MissingExtraError, ReplyError
+from secondpass.limits import Limits
+from secondpass.runtime.dispatch import ask
+from secondpass.runtime.gate import Gate
+from secondpass.runtime.ledger import Ledger
+
+
+def question(read=lambda completion: completion.text, shrink=lambda: None, text="ask"):
+    prompt = Prompt("be brief", (Turn("user", text),))
+    return Question(prompt, read, "Reply with ONLY a word.", shrink, Estimate(10, 5), 3)
+
+
+def put(model, *questions, width=8, **limits):
+    """The answers to questions, and the ledger."""
+    ledger = Ledger(Limits(**limits))
+
+    async def act():
+        return await ask(Ask(model, questions), ledger, Gate(width))
+
+    return asyncio.run(act()), ledger
+
+
+class Talking:
+    """Replies in sequence and repeats the last reply; exceptions are raised."""
+
+    name = "talking"
+
+    def __init__(self, *says):
+        self.says = says
+        self.prompts = []
+
+    async def complete(self, prompt):
+        reply = self.says[min(len(self.prompts), len(self.says) - 1)]
+        self.prompts.append(prompt)
+        if isinstance(reply, BaseException):
+            raise reply
+        return Completion(reply) if isinstance(reply, str) else reply
+
+
+def refusing(*words):
+    """A reader that accepts anything but these words."""
+
+    def read(completion):
+        if completion.text in words:
+            raise ReplyError("it is not a good word")
+        return completion.text
+
+    return read
+
+
+BUSY = LLMError("the server is busy", "server_error", retryable=True)
+DOWN = LLMError("the key was refused", "authentication")
+ADAPTED = LLMError("a parameter was dropped", "parameter_refused", adapted=True)
+
+
+def after(seconds):
+    return LLMError("too many requests", "rate_limited", retryable=True, retry_after=seconds)
+
+
+def ranked_by(reranker, asynchronous):
+    if asynchronous:
+        return asyncio.run(reranker.arerank("q", numbered([1, 2])))
+    return reranker.rerank("q", numbered([1, 2]))
+
+
+NOT_INSTALLED = MissingExtraError("openai", "the model")
