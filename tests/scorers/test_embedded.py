@@ -336,6 +336,16 @@ def test_a_repeated_passage_is_encoded_once(monkeypatch):
     assert scores[0][0] == scores[0][1]
 
 
+@pytest.mark.parametrize("rule", [{}, {"feedback": 0, "idf": False}], ids=["list", "pointwise"])
+def test_repeated_passages_have_equal_scores(scorer, rule):
+    """In whatever batch each of them is, so that ties keep the order of the input."""
+    scorer = EmbeddedScorer(backend=scorer.backend, precision=scorer.precision, **rule)
+    texts = [*english(100), *english(100)]
+    assert len({*zip(texts, scorer.score_pairs("old bridge", texts), strict=True)}) == len({*texts})
+    *_, (last,) = scorer.score_lists([("old bridge", texts)], time.monotonic() + 60)
+    assert len({*zip(texts, last.scores, strict=True)}) == len({*texts})
+
+
 def test_no_documents():
     assert EmbeddedScorer().score_pairs("q", []) == []
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass.scorers.minilm import Encoding
-from secondpass.scorers.similarity import encoded_text, list_scores, match
+from secondpass.scorers.similarity import _largest, encoded_text, list_scores, match
 
 VOCABULARY = 12
 
@@ -73,6 +73,22 @@ def test_the_order_of_the_list_has_no_effect(query, passages, feedback, idf, ran
     random.shuffle(order)
     shuffled = scores(query, [passages[index] for index in order], feedback, idf)
     assert shuffled == pytest.approx([expected[index] for index in order], abs=1e-5)
+
+
+@given(words, st.lists(words, min_size=1, max_size=40), st.integers(0, 4), st.booleans())
+def test_equal_passages_have_equal_scores(query, passages, feedback, idf):
+    """To the last bit, or rounding would decide their order."""
+    repeated = [*passages, *passages]
+    together = scores(query, repeated, feedback, idf)
+    assert together[: len(passages)] == together[len(passages) :]
+
+
+@pytest.mark.parametrize("query", [1, 2, 7, 700, 1500])
+@pytest.mark.parametrize("passage", [1, 93, 94, 500])
+def test_products_of_any_size(query, passage):
+    generator = np.random.default_rng(0)
+    rows, others = (generator.normal(size=(count, 384)).astype("f4") for count in (query, passage))
+    assert _largest(rows, others) == pytest.approx((rows @ others.T).max(axis=1), abs=1e-3)
 
 
 @given(words, lists, st.integers(1, 4), st.randoms())

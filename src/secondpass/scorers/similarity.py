@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 
 _FEEDBACK = 10
 """Weight of feedback: a passage that leads by 0.1 counts as much as the query."""
+_PRODUCT = 250_000
+"""Multiplications of a matrix product. OpenBLAS runs larger ones in threads that wait actively for
+the next one: ten times the processor time for products of this size."""
 
 
 class Text(NamedTuple):
@@ -132,13 +135,25 @@ def match(query: Text, passage: Text) -> Match:
     """Compare a query with a passage."""
     import numpy as np
 
-    cosines = np.maximum.reduceat(query.tokens @ passage.tokens.T, passage.first, axis=1)
+    cosines = np.maximum.reduceat(_products(passage.tokens, query.tokens), passage.first, axis=0)
     span = None
     if passage.sentences:
-        span = passage.sentences[(query.weights @ cosines).argmax()]
-    present = np.isin(query.ids, passage.ids) & (query.ids >= 0)
+        span = passage.sentences[(cosines @ query.weights).argmax()]
+    present = (query.ids[:, None] == passage.ids).any(axis=1) & (query.ids >= 0)
     cosine = float(query.mean @ passage.mean)
-    return Match(query, cosine, cosines.max(axis=1), present, passage.mean, span)
+    return Match(query, cosine, cosines.max(axis=0), present, passage.mean, span)
+
+
+def _products(rows: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The product of each row with each of the others, shape (rows, others)."""
+    import numpy as np
+
+    size = max(1, min(len(rows), _PRODUCT // others.size))
+    whole = len(rows) - len(rows) % size
+    products = (rows[:whole].reshape(-1, size, rows.shape[1]) @ others.T).reshape(whole, -1)
+    if whole == len(rows):
+        return products
+    return np.concatenate([products, rows[whole:] @ others.T])
 
 
 def list_scores(
@@ -163,16 +178,25 @@ def list_scores(
     weights = query.weights
     if idf:
         weights = _idf_weights(query, np.stack([match.present for match in matches]))
-    best = np.stack([match.best for match in matches]) @ weights
+    best = _products(np.stack([match.best for match in matches]), weights)
     if not cosine:
         return [float(score) for score in best]
     cosines = np.array([match.cosine for match in matches], dtype=np.float32)
     if feedback:
         means = np.stack([match.mean for match in matches])
         lead = _lead((cosines + best) / 2, feedback)
-        cosines = means @ minilm.unit(query.mean + _FEEDBACK * (lead @ means))
+        moved = query.mean + _FEEDBACK * np.einsum("i,ij->j", lead, means)
+        cosines = _products(means, minilm.unit(moved))
     scores: list[float] = ((cosines + best) / 2).tolist()
     return scores
+
+
+def _products(rows: NDArray[np.float32], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The product of each row with a vector; the same for equal rows, unlike that of a matrix."""
+    import numpy as np
+
+    products: NDArray[np.float32] = np.einsum("ij,j->i", rows, vector)
+    return products
 
 
 def _lead(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.float32]:

@@ -69,6 +69,20 @@ def test_every_pair_has_its_score(requests, threads):
     assert scores == {(r, p): s for r, one in enumerate(expected) for p, s in enumerate(one)}
 
 
+@pytest.mark.parametrize("deadline", [None, 1e9])
+def test_a_repeated_passage_is_scored_once(deadline):
+    model = FakeModel(budget=8)
+    requests = [("q", ["b", "a", "b", "cc", "a"]), ("r", ["a", "a"])]
+    batches = PairEngine(model).score_until(requests, deadline)
+    scores = {(r, p): score for batch in batches for r, p, score in batch}
+    assert scores == {
+        (r, p): score_of(query, passage)
+        for r, (query, passages) in enumerate(requests)
+        for p, passage in enumerate(passages)
+    }
+    assert sum(map(len, model.batches)) == 4
+
+
 @given(REQUESTS)
 def test_remembered_scores(requests):
     model = FakeModel()
@@ -110,7 +124,7 @@ def test_deadline(clock, seconds):
     model = clock(FakeModel(budget=256))
     engine = PairEngine(model)
     list(engine.score_until([("q", ["a" * 40])], model.now + 10))  # learns the rate
-    passages = ["a" * (20 + 7 * number % 40) for number in range(100)]
+    passages = [f"{number:0{20 + 7 * number % 40}}" for number in range(100)]
     model.batches.clear()
     deadline = model.now + seconds
     scored = [item for batch in engine.score_until([("q", passages)], deadline) for item in batch]
@@ -129,7 +143,7 @@ def test_a_slow_batch_does_not_end_scoring_for_good(clock):
     model.rate = 0.001
     counts = []
     for _ in range(20):
-        batches = engine.score_until([("q", ["a"] * 9)], model.now + 1)
+        batches = engine.score_until([("q", [*"abcdefghi"])], model.now + 1)
         counts.append(sum(len(batch) for batch in batches))
     assert counts[0] >= 1
     assert counts[-1] == 9
@@ -143,7 +157,7 @@ def test_no_batch_is_begun_after_the_deadline(clock):
 
 def test_the_first_passages_of_all_requests_are_first(clock):
     model = clock(FakeModel(budget=16))
-    batches = PairEngine(model).score_until([("q", ["a"] * 5), ("r", ["a"] * 5)], model.now + 9)
+    batches = PairEngine(model).score_until([("q", [*"abcde"]), ("r", [*"abcde"])], model.now + 9)
     lowest = [min(passage for _, passage, _ in batch) for batch in batches]
     assert lowest == sorted(lowest)
     assert len(lowest) > 2
@@ -151,7 +165,7 @@ def test_the_first_passages_of_all_requests_are_first(clock):
 
 def test_a_batch_has_at_most_that_many_pairs():
     model = FakeModel(budget=10_000)
-    PairEngine(model, at_most=3).score([("q", ["a"] * 10)])
+    PairEngine(model, at_most=3).score([("q", [*"abcdefghij"])])
     assert [len(batch) for batch in model.batches] == [3, 3, 3, 1]
 
 
@@ -173,7 +187,7 @@ def test_callers_take_turns(threads):
 
     engine = PairEngine(Model(threads, budget=8))
     with ThreadPoolExecutor(6) as pool:
-        results = list(pool.map(lambda q: engine.score([(q, ["a", "bb"] * 20)]), "q" * 12))
+        results = list(pool.map(lambda q: engine.score([(q, [*map(str, range(40))])]), "q" * 12))
     assert all(scores == results[0] for scores in results)
     assert max(most) <= threads
 
@@ -196,7 +210,7 @@ def test_known_scores_come_before_the_rest_is_prepared(clock):
         return [FakePair(1.0, 0) for _ in passages]
 
     model.prepare = prepare
-    batches = PairEngine(model).score_until([("q", ["a"] * 1000)], model.now + 10)
+    batches = PairEngine(model).score_until([("q", [*map(str, range(1000))])], model.now + 10)
     assert [place for _, place, _ in next(batches)] == list(range(32))
     assert sum(map(len, batches)) < 200  # and it ends at the deadline
 

@@ -14,10 +14,10 @@ from secondpass.types import EngineInfo
 
 Requests = Sequence[tuple[str, Sequence[str]]]
 """(query, passages) pairs."""
-Item = tuple[int, int, Any]
-"""(request, passage, prepared pair): the first two are indices."""
+Item = tuple[int, Sequence[int], Any]
+"""(index of the request, indices of the passage in its list, prepared pair)."""
 Scored = list[tuple[int, int, Any]]
-"""(request, passage, score)."""
+"""(index of the request, index of the passage, score)."""
 
 _SHARE = 0.7
 """Of the time left, how much the next batches may take by the rate so far. The rate varies, so
@@ -72,7 +72,8 @@ class PairEngine:
         at_most: pairs of a batch; None is as many as the model's budget of tokens allows.
 
     Not more batches run at a time than the model has threads, whoever asks, and those who ask take
-    turns after each batch.
+    turns after each batch. A passage that is in a list several times is scored once: rounding
+    differs between batches, and equal passages must have equal scores.
     """
 
     def __init__(self, model: PairModel, reason: str = "", at_most: int | None = None) -> None:
@@ -91,9 +92,11 @@ class PairEngine:
     def score(self, requests: Requests) -> list[list[Any]]:
         """One score per pair, in batches across the requests."""
         items = [
-            (request, passage, pair)
-            for request, (query, passages) in enumerate(requests)
-            for passage, pair in enumerate(self.model.prepare(query, passages))
+            (request, indices, pair)
+            for request, (query, passages) in enumerate(_distinct(requests))
+            for indices, pair in zip(
+                passages.values(), self.model.prepare(query, [*passages]), strict=True
+            )
         ]
         scores: list[list[Any]] = [[0.0] * len(passages) for _, passages in requests]
         for scored in self._run_all(self._batches(items)):
@@ -159,7 +162,22 @@ class PairEngine:
             rate = seconds / (max(lengths) * len(lengths))
             known = self.seconds_per_token
             self.seconds_per_token = rate if known is None else known + _MEMORY * (rate - known)
-        return [(*item[:2], score) for item, score in zip(batch, scores, strict=True)]
+        return [
+            (request, index, score)
+            for (request, indices, _), score in zip(batch, scores, strict=True)
+            for index in indices
+        ]
+
+
+def _distinct(requests: Requests) -> list[tuple[str, dict[str, list[int]]]]:
+    """Each query with its passages, in order, and the indices of each passage."""
+    distinct = []
+    for query, passages in requests:
+        indices: dict[str, list[int]] = {}
+        for index, passage in enumerate(passages):
+            indices.setdefault(passage, []).append(index)
+        distinct.append((query, indices))
+    return distinct
 
 
 class _Plan:
@@ -167,7 +185,9 @@ class _Plan:
 
     def __init__(self, engine: PairEngine, requests: Requests, deadline: float) -> None:
         self._engine = engine
-        self._requests = requests
+        self._requests = [
+            (query, [*passages], [*passages.values()]) for query, passages in _distinct(requests)
+        ]
         self._deadline = deadline - _RESERVE
         self._prepared = self._prepare()
         self._waiting: list[Item] = []
@@ -204,15 +224,17 @@ class _Plan:
         """Prepared pairs in the order of their ranks, some at a time."""
         rank = 0
         share = max(1, _AHEAD // max(1, len(self._requests)))
-        while any(rank < len(passages) for _, passages in self._requests):
+        while any(rank < len(passages) for _, passages, _ in self._requests):
             parts = [
                 [
-                    (request, rank + index, pair)
-                    for index, pair in enumerate(
-                        self._engine.model.prepare(query, passages[rank : rank + share])
+                    (request, own, pair)
+                    for own, pair in zip(
+                        indices[rank : rank + share],
+                        self._engine.model.prepare(query, passages[rank : rank + share]),
+                        strict=True,
                     )
                 ]
-                for request, (query, passages) in enumerate(self._requests)
+                for request, (query, passages, indices) in enumerate(self._requests)
                 if rank < len(passages)
             ]
             yield [item for row in zip_longest(*parts) for item in row if item is not None]
