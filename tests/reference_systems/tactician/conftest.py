@@ -8,7 +8,7 @@ import importlib
 import pytest
 
 from secondpass import Reranker
-from tactics import KEY
+from tactic_candidates import KEY
 
 
 @pytest.fixture

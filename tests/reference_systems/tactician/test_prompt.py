@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from secondpass import Reranker
-from tactics import QUERY, backwards, context_of, ids, nodes, tactic, tactics
+from tactic_candidates import QUERY, backwards, context_of, ids, nodes, tactic, tactics
 
 
 def test_the_fields_of_a_candidate(provider, tactician, rank):

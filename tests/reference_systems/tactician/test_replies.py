@@ -11,7 +11,7 @@ import pytest
 import fake_provider as fake
 from reference_replies import logged, says
 from secondpass import Reranker, RerankError
-from tactics import KEY, QUERY, backwards, ids, nodes, tactic, tactics
+from tactic_candidates import KEY, QUERY, backwards, ids, nodes, tactic, tactics
 
 READ = {
     "valid": ('["t2", "t0", "t3", "t1"]', "t2 t0 t3 t1"),

@@ -9,7 +9,7 @@ import pytest
 
 import fake_provider as fake
 from secondpass import Candidate, ConfigurationError, Reranker, config
-from tactics import KEY, QUERY, backwards, context_of, ids, nodes, tactics
+from tactic_candidates import KEY, QUERY, backwards, context_of, ids, nodes, tactics
 
 # ---------------------------------------------------------------------- settings
 
