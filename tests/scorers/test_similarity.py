@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass.scorers.minilm import Encoding
-from secondpass.scorers.similarity import _products, encoded_text, list_scores, match
+from secondpass.scorers.similarity import _cosines, encoded_text, list_scores, match
 
 VOCABULARY = 12
 
@@ -88,7 +88,7 @@ def test_equal_passages_have_equal_scores(query, passages, feedback, idf):
 def test_products_of_any_size(query, passage):
     generator = np.random.default_rng(0)
     rows, others = (generator.normal(size=(count, 384)).astype("f4") for count in (query, passage))
-    assert _products(rows, others) == pytest.approx(rows @ others.T, abs=1e-3)
+    assert _cosines(rows, others) == pytest.approx(rows @ others.T, abs=1e-3)
 
 
 @given(words, lists, st.integers(1, 4), st.randoms())
