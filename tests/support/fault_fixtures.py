@@ -274,7 +274,7 @@ def played(
     caplog.set_level(logging.INFO)
     for name in LOGGERS:
         caplog.set_level(logging.DEBUG, name)
-    told: list[str] = []
+    texts: list[str] = []
     error: RerankError | None = None
     began = time.perf_counter()
     try:
@@ -286,8 +286,8 @@ def played(
         error = raised if isinstance(raised, RerankError) else raised.__cause__  # type: ignore[assignment]
         assert isinstance(error, RerankError)
         for one in (raised, error):
-            told += [str(one), repr(one), repr(one.args)]
-        told += [repr(one) for one in (error.__cause__, error.__context__) if one is not None]
+            texts += [str(one), repr(one), repr(one.args)]
+        texts += [repr(one) for one in (error.__cause__, error.__context__) if one is not None]
         items = error.ranking.items
         ranking = _ranking(
             [
@@ -307,14 +307,14 @@ def played(
         assert not {id(one.metadata) for one in carried} & {
             id(adapter.carried(one).metadata) for one in given
         }
-        told += [] if report is None else [repr(report), json.dumps(report.to_dict())]
+        texts += [] if report is None else [repr(report), json.dumps(report.to_dict())]
     assert sorted(order) == list(range(len(candidates)))
     # By identity, and by all that is in them.
     assert [id(one) for one in given] == [id(one) for one in same]
     assert given == before
-    told += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
+    texts += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
     secrets = (KEY, MARKER, QUERY, fake.LEAK)
-    assert not [secret for secret in secrets for one in told if secret in one]
+    assert not [secret for secret in secrets for text in texts if secret in text]
     assert KEY not in repr(component)
     without_report = error is None and report is None
     return Outcome(None if without_report else ranking, order, took, error)
@@ -444,9 +444,9 @@ def reply_of(step: fake.Step, messages: list[dict[str, Any]]) -> Any:
     body = {"messages": messages}
     request = fake.Request(0, "openai", "/openai/v1/chat/completions", {}, body, 0.0)
     wire = b"".join(part for part in step(request) if isinstance(part, bytes))
-    head, _, told = wire.partition(b"\r\n\r\n")
+    head, _, body = wire.partition(b"\r\n\r\n")
     try:
-        return json.loads(told) if b" 200 " in head[:13] else None
+        return json.loads(body) if b" 200 " in head[:13] else None
     except (ValueError, RecursionError):
         return None
 
@@ -585,7 +585,7 @@ PLAIN = Case("a model of a framework's", (), "unchanged", "*", (1, 3))
 
 @coroutine
 def a_coroutine(value: object = None) -> Iterator[None]:
-    """What an asynchronous function returns, but that Python keeps quiet if nobody awaits it.
+    """What an asynchronous function returns, but that Python keeps quiet if it is not awaited.
 
     It would tell whichever test is under way when the collector finds it.
     """
