@@ -1,4 +1,4 @@
-"""The fake provider is believed by the real SDKs: its good replies are read, its faults raise."""
+"""The real SDKs read the good replies of the fake provider, and raise for its errors."""
 
 import asyncio
 import gc

@@ -129,7 +129,7 @@ def test_fault(case, flavour, mode, provider, clients, caplog, monkeypatch):
     expected(ranking, case, provider)
     hygiene(ranking, error, caplog)
     assert (error is not None) == (mode == "strict" and ranking.report.status != "ok")
-    # A server without schemas says so once, and nobody is sent where a redirect points.
+    # A server without schemas says so once, and redirects are not followed.
     assert provider.schemas_refused <= 1
     assert {request.flavour for request in provider.requests} <= {flavour}
     # No response unpacks into memory without bound; the bomb has 256 MB.

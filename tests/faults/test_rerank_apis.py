@@ -115,7 +115,7 @@ def test_fault(case, api, mode, provider, scorers, caplog, monkeypatch):
 
     report = ranking.report
     assert report.status in case.status.split()
-    # What asking again has helped against is told too.
+    # Errors that a retry overcame are issues too.
     again = [issue.message for issue in report.issues if issue.code == "asked_again"]
     codes = {issue.code for issue in report.issues} | {
         message.partition(":")[0] for message in again

@@ -127,10 +127,10 @@ def test_endpoint_accepts_what_its_answers_state(batches, api):
         except MethodError as error:
             return Answer(error=error)
 
-    told = [stated_by(size, rows) for size, rows in batches]
+    stated = [stated_by(size, rows) for size, rows in batches]
     all_rows = [
         (row, score)
-        for (size, rows), one in zip(batches, told, strict=True)
+        for (size, rows), one in zip(batches, stated, strict=True)
         for row, written, score in rows
         if one != REFUSED and type(written) is int and 0 <= row < size
     ]
@@ -138,7 +138,7 @@ def test_endpoint_accepts_what_its_answers_state(batches, api):
         judgement, _ = play(method.judge(task_of([str(index) for index in range(count)])), answer)
     except MethodError as error:
         off_scale = any(is_outside(score) for _, score in all_rows)
-        assert off_scale or all(one == REFUSED for one in told)
+        assert off_scale or all(one == REFUSED for one in stated)
         if off_scale:
             assert error.code == "score_out_of_range"
         return
@@ -148,7 +148,7 @@ def test_endpoint_accepts_what_its_answers_state(batches, api):
     else:
         assert not any(is_outside(score) for _, score in all_rows)
     expected = [None] * count
-    for number, one in enumerate(told):
+    for number, one in enumerate(stated):
         if one != REFUSED:
             for index, score in one.items():
                 kept = score if judgement.score_kind == "logit" else clipped(score)

@@ -76,6 +76,16 @@ def test_what_the_schema_allows_loads(path, configuration):
         assert NOT_IN_A_SCHEMA.search(str(problem)), (str(problem), configuration)
 
 
+@given(st.data())
+def test_generated_keys_fit_their_schema(data):
+    schema = {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "propertyNames": {"enum": ["query", "document"]},
+    }
+    assert set(data.draw(fitting(schema, {}))) <= {"query", "document"}
+
+
 @SLOW
 @given(CONFIGURATIONS, st.data())
 def test_schema_and_loader_accept_the_same(path, configuration, data):

@@ -135,11 +135,11 @@ def test_promise_2_no_fault_raises_and_none_is_silent(fault, given_candidates, a
 def test_promise_2_what_was_answered_is_used(given_candidates, answer):
     ranking = Reranker(InOrder(answer), log_level="debug").rerank("query", given_candidates)
     unscored = {item.position for item in ranking if item.status != "scored"}
-    told = {index for issue in ranking.report.issues for index in issue.positions}
+    positions = {index for issue in ranking.report.issues for index in issue.positions}
     if ranking.report.status == "unchanged":
         assert unscored == set(range(len(given_candidates)))
     else:
-        assert unscored == told
+        assert unscored == positions
         assert (ranking.report.status == "partial") == bool(unscored)
     # Statuses stand in blocks, and an unscored block keeps the order that came in.
     blocks = ["scored", "backfilled", "unjudged", "tail"]

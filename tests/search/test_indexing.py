@@ -16,17 +16,17 @@ from secondpass.search.indexing import build
 
 
 def test_build_summary_and_progress(docs, tmp_path) -> None:
-    told: list[tuple[str, int, int | None]] = []
+    steps: list[tuple[str, int, int | None]] = []
     (docs / "x.bin").write_bytes(b"\0")
     built = build(
-        docs, tmp_path / "index", LetterEmbedder(), progress=lambda *one: told.append(one)
+        docs, tmp_path / "index", LetterEmbedder(), progress=lambda *step: steps.append(step)
     )
     assert (built.made, built.files, built.passages, built.vectors) == (True, 3, 4, 4)
     assert (built.kept, built.embedder, built.skipped) == (0, "letters", {"x.bin": "is not text"})
-    assert told[0] == ("reading files", 0, 4)
-    assert ("indexing words", 0, None) in told
-    assert ("indexing words", 1, 1) in told
-    assert told[-1] == ("encoding passages", 4, 4)
+    assert steps[0] == ("reading files", 0, 4)
+    assert ("indexing words", 0, None) in steps
+    assert ("indexing words", 1, 1) in steps
+    assert steps[-1] == ("encoding passages", 4, 4)
     index = open_index(tmp_path / "index", LetterEmbedder())
     assert index.modes == ("vector", "lexical", "hybrid")
     assert ids(index.retrieve("owl", 5, "lexical"))[0] in {"owls.md#1", "cats.html#1"}

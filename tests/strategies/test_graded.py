@@ -303,10 +303,8 @@ def test_strict_raises_for_a_missing_grade():
 
 def test_recovered_error_is_reported():
     def answer(question):
-        trouble = ReplyError("it holds no JSON value")
-        return Answer(
-            question.read(Completion(graded(shown_in(question.request)))), None, (trouble,)
-        )
+        error = ReplyError("it holds no JSON value")
+        return Answer(question.read(Completion(graded(shown_in(question.request)))), None, (error,))
 
     judgement, _ = play(Graded(Model()).judge(task_of(numbered([1, 2]))), answer)
     assert [(issue.code, issue.message) for issue in judgement.issues] == [

@@ -759,10 +759,10 @@ def status(
     """
 
     def step(request: Request) -> Iterator[Wire]:
-        told = message
+        text = message
         if leak:
-            told += f" ({LEAK}key {request.key}, {' '.join(request.documents.values())})"
-        yield http(code, _error(request, code, told, kind, error_code, members), headers)
+            text += f" ({LEAK}key {request.key}, {' '.join(request.documents.values())})"
+        yield http(code, _error(request, code, text, kind, error_code, members), headers)
 
     return step
 
@@ -777,8 +777,8 @@ def _error(
 ) -> Any:
     if request.api == "anthropic":
         named = kind or _ANTHROPIC_KINDS.get(code, "api_error")
-        told = {"type": named, "message": message, **members}
-        return {"type": "error", "error": told, "request_id": "req_1"}
+        error = {"type": named, "message": message, **members}
+        return {"type": "error", "error": error, "request_id": "req_1"}
     if request.api == "google":
         named = kind or _GOOGLE_KINDS.get(code, "UNKNOWN")
         return {"error": {"code": code, "message": message, "status": named, **members}}
@@ -793,8 +793,8 @@ def _error(
         named = kind or "BadRequestError"
         return {"object": "error", "message": message, "type": named, "param": None, "code": code}
     named = kind or _OPENAI_KINDS.get(code, "server_error")
-    told = {"message": message, "type": named, "param": None, "code": error_code, **members}
-    return {"error": told}
+    error = {"message": message, "type": named, "param": None, "code": error_code, **members}
+    return {"error": error}
 
 
 _OPENAI_KINDS = {
@@ -842,12 +842,12 @@ def by_api(**steps: Step) -> Step:
 
 
 def refusing(
-    applies: Callable[[Request], bool], refusal: Step, otherwise: Step | None = None
+    applies: Callable[[Request], bool], error: Step, otherwise: Step | None = None
 ) -> Step:
-    """A refusal of the requests that a function says yes to, and a good reply to the others."""
+    """An error for the requests that a function says yes to, and a good reply to the others."""
 
     def step(request: Request) -> Iterable[Wire]:
-        return (refusal if applies(request) else otherwise or good())(request)
+        return (error if applies(request) else otherwise or good())(request)
 
     return step
 
@@ -939,7 +939,7 @@ TOO_LONG_ELSEWHERE = {
     "LiteLLM": (400, "litellm.ContextWindowExceededError: input is too long for requested model"),
     "Ollama": (400, "input length exceeds the context length"),
 }
-"""How servers that speak OpenAI's dialect say it."""
+"""How servers that speak OpenAI's dialect word it."""
 
 
 def too_long() -> Step:
@@ -1135,7 +1135,7 @@ def _finish(request: Request, reply: Any, openai: str, anthropic: str, google: s
 
 
 def tool_call_instead() -> Step:
-    """A call of a tool that nobody offered."""
+    """A call of a tool that was not offered."""
     call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"a": 5}'}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     use = {"type": "tool_use", "id": "t1", "name": "search", "input": {"a": 5}}
@@ -1183,7 +1183,7 @@ def typed(kind: str) -> Step:
 
 
 def event_stream() -> Step:
-    """A stream of events, which nobody asked for."""
+    """A stream of events, which was not requested."""
     return good_but(
         lambda _request, whole: [
             http(200, b"data: " + whole + b"\n\ndata: [DONE]\n\n", kind="text/event-stream")
@@ -1304,7 +1304,7 @@ def http_date(seconds_from_now: float) -> str:
 
 
 def unused_port() -> int:
-    """A port where nobody listens."""
+    """A port on which no server listens."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]

@@ -26,7 +26,7 @@ BEST_FIRST = (1, 4, 2, 5, 0, 3)
 ADAPTATIONS = 3
 
 FLAVOURS = ("openai", "anthropic", "google", "compatible")
-"""``compatible`` is a server of one's own: no key, no JSON schema, errors in vLLM's words."""
+"""``compatible`` is a self-hosted server: no key, no JSON schema, errors in vLLM's words."""
 KEYED = tuple(flavour for flavour in FLAVOURS if flavour != "compatible")
 MODES = ("sync", "async", "strict")
 
@@ -38,8 +38,8 @@ class Case:
     Attributes:
         script: the steps; the last is repeated.
         status: the report's status, or several that may be, in words.
-        codes: issue codes, one of which is told (unless the status may be ``ok``, and is); ``*``
-            for any, empty where nothing needs to be told.
+        codes: issue codes, one of which is reported (unless the status is ``ok``
+            and may be); ``*`` for any, empty where nothing needs to be reported.
         requests: how many the script sees, or the fewest and the most.
         tokens: how many replies tell of their usage; None if none does, -1 if that is left open.
         unscored: positions that must have no score, where the status is ``partial``.
@@ -91,14 +91,14 @@ def stalling(name: str, step: Step) -> Case:
 
 def unreadable(name: str, step: Step, **more: Any) -> Case:
     """A reply of status 200 that is none; asked again at most once."""
-    told = "bad_response empty_reply reply_refused response_too_long"
-    return Case(name, (step,), "unchanged", told, (1, 2), **more)
+    codes = "bad_response empty_reply reply_refused response_too_long"
+    return Case(name, (step,), "unchanged", codes, (1, 2), **more)
 
 
 def either(name: str, step: Step, **more: Any) -> Case:
-    """Something that may be read or be refused, so long as it is told which."""
-    told = "bad_response reply_refused empty_reply connection response_too_long"
-    return Case(name, (step,), "ok unchanged", told, (1, 2), **more)
+    """Something that may be read or be refused, as long as it is reported which."""
+    codes = "bad_response reply_refused empty_reply connection response_too_long"
+    return Case(name, (step,), "ok unchanged", codes, (1, 2), **more)
 
 
 def whole(*parts: Any) -> Step:
@@ -166,12 +166,12 @@ TRANSPORT = [
             "forty megabytes": fake.raw(fake.http(200, b" " * (40 * 2**20))),
         }.items()
     ],
-    either("encoding that nobody knows", fake.encoded("rot13")),
+    either("encoding that does not exist", fake.encoded("rot13")),
     either("brotli that is none", fake.encoded("br")),
     either("one huge header", fake.many_headers(1, 2**18)),
     either("thousands of headers", fake.many_headers(5000, 50)),
     either("invalid UTF-8 in the text", with_body(lambda b: b.replace(b"fake", b"\xff\xfe"))),
-    either("a character set that nobody knows", fake.typed("application/json; charset=zork")),
+    either("a character set that does not exist", fake.typed("application/json; charset=zork")),
     either("another character set", fake.typed("application/json; charset=utf-16")),
     unreadable("nothing but invalid UTF-8", fake.body(b"\xff\xfe\xfa" * 9), tokens=None),
     stalling("silence", fake.silence()),
@@ -372,7 +372,7 @@ STATUS = [
     *[
         Case(
             f"too long for {server}, until it is cut",
-            (fake.refusing(is_long, fake.status(code, told)),),
+            (fake.refusing(is_long, fake.status(code, message)),),
             "ok",
             "too_long",
             requests=(2, 1 + ADAPTATIONS),
@@ -380,7 +380,7 @@ STATUS = [
             flavours=("openai", "compatible"),
             candidates=LONG,
         )
-        for server, (code, told) in fake.TOO_LONG_ELSEWHERE.items()
+        for server, (code, message) in fake.TOO_LONG_ELSEWHERE.items()
     ],
     Case(
         "413 of a proxy, until it is cut",
@@ -506,7 +506,7 @@ def choices(value: Any) -> Step:
 
 
 def without(name: str, google: str, anthropic: str) -> Step:
-    """A good reply without a member that nobody needs."""
+    """A good reply without a member that is not needed."""
     return fake.by_api(
         anthropic=fake.changed(lambda reply: reply.pop(anthropic)),
         google=fake.changed(lambda reply: reply.pop(google)),
@@ -661,8 +661,8 @@ def refused(name: str, make: Callable[[fake.Answer], Any], method: Any = GRADED)
 
 def too_deep(name: str, make: Callable[[fake.Answer], str]) -> Case:
     """Brackets that no parser follows; Google's SDK tries to, and the reply is lost in it."""
-    told = "reply_refused bad_response"
-    return Case(name, (says(make),), "unchanged", told, (1, 2), method=GRADED)
+    codes = "reply_refused bad_response"
+    return Case(name, (says(make),), "unchanged", codes, (1, 2), method=GRADED)
 
 
 def bad_value(name: str, value: str) -> Case:
@@ -681,12 +681,12 @@ def bad_value(name: str, value: str) -> Case:
 def in_part(
     name: str, make: Callable[[fake.Answer], Any], method: Any = GRADED, **more: Any
 ) -> Case:
-    """A reply that says too little or too much: it may be used in part, and that is told."""
+    """A reply that says too little or too much: it may be used in part, and that is reported."""
     return Case(name, (says(make),), "partial unchanged", "*", (1, 2), method=method, **more)
 
 
-def told(name: str, make: Callable[[fake.Answer], Any], method: Any = GRADED) -> Case:
-    """A reply with a fault that need not cost any candidate its place, but must be told."""
+def reported(name: str, make: Callable[[fake.Answer], Any], method: Any = GRADED) -> Case:
+    """A reply with a fault that need not cost any candidate its place, but must be reported."""
     return Case(name, (says(make),), "ok partial unchanged", "*", (1, 2), method=method)
 
 
@@ -811,8 +811,8 @@ PAYLOAD = [
         lambda a: a.json.replace("{", f'{{"{a.labels[0]}": 10, ', 1),
         unscored=(0,),
     ),
-    told("one that is unknown besides", lambda a: {**a.grades, "zork": 10}),
-    told(
+    reported("one that is unknown besides", lambda a: {**a.grades, "zork": 10}),
+    reported(
         "thousands that are unknown besides",
         lambda a: {**a.grades, **{f"z{n}": 1 for n in range(5000)}},
     ),
@@ -849,7 +849,7 @@ PAYLOAD = [
         },
         PAIRS,
     ),
-    told(
+    reported(
         "a row that is unknown besides",
         lambda a: {"grades": [*a.pairs(), {"id": "?", "score": 1}]},
         PAIRS,
@@ -903,9 +903,11 @@ PAYLOAD = [
     in_part("an order of one", lambda a: {"ranking": a.ranking[:1]}, LISTWISE),
     in_part("an empty order", lambda a: {"ranking": []}, LISTWISE),
     in_part("an order of strangers", lambda a: {"ranking": ["x?", "y?"]}, LISTWISE),
-    told("an order with one doubled", lambda a: {"ranking": [*a.ranking, a.ranking[0]]}, LISTWISE),
-    told("an order with a stranger", lambda a: {"ranking": ["zork", *a.ranking]}, LISTWISE),
-    told(
+    reported(
+        "an order with one doubled", lambda a: {"ranking": [*a.ranking, a.ranking[0]]}, LISTWISE
+    ),
+    reported("an order with a stranger", lambda a: {"ranking": ["zork", *a.ranking]}, LISTWISE),
+    reported(
         "an order of one, a thousand times", lambda a: {"ranking": a.ranking[:1] * 1000}, LISTWISE
     ),
 ]

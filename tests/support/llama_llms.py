@@ -143,14 +143,14 @@ class Listening(BaseEventHandler):
     """Keeps events of reranking, and everything in words."""
 
     seen: list[Any] = Field(default_factory=list)
-    told: list[str] = Field(default_factory=list)
+    texts: list[str] = Field(default_factory=list)
 
     @classmethod
     def class_name(cls) -> str:
         return "Listening"
 
     def handle(self, event: Any, **kwargs: Any) -> None:
-        self.told.append(repr(event))
+        self.texts.append(repr(event))
         if isinstance(event, ReRankStartEvent | ReRankEndEvent | SecondPassReportEvent):
             self.seen.append(event)
 

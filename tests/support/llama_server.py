@@ -82,8 +82,8 @@ def serve(
                         break
                 else:
                     log.seek(0)
-                    told = log.read()[-2000:].decode(errors="replace")
-                    raise RuntimeError(f"the server did not start: {told}")
+                    output = log.read()[-2000:].decode(errors="replace")
+                    raise RuntimeError(f"the server did not start: {output}")
                 yield line.split()[1].decode() + "/v1"
             finally:
                 process.kill()  # nothing of it is kept, so it need not end in good order

@@ -16,7 +16,7 @@ SLACK = 0.25
 
 
 def configuration(provider: FakeProvider, flavour: str, case: Case, strict: bool) -> dict[str, Any]:
-    # A server of one's own wants no key, and the SDK insists on one.
+    # A self-hosted server needs no key, but the SDK insists on one.
     key = {} if flavour == "compatible" else {"api_key_env": KEY_VARIABLE}
     llm = provider.llm(flavour, **key, **case.llm)
     return {
@@ -43,8 +43,8 @@ def promises(ranking: Ranking, case: Case, count: int) -> None:
         assert report.issues
     else:
         assert (report.status == "partial") == bool(unscored)
-        told = {index for issue in report.issues for index in issue.positions}
-        assert unscored <= told
+        reported = {index for issue in report.issues for index in issue.positions}
+        assert unscored <= reported
     assert report.usage.calls == count
     assert report.seconds > 0
 

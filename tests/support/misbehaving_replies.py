@@ -165,7 +165,7 @@ class Said:
 
 
 NEVER = object()
-"""No answer, for as long as anybody waits."""
+"""No answer, however long the wait."""
 _RELEASED = threading.Event()
 
 Reply: TypeAlias = Said | Exception | object
@@ -511,8 +511,8 @@ class Calling(Chatting, FunctionCallingLLM):
         tool_required: bool = False,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        told = [user_msg] if isinstance(user_msg, ChatMessage) else []
-        return {"messages": [*(chat_history or ()), *told], "tools": list(tools)}
+        message = [user_msg] if isinstance(user_msg, ChatMessage) else []
+        return {"messages": [*(chat_history or ()), *message], "tools": list(tools)}
 
     def _said(self, messages: Sequence[ChatMessage], kwargs: Mapping[str, Any]) -> Said | None:
         reply = super()._said(messages, kwargs)

@@ -1,4 +1,4 @@
-"""What a generated reply unambiguously says, told from what it was generated of, not by reading it.
+"""What a generated reply unambiguously says, derived from how it was generated, not by reading it.
 
 A reply is generated as rows: a document (None for one that was not shown) and what stands for its
 number. The oracle applies the rules of docs/language-models.md to the rows and returns a ranking of

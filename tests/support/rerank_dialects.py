@@ -19,7 +19,7 @@ class Dialect:
         kind: the scores' kind where nothing else is set.
         hosted: the provider's address, where it has one.
         most: documents a request.
-        usage: what an answer tells besides, and the tokens that are told by it.
+        usage: further members of an answer, and the tokens that they report.
     """
 
     path: str

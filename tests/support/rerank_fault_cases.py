@@ -36,7 +36,7 @@ class Case:
     Attributes:
         script: the steps; the last is repeated.
         status: the report's status, or several that may be, in words.
-        codes: issue codes, one of which is told where the status is not ``ok``; ``*`` for any.
+        codes: issue codes, one of which is reported where the status is not ``ok``; ``*`` for any.
         requests: how many the server sees, or the fewest and the most.
         unscored: positions that must have no score, where the status is ``partial``.
         order: where it follows from the case.
@@ -411,8 +411,8 @@ def scored(value: str, factor: float = 1, shift: float = 0) -> Step:
     def step(request: fake.Request) -> Any:
         rows = rescaled(fake.rerank_rows(request), factor, shift)
         rows[0]["score"] = "@@"
-        told = json.dumps(fake.rerank_envelope(request, rows)).replace('"@@"', value)
-        yield fake.http(200, told.encode())
+        text = json.dumps(fake.rerank_envelope(request, rows)).replace('"@@"', value)
+        yield fake.http(200, text.encode())
 
     return step
 
@@ -482,8 +482,8 @@ PAYLOAD = [
              {**row, "document": {"text": MARKER}, "x": [None] * 5} for row in rows]),),
          "ok", "", order=BEST_FIRST),
     *[
-        Case("rerank APIs", f"body: {name}", (body(told),), codes=f"{code} bad_response")
-        for name, (told, code) in ODD_BODIES.items()
+        Case("rerank APIs", f"body: {name}", (body(value),), codes=f"{code} bad_response")
+        for name, (value, code) in ODD_BODIES.items()
     ],
 ]  # fmt: skip
 

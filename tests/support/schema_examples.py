@@ -40,8 +40,9 @@ def _object(schema, definitions, depth):
         inner = schema.get("additionalProperties", True)
         if not isinstance(inner, dict):
             return FREE
+        names = schema.get("propertyNames", {}).get("enum", "xyz")
         values = fitting(inner, definitions, depth + 1)
-        return st.dictionaries(st.sampled_from("xyz"), values, max_size=2)
+        return st.dictionaries(st.sampled_from(names), values, max_size=2)
     required = schema.get("required", [])
     parts = {name: fitting(part, definitions, depth + 1) for name, part in properties.items()}
     needed = {name: parts.pop(name) for name in required}

@@ -16,7 +16,7 @@ def question(read=lambda completion: completion.text, shrink=lambda: None, text=
     return Question(prompt, read, "Reply with ONLY a word.", shrink, Estimate(10, 5), 3)
 
 
-def put(model, *questions, width=8, **limits):
+def ask_all(model, *questions, width=8, **limits):
     """The answers to questions, and the ledger."""
     ledger = Ledger(Limits(**limits))
 
@@ -26,24 +26,24 @@ def put(model, *questions, width=8, **limits):
     return asyncio.run(act()), ledger
 
 
-class Talking:
+class ScriptedService:
     """Replies in sequence and repeats the last reply; exceptions are raised."""
 
-    name = "talking"
+    name = "scripted"
 
-    def __init__(self, *says):
-        self.says = says
+    def __init__(self, *replies):
+        self.replies = replies
         self.prompts = []
 
     async def complete(self, prompt):
-        reply = self.says[min(len(self.prompts), len(self.says) - 1)]
+        reply = self.replies[min(len(self.prompts), len(self.replies) - 1)]
         self.prompts.append(prompt)
         if isinstance(reply, BaseException):
             raise reply
         return Completion(reply) if isinstance(reply, str) else reply
 
 
-def refusing(*words):
+def rejecting(*words):
     """A reader that accepts anything but these words."""
 
     def read(completion):

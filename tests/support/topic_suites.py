@@ -69,7 +69,7 @@ CANDIDATES = dict.fromkeys(SUITE.queries, SUITE.corpus[:12])
 
 
 class FirstIsBest:
-    """Believes in whatever comes first."""
+    """Keeps the input order."""
 
     model_name = "first-is-best"
 

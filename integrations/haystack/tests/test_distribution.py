@@ -71,9 +71,9 @@ def test_pipelines_load_without_an_allow_list() -> None:
 
 def test_every_parameter_is_documented_in_haystack_s_form() -> None:
     for method in (SecondPassRanker.__init__, SecondPassRanker.run, SecondPassRanker.from_dict):
-        told = inspect.getdoc(method) or ""
+        docstring = inspect.getdoc(method) or ""
         for name in inspect.signature(method).parameters:
-            assert name == "self" or f":param {name}:" in told
+            assert name == "self" or f":param {name}:" in docstring
 
 
 def test_the_code_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,6 +87,6 @@ def test_the_code_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_code_of_the_docstring_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    told = inspect.getdoc(SecondPassRanker) or ""
-    exec(told.split("```python\n")[1].split("```")[0], {})
+    docstring = inspect.getdoc(SecondPassRanker) or ""
+    exec(docstring.split("```python\n")[1].split("```")[0], {})
     assert capsys.readouterr().out == "Paris is in France. ok\n"

@@ -113,8 +113,8 @@ def test_scores_are_floats_and_metadata_has_the_rest() -> None:
     documents = numbered(0, 1, 2)
     result = ranker.run(QUERY, documents)
     assert all(type(document.score) is float for document in result["documents"])
-    told = [{key: document.meta[key] for key in KEYS} for document in result["documents"]]
-    assert told == [
+    added = [{key: document.meta[key] for key in KEYS} for document in result["documents"]]
+    assert added == [
         {
             "rerank_score": score,
             "rerank_final_score": score,

@@ -1,7 +1,7 @@
 """The core's tables of faults through the component: no document is lost, whatever happens.
 
 In `make test` providers and entry points take turns at the faults; all of them are met by all in
-`make test-long`. What is demanded stands in ``tests/support/fault_fixtures.py``.
+`make test-long`. What must hold is in ``tests/support/fault_fixtures.py``.
 """
 
 import asyncio
@@ -25,36 +25,38 @@ from fault_cases import BEST_FIRST, CANDIDATES, FLAVOURS, Case
 from fault_fixtures import (  # noqa: F401 - the names with an underscore are fixtures
     KEY,
     KEY_VARIABLE,
-    PLAIN,
     QUERY,
-    RAISED,
-    SECRET,
     Carried,
     Components,
-    Odd,
-    Script,
     _closing,
     _environment,
     _quick_retries,
     _sdks,
-    a_coroutine,
     id_of,
-    in_turn,
     llm_config,
     llm_runs,
     metadata_of,
     none_lost,
     odd_lists,
     played,
-    raising,
     rerank_config,
     rerank_runs,
     retrieval_score_of,
-    spoken_config,
-    spoken_runs,
     state_of,
     survives_llm,
     survives_rerank,
+)
+from framework_models import (
+    PLAIN,
+    RAISED,
+    SECRET,
+    Odd,
+    Script,
+    a_coroutine,
+    in_turn,
+    raising,
+    spoken_config,
+    spoken_runs,
 )
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from sampling import sampled

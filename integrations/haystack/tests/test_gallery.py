@@ -273,9 +273,9 @@ def logits(hub: Path, model: str, texts: list[str | None]) -> list[float]:
 
 def test_every_file_can_be_run_and_is_in_the_table() -> None:
     assert [path.name for path in FILES] == sorted(RUNS)
-    told = (GALLERY / "README.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| \[`(\w+\.yaml)`\]\(\1\) \|", told, re.M)
-    assert sorted(re.findall(r"^\| \[`(\w+\.yaml)`\]", told, re.M)) == sorted(RUNS)
+    readme = (GALLERY / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| \[`(\w+\.yaml)`\]\(\1\) \|", readme, re.M)
+    assert sorted(re.findall(r"^\| \[`(\w+\.yaml)`\]", readme, re.M)) == sorted(RUNS)
     for path in FILES:
         lines = path.read_text(encoding="utf-8").splitlines()
         head = "\n".join(lines[: next(index for index, line in enumerate(lines) if line[0] != "#")])
@@ -364,10 +364,10 @@ def test_without_a_key_the_script_says_so(
             script.main([path.name])
         return
     script.main([path.name, QUESTION])
-    told = capsys.readouterr().out
-    assert len(re.findall(r"^ ?\d+\. ", told, re.M)) == RUNS[path.name].returned
-    assert f"\nstatus: {status}, by " in told
-    assert ("no_key: no API key" in told) == (status != "ok")
+    output = capsys.readouterr().out
+    assert len(re.findall(r"^ ?\d+\. ", output, re.M)) == RUNS[path.name].returned
+    assert f"\nstatus: {status}, by " in output
+    assert ("no_key: no API key" in output) == (status != "ok")
     assert provider.calls == (1 if RUNS[path.name].asked == "tei" else 0)
 
 
@@ -550,8 +550,8 @@ def rows_under(heading: str) -> list[list[str]]:
 
 def test_the_guide_names_every_parameter_and_its_default() -> None:
     parameters = [*inspect.signature(SecondPassRanker.__init__).parameters.values()][1:]
-    told = {row[0].strip("` "): row[1].strip("` ") for row in rows_under("Parameters")}
-    assert told == {
+    documented = {row[0].strip("` "): row[1].strip("` ") for row in rows_under("Parameters")}
+    assert documented == {
         one.name: f'"{one.default}"' if isinstance(one.default, str) else str(one.default)
         for one in parameters
     } | {"embedding_separator": r'"\n"'}
@@ -580,12 +580,12 @@ def test_the_guide_names_the_setting_that_each_parameter_stands_for() -> None:
         overrides = overrides_of(SecondPassRanker.PARAMETERS, {**given, "token": token})
         for name, override in overrides.items():
             places.setdefault(name, set()).update(override.places)
-    told = {
+    documented = {
         row[0].strip("` "): set(re.findall(r"`([\w.]+)`", row[2]))
         for row in rows_under("Parameters")
     }
     for name, expected in places.items():
-        assert expected <= told[name], name
+        assert expected <= documented[name], name
 
 
 def test_the_guide_names_every_run_time_input() -> None:

@@ -210,16 +210,16 @@ def test_its_life_is_that_of_the_reranker() -> None:
         model_name = "alive"
 
         def __init__(self) -> None:
-            self.told: list[str] = []
+            self.calls: list[str] = []
 
         def score_pairs(self, query: str, documents: list[str]) -> list[float]:
             return [0.0] * len(documents)
 
         def warm_up(self) -> None:
-            self.told.append("warm")
+            self.calls.append("warm")
 
         def close(self) -> None:
-            self.told.append("closed")
+            self.calls.append("closed")
 
     scorer = Scorer()
     postprocessor = SecondPassRerank({"method": scorer})
@@ -231,7 +231,7 @@ def test_its_life_is_that_of_the_reranker() -> None:
     postprocessor.warm_up()
     postprocessor.close()
     asyncio.run(live())
-    assert scorer.told == ["warm", "closed"] * 2
+    assert scorer.calls == ["warm", "closed"] * 2
 
 
 def test_wrong_arguments_are_named() -> None:

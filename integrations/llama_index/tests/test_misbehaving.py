@@ -75,13 +75,13 @@ def both_ways(make: Callable[[], SecondPassRerank]) -> tuple[list[NodeWithScore]
     ranked, report = make().rerank_nodes(given, QUERY)
     again, other = asyncio.run(make().arerank_nodes(given, QUERY))
     assert plain(again) == plain(ranked)
-    assert told(other) == told(report)
+    assert outcome_of(other) == outcome_of(report)
     assert plain(given) == plain(replies.nodes()), "the input was changed"
     check_nothing_is_lost(given, ranked)
     return ranked, report
 
 
-def told(report: Report) -> tuple[Any, ...]:
+def outcome_of(report: Report) -> tuple[Any, ...]:
     return report.status, [(issue.code, issue.message, issue.positions) for issue in report.issues]
 
 
@@ -535,7 +535,7 @@ def test_property_whatever_is_said_no_node_is_lost_doubled_or_misassigned(
 
     assert plain(nodes) == before
     assert plain(again) == plain(ranked)
-    assert told(other) == told(report)
+    assert outcome_of(other) == outcome_of(report)
     check_nothing_is_lost(nodes, ranked)
     unscored = {one.metadata["number"] for one in ranked} - set(numbers(ranked, "scored"))
     if count == 1 and form is LISTWISE:  # there is nothing to order, so nothing is asked

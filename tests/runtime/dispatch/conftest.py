@@ -11,14 +11,14 @@ def _short_pauses(monkeypatch):
 
 
 @pytest.fixture
-def slept(monkeypatch):
+def pauses(monkeypatch):
     """The pauses, which take no time here and have no jitter."""
     monkeypatch.undo()
-    slept = []
+    pauses = []
 
     async def sleep(seconds):
-        slept.append(seconds)
+        pauses.append(seconds)
 
     monkeypatch.setattr(module.asyncio, "sleep", sleep)
     monkeypatch.setattr(module.random, "uniform", lambda _, high: high)
-    return slept
+    return pauses

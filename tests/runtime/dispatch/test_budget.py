@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from fakes import Model, always, graded, numbered, shown_in
-from scripted_services import BUSY, DOWN, NOT_INSTALLED, Talking, put, question
+from scripted_services import BUSY, DOWN, NOT_INSTALLED, ScriptedService, ask_all, question
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Ask, Completion
 from secondpass.errors import LLMError, MethodError
@@ -73,23 +73,23 @@ NOT_CHARGED = ["server_error", "bad_request", "authentication", "too_long", "llm
 
 @pytest.mark.parametrize("code", [*CHARGED, *NOT_CHARGED])
 def test_which_failures_are_charged(code):
-    def asked(**limits):
-        says = [Completion("yes", False, 10, 5), LLMError("failed", code), "yes"]
-        model = Talking(*says)
+    def ask_three(**limits):
+        replies = [Completion("yes", False, 10, 5), LLMError("failed", code), "yes"]
+        model = ScriptedService(*replies)
         model.prices = Prices(1, 1)
-        return put(model, question(), question(), question(), width=1, **limits)
+        return ask_all(model, question(), question(), question(), width=1, **limits)
 
     # A question is estimated at 15 tokens; the first took them, and 40 are no room for three.
     for limits in ({"tokens": 40}, {"cost": 40e-6}):
-        answers, ledger = asked(**limits)
+        answers, ledger = ask_three(**limits)
         last = "budget" if code in CHARGED else None
         assert [answer.error and answer.error.code for answer in answers] == [None, code, last]
         assert ledger.questions == (2 if code in CHARGED else 3)
-    answers, ledger = asked()
+    answers, ledger = ask_three()
     assert answers[2].value == "yes"
-    model = Talking(Completion("yes", False, 10, 5), LLMError("failed", code))
+    model = ScriptedService(Completion("yes", False, 10, 5), LLMError("failed", code))
     model.prices = Prices(1, 1)
-    _, ledger = put(model, question(), question(), width=1)
+    _, ledger = ask_all(model, question(), question(), width=1)
     usage = ledger.usage()
     unreported = (None, None, None)
     reported = (10, 5, pytest.approx(15e-6))
@@ -116,25 +116,25 @@ BOOKED = {
 }
 
 
-def booked(ledger):
+def charges(ledger):
     spent, reserved = ledger._spent, ledger._reserved
     assert spent.cost == pytest.approx(spent.tokens / 1e6)
     assert (reserved.tokens, reserved.cost) == (0, pytest.approx(0))
     return spent.tokens, ledger.questions, ledger.pairs
 
 
-@pytest.mark.parametrize(("replies", "tokens", "asked", "pairs"), BOOKED.values(), ids=BOOKED)
-def test_every_end_is_booked(replies, tokens, asked, pairs):
-    model = Talking(replies)
+@pytest.mark.parametrize(("replies", "tokens", "requests", "pairs"), BOOKED.values(), ids=BOOKED)
+def test_every_end_is_booked(replies, tokens, requests, pairs):
+    model = ScriptedService(replies)
     model.prices = Prices(1, 1)
-    _, ledger = put(model, question(), retries=0)
-    assert booked(ledger) == (tokens, asked, pairs)
+    _, ledger = ask_all(model, question(), retries=0)
+    assert charges(ledger) == (tokens, requests, pairs)
     assert ledger.calls == ledger.questions
     # Sent before, it counts once and its candidates too.
-    model = Talking(BUSY, replies)
+    model = ScriptedService(BUSY, replies)
     model.prices = Prices(1, 1)
-    _, ledger = put(model, question(), retries=1)
-    assert booked(ledger) == (tokens, asked + 1, 3)
+    _, ledger = ask_all(model, question(), retries=1)
+    assert charges(ledger) == (tokens, requests + 1, 3)
 
 
 def test_cancellation_charges_the_estimate():
@@ -152,7 +152,7 @@ def test_cancellation_charges_the_estimate():
             await asyncio.sleep(0.001)
 
     asyncio.run(act())
-    assert booked(ledger) == (15, 1, 0)
+    assert charges(ledger) == (15, 1, 0)
 
 
 def test_cost_limit_needs_prices():

@@ -4,14 +4,14 @@ import logging
 
 import pytest
 
-from scripted_services import NOT_INSTALLED, Talking, put, question
+from scripted_services import NOT_INSTALLED, ScriptedService, ask_all, question
 from secondpass.effects import Completion
 from secondpass.errors import LLMError
 from secondpass.runtime import dispatch as module
 
 
 def test_missing_packages_are_named():
-    (answer,), _ = put(Talking(NOT_INSTALLED), question())
+    (answer,), _ = ask_all(ScriptedService(NOT_INSTALLED), question())
     error = answer.error
     assert type(error) is LLMError
     assert (str(error), error.code) == (str(NOT_INSTALLED), NOT_INSTALLED.code)
@@ -27,7 +27,7 @@ INVALID = {
 
 @pytest.mark.parametrize(("returned", "message"), INVALID.values(), ids=INVALID)
 def test_invalid_completions_are_refused(returned, message):
-    (answer,), _ = put(Talking(returned), question())
+    (answer,), _ = ask_all(ScriptedService(returned), question())
     assert (answer.error.code, str(answer.error)) == ("bad_response", message)
 
 
@@ -58,9 +58,9 @@ OWN_CODE = {
 def test_exceptions_of_own_code_are_recorded(members, recorded, caplog):
     caplog.set_level(logging.DEBUG, "secondpass.diagnostics")
     error = ValueError("sk-secret-key")
-    model = Talking(error)
+    model = ScriptedService(error)
     vars(model).update(members)
-    (answer,), ledger = put(model, question())
+    (answer,), ledger = ask_all(model, question())
     assert str(answer.error) == "the model raised ValueError"
     assert ledger.error is (error if recorded else None)
     messages = [record.getMessage() for record in caplog.records]

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fakes import ByTable, Model, always, graded, numbered, ranked, shown_in
-from scripted_services import Talking, put, question, ranked_by
+from scripted_services import ScriptedService, ask_all, question, ranked_by
 from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.strategies.graded import Graded
@@ -19,13 +19,13 @@ from secondpass.strategies.listwise import Listwise
 
 
 def test_answers_keep_the_order_of_questions():
-    class Slower(Talking):
+    class Slower(ScriptedService):
         async def complete(self, prompt):
             await asyncio.sleep(0.001 * int(prompt.turns[0].text))
             return Completion(prompt.turns[0].text)
 
-    asked = [question(text=str(number)) for number in (30, 1, 20, 5)]
-    answers, ledger = put(Slower(), *asked)
+    questions = [question(text=str(number)) for number in (30, 1, 20, 5)]
+    answers, ledger = ask_all(Slower(), *questions)
     assert [answer.value for answer in answers] == ["30", "1", "20", "5"]
     assert (ledger.calls, ledger.rounds, ledger.pairs) == (4, 1, 12)
 
@@ -171,14 +171,14 @@ def test_exits_of_readers_and_models(error, asynchronous):
     def read(completion):
         raise error
 
-    (answer,), _ = put(Talking("yes"), question(read))
+    (answer,), _ = ask_all(ScriptedService("yes"), question(read))
     assert str(answer.error) == f"reading the reply raised {type(error).__name__}"
 
-    class Early(Talking):
+    class Early(ScriptedService):
         def complete(self, prompt):
             raise error
 
-    (answer,), _ = put(Early(), question())
+    (answer,), _ = ask_all(Early(), question())
     assert answer.error.code == "llm_raised"
     assert ranked_by(Reranker(Graded(Early()), log_level="debug"), asynchronous).order == (0, 1)
 

@@ -20,7 +20,7 @@ FOREIGN = [
 ]
 
 
-def heard(act):
+def logged_by(act):
     """What is logged while something is done."""
     lines = []
     handler = logging.Handler()
@@ -48,7 +48,7 @@ def test_foreign_errors_show_only_their_class(error, asynchronous):
             return asyncio.run(reranker.arerank("where do wombats burrow", ["wombats burrow"]))
         return reranker.rerank("where do wombats burrow", ["wombats burrow"])
 
-    ranking, lines = heard(act)
+    ranking, lines = logged_by(act)
     (issue,) = ranking.report.issues
     assert (issue.code, issue.message) == ("llm_raised", f"the model raised {type(error).__name__}")
     assert len(lines) == 1
@@ -62,7 +62,9 @@ def test_foreign_errors_show_only_their_class(error, asynchronous):
 )
 def test_reports_and_logs_hold_no_text(reply):
     reranker = Reranker(Graded(Model(always(reply))))
-    ranking, lines = heard(lambda: reranker.rerank("wombats burrow", ["the wombats", "a burrow"]))
+    ranking, lines = logged_by(
+        lambda: reranker.rerank("wombats burrow", ["the wombats", "a burrow"])
+    )
     assert ranking.report.status == "unchanged"
     assert len(lines) == 1
     for text in [*lines, repr(ranking), repr(ranking.report.to_dict())]:

@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 
 from fakes import Model, always, graded, numbered
-from scripted_services import Talking, put, question, refusing
+from scripted_services import ScriptedService, ask_all, question, rejecting
 from secondpass import Reranker
 from secondpass.effects import Prompt, Turn
 from secondpass.strategies.graded import Graded
 
 
 def test_repair_quotes_reply_and_reason():
-    model = Talking("no", "yes")
-    put(model, question(refusing("no")))
+    model = ScriptedService("no", "yes")
+    ask_all(model, question(rejecting("no")))
     first, again = model.prompts
     assert again.system == first.system
     assert again.schema == first.schema
@@ -27,8 +27,8 @@ def test_repair_quotes_reply_and_reason():
 
 @pytest.mark.parametrize("reply", ["", "  \n"])
 def test_empty_reply_is_not_quoted(reply):
-    model = Talking(reply, "yes")
-    put(model, question(refusing(reply)))
+    model = ScriptedService(reply, "yes")
+    ask_all(model, question(rejecting(reply)))
     assert [turn.role for turn in model.prompts[1].turns] == ["user"]
     assert model.prompts[1].turns[0].text == (
         "ask\n\nYour reply cannot be used: it is not a good word. Reply with ONLY a word."
@@ -37,9 +37,9 @@ def test_empty_reply_is_not_quoted(reply):
 
 def test_empty_reply_keeps_earlier_turns():
     turns = (Turn("user", "first"), Turn("assistant", "second"), Turn("user", "third"))
-    asked = replace(question(refusing("")), request=Prompt("be brief", turns))
-    model = Talking("", "yes")
-    put(model, asked)
+    original = replace(question(rejecting("")), request=Prompt("be brief", turns))
+    model = ScriptedService("", "yes")
+    ask_all(model, original)
     assert model.prompts[1].turns[:-1] == turns[:-1]
     assert model.prompts[1].turns[-1].text.startswith("third\n\nYour reply")
 
@@ -56,8 +56,8 @@ HOSTILE = [
 
 @pytest.mark.parametrize(("reply", "quoted"), HOSTILE)
 def test_quotes_are_escaped(reply, quoted):
-    model = Talking(reply, "yes")
-    (answer,), _ = put(model, question(refusing(reply)))
+    model = ScriptedService(reply, "yes")
+    (answer,), _ = ask_all(model, question(rejecting(reply)))
     assert answer.value == "yes"
     turn = model.prompts[1].turns[1]
     assert turn.role == "assistant"
@@ -66,14 +66,14 @@ def test_quotes_are_escaped(reply, quoted):
 
 
 def test_invisible_reply_is_not_quoted():
-    model = Talking("\u200b\ufeff", "yes")
-    put(model, question(refusing("\u200b\ufeff")))
+    model = ScriptedService("\u200b\ufeff", "yes")
+    ask_all(model, question(rejecting("\u200b\ufeff")))
     assert [turn.role for turn in model.prompts[1].turns] == ["user"]
 
 
 def test_long_reply_is_cut():
-    model = Talking("no" * 5000, "yes")
-    put(model, question(refusing("no" * 5000)))
+    model = ScriptedService("no" * 5000, "yes")
+    ask_all(model, question(rejecting("no" * 5000)))
     assert len(model.prompts[1].turns[1].text) == 4000
 
 
@@ -97,8 +97,8 @@ def test_raising_reader_is_not_repaired(caplog):
         raise error
 
     caplog.set_level(logging.DEBUG, "secondpass.diagnostics")
-    model = Talking("yes")
-    (answer,), ledger = put(model, question(read))
+    model = ScriptedService("yes")
+    (answer,), ledger = ask_all(model, question(read))
     assert ledger.error is error
     (record,) = caplog.records
     assert record.getMessage() == "the reader of the reply raised ZeroDivisionError"

@@ -3,7 +3,16 @@
 import pytest
 
 from fakes import Model, always, graded, shown_in
-from scripted_services import ADAPTED, BUSY, DOWN, Talking, after, put, question, refusing
+from scripted_services import (
+    ADAPTED,
+    BUSY,
+    DOWN,
+    ScriptedService,
+    after,
+    ask_all,
+    question,
+    rejecting,
+)
 from secondpass import Reranker
 from secondpass.errors import LLMError, MethodError
 from secondpass.runtime import dispatch as module
@@ -11,7 +20,7 @@ from secondpass.strategies.graded import Graded
 
 TOO_LONG = LLMError("the prompt is too long", "too_long", too_long=True)
 
-AGAIN = [
+RETRIES = [
     # replies in sequence; limits; calls; the answer or the error's code; troubles
     ("at once", ["yes"], {}, 1, "yes", []),
     ("fatal", [DOWN, "yes"], {}, 1, "authentication", []),
@@ -45,12 +54,12 @@ AGAIN = [
 
 @pytest.mark.parametrize(
     ("replies", "limits", "calls", "result", "troubles"),
-    [row[1:] for row in AGAIN],
-    ids=[row[0] for row in AGAIN],
+    [row[1:] for row in RETRIES],
+    ids=[row[0] for row in RETRIES],
 )
-def test_retries_repairs_adaptations(replies, limits, calls, result, troubles, slept):
-    model = Talking(*replies)
-    (answer,), ledger = put(model, question(refusing("no")), **limits)
+def test_retries_repairs_adaptations(replies, limits, calls, result, troubles, pauses):
+    model = ScriptedService(*replies)
+    (answer,), ledger = ask_all(model, question(rejecting("no")), **limits)
     assert len(model.prompts) == ledger.calls == calls
     assert ledger.rounds == 1
     assert ledger.pairs == 3
@@ -64,9 +73,9 @@ def test_retries_repairs_adaptations(replies, limits, calls, result, troubles, s
         assert [trouble.code for trouble in answer.troubles] == troubles
 
 
-def test_pauses_double_up_to_a_limit(slept):
-    put(Talking(*[BUSY] * 7, "yes"), question(), retries=9)
-    assert slept == [0.5, 1, 2, 4, 8, 8, 8]
+def test_pauses_double_up_to_a_limit(pauses):
+    ask_all(ScriptedService(*[BUSY] * 7, "yes"), question(), retries=9)
+    assert pauses == [0.5, 1, 2, 4, 8, 8, 8]
 
 
 PAUSES = {
@@ -82,24 +91,24 @@ PAUSES = {
 
 
 @pytest.mark.parametrize(("wanted", "end", "expected"), PAUSES.values(), ids=PAUSES)
-def test_servers_may_ask_for_longer_pauses(wanted, end, expected, slept, monkeypatch):
+def test_servers_may_ask_for_longer_pauses(wanted, end, expected, pauses, monkeypatch):
     monkeypatch.setattr(module.random, "uniform", lambda low, _: low)
-    put(Talking(after(wanted), "yes"), question(), deadline=end)
-    assert slept == expected
+    ask_all(ScriptedService(after(wanted), "yes"), question(), deadline=end)
+    assert pauses == expected
 
 
 def test_too_long_questions_are_shortened():
     shorter = question(text="shorter")
-    model = Talking(TOO_LONG, "yes")
-    (answer,), _ = put(model, question(shrink=lambda: shorter))
+    model = ScriptedService(TOO_LONG, "yes")
+    (answer,), _ = ask_all(model, question(shrink=lambda: shorter))
     assert [prompt.turns[-1].text for prompt in model.prompts] == ["ask", "shorter"]
     assert answer.value == "yes"
     assert [trouble.code for trouble in answer.troubles] == ["too_long"]
-    model = Talking(TOO_LONG)
-    (answer,), ledger = put(model, question(shrink=lambda: shorter))
+    model = ScriptedService(TOO_LONG)
+    (answer,), ledger = ask_all(model, question(shrink=lambda: shorter))
     assert (answer.error.code, ledger.calls) == ("too_long", 2)
     shorter = question(shrink=lambda: shorter)
-    (answer,), ledger = put(model, shorter)
+    (answer,), ledger = ask_all(model, shorter)
     assert (answer.error.code, ledger.calls, len(answer.troubles)) == ("too_long", 4, 3)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fakes import Model, graded
-from scripted_services import Talking, put, question
+from scripted_services import ScriptedService, ask_all, question
 from secondpass import Reranker
 from secondpass.runtime import dispatch as module
 from secondpass.strategies.graded import Graded
@@ -28,9 +28,9 @@ def test_request_timeouts(members, end, expected, monkeypatch):
         return await work
 
     monkeypatch.setattr(module, "with_timeout", spy)
-    model = Talking("yes")
+    model = ScriptedService("yes")
     vars(model).update(members)
-    (answer,), _ = put(model, question(), deadline=end)
+    (answer,), _ = ask_all(model, question(), deadline=end)
     assert answer.value == "yes"
     assert timeouts == [expected]
 
@@ -50,9 +50,9 @@ SLOW = {
 @pytest.mark.parametrize(("members", "message"), SLOW.values(), ids=SLOW)
 def test_timeouts_name_the_server(members, message):
     """A service that raises TimeoutError is treated like one that took too long."""
-    model = Talking(TimeoutError())
+    model = ScriptedService(TimeoutError())
     vars(model).update(members)
-    (answer,), ledger = put(model, question())
+    (answer,), ledger = ask_all(model, question())
     assert (answer.error.code, str(answer.error)) == ("timeout", message)
     assert [str(issue) for issue in answer.troubles] == [message] * 2
     assert ledger.questions == 3

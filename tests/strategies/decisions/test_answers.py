@@ -130,7 +130,7 @@ OF_OPENAI = {
 @pytest.mark.parametrize("whose", ["openai"], indirect=True)
 @pytest.mark.parametrize("name", OF_OPENAI)
 def test_another_number_of_answers(name, make, rank, provider):
-    """They belong to the questions by their order alone, so none can be believed."""
+    """They belong to the questions by their order alone, so none can be used."""
     provider.play(answer(OF_OPENAI[name]))
     ranking = rank(make(), "q", NUMBERS)
     assert (ranking.order, codes(ranking)) == ((0, 1, 2), {"bad_response"})
@@ -209,8 +209,8 @@ def test_missing_usage(usage, make, provider):
     provider.play(answer(lambda reply, request: reply.update(usage=usage)))
     ranking = make(prices={"input": 1.0, "output": 1.0}).rerank("q", NUMBERS)
     assert ranking.order == (1, 2, 0)
-    told = ranking.report.usage
-    assert (told.input_tokens, told.output_tokens, told.cost) == (None, None, None)
+    reported = ranking.report.usage
+    assert (reported.input_tokens, reported.output_tokens, reported.cost) == (None, None, None)
 
 
 def test_prices(make):

@@ -137,20 +137,20 @@ def test_a_limit_of_calls(make, provider):
 
 def test_long_documents_are_cut_once(make, provider):
     long = "7 " + "word " * 4000
-    told = (
+    message = (
         "This model's maximum context length is 8192 tokens. Please reduce the length of the input."
     )
-    refusal = {"error": {"message": told, "type": "invalid_request_error", "code": 400}}
+    too_long = {"error": {"message": message, "type": "invalid_request_error", "code": 400}}
     provider.play(
         lambda request: (
-            fake.raw(http(400, refusal)) if len(request.body["input"]) > 15_000 else answer()
+            fake.raw(http(400, too_long)) if len(request.body["input"]) > 15_000 else answer()
         )(request)
     )
     ranking = make().rerank("q", [long, "9 b", "5 c"])
     assert ranking.order == (1, 0, 2)
     assert codes(ranking) == {"asked_again"}
     assert len(provider.requests) == 2
-    provider.play(fake.raw(http(400, refusal)))
+    provider.play(fake.raw(http(400, too_long)))
     ranking = make(limits={"retries": 5}).rerank("q", [long, "9 b"])
     assert codes(ranking) == {"too_long"}
     assert len(provider.requests) == 2

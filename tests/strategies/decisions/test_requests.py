@@ -32,8 +32,8 @@ def test_what_is_sent_and_read(make, rank, provider, whose):
     labels = list(shown(request))
     assert list(shown(request).values()) == NUMBERS
     assert "<query>which?</query>" in request.body["input"]
-    told = "The document with the id {} answers the query."
-    assert statements(request) == {label: told.format(label) for label in labels}
+    statement = "The document with the id {} answers the query."
+    assert statements(request) == {label: statement.format(label) for label in labels}
     if whose == "openai":
         assert request.path == "/openai/v1/decisions"
         assert request.body["model"] == "m"

@@ -31,8 +31,8 @@ def test_other_scale_refuses_all_batches(api, settings, reply, make, provider):
     """The one score that shows it may be in another batch."""
 
     def step(request):
-        told = json.dumps(envelope(request, rows_of(request)))
-        yield http(200, told.replace("0.9", reply, 1).encode())
+        body = json.dumps(envelope(request, rows_of(request)))
+        yield http(200, body.replace("0.9", reply, 1).encode())
 
     provider.play(step)
     ranking = make(api, batch_size=2, **settings).rerank("q", [*NUMBERS, "7 d"])

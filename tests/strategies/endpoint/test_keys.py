@@ -115,7 +115,7 @@ ECHOES = [
 
 @pytest.mark.parametrize(("form", "text"), rotated(["text", "fastapi", "cut"], ECHOES))
 def test_passages_open_no_circuit(form, text, make, provider):
-    """Servers repeat the request in their errors, and a passage may speak of keys."""
+    """Servers repeat the request in their errors, and a passage may mention keys."""
     refused = {
         "text": status(400),
         "fastapi": lambda request: [
@@ -135,8 +135,8 @@ def test_passages_open_no_circuit(form, text, make, provider):
 @pytest.mark.parametrize("short", ["}", "5", "e", "context"])
 def test_passages_hide_no_error(short, make, provider):
     """What an error says in its own words counts, though a word of it is a passage's too."""
-    told = {"message": "This model's maximum context length is 512 tokens."}
-    too_long = fake.raw(http(400, told))
+    error = {"message": "This model's maximum context length is 512 tokens."}
+    too_long = fake.raw(http(400, error))
     provider.play(where(lambda r: any(len(text) > 2500 for text in documents(r)), too_long))
     ranking = make("vllm").rerank("query", [short, "7 " + "word " * 6000, "5 c"])
     assert ranking.report.status == "ok"

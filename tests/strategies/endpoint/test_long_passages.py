@@ -90,8 +90,8 @@ WORDINGS = {
 @pytest.mark.parametrize(("wording", "longest"), rotated(WORDINGS, [3000, 1500, 600]))
 def test_a_passage_that_is_too_long(wording, longest, make, rank, provider):
     """It is cut for judging, and costs the others nothing."""
-    api, code, told = WORDINGS[wording]
-    too_long = fake.raw(http(code, told))
+    api, code, error = WORDINGS[wording]
+    too_long = fake.raw(http(code, error))
     provider.play(where(lambda r: any(len(text) > longest for text in documents(r)), too_long))
     texts = ["3 a", LONG, "9 " + "x " * 100, "5 c"]
     ranking = rank(make(api, limits={"retries": 1}), "q", texts)
@@ -136,8 +136,8 @@ def test_cutting_keeps_the_call_limit(make, provider):
 
 def test_a_server_that_takes_fewer_documents(make, provider):
     """TEI's own limit is set at its start; it tells of it, and half a batch would pass."""
-    told = {"error": "batch size 32 > maximum allowed batch size 16", "error_type": "Validation"}
-    provider.play(where(lambda r: len(documents(r)) > 16, fake.raw(http(413, told))))
+    error = {"error": "batch size 32 > maximum allowed batch size 16", "error_type": "Validation"}
+    provider.play(where(lambda r: len(documents(r)) > 16, fake.raw(http(413, error))))
     ranking = make().rerank("q", [f"{number} " + "x" * 300 for number in range(10)] * 3)
     assert ranking.report.status == "ok"
 

@@ -37,7 +37,7 @@ def test_what_is_sent_and_read(api, make, rank, provider):
     assert request.headers["content-type"] == "application/json"
     usage = ranking.report.usage
     assert (usage.calls, usage.rounds, usage.pairs) == (1, 1, 3)
-    assert usage.input_tokens == dialect.tokens  # not told is None, never 0
+    assert usage.input_tokens == dialect.tokens  # not reported is None, never 0
     assert usage.output_tokens == (None if dialect.tokens is None else 0)
 
 

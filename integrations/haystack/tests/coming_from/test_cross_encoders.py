@@ -141,8 +141,8 @@ def test_depth_none_scores_more_than_a_hundred() -> None:
     every = SecondPassRanker({"method": "lexical", "depth": None}).run(QUERY, documents)
     assert {document.meta["rerank_status"] for document in every["documents"]} == {"scored"}
     usual = SecondPassRanker("lexical").run(QUERY, documents)
-    told = [document.meta["rerank_status"] for document in usual["documents"]]
-    assert told == ["scored"] * 100 + ["tail"] * 4
+    statuses = [document.meta["rerank_status"] for document in usual["documents"]]
+    assert statuses == ["scored"] * 100 + ["tail"] * 4
 
 
 def test_documents_without_content_are_kept_unscored(model: Path) -> None:
@@ -154,8 +154,8 @@ def test_documents_without_content_are_kept_unscored(model: Path) -> None:
     assert ids(result)[:-1] == [one for one, _ in expected]
     # A list in which one has no score is numbered; the scores themselves stand in the metadata.
     assert scores(result) == [(9 - index) / 9 for index in range(9)]
-    told = [document.meta["rerank_score"] for document in result["documents"][:-1]]
-    assert told == pytest.approx([score for _, score in expected], abs=1e-6)
+    logits = [document.meta["rerank_score"] for document in result["documents"][:-1]]
+    assert logits == pytest.approx([score for _, score in expected], abs=1e-6)
 
 
 # ---------------------------------------------------------------------- peers of other packages

@@ -83,8 +83,8 @@ def test_left_out_documents_follow_those_of_llmranker(
     left_out = [document.id for document in documents if document.id not in ids(theirs)]
     assert ids(ours)[count:] == left_out
     if len(documents) > 1:  # a single document is in order without a question
-        told = [document.meta["rerank_status"] for document in ours["documents"]]
-        assert told == ["scored"] * count + ["backfilled"] * len(left_out)
+        statuses = [document.meta["rerank_status"] for document in ours["documents"]]
+        assert statuses == ["scored"] * count + ["backfilled"] * len(left_out)
 
 
 @pytest.mark.parametrize("reply", [indices(3), indices(4, 2), indices(2, 1, 4, 3)])

@@ -137,8 +137,8 @@ def test_vllm_ranker_gives_the_same(
         raise_on_failure=True,
     )
     compare(provider, theirs, ours, numbered(meta=True), **arguments)
-    told = {request.body["truncate_prompt_tokens"] for request in provider.requests}
-    assert told == {256}
+    limits = {request.body["truncate_prompt_tokens"] for request in provider.requests}
+    assert limits == {256}
 
 
 @pytest.mark.long

@@ -25,7 +25,7 @@ def search(ranker: SecondPassRanker | None = None) -> SuperComponent:
             "best": ["ranker.top_k"],
             "arrangement": ["ranker.order"],
         },
-        output_mapping={"ranker.documents": "documents", "ranker.report": "told"},
+        output_mapping={"ranker.documents": "documents", "ranker.report": "report"},
     )
 
 
@@ -36,7 +36,7 @@ def test_inside_a_super_component_it_maps_in_and_out(way: Way) -> None:
     plain = retrieving(SecondPassRanker("lexical", top_k=3)).run(asking("retriever", "ranker"))
     results = way(pipeline, asking("search"))["search"]
     assert results["documents"] == plain["ranker"]["documents"]
-    assert results["told"]["status"] == "ok"
+    assert results["report"]["status"] == "ok"
     data = {"search": {"query": QUERY, "best": 4, "arrangement": "lost_in_the_middle"}}
     laid_out = way(pipeline, data)["search"]["documents"]
     four = retrieving(SecondPassRanker("lexical")).run(
@@ -53,7 +53,7 @@ def test_saved_super_component_gives_the_same() -> None:
     assert loaded.dumps() == text
     before, after = (one.run(asking("search"))["search"] for one in (pipeline, loaded))
     assert after["documents"] == before["documents"]
-    assert after["told"]["left_out"] == before["told"]["left_out"]
+    assert after["report"]["left_out"] == before["report"]["left_out"]
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -84,7 +84,7 @@ def test_agent_reranks_documents_of_its_state(asynchronous: bool) -> None:
         SecondPassRanker("lexical"),
         name="rerank",
         inputs_from_state={"found": "documents"},
-        outputs_to_state={"ranked": {"source": "documents"}, "told": {"source": "report"}},
+        outputs_to_state={"ranked": {"source": "documents"}, "report": {"source": "report"}},
     )
     assert set(tool.parameters["required"]) == {"query"}
     assert tool.parameters["properties"]["depth"]["description"].startswith("Number of documents")
@@ -94,7 +94,7 @@ def test_agent_reranks_documents_of_its_state(asynchronous: bool) -> None:
         state_schema={
             "found": {"type": list[Document]},
             "ranked": {"type": list[Document]},
-            "told": {"type": dict[str, Any]},
+            "report": {"type": dict[str, Any]},
         },
         raise_on_tool_invocation_failure=True,
     )
@@ -102,7 +102,7 @@ def test_agent_reranks_documents_of_its_state(asynchronous: bool) -> None:
     assert result["last_message"].text == "Done."
     wanted = SecondPassRanker("lexical").run(QUERY, passages(), 2)
     assert ids(result["ranked"]) == ids(wanted["documents"])
-    assert result["told"]["status"] == "ok"
+    assert result["report"]["status"] == "ok"
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -114,11 +114,11 @@ def test_model_may_pass_its_own_documents_to_the_tool(asynchronous: bool) -> Non
         raise_on_tool_invocation_failure=True,
     )
     result = run_agent(agent, asynchronous)
-    (told,) = [
+    (call,) = [
         message.tool_call_result for message in result["messages"] if message.tool_call_result
     ]
-    assert not told.error
-    assert told.result.index("The castle garden.") < told.result.index("The market.")
+    assert not call.error
+    assert call.result.index("The castle garden.") < call.result.index("The market.")
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

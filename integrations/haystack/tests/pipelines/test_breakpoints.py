@@ -113,9 +113,9 @@ def of_every_kind() -> list[Document]:
 
 def untouched(document: Document) -> Result:
     """Everything of a document but what a ranking sets."""
-    told = document.to_dict(flatten=False)
-    meta = {key: value for key, value in told["meta"].items() if key not in KEYS}
-    return {**told, "meta": meta, "score": None}
+    plain = document.to_dict(flatten=False)
+    meta = {key: value for key, value in plain["meta"].items() if key not in KEYS}
+    return {**plain, "meta": meta, "score": None}
 
 
 # ---------------------------------------------------------------------- documents

@@ -75,10 +75,10 @@ def test_builders_behind_it_get_its_order(way: Way) -> None:
     data = asking("retriever", "ranker", "answers")
     result = way(pipeline, data, include_outputs_from={"ranker", "chat"})
     ranked = result["ranker"]["documents"]
-    told = "".join(f"{text}|" for text in contents(ranked))
+    expected = "".join(f"{text}|" for text in contents(ranked))
     assert len(ranked) == 3
-    assert result["prompt"]["prompt"] == told
-    assert result["chat"]["prompt"][0].text == told
+    assert result["prompt"]["prompt"] == expected
+    assert result["chat"]["prompt"][0].text == expected
     (answer,) = result["answers"]["answers"]
     assert [document.id for document in answer.documents if document.meta["referenced"]] == [
         ranked[1].id

@@ -145,7 +145,7 @@ def test_a_pipeline_with_it_is_drawn(tmp_path: Path) -> None:
 
 def test_telemetry_has_the_class_but_no_settings() -> None:
     pipeline = retrieving(SecondPassRanker("lexical", query_prefix="confidential"))
-    told = pipeline_running.__wrapped__(pipeline)  # type: ignore[attr-defined]
-    event = json.dumps(told)
+    properties = pipeline_running.__wrapped__(pipeline)  # type: ignore[attr-defined]
+    event = json.dumps(properties)
     assert "SecondPassRanker" in event
     assert "confidential" not in event

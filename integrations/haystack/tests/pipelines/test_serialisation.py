@@ -75,13 +75,13 @@ LOADING = """
 import json, sys
 from haystack import Pipeline
 
-told = {}
+results = {}
 for name, text in json.load(sys.stdin).items():
     try:
-        told[name] = Pipeline.loads(text).dumps()
+        results[name] = Pipeline.loads(text).dumps()
     except Exception as error:
-        told[name] = f"{type(error).__name__}: {error}"
-json.dump(told, sys.stdout)
+        results[name] = f"{type(error).__name__}: {error}"
+json.dump(results, sys.stdout)
 """
 
 

@@ -17,9 +17,9 @@ from llama_index.core.schema import NodeWithScore
 from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
 
 from llama_engines import (
-    PATIENCE,
     QUERY,
     TEXTS,
+    TIMEOUT,
     TOOLS,
     Overlap,
     Retrieved,
@@ -41,7 +41,7 @@ class Search(Workflow):
     """Retrieves, reranks, and tells how that went while it runs."""
 
     def __init__(self, retriever: BaseRetriever, postprocessor: SecondPassRerank) -> None:
-        super().__init__(timeout=PATIENCE)
+        super().__init__(timeout=TIMEOUT)
         self.retriever = retriever
         self.postprocessor = postprocessor
 
@@ -58,8 +58,8 @@ def test_a_workflow_reranks_and_streams_the_report() -> None:
 
     async def go() -> tuple[list[NodeWithScore], list[dict[str, Any]]]:
         handler = search.run(query=QUERY, top_n=2)
-        told = [event.report async for event in handler.stream_events() if type(event) is Ranked]
-        return await handler, told
+        reports = [event.report async for event in handler.stream_events() if type(event) is Ranked]
+        return await handler, reports
 
     nodes, (report,) = asyncio.run(go())
     assert ids(nodes) == ["red", "bear"]

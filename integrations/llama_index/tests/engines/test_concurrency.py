@@ -14,9 +14,9 @@ from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.query_engine import RetrieverQueryEngine
 
 from llama_engines import (
-    PATIENCE,
     QUERY,
     TEXTS,
+    TIMEOUT,
     TOOLS,
     Ask,
     Retrieved,
@@ -88,20 +88,20 @@ def test_blocking_llm_in_every_kind_of_call(ask: Ask) -> None:
 
 
 class Waiting:
-    """Blocks its thread until it is told to go on."""
+    """Blocks its thread until it may go on."""
 
     model_name = "waiting"
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
-        self.told = False
+        self.released = False
 
     def score_pairs(self, query: str, documents: list[str]) -> list[float]:
-        self.told = self.go_on.wait(PATIENCE)
+        self.released = self.go_on.wait(TIMEOUT)
         return [float(index) for index in range(len(documents))]
 
     def listed(self, prompt: str) -> str:
-        self.told = self.go_on.wait(PATIENCE)
+        self.released = self.go_on.wait(TIMEOUT)
         return listed(prompt)
 
 
@@ -143,4 +143,4 @@ def test_a_method_that_blocks_does_not_hold_the_loop(
         return ticks
 
     assert asyncio.run(go()) >= 3
-    assert waiting.told
+    assert waiting.released

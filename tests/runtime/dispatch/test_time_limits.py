@@ -7,7 +7,7 @@ import time
 import pytest
 
 from fakes import Model, always, graded, numbered, shown_in, within_deadlines
-from scripted_services import ADAPTED, Talking, after, question
+from scripted_services import ADAPTED, ScriptedService, after, question
 from secondpass import Reranker
 from secondpass.effects import Ask
 from secondpass.limits import Limits
@@ -105,7 +105,7 @@ def test_each_ranking_has_its_own_deadline(asynchronous):
     assert within_deadlines(statuses_within, lambda statuses: set(statuses) == {"ok"}) == ["ok"] * 8
 
 
-def expired(**settings):
+def expired_ledger(**settings):
     """A ledger whose time has passed, unless it starts its clock again."""
     return Ledger(Limits(deadline=5), time.perf_counter() - 60, **settings)
 
@@ -118,7 +118,7 @@ def run_ask(model, ledger, *questions):
 
 
 def test_expired_ledger_asks_nothing():
-    model, ledger = Talking("yes"), expired(rounds=3, pairs=7)
+    model, ledger = ScriptedService("yes"), expired_ledger(rounds=3, pairs=7)
     answers = run_ask(model, ledger, question(), question())
     for answer in answers:
         assert (answer.value, answer.error.code, answer.troubles) == (None, "deadline", ())
@@ -128,15 +128,15 @@ def test_expired_ledger_asks_nothing():
 
 
 def test_waiting_ledger_starts_with_its_first_slot():
-    ledger = expired(waiting=True)
-    (answer,) = run_ask(Talking("yes"), ledger, question())
+    ledger = expired_ledger(waiting=True)
+    (answer,) = run_ask(ScriptedService("yes"), ledger, question())
     assert answer.value == "yes"
     assert not ledger.waiting
 
 
 def test_counts_add_up():
     ledger = Ledger(rounds=3, pairs=7)
-    run_ask(Talking("yes"), ledger, question(), question())
+    run_ask(ScriptedService("yes"), ledger, question(), question())
     assert (ledger.rounds, ledger.pairs) == (4, 13)
     assert (ledger._question_rounds, ledger._question_seconds) == (1, pytest.approx(15, abs=15))
 
@@ -144,7 +144,7 @@ def test_counts_add_up():
 def test_expired_while_it_waited_for_a_slot():
     async def act():
         pending = module.PendingQuestion(
-            Talking("yes"), question(), expired(), Gate(1).in_this_loop()
+            ScriptedService("yes"), question(), expired_ledger(), Gate(1).in_this_loop()
         )
         return await pending.answer()
 
@@ -159,7 +159,7 @@ def test_unanswered_questions_keep_their_issues(monkeypatch):
 
         seconds_left = property(lambda _: 0.0 if len(model.prompts) == 2 else 0.01)
 
-    class Hanging(Talking):
+    class Hanging(ScriptedService):
         async def complete(self, prompt):
             if self.prompts:
                 self.prompts.append(prompt)
@@ -195,12 +195,12 @@ def test_waits_until_time_is_over(limits, settings, expected, monkeypatch):
         return await wait(tasks, timeout=timeout)
 
     monkeypatch.setattr(module.asyncio, "wait", spy)
-    run_ask(Talking("yes"), Ledger(Limits(**limits), **settings), question())
+    run_ask(ScriptedService("yes"), Ledger(Limits(**limits), **settings), question())
     assert waits[0] == expected
 
 
 def test_timeout_at_the_end_is_final():
-    class Ageing(Talking):
+    class Ageing(ScriptedService):
         async def complete(self, prompt):
             ledger.started -= 3600
             return await super().complete(prompt)
