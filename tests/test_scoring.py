@@ -28,6 +28,20 @@ def test_scores_that_cannot_be_used_leave_their_items_behind_the_scored_ones():
     assert ranking.report.status == "partial"
 
 
+def test_batches_that_fail_for_the_same_reason_are_one_issue():
+    class Failing(ByTable):
+        batch_size = 1
+
+        def score_pairs(self, query, documents):
+            if documents != ["a"]:
+                raise ValueError(documents[0])
+            return super().score_pairs(query, documents)
+
+    reranker = Reranker(Failing(), limits={"deadline": 60}, log_level="debug")
+    issues = reranker.rerank("q", list("abcd")).report.issues
+    assert [(issue.code, issue.positions) for issue in issues] == [("scorer_raised", (1, 2, 3))]
+
+
 @pytest.mark.parametrize(
     ("kind", "answer", "kept"),
     [

@@ -57,8 +57,9 @@ class ScorerMethod:
             yield Ran(replace(engine, method=self.name))
         unjudged: set[int] = set()
         issues = [Issue(error.code, str(error), (), (), self.name) for error in raw.troubles]
-        # One issue for all ranges that failed by the same error.
-        for _, group in groupby(raw.failures, key=lambda failure: id(failure[2])):
+        # One issue for successive ranges that failed for the same reason.
+        reasons = groupby(raw.failures, key=lambda failure: (failure[2].code, str(failure[2])))
+        for _, group in reasons:
             failures = list(group)
             error = failures[0][2]
             indices = [index for start, stop, _ in failures for index in range(start, stop)]

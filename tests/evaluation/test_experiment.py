@@ -262,7 +262,7 @@ def test_behind_several_first_stages() -> None:
         family = [found[name].differences[measure] for name in names]
         assert [one.corrected_p for one in family] == holm([one.p for one in family])
     assert not any(found[mode].differences for mode in modes)
-    assert "## Against its own first stage" in found.to_markdown()
+    assert "## Against the first stage of each" in found.to_markdown()
     assert "from its own first stage" in found.to_html()
     judged = verdict(found)
     assert f" more than {judged.best.first_stage}" in judged.because

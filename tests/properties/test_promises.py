@@ -6,11 +6,11 @@ import logging
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fakes import ANSWERS, Answering, ByTable, InOrder, candidate_likes, odd_scores
-from secondpass import InputError, Reranker, RerankError
+from secondpass import Candidate, InputError, Reranker, RerankError
 from secondpass.blending import Blend
 from secondpass.candidates import to_candidates
 from secondpass.effects import ListScores
@@ -164,6 +164,7 @@ def test_promise_2_strict_raises_a_typed_error_that_loses_nothing(given_candidat
 
 @settings(max_examples=60)
 @given(list_scorers, blends, st.lists(lists, max_size=3), st.booleans())
+@example(InLists([ListScores([0.0, 0.0], None)]), None, [[Candidate(None), Candidate("")]], False)
 def test_promise_2_scorers_of_lists_lose_nothing_and_never_raise(scorer, blend, queries, timed):
     limits = {"deadline": 60} if timed else None
     reranker = Reranker(scorer, blend=blend, limits=limits, log_level="debug")
@@ -177,13 +178,15 @@ def test_promise_2_scorers_of_lists_lose_nothing_and_never_raise(scorer, blend, 
                 assert item.metadata["rerank_span"] == [start, stop]
         if ranking.report.status != "ok":
             strict = Reranker(scorer, blend=blend, limits=limits, strict=True, log_level="debug")
-            no_text_only = {issue.code for issue in ranking.report.issues} == {"no_text"}
+            issues = [issue for issue in ranking.report.issues if issue.code == "no_text"]
+            without_text = {position for issue in issues for position in issue.positions}
+            unscored = {item.position for item in ranking if item.status != "scored"}
             try:
                 strict.rerank("query", candidates)
             except RerankError as error:
                 assert error.ranking.order == ranking.order
             else:
-                assert no_text_only
+                assert unscored == without_text != set()
     requests = [("query", candidates) for candidates in queries]
 
     async def others():

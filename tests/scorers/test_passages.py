@@ -12,7 +12,16 @@ from secondpass.scorers.passages import Passages, sentences, split
 PIECES = st.sampled_from(
     [
         *"aé漢ก\u0e33🏽\u0301\u200d\ud800\udc00🇫.!?。」\"'\n\t \u3000\x85",
-        *["word", "Sentence. ", "句子。", "  \n\n ", "\U0001f468\u200d\U0001f469", "." * 9],
+        *[
+            "word",
+            "Sentence. ",
+            "句子。",
+            "  \n\n ",
+            "\r\n",
+            "\0",
+            "\U0001f468\u200d\U0001f469",
+            "." * 9,
+        ],
     ]
 )
 TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=60).map("".join)

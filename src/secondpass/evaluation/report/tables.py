@@ -100,7 +100,7 @@ def not_measured(comparison: ComparisonData) -> Table:
 def differences(comparison: ComparisonData) -> Table:
     """Every system against the baseline, or its own first stage, by every measure."""
     items = [(result.name, one) for result in comparison.ran for one in result.differences.values()]
-    title = f"Against {comparison.baseline or 'its own first stage'}"
+    title = f"Against {comparison.baseline or 'the first stage of each'}"
     if not items:
         return Table("differences", title, (), ())
     _, first = items[0]
