@@ -21,7 +21,7 @@ from secondpass.runtime.commands import CallBatches, CallScorer, PartialScores
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.scheduler import Pass, schedule
-from secondpass.runtime.scorer_calls import BatchScores, score_batches
+from secondpass.runtime.scorer_calls import BatchScores, collect
 
 LATE = "the deadline passed before these were scored"
 ENDED = "the scorer ended without scoring these"
@@ -99,7 +99,8 @@ def drive(passes, outcome):
 
 def every_score(command):
     if isinstance(command, CallBatches):
-        return PartialScores(dict.fromkeys(range(len(command.documents)), 1.0), MethodError("?"))
+        ((_, documents),) = command.requests
+        return PartialScores(dict.fromkeys(range(len(documents)), 1.0), MethodError("?"))
     return [[1.0] * len(documents) for _, documents in command.requests]
 
 
@@ -122,8 +123,8 @@ def test_used_with_a_deadline(scorer, most, deadline, kind):
     assert (raw.values, raw.failures, raw.called) == ([1.0] * 3, [], True)
     assert (item.ledger.calls, item.ledger.rounds, item.ledger.pairs) == (1, 1, 3)
     if kind is CallBatches:
-        assert (command.query, command.documents) == ("q", ["d0", "d1", "d2"])
-        assert command.ledger is item.ledger
+        assert command.requests == [("q", ["d0", "d1", "d2"])]
+        assert command.ledgers == [item.ledger]
 
 
 def test_texts_without_score_fail():
@@ -150,7 +151,7 @@ def test_each_pass_has_its_own_call_and_clock():
 
     def outcome(command):
         waiting.append([item.ledger.waiting for item in passes])
-        assert command.ledger is passes[len(waiting) - 1].ledger
+        assert command.ledgers[0] is passes[len(waiting) - 1].ledger
         assert 30 < command.seconds_left <= 60
         return every_score(command)
 
@@ -319,9 +320,8 @@ def test_late_call_is_not_made(why):
     started = -math.inf if why == "overdue" else math.inf
     if why == "taken":
         collected.take()
-    score_batches(
-        CallBatches(scorer, "q", ["a", "b"], Ledger(Limits(deadline=5), started)), collected
-    )
+    ledger = Ledger(Limits(deadline=5), started)
+    collect(CallBatches(scorer, [("q", ["a", "b"])], [ledger]), collected)
     assert (scorer.calls, collected.take().scores) == ([], {})
 
 
