@@ -40,6 +40,10 @@ class TestMethodsOfOthers:
             (Judgement(["z", 1.0]), "score_not_finite"),  # type: ignore[list-item]
             (Judgement([1.0, 2.0], stage_scores=[()]), "stage_score_count"),
             (Judgement([1.0, 2.0], issues=[Issue("a", "b", (7,))]), "unknown_position"),
+            (Judgement([1.0, 2.0], issues=[Issue("a", "b", (0.5,))]), "unknown_position"),  # type: ignore[arg-type]
+            (Judgement([1.0, 2.0], frozenset({2})), "unknown_position"),
+            (Judgement([1.0, 2.0], beyond=frozenset({-1})), "unknown_position"),
+            (Judgement([1.0, 2.0], beyond=None), "method_failed"),  # type: ignore[arg-type]
             (Judgement([1.0, 2.0], original=1.5), "original_invalid"),
             (Judgement([1.0, 2.0], spans=[(0, 1)]), "span_invalid"),
             (Judgement([1.0, 2.0], spans=[(0, 2), None]), "span_invalid"),

@@ -253,6 +253,21 @@ def test_weight_of_the_original_order(weight, blend, order, finals, status):
             strict.rerank("q", LEVELS)
 
 
+@pytest.mark.parametrize("optional", [False, True])
+@pytest.mark.parametrize(("normalize", "kind"), [("none", "probability"), ("sigmoid", "logit")])
+def test_a_weight_without_retrieval_scores_is_that_of_the_order(normalize, kind, optional):
+    """These blends need scores and have none, so it is as without a blend."""
+    method = Judging(Judgement(SCORES, original=0.6))
+    method.score_kind = kind
+    blend = {"original": 0.2, "normalize": normalize, "optional": optional}
+    ranking = Reranker(method, blend=blend, floor=0.9, log_level="debug").rerank("q", list("abc"))
+    without = Reranker(method, floor=0.9, log_level="debug").rerank("q", list("abc"))
+    assert [item.final_score for item in ranking] == [item.final_score for item in without]
+    assert (ranking.order, ranking.report.status) == ((0, 1, 2), "degraded")
+    assert ranking.report.issues == without.report.issues
+    assert [issue.code for issue in ranking.report.issues] == ["floor_not_applied"]
+
+
 @pytest.mark.parametrize(
     ("weight", "blend", "left", "codes"),
     [

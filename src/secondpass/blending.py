@@ -75,6 +75,11 @@ class Blend:
     rrf_k: Annotated[float, Ge(0)] = 60
     optional: bool = False
 
+    @property
+    def by_value(self) -> bool:
+        """Whether the scores themselves are blended, not ranks or positions within the list."""
+        return self.normalize in {"none", "sigmoid"}
+
     def check(self, kind: ScoreKind) -> None:
         """Check that ``normalize`` suits a score kind.
 
@@ -115,10 +120,9 @@ class Blend:
             ]
             return self._sum(retrieved, ranked, [], [])
         absent = [index for index, score in enumerate(originals) if score is None]
-        by_value = self.normalize in {"none", "sigmoid"}
-        if not by_value and len(absent) == len(rerank):
+        if not self.by_value and len(absent) == len(rerank):
             originals, absent = [1 / rank for rank in range(1, len(rerank) + 1)], []
-        if by_value:
+        if self.by_value:
             outside = [
                 index
                 for index, score in enumerate(originals)
@@ -147,16 +151,20 @@ class Blend:
         return Blended(final, absent, outside)
 
 
-def with_weight(blend: Blend | None, original: float | None) -> Blend | None:
+def with_weight(
+    blend: Blend | None, original: float | None, originals: Sequence[float | None]
+) -> Blend | None:
     """Return a blend in which the original has at least this weight; by ``minmax`` without a blend.
 
     Args:
         blend: None for rerank scores alone.
         original: 0 to 1; None or 0 changes nothing.
+        originals: retrieval scores. Without any, ``none`` and ``sigmoid`` blend nothing, so they
+            are like no blend.
     """
     if not original:
         return blend
-    if blend is None:
+    if blend is None or (blend.by_value and all(score is None for score in originals)):
         return Blend(original, "minmax")
     return replace(blend, original=max(blend.original, original))
 

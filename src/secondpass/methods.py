@@ -207,8 +207,7 @@ class Stage:
 
         Blends by rank or by statistics of the list do not.
         """
-        by_value = self.blend is not None and self.blend.normalize in {"none", "sigmoid"}
-        return by_value or self.floor is not None
+        return self.floor is not None or (self.blend is not None and self.blend.by_value)
 
     def kind_of(self, judgement: Judgement) -> ScoreKind:
         """Return the kind of the scores in a judgement.

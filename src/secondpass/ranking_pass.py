@@ -177,11 +177,12 @@ class RankingPass:
         """The head in its new order, without candidates below the floor; and the latter."""
         status, final = self.status, self.final_score
         scored = [position for position in head if status[position] == "scored"]
-        for position, score in zip(scored, self._final_scores(scored, stage), strict=True):
+        scores, as_configured = self._final_scores(scored, stage)
+        for position, score in zip(scored, scores, strict=True):
             final[position] = score
         order = sorted(scored, key=final.__getitem__, reverse=True)  # type: ignore[arg-type]
         below: list[int] = []
-        if stage.floor is not None and self.original and stage.blend is None:
+        if stage.floor is not None and not as_configured:
             message = "the floor was set for scores that are not blended with the original order"
             self._add_issue("floor_not_applied", message, (), stage.method.name)
         elif stage.floor is not None:
@@ -192,12 +193,14 @@ class RankingPass:
                 order += [position for position in head if status[position] == other]
         return order, sorted(below)
 
-    def _final_scores(self, scored: Sequence[int], stage: Stage) -> Sequence[float]:
+    def _final_scores(self, scored: Sequence[int], stage: Stage) -> tuple[Sequence[float], bool]:
+        """The final scores, and whether they are on the scale that the stage is configured for."""
         reranked: list[float] = [self.rerank_score[at] for at in scored]  # type: ignore[misc]
-        blend = with_weight(stage.blend, self.original)
-        if blend is None:
-            return reranked
+        if stage.blend is None and not self.original:
+            return reranked, True
         originals = [retrieval_score(self.candidates[position]) for position in scored]
+        blend = with_weight(stage.blend, self.original, originals)
+        assert blend is not None
         blended = blend.mix(originals, reranked, stage.method.scale)
         all_absent = len(blended.absent) == len(scored)
         if blended.absent and not (blend.optional and all_absent):
@@ -212,7 +215,7 @@ class RankingPass:
                 "retrieval scores outside 0 to 1 were blended as they are",
                 [scored[index] for index in blended.outside],
             )
-        return blended.final
+        return blended.final, stage.blend is not None and blend.normalize == stage.blend.normalize
 
     def _reorder(self, order: list[int], ordering: Ordering) -> list[int]:
         """Apply the ordering; return ``order`` if it fails or loses or adds items."""
@@ -243,20 +246,18 @@ class RankingPass:
         return moved
 
     def _items(self, order: Sequence[int]) -> tuple[Ranked, ...]:
-        candidates, status = self.candidates, self.status
-        reranked, final, stage_scores = self.rerank_score, self.final_score, self.stage_scores
-        spans = self.spans
+        candidates, reranked = self.candidates, self.rerank_score
         items = [
             Ranked(
                 rank,
                 position,
                 candidates[position],
-                status[position],
+                self.status[position],
                 reranked[position],
-                final[position],
-                stage_scores.get(position, ()),
+                self.final_score[position],
+                self.stage_scores.get(position, ()),
                 {**(candidates[position].metadata or {}), "rerank_score": reranked[position]},
-                spans.get(position),
+                self.spans.get(position),
             )
             for rank, position in enumerate(order, start=1)
         ]

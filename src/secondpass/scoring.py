@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import groupby, islice
-from typing import Any, get_args
+from typing import Any, SupportsIndex, get_args
 
 from secondpass.effects import Judgement, Plan, Ran, RawScores, Score, Scorer, Span, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
@@ -135,9 +135,12 @@ def checked(judgement: Judgement, task: Task) -> Judgement:
         raise MethodError(
             "the method's weight of the original order is not within 0 to 1", "original_invalid"
         )
-    if not all(0 <= index < count for issue in judgement.issues for index in issue.positions):
+    indices = {*judgement.unjudged, *judgement.beyond}
+    indices.update(index for issue in judgement.issues for index in issue.positions)
+    if not all(isinstance(index, SupportsIndex) and 0 <= index < count for index in indices):
         raise MethodError(
-            f"an issue of the method has positions outside 0 to {count - 1}", "unknown_position"
+            f"the method returned positions that are not within 0 to {count - 1}",
+            "unknown_position",
         )
     if judgement.original == 1:
         return Judgement([None] * count, frozenset(range(count)), judgement.issues, original=1.0)

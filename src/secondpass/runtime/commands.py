@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -49,25 +48,17 @@ class CallLists(ScorerCall):
     """
 
     __slots__ = ()
+    member = "score_lists"
 
 
-@dataclass(frozen=True, slots=True)
-class CallBatches:
+class CallBatches(ScorerCall):
     """Command: score the documents of one request with ``score_batches`` until the deadline.
 
     Outcome: :class:`PartialScores`.
     """
 
-    scorer: Any
-    query: str
-    documents: list[str]
-    ledger: Ledger
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the deadline, 0 if it has passed."""
-        seconds = self.ledger.seconds_left
-        return math.inf if seconds is None else seconds
+    __slots__ = ()
+    member = "score_batches"
 
 
 @dataclass(frozen=True, slots=True)

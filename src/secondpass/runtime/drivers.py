@@ -30,9 +30,8 @@ from secondpass.runtime.scheduler import Pass, schedule
 from secondpass.runtime.scorer_calls import (
     EXITS,
     BatchScores,
+    collect,
     score,
-    score_batches,
-    score_lists,
 )
 
 T = TypeVar("T")
@@ -186,11 +185,13 @@ def _collection(
     call: CallBatches | CallLists, reraised: tuple[type[BaseException], ...] = EXITS
 ) -> tuple[BatchScores | LatestLists, Callable[[], None]]:
     """What collects the results of a call, and a function that makes the call."""
+    collected: BatchScores | LatestLists
     if isinstance(call, CallBatches):
-        batches = BatchScores(len(call.documents))
-        return batches, lambda: score_batches(call, batches, reraised)
-    lists = LatestLists(call.requests)
-    return lists, lambda: score_lists(call, lists, reraised)
+        ((_, documents),) = call.requests
+        collected = BatchScores(len(documents))
+    else:
+        collected = LatestLists(call.requests)
+    return collected, lambda: collect(call, collected, reraised)
 
 
 def _collect_within(call: CallBatches | CallLists) -> Any:

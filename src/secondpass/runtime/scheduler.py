@@ -221,7 +221,7 @@ def _score_in_batches(scoring: _Scoring) -> Generator[CallBatches, PartialScores
     ledger.start_clock()
     partial = PartialScores({}, scoring_deadline_error())
     if ledger.seconds_left != 0:
-        partial = yield CallBatches(effect.scorer, effect.query, list(effect.texts), ledger)
+        partial = yield CallBatches(effect.scorer, [(effect.query, list(effect.texts))], [ledger])
         scoring.count_call(len(partial.scores))
     for index in range(len(effect.texts)):
         raw.values.append(partial.scores.get(index))

@@ -49,12 +49,12 @@ def score(
         return _to_method_error(error, call.ledgers)
 
 
-def score_batches(
-    call: CallBatches,
-    collected: BatchScores,
+def collect(
+    call: CallBatches | CallLists,
+    collected: BatchScores | LatestLists,
     reraised: tuple[type[BaseException], ...] = EXITS,
 ) -> None:
-    """Collect batches until the scorer ends, or ``collected`` is taken.
+    """Collect what the scorer yields until it ends, or ``collected`` is taken.
 
     Args:
         call: is not made if its deadline has passed.
@@ -64,36 +64,10 @@ def score_batches(
     seconds = call.seconds_left
     if seconds == 0 or collected.taken:  # it may have waited for a free thread
         return
-    try:
-        requests = [(call.query, call.documents)]
-        batches = call.scorer.score_batches(requests, time.monotonic() + seconds)
-        if _add_all(batches, collected, "score_batches"):
-            collected.end(DeadlineError("the scorer ended without scoring these"))
-    except reraised:
-        raise
-    except BaseException as error:
-        collected.end(_to_method_error(error, [call.ledger]))
-
-
-def score_lists(
-    call: CallLists,
-    collected: LatestLists,
-    reraised: tuple[type[BaseException], ...] = EXITS,
-) -> None:
-    """Collect lists until the scorer ends, or ``collected`` is taken.
-
-    Args:
-        call: is not made if its deadline has passed.
-        collected: gets the lists, and what the scorer raised as a MethodError.
-        reraised: exceptions that are not caught.
-    """
-    seconds = call.seconds_left
-    if seconds == 0 or collected.taken:  # it may have waited for a free thread
-        return
     deadline = None if seconds is None else time.monotonic() + seconds
     try:
-        lists = call.scorer.score_lists(list(call.requests), deadline)
-        if _add_all(lists, collected, "score_lists"):
+        results = getattr(call.scorer, call.member)(list(call.requests), deadline)
+        if _add_all(results, collected, call.member):
             late = DeadlineError("the scorer ended without scoring these")
             collected.end(None if deadline is None else late)
     except reraised:
@@ -161,7 +135,7 @@ class BatchScores:
                 self._scores.update(added)
             return not self.taken
 
-    def end(self, error: MethodError) -> None:
+    def end(self, error: MethodError | None) -> None:
         """Enter why documents without a score have none."""
         self._error = error
 

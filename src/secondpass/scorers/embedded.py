@@ -51,7 +51,7 @@ class EmbeddedScorer:
             :meth:`score_lists` looks at it.
 
     Scores are between -1 and 1 (kind ``similarity``). With ``feedback`` or ``idf``, they depend on
-    the passages of the list, not on their order; without both, each depends on its passage only.
+    the passages of the list, not on their order; without both, in English, on one passage each.
     A text without a readable token has the score 0. Rounding adds up to 1e-5 in ``exact``, and in
     ``auto`` a hundredth of the standard deviation (with feedback, three hundredths).
     Scorers with the same settings share one loaded model. Safe for use from many threads, and after

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.blending import with_weight
+from secondpass.blending import Blend
 from secondpass.effects import LLM, Judgement, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.methods import METHOD, beside, beside_as_setting, inner
@@ -197,7 +197,8 @@ class _State:
         self.unjudged.update(indices[position] for position in judgement.unjudged)
         self.beyond |= beyond
         final = scored
-        if blend := with_weight(None, judgement.original):
+        if judgement.original:
+            blend = Blend(judgement.original, "minmax")
             blended = blend.mix([None] * len(scored), [*scored.values()])
             final = dict(zip(scored, blended.final, strict=True))
         for index, score in scored.items():

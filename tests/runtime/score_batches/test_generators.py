@@ -13,7 +13,7 @@ from secondpass.errors import MethodError, MissingExtraError
 from secondpass.limits import Limits
 from secondpass.runtime.commands import CallBatches
 from secondpass.runtime.ledger import Ledger
-from secondpass.runtime.scorer_calls import BatchScores, score_batches
+from secondpass.runtime.scorer_calls import BatchScores, collect
 
 ENDED = "the scorer ended without scoring these"
 
@@ -79,9 +79,8 @@ def test_late_call_is_not_made(why):
     started = -math.inf if why == "overdue" else math.inf
     if why == "taken":
         collected.take()
-    score_batches(
-        CallBatches(scorer, "q", ["a", "b"], Ledger(Limits(deadline=5), started)), collected
-    )
+    ledger = Ledger(Limits(deadline=5), started)
+    collect(CallBatches(scorer, [("q", ["a", "b"])], [ledger]), collected)
     assert (scorer.calls, collected.take().scores) == ([], {})
 
 

@@ -41,7 +41,8 @@ def drive(passes, outcome):
 
 def every_score(command):
     if isinstance(command, CallBatches):
-        return PartialScores(dict.fromkeys(range(len(command.documents)), 1.0), MethodError("?"))
+        ((_, documents),) = command.requests
+        return PartialScores(dict.fromkeys(range(len(documents)), 1.0), MethodError("?"))
     return [[1.0] * len(documents) for _, documents in command.requests]
 
 
@@ -64,8 +65,8 @@ def test_used_with_a_deadline(scorer, most, deadline, kind):
     assert (raw.values, raw.failures, raw.called) == ([1.0] * 3, [], True)
     assert (item.ledger.calls, item.ledger.rounds, item.ledger.pairs) == (1, 1, 3)
     if kind is CallBatches:
-        assert (command.query, command.documents) == ("q", ["d0", "d1", "d2"])
-        assert command.ledger is item.ledger
+        assert command.requests == [("q", ["d0", "d1", "d2"])]
+        assert command.ledgers == [item.ledger]
 
 
 def test_texts_without_score_fail():
@@ -92,7 +93,7 @@ def test_each_pass_has_its_own_call_and_clock():
 
     def outcome(command):
         waiting.append([item.ledger.waiting for item in passes])
-        assert command.ledger is passes[len(waiting) - 1].ledger
+        assert command.ledgers[0] is passes[len(waiting) - 1].ledger
         assert 30 < command.seconds_left <= 60
         return every_score(command)
 
