@@ -9,6 +9,7 @@ One call, one round; cost is linear in the number of candidates.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
 _QUERIES = 256
 """Queries that are kept encoded."""
-_GROWTH = 1.1
-"""Under a deadline, a list is scored again when that many times as many passages are read: all of
-its scores change, and scoring after each batch would make the cost quadratic."""
+_PAUSE = 20
+"""Under a deadline, a list is scored again after that many times the seconds that scoring it took:
+all of its scores change, and scoring after each batch would make the cost quadratic."""
 
 
 @configurable
@@ -60,8 +61,7 @@ class EmbeddedScorer:
     the passages of the list, not on their order; without both, in English, on one passage each.
     A text without a readable token has the score 0. Rounding adds up to 1e-5 in ``exact``, and in
     ``auto`` a hundredth of the standard deviation (with feedback, three hundredths).
-    Scorers with the same settings share one loaded model. Safe for use from many threads, and after
-    a fork.
+    Scorers with the same settings share one model. Safe for many threads, and after a fork.
     """
 
     score_kind: ScoreKind = "similarity"
@@ -150,15 +150,16 @@ class EmbeddedScorer:
         def lists() -> list[ListScores]:
             return [*map(self._list, lengths, read, verdicts)]
 
-        count = scored = 0
+        due, changed = 0.0, any(verdict.original == 1 for verdict in verdicts)
         for batch in engine.score_until(unkept, deadline):
             for request, passage, result in batch:
                 read[request][passage] = result
-            count += len(batch)
-            if deadline is not None and count >= scored * _GROWTH:
-                yield lists()
-                scored = count
-        if count > scored or any(verdict.original == 1 for verdict in verdicts):
+            began, changed = time.monotonic(), True
+            if deadline is not None and began >= due:
+                scored = lists()
+                due, changed = began + (time.monotonic() - began) * (1 + _PAUSE), False
+                yield scored
+        if changed:
             yield lists()
 
     def _list(
@@ -167,9 +168,8 @@ class EmbeddedScorer:
         """The scores of the passages that were read, and None for the others."""
         scores: list[float | None] = [None] * length
         indices = sorted(matches)  # in the order of the list, with or without a deadline
-        lean = verdict.original is not None
-        known = self._scores([matches[index] for index in indices], lean=lean)
-        for index, score in zip(indices, known, strict=True):
+        lean, known = verdict.original is not None, [matches[index] for index in indices]
+        for index, score in zip(indices, self._scores(known, lean=lean), strict=True):
             scores[index] = score
         return ListScores(scores, verdict.issues, verdict.original)
 
