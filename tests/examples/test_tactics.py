@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import tactics
 
 import fake_provider as fake
-import tactics
 from fake_provider import FakeProvider
 
 SCRIPT = Path(tactics.__file__)

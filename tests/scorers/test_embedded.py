@@ -189,6 +189,31 @@ def test_partial_lists_are_scored_as_lists_of_what_was_read():
         assert [score for score in scores if score is not None] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize(("seconds", "lists"), [(0.001, 10), (1.0, 2)])
+def test_what_is_read_is_scored_unless_scoring_takes_long(monkeypatch, seconds, lists):
+    """After each batch, as long as most of the time goes into reading."""
+    now = [100.0]
+    scorer = EmbeddedScorer(threads=1)
+    scorer.warm_up()
+    batches = [[(0, index, None)] for index in range(10)]
+
+    def read(requests, deadline):
+        for batch in batches:
+            now[0] += 1
+            yield batch
+
+    def score(matches, **settings):
+        now[0] += seconds
+        return [0.5] * len(matches)
+
+    monkeypatch.setattr(scorer._engine.get(), "score_until", read)
+    monkeypatch.setattr(scorer, "_scores", score)
+    monkeypatch.setattr("secondpass.scorers.embedded.time.monotonic", lambda: now[0])
+    yielded = list(scorer.score_lists([("q", [*map(str, range(10))])], 1e9))
+    assert len(yielded) == lists
+    assert yielded[-1][0].scores == [0.5] * 10
+
+
 THAI = "กรุงเทพเป็นเมืองหลวงของประเทศไทย"
 
 

@@ -9,13 +9,14 @@ One call, one round; cost is linear in the number of candidates.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, cast
 
 from annotated_types import Ge, Le
 
 from secondpass.concurrency.lazy import Lazy
-from secondpass.effects import ListScores
+from secondpass.effects import ListScores, Span
 from secondpass.scorers import english, minilm
 from secondpass.scorers.embedded_pairs import EmbeddedPairs
 from secondpass.scorers.engines.pairs import PairEngine, Requests
@@ -24,9 +25,9 @@ from secondpass.scorers.similarity import Match, list_scores
 from secondpass.settings import configurable
 from secondpass.types import EngineInfo, ScoreKind
 
-_GROWTH = 1.1
-"""Under a deadline, a list is scored again when that many times as many passages are read: all of
-its scores change, and scoring after each batch would make the cost quadratic."""
+_PAUSE = 20
+"""Under a deadline, a list is scored again after that many times the seconds that scoring it took:
+all of its scores change, and scoring after each batch would make the cost quadratic."""
 
 
 @configurable
@@ -54,8 +55,7 @@ class EmbeddedScorer:
     the passages of the list, not on their order; without both, in English, on one passage each.
     A text without a readable token has the score 0. Rounding adds up to 1e-5 in ``exact``, and in
     ``auto`` a hundredth of the standard deviation (with feedback, three hundredths).
-    Scorers with the same settings share one loaded model. Safe for use from many threads, and after
-    a fork.
+    Scorers with the same settings share one model. Safe for many threads, and after a fork.
     """
 
     score_kind: ScoreKind = "similarity"
@@ -144,15 +144,16 @@ class EmbeddedScorer:
         def lists() -> list[ListScores]:
             return [*map(self._list, lengths, read, verdicts)]
 
-        count = scored = 0
+        due, changed = 0.0, any(verdict.original == 1 for verdict in verdicts)
         for batch in engine.score_until(unkept, deadline):
             for request, passage, result in batch:
                 read[request][passage] = result
-            count += len(batch)
-            if deadline is not None and count >= scored * _GROWTH:
-                yield lists()
-                scored = count
-        if count > scored or any(verdict.original == 1 for verdict in verdicts):
+            began, changed = time.monotonic(), True
+            if deadline is not None and began >= due:
+                scored = lists()
+                due, changed = began + (time.monotonic() - began) * (1 + _PAUSE), False
+                yield scored
+        if changed:
             yield lists()
 
     def _list(
@@ -160,12 +161,12 @@ class EmbeddedScorer:
     ) -> ListScores:
         """The scores of the passages that were read, and None for the others."""
         scores: list[float | None] = [None] * length
-        spans = [matches[at].span if at in matches else None for at in range(length)]
+        spans: list[Span | None] = [None] * length
         indices = sorted(matches)  # in the order of the list, with or without a deadline
-        lean = verdict.original is not None
-        known = self._scores([matches[index] for index in indices], lean=lean)
-        for index, score in zip(indices, known, strict=True):
-            scores[index] = score
+        known = [matches[index] for index in indices]
+        found = self._scores(known, lean=verdict.original is not None)
+        for index, score, match in zip(indices, found, known, strict=True):
+            scores[index], spans[index] = score, match.span
         return ListScores(scores, verdict.issues, verdict.original, spans)
 
     def _scores(self, matches: Sequence[Match], *, lean: bool = False) -> list[float]:
