@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -195,7 +196,7 @@ def test_what_is_read_is_scored_unless_scoring_takes_long(monkeypatch, seconds, 
     now = [100.0]
     scorer = EmbeddedScorer(threads=1)
     scorer.warm_up()
-    batches = [[(0, index, None)] for index in range(10)]
+    batches = [[(0, index, SimpleNamespace(span=None))] for index in range(10)]
 
     def read(requests, deadline):
         for batch in batches:
