@@ -21,7 +21,8 @@ pytestmark = pytest.mark.skipif(
 
 MODES = ("sync", "async")
 
-SLACK = 0.25
+SLACK = 10.0
+"""Seconds beyond a deadline: more than a busy machine needs, less than a silent server takes."""
 """Seconds by which a ranking may pass its deadline."""
 
 STATUSES = [
