@@ -19,7 +19,8 @@ from secondpass.concurrency.lazy import Lazy
 from secondpass.errors import ConfigurationError
 from secondpass.scorers.engines import choice
 from secondpass.scorers.engines.cached_pairs import CachedPairs
-from secondpass.scorers.engines.pairs import Requests, Scored
+from secondpass.scorers.engines.joining import Scored
+from secondpass.scorers.engines.pairs import Requests
 from secondpass.scorers.engines.sharing import Shared, shared
 from secondpass.scorers.hub import HubModel
 from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
@@ -85,6 +86,8 @@ class CrossEncoderScorer:
     and the three mappings. Rerankers with the same settings share one loaded model. Safe for use
     from many threads, and after a fork.
     """
+
+    joins_calls = True
 
     def __init__(
         self,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from secondpass.errors import ConfigurationError, ModelLoadError
-from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
+from secondpass.scorers.engines.joining import Scored
+from secondpass.scorers.engines.pairs import PairEngine, Requests
 from secondpass.scorers.engines.score_cache import ScoreCache, namespace, open_cache, pair_keys
 from secondpass.types import EngineInfo
 
