@@ -157,9 +157,22 @@ def test_calls_with_a_deadline_share_its_time(clock, monkeypatch):
         batches.close()
         return count
 
-    assert scored_at_once(1) == 16
-    assert scored_at_once(4) == 4
+    assert scored_at_once(1) == 7
+    assert scored_at_once(3) == 2
     assert scored_at_once(1000) == 1
+
+
+def test_a_late_batch_does_not_lose_all(clock):
+    """Suddenly all is twice as slow, as on a busy machine."""
+    model = clock(FakeModel(budget=1000))
+    engine = PairEngine(model)
+    engine.score([("q", ["a"])])
+    model.rate *= 2
+    deadline = model.now + 0.4
+    in_time = 0
+    for batch in engine.score_until([("q", ["a"] * 99)], deadline):
+        in_time += len(batch) * (model.now <= deadline)
+    assert 0.5 < in_time * 4 * model.rate / 0.4 <= 1
 
 
 def test_a_slow_batch_does_not_end_scoring_for_good(clock):

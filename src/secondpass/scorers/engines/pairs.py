@@ -18,6 +18,8 @@ Requests = Sequence[tuple[str, Sequence[str]]]
 
 _SHARE = 0.9
 """Of the time left, how much the next batches may take by the rate so far. The rate varies."""
+_PART = 0.4
+"""Of the time left, how much one batch may take."""
 _LARGEST = 4
 """Batches of a thread that are planned together: sorted among more pairs, they pad less."""
 _RESERVE = 0.005
@@ -158,7 +160,7 @@ class _Plan:
             if not planned or not self._waiting:
                 return
             # Only one batch: when the next is asked for, more pairs may fit, and they pad less.
-            batch = min(self._engine.plan(self._lengths()[:planned]), key=min)
+            batch = min(self._plan(planned), key=min)
             yield [self._waiting[index] for index in batch]
             planned -= len(batch)
             left_out = set(range(len(self._waiting))).difference(batch)
@@ -198,6 +200,15 @@ class _Plan:
             return min(1, seconds)  # one pair, to learn the rate
         return min(_LARGEST * model.budget * model.threads, seconds / rate)
 
+    def _plan(self, count: int) -> list[list[int]]:
+        """Batches of the first pairs, each with a part of the time left: a late one is lost."""
+        model, rate = self._engine.model, self._engine.pace.seconds_per_token
+        budget = model.budget
+        if rate is not None:
+            tokens = _PART * self._seconds() / model.threads / rate
+            budget = max(1, round(min(budget, tokens)))
+        return self._engine.plan(self._lengths()[:count], budget=budget)
+
     def _fitting(self) -> int:
         """How many of the first pairs should end in time."""
         engine, most = self._engine, self._most()
@@ -208,8 +219,7 @@ class _Plan:
         low, high = 0, sum(total <= most for total in accumulate(lengths))
         while low < high:
             middle = (low + high + 1) // 2
-            plan = engine.plan(lengths[:middle])
-            batches = [[lengths[index] for index in batch] for batch in plan]
+            batches = [[lengths[index] for index in batch] for batch in self._plan(middle)]
             if engine.pace.seconds(batches) <= limit:
                 low = middle
             else:
