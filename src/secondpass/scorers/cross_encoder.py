@@ -245,6 +245,8 @@ class CrossEncoderScorer:
                 )
         elif self.file is not None and self.device not in {"auto", "cpu"}:
             found += ("device",)
+        if self.backend == "onnx" and self.file is not None and self.file.endswith(".xml"):
+            raise ConfigurationError(f"backend, file: 'onnx' cannot read {self.file!r}")
         if self.file is not None and (self.backend == "torch" or found):
             raise ConfigurationError(
                 "file: cannot be set with torch, which reads the model's own weights"
