@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from secondpass.scorers.engines.joining import JoinedBatches
 from secondpass.scorers.engines.pairs import PairEngine
 
-SECONDS = 60
+SECONDS = 30
 
 
 class FakePair(NamedTuple):
@@ -203,6 +203,21 @@ def test_a_call_of_which_a_pair_runs_may_leave():
     scored.close()
     assert engine.score([("r", ["a"])]) == [expected("r", ["a"])]
     assert model.batches == [["qa"], ["ra"]]
+
+
+def test_a_call_is_left_without_waiting():
+    """As when garbage collection ends a forgotten call in a thread that has the lock."""
+    model = Model(budget=4)
+    engine = PairEngine(model)
+    batches = ([(0, number, pair)] for number, pair in enumerate(model.prepare("q", "abc")))
+    scored = engine._joined.run(batches, until=threading.TIMEOUT_MAX)
+    next(scored)
+    thread = threading.Thread(target=scored.close, daemon=True)
+    with engine._joined._lock:
+        thread.start()
+        thread.join(SECONDS)
+    assert not thread.is_alive()
+    assert engine.calls == 0
 
 
 def test_pairs_of_a_call_whose_time_is_over_are_not_begun(monkeypatch):

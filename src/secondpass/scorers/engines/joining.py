@@ -133,12 +133,9 @@ class JoinedBatches:
                 if call.running and (scored := self._fetch(call)):
                     yield scored
         finally:
+            # Without the lock: garbage collection may end this while the same thread holds it.
             self._calls.discard(call)
-            with self._lock:
-                call.left = True
-                call.waiting.clear()
-                if call in self._line:
-                    self._line.remove(call)
+            call.left = True
 
     def _add(self, call: _Call, items: Sequence[Item]) -> None:
         with self._lock:
@@ -196,6 +193,7 @@ class JoinedBatches:
         while self._round or self._line:
             if not self._round:
                 self._begin_round()
+                continue
             now = time.monotonic()
             batch = []
             for entry in self._round.popleft():
@@ -212,6 +210,7 @@ class JoinedBatches:
 
     def _begin_round(self) -> None:
         batches = []
+        self._line = [call for call in self._line if not call.left]
         for call in self._line:
             for _ in range(min(self._threads, len(call.waiting))):
                 batches.append([_Entry(call.waiting[0], item) for item in call.waiting[0].items])
