@@ -78,6 +78,8 @@ class Scorer(Protocol):
             list with one :class:`ListScores` per request, made from the documents read so far. It
             replaces those before; the last one counts. It ends before ``deadline``, or is closed
             after its part. A call has several requests only without a deadline.
+        joins_calls: whether calls from several threads share batches, and a thread that calls only
+            waits; default False. Then more of them are made at a time.
         engine: an :class:`~secondpass.types.EngineInfo` for the report, or None while no model is
             loaded. It must not wait for a model that another thread loads.
         warm_up(), close(): load the model, release it.

@@ -191,6 +191,56 @@ def test_rerank_in_the_portal_is_refused():
 
 def test_scorer_calls_at_once_are_bounded():
     assert drivers._SCORER_GATE.width == min(32, (os.cpu_count() or 1) + 4)
+    assert drivers._JOINED_GATE.width == 32
+
+
+class Raising:
+    @property
+    def joins_calls(self):
+        raise LookupError
+
+
+JOINS = {
+    "joins": (SimpleNamespace(joins_calls=True), 3),
+    "does not": (SimpleNamespace(joins_calls=False), 1),
+    "says nothing": (SimpleNamespace(), 1),
+    "says nonsense": (SimpleNamespace(joins_calls="yes"), 1),
+    "raises": (Raising(), 1),
+}
+
+
+@pytest.mark.parametrize("deadline", [None, 60])
+@pytest.mark.parametrize(("member", "most"), JOINS.values(), ids=JOINS)
+def test_more_calls_of_scorers_that_join_them(member, most, deadline, monkeypatch):
+    monkeypatch.setattr(drivers, "_SCORER_GATE", Gate(1))
+    monkeypatch.setattr(drivers, "_JOINED_GATE", Gate(3))
+    lock, reached = threading.Lock(), threading.Event()
+    inside, highest = 0, 0
+
+    def count():
+        nonlocal inside, highest
+        with lock:
+            inside += 1
+            highest = max(highest, inside)
+            if highest == most:
+                reached.set()
+        assert reached.wait(30)
+        with lock:
+            inside -= 1
+
+    class Counting(Scorer):
+        joins_calls = property(lambda _self: member.joins_calls)
+
+    async def main():
+        calls = [
+            drivers.arun([pass_of(score(Counting(count), "a"), deadline=deadline)])
+            for _ in range(6)
+        ]
+        return await asyncio.gather(*calls)
+
+    results = asyncio.run(main())
+    assert [raw.values for ((raw,),) in results] == [[1]] * 6
+    assert highest == most
 
 
 # ---------------------------------------------------------------------- scorers

@@ -47,6 +47,26 @@ def test_what_a_cache_lacks(cache, scorer, name, revision, reason):
 
 
 @pytest.mark.parametrize(
+    "name", ["./no/such/folder", "no/such/folder", "/no/such", "a--b", "no such"]
+)
+@pytest.mark.parametrize(
+    "scorer",
+    [
+        lambda name: CrossEncoderScorer(name, backend="openvino"),
+        lambda name: CrossEncoderScorer(name, backend="torch"),
+        lambda name: CrossEncoderScorer(name, backend="onnx", local_files_only=True),
+    ],
+)
+def test_names_that_no_model_of_the_hub_can_have(name, scorer):
+    with pytest.raises(ModelLoadError) as caught:
+        scorer(name).warm_up()
+    assert str(caught.value) == (
+        f"the model {name!r} cannot be loaded: no such folder, and no valid name of a model on "
+        "the hub"
+    )
+
+
+@pytest.mark.parametrize(
     ("error", "revision", "reason"),
     [
         (RevisionNotFoundError, "v2", "it has no revision 'v2' on the hub"),

@@ -41,7 +41,12 @@ _GRACE = 0.1
 blocks their event loop."""
 
 _SCORER_GATE = Gate(min(32, (os.cpu_count() or 1) + 4))
-"""Scorer calls that an event loop waits for at once. Calls left behind do not count."""
+"""Scorer calls that an event loop waits for at once: those that compute in their threads. More of
+them would only take the interpreter from each other and from the loop. Calls left behind do not
+count."""
+
+_JOINED_GATE = Gate(32)
+"""The same for scorers that join calls. Their threads only wait: the more, the fuller batches."""
 
 
 def run(passes: Sequence[Pass[T]]) -> list[T]:
@@ -244,7 +249,7 @@ async def _score_in_thread(call: CallScorer) -> list[list[Any]] | MethodError:
     from secondpass.concurrency.threads import with_timeout
 
     seconds = call.seconds_left
-    work = _in_thread(lambda: score(call, reraised=()))
+    work = _in_thread(call.scorer, lambda: score(call, reraised=()))
     try:
         return await (work if seconds is None else with_timeout(work, seconds))
     except TimeoutError:
@@ -258,7 +263,7 @@ async def _collect_in_thread(call: CallBatches | CallLists) -> Any:
 
     collected, work = _collection(call, reraised=())
     seconds = call.seconds_left
-    waiting = _in_thread(work)
+    waiting = _in_thread(call.scorer, work)
     try:
         await (waiting if seconds is None else with_timeout(waiting, seconds))
     except TimeoutError:
@@ -270,13 +275,14 @@ async def _collect_in_thread(call: CallBatches | CallLists) -> Any:
     return outcome
 
 
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Run ``work`` in a thread, as soon as one of the slots for scorers is free."""
+async def _in_thread(scorer: object, work: Callable[[], T]) -> T:
+    """Run ``work`` in a thread, as soon as one of the slots for such scorers is free."""
     import asyncio
 
     from secondpass.concurrency.threads import in_thread
 
-    async with _SCORER_GATE.in_this_loop():
+    gate = _JOINED_GATE if _joins_calls(scorer) else _SCORER_GATE
+    async with gate.in_this_loop():
         call = Call(work)
         try:
             return await in_thread(call)
@@ -285,3 +291,10 @@ async def _in_thread(work: Callable[[], T]) -> T:
         except asyncio.CancelledError:
             call.leave()
             raise
+
+
+def _joins_calls(scorer: object) -> bool:
+    try:
+        return getattr(scorer, "joins_calls", False) is True
+    except Exception:  # a property of the user's may raise anything
+        return False

@@ -86,6 +86,8 @@ class CrossEncoderScorer:
     from many threads, and after a fork.
     """
 
+    joins_calls = True
+
     def __init__(
         self,
         model: Annotated[str, MinLen(1)] = "cross-encoder/ms-marco-MiniLM-L6-v2",
@@ -242,6 +244,8 @@ class CrossEncoderScorer:
                 )
         elif self.file is not None and self.device not in {"auto", "cpu"}:
             found += ("device",)
+        if self.backend == "onnx" and self.file is not None and self.file.endswith(".xml"):
+            raise ConfigurationError(f"backend, file: 'onnx' cannot read {self.file!r}")
         if self.file is not None and (self.backend == "torch" or found):
             raise ConfigurationError(
                 "file: cannot be set with torch, which reads the model's own weights"

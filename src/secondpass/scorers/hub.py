@@ -103,7 +103,10 @@ class HubModel:
 
     def load_error(self, error: Exception, offline: bool) -> ModelLoadError:
         """What to raise instead of a loader's error, which names no token."""
-        reason = self._absence(error, offline) or first_line(error, self.token)
+        if not self.is_local and not _is_valid(self.name):
+            reason = "no such folder, and no valid name of a model on the hub"
+        else:
+            reason = self._absence(error, offline) or first_line(error, self.token)
         return ModelLoadError(f"the model {self.name!r} cannot be loaded: {reason}")
 
     def _absence(self, error: Exception, offline: bool) -> str | None:
@@ -148,6 +151,19 @@ class HubModel:
         except ValueError:  # not a valid name
             return False
         return any(Path(self.cache or HF_HUB_CACHE, folder, "snapshots").glob("*"))
+
+
+def _is_valid(name: str) -> bool:
+    """Whether a model of the hub can have that name; True if the hub's package is missing."""
+    try:
+        from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+        validate_repo_id(name)
+    except ImportError:
+        return True
+    except ValueError:
+        return False
+    return True
 
 
 def first_line(error: Exception, token: str | None = None) -> str:

@@ -128,6 +128,14 @@ def test_a_gpu_is_for_torch(folder, monkeypatch):
         CrossEncoderScorer(str(folder), backend="onnx", device="cuda:0")
 
 
+def test_a_file_that_the_backend_cannot_read():
+    with pytest.raises(ConfigurationError, match=r"backend, file: 'onnx' cannot read 'a/b\.xml'$"):
+        CrossEncoderScorer("some/model", backend="onnx", file="a/b.xml")
+    for backend in ("auto", "openvino"):
+        CrossEncoderScorer("some/model", backend=backend, file="a/b.xml")
+        CrossEncoderScorer("some/model", backend=backend, file="a/b.onnx")
+
+
 @pytest.mark.parametrize(
     "settings",
     [

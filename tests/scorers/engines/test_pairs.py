@@ -1,5 +1,6 @@
 """The engine, with models whose scores are known and whose time is a number."""
 
+import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass.scorers.engines import pairs as engine_module
+from secondpass.scorers.engines.batches import by_length
 from secondpass.scorers.engines.cached_pairs import CachedPairs
 from secondpass.scorers.engines.pairs import PairEngine
 
@@ -45,6 +47,7 @@ def score_of(query, passage):
 
 
 PASSAGES = st.lists(st.text("ab ", max_size=40), max_size=30)
+DISTINCT = [chr(number) for number in range(200, 300)]
 REQUESTS = st.lists(st.tuples(st.text("q", max_size=5), PASSAGES), max_size=4)
 
 
@@ -134,6 +137,57 @@ def test_deadline(clock, seconds):
     left = deadline - model.now
     assert len(indices) == 100 or left < 0.2 * seconds + 0.08
     assert all(score == score_of("q", passages[passage]) for _, passage, score in scored)
+
+
+@pytest.mark.parametrize("seed", range(15, 30))
+def test_nearly_all_that_fits_is_scored_in_time(clock, seed):
+    """At a steady rate; padding counts as time."""
+    model = clock(FakeModel(budget=1024, rate=6e-5))
+    draw = random.Random(seed)
+    passages = ["a" * round(draw.lognormvariate(4.3, 0.35)) for _ in range(260)]
+    engine = PairEngine(model)
+    engine.score([("q", passages[:100])])
+
+    def seconds(count):
+        lengths = [pair.length for pair in model.prepare("q", passages[:count])]
+        batches = by_length(lengths, model.budget)
+        return model.rate * sum(len(one) * max(lengths[i] for i in one) for one in batches)
+
+    most = max(count for count in range(260) if seconds(count) <= 0.2)
+    deadline = model.now + 0.2
+    scored = sum(map(len, engine.score_until([("q", passages)], deadline)))
+    assert model.now <= deadline
+    assert scored >= 0.9 * most
+
+
+def test_calls_with_a_deadline_share_its_time(clock, monkeypatch):
+    model = clock(FakeModel(budget=64, rate=0.001))
+    engine = PairEngine(model)
+    engine.score([("q", ["a"])])
+
+    def scored_at_once(calls):
+        monkeypatch.setattr(PairEngine, "calls", calls)
+        batches = engine.score_until([("q", DISTINCT)], model.now + 0.08)
+        count = len(next(batches))
+        batches.close()
+        return count
+
+    assert scored_at_once(1) == 7
+    assert scored_at_once(3) == 2
+    assert scored_at_once(1000) == 1
+
+
+def test_a_late_batch_does_not_lose_all(clock):
+    """Suddenly all is twice as slow, as on a busy machine."""
+    model = clock(FakeModel(budget=1000))
+    engine = PairEngine(model)
+    engine.score([("q", ["a"])])
+    model.rate *= 2
+    deadline = model.now + 0.4
+    in_time = 0
+    for batch in engine.score_until([("q", DISTINCT[:99])], deadline):
+        in_time += len(batch) * (model.now <= deadline)
+    assert 0.5 < in_time * 4 * model.rate / 0.4 <= 1
 
 
 def test_a_slow_batch_does_not_end_scoring_for_good(clock):

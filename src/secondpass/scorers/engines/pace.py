@@ -13,6 +13,9 @@ _WEIGHT = 0.4
 _OVERHEAD = 40
 """Of a text, in characters: special tokens, and what does not depend on the length."""
 
+_TOKEN_WEIGHT = 0.3
+"""Of the last batch in the running rate of tokens."""
+
 
 class Pace:
     """A running rate of batches of texts, in seconds per character with padding.
@@ -70,3 +73,37 @@ class Pace:
     def _padded(self, lengths: Sequence[int]) -> int:
         timed = [length for length in lengths if length]
         return (max(timed) + _OVERHEAD) * len(timed) if timed else 0
+
+
+class TokenPace:
+    """A running rate of batches of pairs, in tokens with padding.
+
+    Attributes:
+        seconds_per_token: None while nothing is known.
+    """
+
+    def __init__(self) -> None:
+        self.seconds_per_token: float | None = None
+
+    def learn(self, lengths: Sequence[int], seconds: float) -> None:
+        """Take a batch into the rate.
+
+        Args:
+            lengths: tokens of each pair, 0 for one that takes no time.
+            seconds: that it took.
+        """
+        size = _tokens(lengths)
+        if size:
+            rate = seconds / size
+            known = rate if self.seconds_per_token is None else self.seconds_per_token
+            self.seconds_per_token = known + _TOKEN_WEIGHT * (rate - known)
+
+    def seconds(self, batches: Sequence[Sequence[int]]) -> float:
+        """How long batches of these lengths take, one after the other."""
+        return sum(map(_tokens, batches)) * (self.seconds_per_token or 0.0)
+
+
+def _tokens(lengths: Sequence[int]) -> int:
+    """Tokens of a batch with padding."""
+    timed = [length for length in lengths if length]
+    return max(timed) * len(timed) if timed else 0

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from itertools import zip_longest
+from functools import partial
+from itertools import accumulate, zip_longest
 from typing import Any, Protocol
 
 from secondpass.scorers.engines.batches import by_length
+from secondpass.scorers.engines.joining import Found, Item, JoinedBatches
+from secondpass.scorers.engines.pace import TokenPace
 from secondpass.types import EngineInfo
 
 Requests = Sequence[tuple[str, Sequence[str]]]
 """(query, passages) pairs."""
-Item = tuple[int, Sequence[int], Any]
-"""(index of the request, indices of the passage in its list, prepared pair)."""
 Scored = list[tuple[int, int, Any]]
 """(index of the request, index of the passage, score)."""
 
-_SHARE = 0.7
-"""Of the time left, how much the next batches may take by the rate so far. The rate varies, so
-the last batches are small."""
+_SHARE = 0.9
+"""Of the time left, how much the next batches may take by the rate so far. The rate varies."""
+_PART = 0.4
+"""Of the time left, how much one batch may take."""
 _LARGEST = 4
 """Batches of a thread that are planned together: sorted among more pairs, they pad less."""
 _RESERVE = 0.005
 """Seconds before the deadline at which batches should have ended: what ends later is lost."""
-_MARGIN = 1.15
-"""A pair is not begun unless the time left is that many times the time that it should take."""
-_MEMORY = 0.3
-"""Weight of the latest batch in the running rate."""
 _AHEAD = 32
 """Passages that are prepared at a time under a deadline."""
 
@@ -71,9 +67,9 @@ class PairEngine:
         reason: why the model has its backend.
         at_most: pairs of a batch; None is as many as the model's budget of tokens allows.
 
-    Not more batches run at a time than the model has threads, whoever asks, and those who ask take
-    turns after each batch. A passage that is in a list several times is scored once: rounding
-    differs between batches, and equal passages must have equal scores.
+    Not more batches run at a time than the model has threads, whoever asks. Pairs of calls that
+    wait at the same time share batches. A passage that is in a list several times is scored once:
+    rounding differs between batches, and equal passages must have equal scores.
     """
 
     def __init__(self, model: PairModel, reason: str = "", at_most: int | None = None) -> None:
@@ -84,10 +80,15 @@ class PairEngine:
         self.info = EngineInfo(
             "", model.backend, model.precision, model.threads, f"{limit}, sorted by length", reason
         )
-        self._at_most = at_most
-        self._turns = threading.Semaphore(model.threads)
-        self._pool = ThreadPoolExecutor(model.threads, thread_name_prefix="secondpass-engine")
-        self.seconds_per_token: float | None = None
+        self.pace = TokenPace()
+        # These do not hold the engine, which is released with its last holder.
+        self.plan = partial(by_length, budget=model.budget, threads=model.threads, at_most=at_most)
+        self._joined = JoinedBatches(partial(_timed, model, self.pace), model.threads, self.plan)
+
+    @property
+    def calls(self) -> int:
+        """Number of calls that score now."""
+        return self._joined.calls
 
     def score(self, requests: Requests) -> list[list[Any]]:
         """One score per pair, in batches across the requests."""
@@ -99,8 +100,8 @@ class PairEngine:
             )
         ]
         scores: list[list[Any]] = [[0.0] * len(passages) for _, passages in requests]
-        for scored in self._run_all(self._batches(items)):
-            for request, passage, score in scored:
+        for scored in self._joined.run(self._batches(items)):
+            for request, passage, score in _expanded(scored):
                 scores[request][passage] = score
         return scores
 
@@ -118,55 +119,25 @@ class PairEngine:
                 yield [(request, passage, score) for passage, score in enumerate(scores)]
             return
         plan = _Plan(self, requests, deadline)
-        yield from self._run_all(plan.batches())
+        yield from map(_expanded, self._joined.run(plan.batches(), until=deadline))
 
     def _batches(self, items: Sequence[Item]) -> Iterator[Sequence[Item]]:
         """Batches of pairs of similar lengths."""
-        lengths = [pair.length for _, _, pair in items]
-        for batch in by_length(
-            lengths, self.model.budget, threads=self.model.threads, at_most=self._at_most
-        ):
+        for batch in self.plan([pair.length for _, _, pair in items]):
             yield [items[index] for index in batch]
 
-    def _run_all(self, batches: Iterator[Sequence[Item]]) -> Iterator[Scored]:
-        """Run batches, as many at a time as the model has threads.
 
-        The next batch is asked for when a thread is free. So a plan can take the time into account,
-        and a long list does not hold all threads up for other callers.
-        """
-        if self.model.threads == 1:
-            yield from map(self._run, batches)
-            return
-        running: set[Future[Scored]] = set()
-        try:
-            while True:
-                while len(running) < self.model.threads and (batch := next(batches, None)):
-                    running.add(self._pool.submit(self._run, batch))
-                if not running:
-                    return
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
-        finally:
-            for future in running:
-                future.cancel()
+def _timed(model: PairModel, pace: TokenPace, pairs: Sequence[Any]) -> Sequence[Any]:
+    """The model's scores of a batch; its time goes into the pace."""
+    began = time.perf_counter()
+    scores = model.run(pairs)
+    pace.learn([pair.length for pair in pairs], time.perf_counter() - began)
+    return scores
 
-    def _run(self, batch: Sequence[Item]) -> Scored:
-        pairs = [pair for _, _, pair in batch]
-        with self._turns:
-            began = time.perf_counter()
-            scores = self.model.run(pairs)
-            seconds = time.perf_counter() - began
-        lengths = [pair.length for pair in pairs if pair.length]
-        if lengths:
-            rate = seconds / (max(lengths) * len(lengths))
-            known = self.seconds_per_token
-            self.seconds_per_token = rate if known is None else known + _MEMORY * (rate - known)
-        return [
-            (request, index, score)
-            for (request, indices, _), score in zip(batch, scores, strict=True)
-            for index in indices
-        ]
+
+def _expanded(found: Found) -> Scored:
+    """A score for each copy of a passage."""
+    return [(request, index, score) for request, indices, score in found for index in indices]
 
 
 def _distinct(requests: Requests) -> list[tuple[str, dict[str, list[int]]]]:
@@ -194,14 +165,9 @@ class _Plan:
 
     def batches(self) -> Iterator[Sequence[Item]]:
         """Batches that should end before the deadline, by the engine's rate when asked for them."""
-        engine = self._engine
-        first = True
+        planned = 1  # at least, or a single slow batch would make the rate forbid all further ones
         while True:
-            left = self._deadline - time.monotonic()
-            room = self._tokens_within(left)
-            if room <= 0:
-                return
-            while sum(pair.length for _, _, pair in self._waiting) < room:
+            while sum(pair.length for _, _, pair in self._waiting) < self._most():
                 items = next(self._prepared, None)
                 if items is None:
                     break
@@ -210,15 +176,18 @@ class _Plan:
                 if known:
                     yield known
                 self._waiting += [item for item in items if item[2].length]
-                if time.monotonic() >= self._deadline:
-                    return
-            # One pair at least, or a single slow batch would make the rate forbid all further ones.
-            chunk = self._chunk(room, left) or self._waiting[:first]
-            if not chunk:
+            if time.monotonic() >= self._deadline:
                 return
-            first = False
-            self._waiting = self._waiting[len(chunk) :]
-            yield from engine._batches(chunk)
+            # What was planned with an earlier batch is scored, or better pairs would be left out.
+            planned = max(planned, self._fitting())
+            if not planned or not self._waiting:
+                return
+            # Only one batch: when the next is asked for, more pairs may fit, and they pad less.
+            batch = min(self._plan(planned), key=min)
+            yield [self._waiting[index] for index in batch]
+            planned -= len(batch)
+            left_out = set(range(len(self._waiting))).difference(batch)
+            self._waiting = [self._waiting[index] for index in sorted(left_out)]
 
     def _prepare(self) -> Iterator[list[Item]]:
         """Prepared pairs in the order of their ranks, some at a time."""
@@ -240,25 +209,44 @@ class _Plan:
             yield [item for row in zip_longest(*parts) for item in row if item is not None]
             rank += share
 
-    def _tokens_within(self, left: float) -> float:
-        """Tokens that the next batches may have; 0 if there is no time for any."""
-        model, rate = self._engine.model, self._engine.seconds_per_token
-        if left <= 0:
-            return 0
-        if rate is None:
-            return 1  # one pair, to learn the rate
-        return min(_LARGEST * model.budget, left * _SHARE / rate) * model.threads
+    def _lengths(self) -> list[int]:
+        return [pair.length for _, _, pair in self._waiting]
 
-    def _chunk(self, room: float, left: float) -> Sequence[Item]:
-        """The first pairs that have at most that many tokens; one if only that fits."""
-        count, tokens = 0, 0
-        for _, _, pair in self._waiting:
-            tokens += pair.length
-            if tokens > room:
-                break
-            count += 1
-        if count or not self._waiting:
-            return self._waiting[:count]
-        rate = self._engine.seconds_per_token
-        fits = rate is None or self._waiting[0][2].length * rate * _MARGIN <= left
-        return self._waiting[:1] if fits else ()
+    def _seconds(self) -> float:
+        """Seconds of threads that these requests may have, if all calls have equally many."""
+        left = max(0.0, self._deadline - time.monotonic())
+        return left * self._engine.model.threads / max(1, self._engine.calls)
+
+    def _most(self) -> float:
+        """Tokens that are planned together; 0 if there is no time for any."""
+        model, rate = self._engine.model, self._engine.pace.seconds_per_token
+        seconds = self._seconds()
+        if rate is None:
+            return min(1, seconds)  # one pair, to learn the rate
+        return min(_LARGEST * model.budget * model.threads, seconds / rate)
+
+    def _plan(self, count: int) -> list[list[int]]:
+        """Batches of the first pairs, each with a part of the time left: a late one is lost."""
+        model, rate = self._engine.model, self._engine.pace.seconds_per_token
+        budget = model.budget
+        if rate is not None:
+            tokens = _PART * self._seconds() / model.threads / rate
+            budget = max(1, round(min(budget, tokens)))
+        return self._engine.plan(self._lengths()[:count], budget=budget)
+
+    def _fitting(self) -> int:
+        """How many of the first pairs should end in time."""
+        engine, most = self._engine, self._most()
+        lengths = self._lengths()
+        if engine.pace.seconds_per_token is None:
+            return min(1, len(lengths))
+        limit = self._seconds() * _SHARE
+        low, high = 0, sum(total <= most for total in accumulate(lengths))
+        while low < high:
+            middle = (low + high + 1) // 2
+            batches = [[lengths[index] for index in batch] for batch in self._plan(middle)]
+            if engine.pace.seconds(batches) <= limit:
+                low = middle
+            else:
+                high = middle - 1
+        return low

@@ -1,0 +1,290 @@
+"""Batches of concurrent calls: every pair once, its score to its call, errors to theirs."""
+
+import gc
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secondpass.scorers.engines.joining import JoinedBatches
+from secondpass.scorers.engines.pairs import PairEngine
+
+SECONDS = 30
+
+
+class FakePair(NamedTuple):
+    text: str
+    length: int
+
+
+class Model:
+    """Scores a pair by its text. ``hold`` lets a batch wait until it is set."""
+
+    backend, precision = "onnx", "float32"
+
+    def __init__(self, threads=1, budget=64):
+        self.threads, self.budget = threads, budget
+        self.batches = []
+        self.hold = None
+        self.begun = threading.Semaphore(0)
+
+    def prepare(self, query, passages):
+        return [FakePair(query + passage, 1 + len(passage)) for passage in passages]
+
+    def run(self, pairs):
+        self.batches.append([pair.text for pair in pairs])
+        self.begun.release()
+        if self.hold is not None:
+            assert self.hold.wait(SECONDS)
+        for pair in pairs:
+            if "!" in pair.text:
+                raise LookupError(pair.text)
+        return [score_of(pair.text) for pair in pairs]
+
+
+def score_of(text):
+    return float(sum(map(ord, text)))
+
+
+def expected(query, passages):
+    return [score_of(query + passage) for passage in passages]
+
+
+class Calls:
+    """Calls that all wait while a first one holds the threads of a model."""
+
+    def __init__(self, model):
+        self.model = model
+        self.engine = PairEngine(model)
+        self._pool = ThreadPoolExecutor(33)
+
+    def __enter__(self):
+        self.model.hold = threading.Event()
+        for _ in range(self.model.threads):
+            self._pool.submit(self.engine.score, [("first", ["x"])])
+            assert self.model.begun.acquire(timeout=SECONDS)
+        return self
+
+    def submit(self, function, *arguments):
+        """Start a call, and return when it waits."""
+        line = self.engine._joined._line
+        before = len(line)
+        future = self._pool.submit(function, *arguments)
+        wait_until(lambda: len(line) > before)
+        return future
+
+    def score(self, query, passages):
+        return self.submit(lambda: self.engine.score([(query, passages)])[0])
+
+    def go(self):
+        self.model.batches.clear()
+        self.model.hold.set()
+
+    def __exit__(self, *_error):
+        self.model.hold.set()
+        self._pool.shutdown()
+
+
+def wait_until(condition):
+    deadline = threading.Event()
+    for _ in range(SECONDS * 1000):
+        if condition():
+            return
+        deadline.wait(0.001)
+    raise AssertionError("waited for too long")
+
+
+PASSAGES = st.lists(st.text("ab", max_size=30), max_size=12)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.lists(PASSAGES, max_size=3), min_size=1, max_size=8), st.integers(1, 3))
+def test_every_pair_once_and_to_its_call(calls, threads):
+    model = Model(threads)
+    engine = PairEngine(model)
+    requests = [
+        [(f"{call}.{number}.", passages) for number, passages in enumerate(lists)]
+        for call, lists in enumerate(calls)
+    ]
+    with ThreadPoolExecutor(len(calls)) as pool:
+        results = list(pool.map(engine.score, requests, timeout=SECONDS))
+    assert results == [[expected(*request) for request in one] for one in requests]
+    run = sorted(text for batch in model.batches for text in batch)
+    assert run == sorted(q + p for one in requests for q, passages in one for p in {*passages})
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(PASSAGES.filter(len), min_size=2, max_size=8), st.integers(1, 3))
+def test_waiting_calls_are_planned_as_one_list(lists, threads):
+    model = Model(threads, budget=10_000)
+    with Calls(model) as calls:
+        futures = [calls.score(f"{number}.", one) for number, one in enumerate(lists)]
+        calls.go()
+        results = [future.result(SECONDS) for future in futures]
+    assert results == [expected(f"{number}.", one) for number, one in enumerate(lists)]
+    rest = [batch for batch in model.batches if batch != ["firstx"]]
+    assert len(rest) <= threads
+
+
+def test_a_long_list_has_its_part_of_every_round():
+    model, letters = Model(budget=8), [chr(number) for number in range(200, 300)]
+    with Calls(model) as calls:
+        long = calls.score("l", letters)
+        short = calls.score("s", letters[:3])
+        calls.go()
+        assert short.result(SECONDS) == expected("s", letters[:3])
+        assert long.result(SECONDS) == expected("l", letters)
+    first, second = model.batches[:2]
+    assert sorted(text[0] for text in first + second) == ["l"] * 4 + ["s"] * 3
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_is_that_of_its_call(threads):
+    model = Model(threads)
+    with Calls(model) as calls:
+        fine = calls.score("fine", ["a", "b"])
+        broken = calls.score("broken", ["a", "!"])
+        other = calls.score("other", ["c"])
+        calls.go()
+        assert fine.result(SECONDS) == expected("fine", ["a", "b"])
+        assert other.result(SECONDS) == expected("other", ["c"])
+        with pytest.raises(LookupError, match="broken!"):
+            broken.result(SECONDS)
+    assert calls.engine.score([("q", ["a"])]) == [expected("q", ["a"])]
+
+
+def test_too_few_scores_are_an_error_of_each_call():
+    joined = JoinedBatches(lambda pairs: [1.0], 1, lambda lengths: [range(len(lengths))])
+    items = [(0, index, FakePair("x", 1)) for index in range(2)]
+    with pytest.raises(ValueError, match="shorter"):
+        list(joined.run(iter([items])))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit])
+def test_what_an_interrupted_call_has_not_begun_is_dropped(error, monkeypatch):
+    model = Model(budget=4)
+    engine = PairEngine(model)
+    model.hold = threading.Event()
+    held = ThreadPoolExecutor(1)
+    first = held.submit(engine.score, [("first", ["x"])])
+    assert model.begun.acquire(timeout=SECONDS)
+    wait = threading.Condition.wait
+
+    def interrupted(condition, timeout=None):
+        if threading.current_thread() is threading.main_thread() and timeout is None:
+            raise error
+        return wait(condition, timeout)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Condition, "wait", interrupted)
+        with pytest.raises(error):
+            engine.score([("dropped", ["a"] * 9)])
+    model.hold.set()
+    assert first.result(SECONDS) == [expected("first", ["x"])]
+    held.shutdown()
+    assert engine.score([("q", ["a"] * 9)]) == [expected("q", ["a"] * 9)]
+    assert not any("dropped" in text for batch in model.batches for text in batch)
+    assert engine.calls == 0
+
+
+def test_a_call_of_which_a_pair_runs_may_leave():
+    """What it left in a round is not run, and its scores go nowhere."""
+    model = Model(budget=4)
+    engine = PairEngine(model)
+    scored = engine._joined.run(
+        iter([[(0, number, pair)] for number, pair in enumerate(model.prepare("q", "abc"))]),
+        until=threading.TIMEOUT_MAX,
+    )
+    assert next(scored) == [(0, 0, score_of("qa"))]
+    scored.close()
+    assert engine.score([("r", ["a"])]) == [expected("r", ["a"])]
+    assert model.batches == [["qa"], ["ra"]]
+
+
+def test_a_call_is_left_without_waiting():
+    """As when garbage collection ends a forgotten call in a thread that has the lock."""
+    model = Model(budget=4)
+    engine = PairEngine(model)
+    batches = ([(0, number, pair)] for number, pair in enumerate(model.prepare("q", "abc")))
+    scored = engine._joined.run(batches, until=threading.TIMEOUT_MAX)
+    next(scored)
+    thread = threading.Thread(target=scored.close, daemon=True)
+    with engine._joined._lock:
+        thread.start()
+        thread.join(SECONDS)
+    assert not thread.is_alive()
+    assert engine.calls == 0
+
+
+def test_pairs_of_a_call_whose_time_is_over_are_not_begun(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("secondpass.scorers.engines.joining.time.monotonic", lambda: now[0])
+    model = Model(budget=4)
+
+    def late(until):
+        items = [(0, number, pair) for number, pair in enumerate(model.prepare("late", "ab"))]
+        return list(calls.engine._joined.run(iter([items]), until=until))
+
+    with Calls(model) as calls:
+        future = calls.submit(late, 101.0)
+        other = calls.score("other", ["a"])
+        now[0] = 102.0
+        calls.go()
+        assert future.result(SECONDS) == []
+        assert other.result(SECONDS) == expected("other", ["a"])
+    assert model.batches == [["othera"]]
+
+
+def test_scores_before_a_deadline_come_as_batches_end():
+    model = Model(budget=4)
+    engine = PairEngine(model)
+    batches = ([(0, number, pair)] for number, pair in enumerate(model.prepare("q", "abc")))
+    scored = engine._joined.run(batches, until=threading.TIMEOUT_MAX)
+    assert list(scored) == [[(0, n, score_of(f"q{text}"))] for n, text in enumerate("abc")]
+
+
+def test_known_pairs_do_not_wait():
+    model = Model()
+    prepare = model.prepare
+    with Calls(model) as calls:
+        hold, model.hold = model.hold, None
+        model.prepare = lambda *texts: [pair._replace(length=0) for pair in prepare(*texts)]
+        assert calls.engine.score([("q", ["a"])]) == [expected("q", ["a"])]
+        model.hold = hold
+
+
+def test_a_pool_that_takes_no_jobs(monkeypatch):
+    """The interpreter is being shut down, or no thread can be started."""
+    model = Model()
+    with Calls(model) as calls:
+        waiting = calls.score("q", ["a"])
+
+        def refuse(function):
+            raise RuntimeError("shut down")
+
+        monkeypatch.setattr(calls.engine._joined._pool, "submit", refuse)
+        calls.go()
+        with pytest.raises(RuntimeError, match="shut down"):
+            waiting.result(SECONDS)
+    engine = PairEngine(Model())
+    monkeypatch.setattr(engine._joined._pool, "submit", refuse)
+    with pytest.raises(RuntimeError, match="shut down"):
+        engine.score([("q", ["a"])])
+    monkeypatch.undo()
+    assert engine.score([("q", ["a"])]) == [expected("q", ["a"])]
+
+
+def test_an_engine_is_released_with_its_last_holder():
+    engine = PairEngine(Model())
+    assert engine.score([("q", ["a"]), ("r", [])]) == [expected("q", ["a"]), []]
+    model = weakref.ref(engine.model)
+    gc.disable()
+    try:
+        del engine
+        wait_until(lambda: model() is None)  # the thread may still hold its last job
+    finally:
+        gc.enable()
