@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -28,9 +27,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-# Before numpy is imported. Its threads wait busily for small matrices, which counts as CPU time.
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import quality_report
 from four_modes import CachedEmbedder
