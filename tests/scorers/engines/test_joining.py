@@ -4,6 +4,7 @@ import gc
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import NamedTuple
 
 import pytest
@@ -172,15 +173,13 @@ def test_what_an_interrupted_call_has_not_begun_is_dropped(error, monkeypatch):
     held = ThreadPoolExecutor(1)
     first = held.submit(engine.score, [("first", ["x"])])
     assert model.begun.acquire(timeout=SECONDS)
-    wait = threading.Condition.wait
 
-    def interrupted(condition, timeout=None):
-        if threading.current_thread() is threading.main_thread() and timeout is None:
+    class Interrupted(SimpleQueue):
+        def get(self):
             raise error
-        return wait(condition, timeout)
 
     with monkeypatch.context() as patched:
-        patched.setattr(threading.Condition, "wait", interrupted)
+        patched.setattr("secondpass.scorers.engines.joining.SimpleQueue", Interrupted)
         with pytest.raises(error):
             engine.score([("dropped", ["a"] * 9)])
     model.hold.set()
@@ -245,6 +244,51 @@ def test_scores_before_a_deadline_come_as_batches_end():
     batches = ([(0, number, pair)] for number, pair in enumerate(model.prepare("q", "abc")))
     scored = engine._joined.run(batches, until=threading.TIMEOUT_MAX)
     assert list(scored) == [[(0, n, score_of(f"q{text}"))] for n, text in enumerate("abc")]
+
+
+@pytest.mark.parametrize("until", [None, threading.TIMEOUT_MAX])
+def test_the_last_batch_ends_before_its_call_asks(until):
+    model = Model()
+    engine = PairEngine(model)
+
+    def batches():
+        yield [(0, 0, pair) for pair in model.prepare("q", "a")]
+        (call,) = engine._joined._calls
+        wait_until(lambda: not call.running)
+
+    assert list(engine._joined.run(batches(), until=until)) == [[(0, 0, score_of("qa"))]]
+
+
+def test_the_last_batch_ends_while_the_one_before_is_handled():
+    slow = threading.Event()
+    model = Model(threads=2)
+    model.run = lambda pairs: [float("a" in one.text or slow.wait(SECONDS)) for one in pairs]
+    engine = PairEngine(model)
+    batches = ([(0, number, pair)] for number, pair in enumerate(model.prepare("q", "ab")))
+    scored = engine._joined.run(batches, until=threading.TIMEOUT_MAX)
+    assert next(scored) == [(0, 0, 1.0)]
+    (call,) = engine._joined._calls
+    slow.set()
+    wait_until(lambda: not call.running)
+    assert list(scored) == [[(0, 1, 1.0)]]
+
+
+def test_scores_before_an_error_come_first():
+    model = Model(budget=4)
+    engine = PairEngine(model)
+
+    def batches():
+        for number, pair in enumerate(model.prepare("q", "a!")):
+            yield [(0, number, pair)]
+        (call,) = engine._joined._calls
+        wait_until(lambda: call.error)
+
+    model.threads = 3  # all are planned before any is fetched
+    engine._joined._threads = 3
+    scored = engine._joined.run(batches(), until=threading.TIMEOUT_MAX)
+    assert next(scored) == [(0, 0, score_of("qa"))]
+    with pytest.raises(LookupError, match="q!"):
+        next(scored)
 
 
 def test_known_pairs_do_not_wait():

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
 
 Item: TypeAlias = tuple[int, Sequence[int], Any]
@@ -33,9 +34,10 @@ class _Call:
         scored: what it has not fetched yet.
         error: why it failed.
         left: whether nobody fetches its scores any more.
+        progress: has an item if there may be something to fetch.
     """
 
-    def __init__(self, lock: threading.Lock, until: float, patient: bool) -> None:
+    def __init__(self, until: float, patient: bool) -> None:
         self.until = until
         self.patient = patient
         self.waiting: deque[_Batch] = deque()
@@ -43,12 +45,18 @@ class _Call:
         self.scored: Found = []
         self.error: BaseException | None = None
         self.left = False
-        self.progress = threading.Condition(lock)
+        # Not a Condition: if Ctrl-C interrupts its wait, it may release a lock that others hold.
+        self.progress: SimpleQueue[None] = SimpleQueue()
 
     @property
     def ready(self) -> bool:
         """Whether there is something to fetch."""
         return self.error is not None or not self.running or bool(self.scored and not self.patient)
+
+    def wake(self) -> None:
+        """Let its thread look whether it is ready."""
+        if self.progress.empty():
+            self.progress.put(None)
 
 
 class _Batch:
@@ -116,11 +124,12 @@ class JoinedBatches:
         """
         patient = until is None
         ahead = math.inf if patient else self._threads
-        call = _Call(self._lock, math.inf if until is None else until, patient)
+        call = _Call(math.inf if until is None else until, patient)
         ended = False
-        self._calls.add(call)
         try:
-            while not ended or call.running:
+            self._calls.add(call)
+            # The last batches may end while the caller is elsewhere.
+            while not ended or call.running or call.scored:
                 while not ended and call.running < ahead:
                     batch = next(batches, None)
                     if batch is None:
@@ -130,12 +139,12 @@ class JoinedBatches:
                     else:  # what takes no time does not wait
                         scores = self._run_pairs([pair for _, _, pair in batch])
                         yield _scored(batch, scores)
-                if call.running and (scored := self._fetch(call)):
+                if scored := self._fetch(call):
                     yield scored
         finally:
             # Without the lock: garbage collection may end this while the same thread holds it.
-            self._calls.discard(call)
             call.left = True
+            self._calls.discard(call)
 
     def _add(self, call: _Call, items: Sequence[Item]) -> None:
         with self._lock:
@@ -148,13 +157,15 @@ class JoinedBatches:
 
     def _fetch(self, call: _Call) -> Found:
         """Wait for scores of a call."""
-        with self._lock:
-            while not call.ready:
-                call.progress.wait()
-            scored, call.scored = call.scored, []
-            error, call.error = call.error, None
-        if error is None:
-            return scored
+        while True:
+            with self._lock:
+                if call.ready:
+                    scored, call.scored = call.scored, []
+                    if scored or call.error is None:
+                        return scored
+                    error, call.error = call.error, None
+                    break
+            call.progress.get()
         try:
             raise error
         finally:
@@ -186,7 +197,7 @@ class JoinedBatches:
             except RuntimeError as error:  # the interpreter is being shut down
                 for call in {*self._line, *(entry.batch.call for b in self._round for entry in b)}:
                     call.error = error
-                    call.progress.notify()
+                    call.wake()
 
     def _next_batch(self) -> list[_Entry]:
         """The next batch without the pairs that nobody waits for; empty if there is none."""
@@ -233,7 +244,7 @@ class JoinedBatches:
                 with self._lock:
                     for call in calls:
                         call.error = error
-                        call.progress.notify()
+                        call.wake()
                 return
             # One pair may have failed the others', so each call's are tried alone.
             for call in calls:
@@ -251,7 +262,7 @@ class JoinedBatches:
         batch.open -= 1
         call.running -= not batch.open
         if call.ready:
-            call.progress.notify()
+            call.wake()
 
 
 def _scored(items: Sequence[Item], scores: Sequence[Any]) -> Found:
