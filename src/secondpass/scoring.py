@@ -35,12 +35,12 @@ class ScorerMethod:
 
     def __init__(self, scorer: Scorer) -> None:
         self.scorer = scorer
-        self.name = str(_member(scorer, "model_name", None) or type(scorer).__name__)
-        self.score_kind: ScoreKind = check_kind(_member(scorer, "score_kind", "unbounded"))
+        self.name = str(member(scorer, "model_name", None) or type(scorer).__name__)
+        self.score_kind: ScoreKind = check_kind(member(scorer, "score_kind", "unbounded"))
         self.scale = _scale(scorer) if self.score_kind == "grade" else None
         self._at_most: int | None = None
-        if _member(scorer, "pointwise", True):
-            size = _member(scorer, "batch_size", None)
+        if member(scorer, "pointwise", True):
+            size = member(scorer, "batch_size", None)
             if size is not None and (type(size) is not int or size < 1):
                 message = f"must be a whole number, 1 or more, not {describe(size)}"
                 raise ConfigurationError([Problem(("batch_size",), message)])
@@ -251,17 +251,17 @@ def check_kind(kind: object) -> ScoreKind:
     raise ConfigurationError([Problem(("score_kind",), message)])
 
 
-def _member(scorer: object, name: str, default: Any) -> Any:
+def member(scorer: object, name: str, default: Any) -> Any:
     """Return an optional member; the default if it is absent or raises."""
     try:
         return getattr(scorer, name, default)
-    except Exception:
+    except Exception:  # a property of the user's may raise anything
         return default
 
 
 def _engine(scorer: object) -> EngineInfo | None:
     """Return the engine of a scorer; None if it has none, or one that a report cannot hold."""
-    engine = _member(scorer, "engine", None)
+    engine = member(scorer, "engine", None)
     if type(engine) is not EngineInfo:
         return None
     types = {"threads": int}
@@ -272,7 +272,7 @@ def _engine(scorer: object) -> EngineInfo | None:
 
 
 def _scale(scorer: Scorer) -> tuple[float, float]:
-    scale = _member(scorer, "scale", None)
+    scale = member(scorer, "scale", None)
     try:
         low, high = scale
         if low < high and math.isfinite(high - low):

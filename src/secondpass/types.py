@@ -67,8 +67,8 @@ class Ranked:
             span ``rerank_span``, a list; without one, None replaces that of an earlier pass. Values
             are shared.
         span: the part of the candidate's text that matched best, as (start, stop) in characters:
-            with ``passages`` the best window, or what the method found in it. None if the method
-            does not say, or saw other fields of the candidate there.
+            with ``passages`` the best window, else what the method states. None if the method does
+            not say, or saw other fields of the candidate there.
     """
 
     rank: int

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib
 
 import pytest
 
@@ -12,8 +14,46 @@ from secondpass import Reranker
 
 @pytest.fixture(scope="module")
 def server():
-    with FakeProvider() as one:
-        yield one
+    with FakeProvider() as server:
+        yield server
+
+
+@pytest.fixture
+def provider_with(server, monkeypatch):
+    """The provider, with its key alone of what clients and presets read from the environment."""
+
+    def prepare(keys, *unset):
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+            monkeypatch.delenv(name.lower(), raising=False)
+        for name in unset:
+            monkeypatch.delenv(name, raising=False)
+        for name, key in keys.items():
+            monkeypatch.setenv(name, key)
+        dispatch = importlib.import_module("secondpass.runtime.dispatch")
+        monkeypatch.setattr(dispatch, "_FIRST_PAUSE", 0.01)
+        server.schemaless = []
+        server.play()
+        return server
+
+    return prepare
+
+
+@pytest.fixture
+def preset_maker(provider):
+    """Makes makers of a preset's rerankers that ask the provider by one of its APIs."""
+    with contextlib.ExitStack() as stack:
+
+        def maker(preset, api):
+            def make(llm=None, **overrides):
+                llm = {"base_url": provider.base_url(api), **(llm or {})}
+                reranker = Reranker.from_preset(preset, method={"llm": llm}, **overrides)
+                stack.callback(reranker.close)
+                return reranker
+
+            return make
+
+        yield maker
 
 
 @pytest.fixture(params=["sync", "async"])

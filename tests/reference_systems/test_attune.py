@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
-import importlib
 import itertools
 import json
 import logging
@@ -25,34 +24,13 @@ QUERY = "how do I publish to PyPI?"
 
 
 @pytest.fixture
-def provider(server, monkeypatch):
-    """A provider, its key, and nothing else in the environment that clients look at."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setattr(
-        importlib.import_module("secondpass.runtime.dispatch"), "_FIRST_PAUSE", 0.01
-    )
-    server.schemaless = []
-    server.play()
-    return server
+def provider(provider_with):
+    return provider_with({"ANTHROPIC_API_KEY": KEY}, "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN")
 
 
 @pytest.fixture
-def attune(provider):
-    """Makes rerankers of the preset that ask the provider."""
-    with contextlib.ExitStack() as stack:
-
-        def make(llm=None, **overrides):
-            llm = {"base_url": provider.base_url("anthropic"), **(llm or {})}
-            reranker = Reranker.from_preset("attune", method={"llm": llm}, **overrides)
-            stack.callback(reranker.close)
-            return reranker
-
-        yield make
+def attune(preset_maker):
+    return preset_maker("attune", "anthropic")
 
 
 def pages(count=4):

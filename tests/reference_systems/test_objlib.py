@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
-import importlib
 import json
 import logging
 import os
@@ -26,34 +25,13 @@ BUCKETS = {"introductory": 0, "intermediate": 1, "advanced": 2}
 
 
 @pytest.fixture
-def provider(server, monkeypatch):
-    """A provider, its key, and nothing else in the environment that clients look at."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    for name in ("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("GOOGLE_API_KEY", KEY)
-    monkeypatch.setattr(
-        importlib.import_module("secondpass.runtime.dispatch"), "_FIRST_PAUSE", 0.01
-    )
-    server.schemaless = []
-    server.play()
-    return server
+def provider(provider_with):
+    return provider_with({"GOOGLE_API_KEY": KEY}, "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL")
 
 
 @pytest.fixture
-def objlib(provider):
-    """Makes rerankers of the preset that ask the provider."""
-    with contextlib.ExitStack() as stack:
-
-        def make(llm=None, **overrides):
-            llm = {"base_url": provider.base_url("google"), **(llm or {})}
-            reranker = Reranker.from_preset("objlib", method={"llm": llm}, **overrides)
-            stack.callback(reranker.close)
-            return reranker
-
-        yield make
+def objlib(preset_maker):
+    return preset_maker("objlib", "google")
 
 
 def passages(count, difficulties=()):

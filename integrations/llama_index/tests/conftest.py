@@ -17,6 +17,7 @@ from llama_llms import Listening
 
 
 class Events(BaseEventHandler):
+    kinds: tuple[type, ...]
     seen: list[Any] = Field(default_factory=list)
 
     @classmethod
@@ -24,14 +25,19 @@ class Events(BaseEventHandler):
         return "Events"
 
     def handle(self, event: Any, **kwargs: Any) -> None:
-        if isinstance(event, ReRankStartEvent | ReRankEndEvent):
+        if isinstance(event, self.kinds):
             self.seen.append(event)
 
 
 @pytest.fixture
-def events() -> Iterator[list[Any]]:
+def event_kinds() -> tuple[type, ...]:
+    return ReRankStartEvent, ReRankEndEvent
+
+
+@pytest.fixture
+def events(event_kinds: tuple[type, ...]) -> Iterator[list[Any]]:
     root = get_dispatcher()
-    handler = Events()
+    handler = Events(kinds=event_kinds)
     root.event_handlers.append(handler)
     yield handler.seen
     root.event_handlers.remove(handler)

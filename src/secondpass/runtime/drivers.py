@@ -33,6 +33,7 @@ from secondpass.runtime.scorer_calls import (
     collect,
     score,
 )
+from secondpass.scoring import member
 
 T = TypeVar("T")
 
@@ -281,7 +282,7 @@ async def _in_thread(scorer: object, work: Callable[[], T]) -> T:
 
     from secondpass.concurrency.threads import in_thread
 
-    gate = _JOINED_GATE if _joins_calls(scorer) else _SCORER_GATE
+    gate = _JOINED_GATE if member(scorer, "joins_calls", False) is True else _SCORER_GATE
     async with gate.in_this_loop():
         call = Call(work)
         try:
@@ -291,10 +292,3 @@ async def _in_thread(scorer: object, work: Callable[[], T]) -> T:
         except asyncio.CancelledError:
             call.leave()
             raise
-
-
-def _joins_calls(scorer: object) -> bool:
-    try:
-        return getattr(scorer, "joins_calls", False) is True
-    except Exception:  # a property of the user's may raise anything
-        return False

@@ -36,6 +36,7 @@ from secondpass.runtime.commands import (
 )
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
+from secondpass.scoring import member
 
 T = TypeVar("T")
 
@@ -207,12 +208,9 @@ def _groups(scorings: dict[int, _Scoring]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _offers(scorer: object, member: str) -> bool:
+def _offers(scorer: object, name: str) -> bool:
     """Whether a scorer has this optional method."""
-    try:
-        return callable(getattr(scorer, member, None))
-    except Exception:  # a property of the user's may raise anything
-        return False
+    return callable(member(scorer, name, None))
 
 
 def _score_in_batches(scoring: _Scoring) -> Generator[CallBatches, PartialScores, None]:

@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from llama_index.core import Settings
-from llama_index.core.instrumentation import get_dispatcher
-from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.llms import MockLLM
-from pydantic import Field
 
 from llama_engines import Ask, inside_a_loop
 from llama_index.postprocessor.secondpass import SecondPassReportEvent
 
 
-class Events(BaseEventHandler):
-    seen: list[Any] = Field(default_factory=list)
-
-    @classmethod
-    def class_name(cls) -> str:
-        return "Events"
-
-    def handle(self, event: Any, **kwargs: Any) -> None:
-        if isinstance(event, ReRankStartEvent | SecondPassReportEvent | ReRankEndEvent):
-            self.seen.append(event)
-
-
 @pytest.fixture
-def events() -> Iterator[list[Any]]:
-    root = get_dispatcher()
-    handler = Events()
-    root.event_handlers.append(handler)
-    yield handler.seen
-    root.event_handlers.remove(handler)
+def event_kinds() -> tuple[type, ...]:
+    return ReRankStartEvent, SecondPassReportEvent, ReRankEndEvent
 
 
 @pytest.fixture(autouse=True)

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 
 _SHARE = 0.9
 """Of the time left, for several batches; the rest is for what the estimate misses."""
 
-_WEIGHT = 0.4
-"""Of the last batch in the running rate."""
-
 _OVERHEAD = 40
 """Of a text, in characters: special tokens, and what does not depend on the length."""
 
-_TOKEN_WEIGHT = 0.3
-"""Of the last batch in the running rate of tokens."""
+
+def most(count: int, seconds: Callable[[int], float], limit: float) -> int:
+    """The most items, at most ``count``, that take no longer than ``limit`` seconds.
+
+    Args:
+        count: number of items.
+        seconds: how long the first items take, by their number; never less for more of them.
+        limit: seconds.
+    """
+    return bisect_right(range(1, count + 1), limit, key=seconds)
+
+
+class _Rate:
+    """A running rate, in seconds per unit of padded size; None while nothing is known.
+
+    Args:
+        weight: of the last batch, 0 to 1.
+    """
+
+    def __init__(self, weight: float) -> None:
+        self._weight = weight
+        self.value: float | None = None
+
+    def learn(self, size: int, seconds: float) -> None:
+        """Take a batch into the rate, unless it has no size."""
+        if size:
+            rate = seconds / size
+            known = rate if self.value is None else self.value
+            self.value = known + self._weight * (rate - known)
 
 
 class Pace:
@@ -26,7 +51,7 @@ class Pace:
 
     def __init__(self, batch_size: int) -> None:
         self._batch_size = batch_size
-        self._rate: float | None = None
+        self._rate = _Rate(0.4)
 
     def fitting(self, lengths: Sequence[int], seconds: float) -> int:
         """How many of the first texts can be scored in that time, in batches sorted by length.
@@ -40,16 +65,9 @@ class Pace:
         """
         if seconds <= 0:
             return 0
-        if self._rate is None:
+        if self._rate.value is None:
             return min(1, len(lengths))
-        low, high = 0, len(lengths)
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._seconds(lengths[:middle]) <= seconds * _SHARE:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        return most(len(lengths), lambda count: self._seconds(lengths[:count]), seconds * _SHARE)
 
     def learn(self, lengths: Sequence[int], seconds: float) -> None:
         """Take a batch into the rate.
@@ -58,32 +76,27 @@ class Pace:
             lengths: of its texts, as of :meth:`fitting`.
             seconds: that it took.
         """
-        size = self._padded(lengths)
-        if size:
-            rate = seconds / size
-            known = rate if self._rate is None else self._rate
-            self._rate = known + _WEIGHT * (rate - known)
+        self._rate.learn(_padded(lengths, _OVERHEAD), seconds)
 
     def _seconds(self, lengths: Sequence[int]) -> float:
         ordered = sorted(length for length in lengths if length)
         batches = range(0, len(ordered), self._batch_size)
-        size = sum(self._padded(ordered[start : start + self._batch_size]) for start in batches)
-        return size * (self._rate or 0.0)
-
-    def _padded(self, lengths: Sequence[int]) -> int:
-        timed = [length for length in lengths if length]
-        return (max(timed) + _OVERHEAD) * len(timed) if timed else 0
+        size = sum(
+            _padded(ordered[start : start + self._batch_size], _OVERHEAD) for start in batches
+        )
+        return size * (self._rate.value or 0.0)
 
 
 class TokenPace:
-    """A running rate of batches of pairs, in tokens with padding.
-
-    Attributes:
-        seconds_per_token: None while nothing is known.
-    """
+    """A running rate of batches of pairs, in tokens with padding."""
 
     def __init__(self) -> None:
-        self.seconds_per_token: float | None = None
+        self._rate = _Rate(0.3)
+
+    @property
+    def seconds_per_token(self) -> float | None:
+        """None while nothing is known."""
+        return self._rate.value
 
     def learn(self, lengths: Sequence[int], seconds: float) -> None:
         """Take a batch into the rate.
@@ -92,18 +105,14 @@ class TokenPace:
             lengths: tokens of each pair, 0 for one that takes no time.
             seconds: that it took.
         """
-        size = _tokens(lengths)
-        if size:
-            rate = seconds / size
-            known = rate if self.seconds_per_token is None else self.seconds_per_token
-            self.seconds_per_token = known + _TOKEN_WEIGHT * (rate - known)
+        self._rate.learn(_padded(lengths), seconds)
 
     def seconds(self, batches: Sequence[Sequence[int]]) -> float:
         """How long batches of these lengths take, one after the other."""
-        return sum(map(_tokens, batches)) * (self.seconds_per_token or 0.0)
+        return sum(map(_padded, batches)) * (self.seconds_per_token or 0.0)
 
 
-def _tokens(lengths: Sequence[int]) -> int:
-    """Tokens of a batch with padding."""
+def _padded(lengths: Sequence[int], overhead: int = 0) -> int:
+    """The size of a batch with padding; texts of length 0 take no time."""
     timed = [length for length in lengths if length]
-    return max(timed) * len(timed) if timed else 0
+    return (max(timed) + overhead) * len(timed) if timed else 0

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from secondpass.scorers.engines.batches import by_length
 from secondpass.scorers.engines.joining import Found, Item, JoinedBatches
-from secondpass.scorers.engines.pace import TokenPace
+from secondpass.scorers.engines.pace import TokenPace, most
 from secondpass.types import EngineInfo
 
 Requests = Sequence[tuple[str, Sequence[str]]]
@@ -236,17 +236,13 @@ class _Plan:
 
     def _fitting(self) -> int:
         """How many of the first pairs should end in time."""
-        engine, most = self._engine, self._most()
-        lengths = self._lengths()
+        engine, tokens, lengths = self._engine, self._most(), self._lengths()
         if engine.pace.seconds_per_token is None:
             return min(1, len(lengths))
-        limit = self._seconds() * _SHARE
-        low, high = 0, sum(total <= most for total in accumulate(lengths))
-        while low < high:
-            middle = (low + high + 1) // 2
-            batches = [[lengths[index] for index in batch] for batch in self._plan(middle)]
-            if engine.pace.seconds(batches) <= limit:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+
+        def seconds(count: int) -> float:
+            batches = [[lengths[index] for index in batch] for batch in self._plan(count)]
+            return engine.pace.seconds(batches)
+
+        count = sum(total <= tokens for total in accumulate(lengths))
+        return most(count, seconds, self._seconds() * _SHARE)
