@@ -27,7 +27,7 @@ from secondpass import (
 from secondpass.concurrency.lazy import Lazy
 from secondpass.scorers import minilm, minilm_graph
 from secondpass.scorers.embedded import EmbeddedScorer
-from secondpass.scorers.engines.processor import has_bfloat16
+from secondpass.scorers.engines.processor import has_fast_bfloat16
 from secondpass.scorers.passages import sentences
 from secondpass.scorers.similarity import encoded_text
 
@@ -139,7 +139,7 @@ def test_the_engine_says_what_ran(precision):
     scorer = EmbeddedScorer(precision=precision, threads=2)
     assert scorer.engine is None
     scorer.warm_up()
-    reduced = precision == "auto" and has_bfloat16()
+    reduced = precision == "auto" and has_fast_bfloat16()
     assert scorer.engine.precision == ("bfloat16" if reduced else "float32")
     assert (scorer.engine.backend, scorer.engine.threads) == ("openvino", 2)
     assert scorer.engine.batch_rule == "up to 1,024 tokens, sorted by length"
@@ -148,8 +148,8 @@ def test_the_engine_says_what_ran(precision):
     assert scorer.engine is None
 
 
-def test_bfloat16_is_never_emulated(monkeypatch):
-    monkeypatch.setattr("secondpass.scorers.engines.runtimes.has_bfloat16", lambda: False)
+def test_bfloat16_only_where_it_is_fast(monkeypatch):
+    monkeypatch.setattr("secondpass.scorers.engines.runtimes.has_fast_bfloat16", lambda: False)
     assert minilm.MiniLM(backend="openvino", precision="auto").precision == "float32"
 
 

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from secondpass.scorers.engines import processor
-from secondpass.scorers.engines.processor import cpu_limit, has_bfloat16, usable_cpus
+from secondpass.scorers.engines.processor import cpu_limit, has_fast_bfloat16, usable_cpus
 
 
 def write(root, files):
@@ -57,24 +57,55 @@ def test_usable_cpus(monkeypatch, cores, limit, expected):
     assert usable_cpus() == expected
 
 
+AMX = {"avx512f", "avx512_bf16", "amx_bf16"}
+BF16 = {"avx512f", "avx512_bf16"}
+AVX512 = {"avx512f", "avx512_vnni"}
+
+
 @pytest.mark.parametrize(
-    ("variable", "cap", "expected"),
+    ("vendor", "flags", "expected"),
     [
-        (None, None, True),
-        ("ONEDNN_MAX_CPU_ISA", "AVX2", False),
-        ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_VNNI", False),
-        ("DNNL_MAX_CPU_ISA", "avx512_core", False),
-        ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16", True),
-        ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_AMX", True),
-        ("ONEDNN_MAX_CPU_ISA", "ALL", True),
+        ("GenuineIntel", AMX, True),
+        ("GenuineIntel", BF16, False),
+        ("GenuineIntel", AVX512, False),
+        ("AuthenticAMD", BF16, True),
+        ("AuthenticAMD", AVX512, False),
+        ("", set(), False),
     ],
 )
-def test_capped_instructions(monkeypatch, variable, cap, expected):
-    monkeypatch.setattr(processor, "_bfloat16", lambda: True)
+def test_bfloat16_is_fast(monkeypatch, vendor, flags, expected):
+    _without_caps(monkeypatch)
+    monkeypatch.setattr(processor, "_processor", lambda: (vendor, frozenset(flags)))
+    assert has_fast_bfloat16() is expected
+
+
+@pytest.mark.parametrize(
+    ("variable", "cap", "intel", "amd"),
+    [
+        ("ONEDNN_MAX_CPU_ISA", "AVX2", False, False),
+        ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_VNNI", False, False),
+        ("DNNL_MAX_CPU_ISA", "avx512_core", False, False),
+        ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16", False, True),
+        ("ONEDNN_MAX_CPU_ISA", "AVX10_1_512", False, True),
+        ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_AMX", True, True),
+        ("ONEDNN_MAX_CPU_ISA", "AVX10_1_512_AMX", True, True),
+        ("ONEDNN_MAX_CPU_ISA", "ALL", True, True),
+    ],
+)
+def test_capped_instructions(monkeypatch, variable, cap, intel, amd):
+    _without_caps(monkeypatch)
+    monkeypatch.setenv(variable, cap)
+    monkeypatch.setattr(processor, "_processor", lambda: ("GenuineIntel", frozenset(AMX)))
+    assert has_fast_bfloat16() is intel
+    monkeypatch.setattr(processor, "_processor", lambda: ("AuthenticAMD", frozenset(BF16)))
+    assert has_fast_bfloat16() is amd
+
+
+def _without_caps(monkeypatch):
     for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
         monkeypatch.delenv(name, raising=False)
-    if variable:
-        monkeypatch.setenv(variable, cap)
-    assert has_bfloat16() is expected
-    monkeypatch.setattr(processor, "_bfloat16", lambda: False)
-    assert has_bfloat16() is False
+
+
+def test_the_processor_is_read_once_from_linux():
+    vendor, flags = processor._processor()
+    assert bool(vendor) == bool(flags)

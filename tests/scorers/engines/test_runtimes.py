@@ -47,11 +47,11 @@ def test_threads(path, backend):
 
 
 @pytest.mark.parametrize(
-    ("native", "precision", "expected"),
+    ("fast", "precision", "expected"),
     [(True, "auto", "bfloat16"), (True, "exact", "float32"), (False, "auto", "float32")],
 )
-def test_bfloat16_only_where_the_processor_has_it(path, monkeypatch, native, precision, expected):
-    monkeypatch.setattr(runtimes, "has_bfloat16", lambda: native)
+def test_bfloat16_only_where_it_is_fast(path, monkeypatch, fast, precision, expected):
+    monkeypatch.setattr(runtimes, "has_fast_bfloat16", lambda: fast)
     assert open_runtime(path, "openvino", precision=precision).precision == expected
     assert open_runtime(path, "onnx", precision=precision).precision == "float32"
 

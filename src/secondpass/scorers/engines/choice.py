@@ -147,7 +147,7 @@ def _why_light(model: LightModel) -> str:
     if model.backend == "onnx":
         return "onnxruntime is installed and openvino is not"
     if model.precision == "bfloat16":
-        return "openvino is installed, and the processor has bfloat16"
+        return "openvino is installed, and bfloat16 is fast on this processor"
     return "openvino is installed"
 
 

@@ -24,7 +24,7 @@ from secondpass.scorers.engines.export_folder import check_differences, move_int
 from secondpass.scorers.engines.files import in_folder, model_files
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.pairs import PairEngine, Requests
-from secondpass.scorers.engines.processor import has_bfloat16, usable_cpus
+from secondpass.scorers.engines.processor import has_fast_bfloat16, usable_cpus
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
 from secondpass.scorers.engines.torch_pairs import TorchModel
 from secondpass.scorers.hub import HubModel
@@ -232,7 +232,7 @@ def _agreements(
 
     agreements = {}
     precisions: list[Precision] = ["exact"]
-    if backend == "openvino" and has_bfloat16():
+    if backend == "openvino" and has_fast_bfloat16():
         precisions.append("auto")
     for precision in precisions:
         files = model_files(model, find, backend, file)

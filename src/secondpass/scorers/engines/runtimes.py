@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 from secondpass.concurrency.lazy import ForkLock, require
 from secondpass.errors import MissingExtraError, ModelLoadError
-from secondpass.scorers.engines.processor import has_bfloat16
+from secondpass.scorers.engines.processor import has_fast_bfloat16
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,7 +128,7 @@ class _OpenVino:
 
     def __init__(self, model: Path | bytes, precision: Precision, threads: int) -> None:
         openvino = import_openvino()
-        reduced = precision == "auto" and has_bfloat16()
+        reduced = precision == "auto" and has_fast_bfloat16()
         settings: dict[str, Any] = {
             "NUM_STREAMS": threads,
             "INFERENCE_NUM_THREADS": threads,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.files import skipped_positions
-from secondpass.scorers.engines.processor import has_bfloat16
+from secondpass.scorers.engines.processor import has_fast_bfloat16
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.score_cache import file_digest
 from secondpass.scorers.hub import HubModel
@@ -175,11 +175,11 @@ def _limited(encoder: CrossEncoder) -> int:
 
 
 def _is_fast(device: str) -> bool:
-    """Whether bfloat16 is computed by the device itself."""
+    """Whether bfloat16 is fast on the device."""
     import torch
 
     if device == "cpu" or (device == "auto" and not torch.cuda.is_available()):
-        return has_bfloat16()
+        return has_fast_bfloat16()
     if device == "auto" or device.startswith("cuda"):
         return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
     return False
