@@ -273,7 +273,7 @@ def measure(
         texts = [[request.query, request.passages] for request in found]
         (requests_folder / f"{name}.json").write_text(json.dumps(texts))
     often = [baseline, *select(only, [row for row in ours if row is not rows.TORCH])]
-    often += select(only, [row for row in loops if row.settings["runtime"] == "openvino"])
+    often += select(only, [row for row in loops if row.settings["runtime"].startswith("openvino")])
     sometimes = select(only, [row for row in (*ours, *loops, *peers) if row not in often])
     config = json.loads((model / "config.json").read_text())
     state = machine.describe()
