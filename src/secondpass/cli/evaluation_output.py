@@ -85,7 +85,7 @@ def with_command_line(comparison: Comparison) -> Comparison:
     return replace(comparison, settings=settings)
 
 
-def print_comparison(
+def print_results(
     comparison: Comparison, written: Sequence[str], *, details: bool, as_json: bool
 ) -> None:
     """Print the results, and where they were written; exits if nothing could be measured."""

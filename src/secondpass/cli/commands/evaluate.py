@@ -14,7 +14,7 @@ from secondpass.cli.console import USAGE_ERROR, fail
 from secondpass.cli.evaluation_output import (
     check_folder,
     open_journal,
-    print_comparison,
+    print_results,
     with_command_line,
 )
 from secondpass.cli.first_stages import IndexStage, open_for_search, read_passages, suite_retriever
@@ -212,7 +212,7 @@ def evaluate(
         if journal is not None:
             journal.delete()
     finally:  # if a file cannot be written, the results are still printed
-        print_comparison(comparison, written, details=details, as_json=as_json)
+        print_results(comparison, written, details=details, as_json=as_json)
 
 
 def _split_arguments(arguments: Sequence[str] | None) -> tuple[str | None, list[str]]:
