@@ -194,7 +194,9 @@ def _tiles(outcome: Verdict) -> list[tuple[str, str, str]]:
     ]
     median, slow = (best.cost.percentile(share) for share in (0.5, 0.95))
     if median is not None and slow is not None:
-        tiles.append(("per query", milliseconds(median), f"95% within {milliseconds(slow)}"))
+        tiles.append(
+            ("reranking a query", milliseconds(median), f"95% within {milliseconds(slow)}")
+        )
     if (calls := calls_per_query(best)) is not None:
         tiles.append(("calls per query", calls, f"{best.cost.calls:,} in all"))
     return tiles
