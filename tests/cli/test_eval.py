@@ -1,6 +1,9 @@
 """``secondpass eval``: modes, rerankers, files, and what cannot run."""
 
 import json
+import platform
+import re
+import shlex
 import sys
 
 import pytest
@@ -334,7 +337,7 @@ def test_a_reranker_whose_server_is_down_is_not_measured(secondpass, given_suite
     assert found["given+down"]["status"] == "not_measured"
     assert found["given+down"]["statuses"] == {"unchanged": 3}
     assert "warning: given+down is not measured: nothing was judged: 3 of 3 rankings" in told.flat
-    told = secondpass("eval", given_suite, "--config", down, "--out", tmp_path / "out")
+    told = secondpass("eval", given_suite, "--config", down, "--out", tmp_path / "out", "--details")
     assert "| given+rerank | nothing was judged: 3 of 3 rankings" in told.out
     assert "| **" not in told.out  # no row is the best
     page = (tmp_path / "out" / "report.html").read_text()
@@ -348,3 +351,104 @@ def test_rerankers_stand_behind_each_mode_that_is_asked_for(secondpass, suite):
     assert list(systems(secondpass(*call, *stages))) == [
         "vector", "lexical", "hybrid", "vector+rerank", "lexical+rerank",
     ]  # fmt: skip
+
+
+def test_a_screen_by_default_and_the_rest_with_details(secondpass, given_suite):
+    call = ["eval", given_suite, "--preset", "lexical"]
+    brief, whole = secondpass(*call).out, secondpass(*call, "--details").out
+    assert brief.splitlines()[2].startswith("**")
+    assert len(brief.splitlines()) < 12
+    assert "## " not in brief
+    assert "## Queries that given+rerank makes better" in whole
+    assert brief.splitlines()[2].split(".")[0] == whole.splitlines()[2].split(".")[0]
+
+
+def test_the_report_says_when_how_and_where(secondpass, given_suite, tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_API_KEY", "an-ordinary-word")
+    out = tmp_path / "out"
+    call = ["eval", given_suite, "--preset", "lexical", "--out", out, "--limit", "2"]
+    assert secondpass(*call, "--cache", tmp_path / "an-ordinary-word").code == 0
+    settings = json.loads((out / "results.json").read_text())["settings"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", settings["date"])
+    assert settings["command"].startswith(f"secondpass eval {given_suite} --preset lexical")
+    assert shlex.split(settings["command"])[-1] == str(tmp_path / "***")
+    assert settings["versions"].keys() >= {"secondpass", "python", "ir-measures"}
+    assert settings["machine"]["cores"] >= 1
+    assert settings["date"] in (out / "report.html").read_text()
+    for file in out.glob("*.*"):
+        assert "an-ordinary-word" not in file.read_text()
+    assert platform.node() not in settings["machine"].values()
+
+
+# ------------------------------------------------------------------ an interrupted run
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Ctrl-C during the ranking of this number, counted from 1; all that were begun are counted."""
+
+    def arm(number):
+        begun = []
+        rank = Reranker.rerank
+
+        def stopping(*arguments, **options):
+            begun.append(1)
+            if len(begun) == number:
+                raise KeyboardInterrupt
+            return rank(*arguments, **options)
+
+        monkeypatch.setattr(Reranker, "rerank", stopping)
+        return begun
+
+    return arm
+
+
+@pytest.mark.parametrize("stopped_at", [2, 4, 6])
+def test_no_finished_ranking_is_lost(secondpass, given_suite, tmp_path, interrupted, stopped_at):
+    out = tmp_path / "out"
+    call = ["eval", given_suite, "--out", out, "--shuffles", "1"]
+    call += ["--compare", "a=lexical", "--compare", "b=lexical"]
+    whole = secondpass(*call[:2], *call[4:], "--json")
+    interrupted(stopped_at)
+    stopped = secondpass(*call)
+    assert stopped.code == 130
+    assert f"finished rankings are in {out / 'rankings.jsonl'}" in stopped.flat
+    begun = interrupted(0)
+    resumed = secondpass(*call, "--resume", "--json")
+    assert resumed.code == 0
+    assert len(begun) == 2 * 2 * len(QUERIES) - (stopped_at - 1)
+    assert f"{stopped_at - 1} finished ranking" in resumed.flat
+    for name, one in systems(resumed).items():
+        expected = systems(whole)[name]
+        assert one.pop("seconds").keys() == expected.pop("seconds").keys()
+        assert one == expected
+    assert not (out / "rankings.jsonl").exists()
+
+
+def test_an_interrupted_run_is_neither_overwritten_nor_continued_unasked(
+    secondpass, given_suite, tmp_path, interrupted
+):
+    out = tmp_path / "out"
+    call = ["eval", given_suite, "--out", out, "--preset", "lexical"]
+    interrupted(2)
+    assert secondpass(*call).code == 130
+    kept = (out / "rankings.jsonl").read_bytes()
+    begun = interrupted(0)
+    again = secondpass(*call)
+    assert (again.code, "use --resume to continue it, or --force" in again.flat) == (1, True)
+    assert (out / "rankings.jsonl").read_bytes() == kept
+    assert secondpass(*call, "--force").code == 0
+    assert len(begun) == len(QUERIES)
+    assert secondpass(*call, "--resume").code == 1  # it is complete
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--resume"], "--resume: needs --out"),
+        (["--resume", "--force", "--out", "x"], "--resume, --force: give one of them"),
+    ],
+)
+def test_resume_needs_a_folder(secondpass, given_suite, options, told):
+    outcome = secondpass("eval", given_suite, *options)
+    assert (outcome.code, told in outcome.flat) == (2, True)

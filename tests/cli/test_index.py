@@ -70,6 +70,31 @@ def test_the_summary_as_json(docs) -> None:
     assert json.loads(again.stdout)["status"] == "unchanged"
 
 
+def test_files_are_chosen_by_patterns(docs) -> None:
+    (docs / "drafts").mkdir()
+    (docs / "drafts" / "owls.md").write_text("# Draft")
+    done = call("docs", "--into", "index", "--words-only", "--include", "*.md",
+                "--exclude", "drafts")  # fmt: skip
+    assert done.stdout.startswith("index: 2 passages of 1 file, words only, in ")
+    (docs / "drafts" / "more.md").write_text("# More")
+    same = call("docs", "--into", "index", "--words-only", "--include", "*.md",
+                "--exclude", "drafts")  # fmt: skip
+    assert "nothing has changed" in same.stdout
+    other = call("docs", "--into", "index", "--words-only")
+    assert other.stdout.startswith("index: 5 passages of 4 files")
+    bad = call("docs", "--into", "index", "--include", "")
+    assert (bad.exit_code, "include: must be patterns of paths" in bad.stderr) == (1, True)
+
+
+def test_what_is_no_page_of_a_sphinx_site_is_one_message(docs) -> None:
+    (docs / "_sources").mkdir()
+    (docs / "_sources" / "owls.md.txt").write_text("# Owls")
+    (docs / "searchindex.js").write_text("Search.setIndex({})")
+    done = call("docs", "--into", "index", "--words-only")
+    assert done.stderr == "left out, as no pages of a Sphinx site: _sources/, searchindex.js\n"
+    assert "3 passages of 2 files" in done.stdout
+
+
 def test_many_skipped_files_are_counted(docs) -> None:
     for number in range(13):
         (docs / f"{number:02}.bin").write_bytes(b"\0")

@@ -97,7 +97,7 @@ def test_suite_from_files_or_python(tmp_path: Path) -> None:
     write_qrels(tmp_path / "qrels.tsv", given.qrels)
     one, other = (compared(each).to_dict() for each in (given, load_suite(tmp_path)))
     for each in (one, other):
-        del each["suite"]
+        del each["suite"], each["settings"]["date"]
         for system in each["systems"]:
             system.pop("seconds", None)
     assert one == other
@@ -110,7 +110,7 @@ def test_json() -> None:
     assert systems["lexical+absent"]["reason"] == "no key"
     assert systems["vector"]["status"] == "skipped"
     longest = systems["lexical+longest"]
-    assert longest["seconds"].keys() == {"p50", "p95", "p99", "max", "total"}
+    assert longest["seconds"].keys() == {"p50", "p95", "p99", "max", "total", "end_to_end"}
     assert longest["usage"] == {
         "calls": 2,
         "pairs": 7,
@@ -172,6 +172,7 @@ def test_markdown_tables() -> None:
     lines = compared().to_markdown().splitlines()
     assert lines[0] == "# animals: 3 queries"
     assert [line for line in lines if line.startswith("## ")] == [
+        "## Overview",
         "## Quality",
         "## Not measured",
         "## Against lexical",

@@ -7,11 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from secondpass.cli.console import fail, warn
+from secondpass.cli.console import fail, info, warn
 from secondpass.cli.vectors import CachedEmbedder
 from secondpass.errors import InputError, MissingExtraError, ModelLoadError
 from secondpass.formats.errors import StaleIndexError, first_few
 from secondpass.search.documents import Progress, read_source
+from secondpass.search.selection import SPHINX_REASON
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ def open_for_search(folder: Path, depth: int, *, stale_ok: bool) -> Index:
 
 def warn_of_skipped(skipped: Mapping[str, str]) -> None:
     """Name the files that were skipped, up to a limit."""
+    sphinx = [name for name, reason in skipped.items() if reason == SPHINX_REASON]
+    if sphinx:
+        info(f"left out, as no pages of a Sphinx site: {', '.join(sphinx)}")
+        skipped = {name: reason for name, reason in skipped.items() if reason != SPHINX_REASON}
     for name, reason in [*skipped.items()][:_MAX_SKIPPED]:
         warn(f"skipped: {name} {reason}")
     if len(skipped) > _MAX_SKIPPED:

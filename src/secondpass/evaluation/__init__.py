@@ -7,6 +7,7 @@ scipy and jinja2 (extra ``evaluation``) are imported on first use.
 from secondpass.evaluation.comparison import Comparison
 from secondpass.evaluation.experiment import compare
 from secondpass.evaluation.first_stages import FirstStage, Retriever
+from secondpass.evaluation.journal import Journal
 from secondpass.evaluation.loading import load_suite
 from secondpass.evaluation.measures import (
     DEFAULT_MEASURES,
@@ -55,6 +56,7 @@ __all__ = [
     "HybridRetriever",
     "Index",
     "IndexFaultError",
+    "Journal",
     "MeasureError",
     "Mode",
     "Progress",

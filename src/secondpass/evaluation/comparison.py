@@ -25,7 +25,7 @@ class Comparison(ComparisonData):
         baseline: name of the system that the others are compared with; None if none ran, or if
             rerankers stand behind several first stages, each compared with its own.
         results: the systems, in the order requested, then rerankers that could not be created.
-        settings: of the comparison: depth, test, seed, versions, ….
+        settings: of the comparison: depth, test, seed, date, versions, machine, ….
         notes: remarks on the data that affect the figures.
     """
 
@@ -33,9 +33,13 @@ class Comparison(ComparisonData):
         """Everything except runs and moves, as plain values for JSON."""
         return files.as_dict(self)
 
-    def to_markdown(self) -> str:
-        """The verdict, the tables, and the queries that changed most."""
-        return markdown.report(self)
+    def to_markdown(self, *, details: bool = True) -> str:
+        """The verdict, the tables, and the queries that changed most.
+
+        Args:
+            details: False: only the verdict and one table, a screen of text.
+        """
+        return markdown.report(self, details=details)
 
     def to_html(self) -> str:
         """One page without external resources; with plots if matplotlib is installed.

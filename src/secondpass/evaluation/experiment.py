@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import metadata
 
 from secondpass.errors import InputError
+from secondpass.evaluation import environment
 from secondpass.evaluation.comparison import Comparison
 from secondpass.evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
+from secondpass.evaluation.journal import Journal
 from secondpass.evaluation.measures import DEFAULT_MEASURES, evaluate
 from secondpass.evaluation.rerankers import Spec, create_rerankers
 from secondpass.evaluation.reranking import Progress, SystemRun, measure_reranker
@@ -17,8 +18,6 @@ from secondpass.evaluation.significance import Difference, Test, difference, hol
 from secondpass.evaluation.suites import Suite
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import describe
-
-_PACKAGES = ("secondpass", "ir-measures", "bm25s", "scipy", "sentence-transformers")
 
 
 def compare(
@@ -37,6 +36,7 @@ def compare(
     concurrency: int = 1,
     skipped: Mapping[str, str] | None = None,
     progress: Progress | None = None,
+    journal: Journal | None = None,
 ) -> Comparison:
     """Measure first stages, and rerankers behind one or several of them, on a suite.
 
@@ -66,6 +66,9 @@ def compare(
         concurrency: number of rankings at a time. Times then include waiting for each other.
         skipped: rerankers that the caller could not create, with the reasons.
         progress: called after each query.
+        journal: receives each finished ranking; those that it has are not made again, and count
+            with the time and the usage that they had. Rerankers whose configuration cannot be
+            serialised are not recorded.
 
     Raises:
         InputError: an argument is wrong, or the retriever returns candidates without ids.
@@ -76,6 +79,7 @@ def compare(
     Other exceptions of the retriever pass through. Rerankers passed as objects stay loaded; those
     created here are closed.
     """
+    started = environment.now()
     measures = (measures,) if isinstance(measures, str) else tuple(dict.fromkeys(measures))
     check_numbers(
         depth=(depth, 1), concurrency=(concurrency, 1), shuffles=(shuffles, 0), seed=(seed, 0)
@@ -108,7 +112,9 @@ def compare(
                     results.append(Result(label, "skipped", reason, stage))
                     continue
                 candidates = search.retrieved(stage).candidates
-                system = SystemRun(label, reranker, suite, candidates, concurrency, progress)
+                system = SystemRun(
+                    label, reranker, suite, candidates, concurrency, progress, journal
+                )
                 results.append(
                     measure_reranker(system, before, measures, shuffles=shuffles, seed=seed)
                 )
@@ -134,7 +140,9 @@ def compare(
             "shuffles": shuffles,
             "seed": seed,
             "concurrency": concurrency,
-            "versions": _versions(),
+            "date": started,
+            "versions": environment.versions(),
+            "machine": environment.machine(),
         },
         (*suite.notes, *notes),
     )
@@ -218,13 +226,3 @@ def _with_differences(
         else result
         for result in results
     )
-
-
-def _versions() -> dict[str, str]:
-    versions = {}
-    for package in _PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from secondpass.errors import NotSerializableError, RerankError, SecondPassError
 from secondpass.evaluation.changes import largest_changes, rank_moves
+from secondpass.evaluation.journal import Journal, ranking_key
 from secondpass.evaluation.measures import evaluate, ranking_to_run
 from secondpass.evaluation.results import Cost, Result
 from secondpass.evaluation.stability import measure_stability
@@ -23,7 +24,11 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class SystemRun:
-    """A reranker, and the candidates of every query that it reranks."""
+    """A reranker, and the candidates of every query that it reranks.
+
+    Attributes:
+        journal: has the rankings of an interrupted comparison, and receives new ones.
+    """
 
     name: str
     reranker: Reranker
@@ -31,25 +36,39 @@ class SystemRun:
     candidates: Mapping[str, Sequence[Candidate]]
     concurrency: int
     progress: Progress
+    journal: Journal | None = None
 
     def rankings(
         self, candidates: Mapping[str, Sequence[Candidate]], label: str = ""
     ) -> dict[str, Ranking]:
         """Rerank the candidates of each query; ``label`` follows the name in progress reports."""
         rankings: dict[str, Ranking] = {}
-        for query, ranking in self._reranked(candidates):
+        for query, ranking in self._reranked(candidates, label):
             rankings[query] = ranking
             self.progress(self.name + label, len(rankings), len(candidates))
         return rankings
 
+    def _ranking(self, query: str, candidates: Sequence[Candidate]) -> Ranking:
+        try:
+            return self.reranker.rerank(query, candidates)
+        except RerankError as error:  # under `strict`; the report has the details
+            return error.ranking
+
     def _reranked(
-        self, candidates: Mapping[str, Sequence[Candidate]]
+        self, candidates: Mapping[str, Sequence[Candidate]], label: str
     ) -> Iterator[tuple[str, Ranking]]:
+        config = None if self.journal is None else _config_of(self.reranker)
+
         def rerank(query: str) -> Ranking:
-            try:
-                return self.reranker.rerank(self.suite.queries[query], candidates[query])
-            except RerankError as error:  # under `strict`; the report has the details
-                return error.ranking
+            text, items = self.suite.queries[query], candidates[query]
+            if self.journal is None or config is None:  # without one it cannot be recognized
+                return self._ranking(text, items)
+            key = ranking_key(self.name + label, config, text, items)
+            ranking = self.journal.find(key, text, items)
+            if ranking is None:
+                ranking = self._ranking(text, items)
+                self.journal.add(key, ranking)
+            return ranking
 
         if self.concurrency == 1:
             for query in candidates:

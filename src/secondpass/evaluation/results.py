@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -41,10 +41,18 @@ class Cost:
 
         Always one of the measured times; None if no query was run.
         """
-        ordered = sorted(self.seconds.values())
-        if not ordered:
-            return None
-        return ordered[min(len(ordered), max(1, math.ceil(share * len(ordered)))) - 1]
+        return percentile(self.seconds.values(), share)
+
+
+def percentile(values: Iterable[float], share: float) -> float | None:
+    """The value that this share (0 to 1) of the values does not exceed, by nearest rank.
+
+    Always one of the values; None if there is none.
+    """
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    return ordered[min(len(ordered), max(1, math.ceil(share * len(ordered)))) - 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +185,21 @@ class ComparisonData:
         Without one, a reranker's own first stage.
         """
         return self.baseline or result.first_stage
+
+    def end_to_end(self, result: Result) -> dict[str, float]:
+        """Seconds of search and reranking together, by query id; of the search for a first stage.
+
+        Where the search has no time, as with candidates that are part of the suite, those of the
+        reranking alone.
+        """
+        before: Mapping[str, float] = {}
+        if result.first_stage is not None:
+            stages = (one for one in self.results if one.name == result.first_stage)
+            before = next((one.cost.seconds for one in stages), {})
+        return {
+            query: seconds + before.get(query, 0.0)
+            for query, seconds in result.cost.seconds.items()
+        }
 
     def __getitem__(self, name: str) -> Result:
         """The system of this name.

@@ -20,6 +20,7 @@ from secondpass.formats.reading import read_corpus
 from secondpass.search.html import parse_html
 from secondpass.search.markdown import parse_markdown
 from secondpass.search.passages import Block, Document, pack, paragraphs
+from secondpass.search.selection import ALL, Entry, Selection, entries_of
 from secondpass.settings import describe
 from secondpass.types import Candidate
 
@@ -27,13 +28,12 @@ PASSAGE_SIZE = 1000
 """Most characters of a passage: about 220 tokens of English, within the embedded model's limit."""
 SMALLEST_PASSAGE = 50
 
-READER_VERSION = 4
+READER_VERSION = 5
 """Version of how files become passages. A build replaces an index of another version."""
 
 CORPUS_NAME = "corpus.jsonl"
 _HTML = frozenset({".html", ".htm", ".xhtml"})
 _MARKDOWN = frozenset({".md", ".markdown", ".mdown", ".mkd"})
-_NOT_FOLLOWED = "is a link to a folder, or not a regular file"
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"),
           (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
 
@@ -82,23 +82,26 @@ def read_source(
     *,
     passage_size: int = PASSAGE_SIZE,
     exclude: Path | None = None,
+    selection: Selection = ALL,
     progress: Progress | None = None,
 ) -> Source:
     """Read a folder of text, Markdown and HTML files, one such file, or a corpus in BEIR's format.
 
     Folders are read recursively, except hidden files and folders (names that begin with a dot). A
     folder with a ``corpus.jsonl`` is read as that corpus. Passages have the id ``path#number`` and
-    the metadata ``title``, ``path`` and ``passage``.
+    the metadata ``title``, ``path`` and ``passage``. Of a site that Sphinx has made, only the
+    pages are read: no index of its search, no sources, no scripts.
 
     Args:
         path: a folder, a ``.jsonl`` in BEIR's format, or another file.
         passage_size: most characters of a passage.
         exclude: a folder to leave out.
+        selection: patterns of the files to read.
         progress: called with the number of files, or of passages of a corpus.
 
     Raises:
         FormatError: a line of a ``.jsonl`` is malformed.
-        InputError: the passage size is too small.
+        InputError: the passage size is too small, or there are patterns for a corpus.
         MissingExtraError: a file is Markdown, and markdown-it-py is not installed.
         OSError: the file or folder does not exist or cannot be read.
     """
@@ -110,6 +113,8 @@ def read_source(
     path = Path(path)
     source = Source(path)
     if (corpus := corpus_file(path)) is not None:
+        if selection != ALL:
+            raise InputError(f"include, exclude: {corpus} is a corpus; they select files")
         with open(corpus, "rb") as file:
             status = os.fstat(file.fileno())
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -121,7 +126,7 @@ def read_source(
         if progress is not None:
             progress("reading passages", len(source.corpus), len(source.corpus))
         return source
-    entries = list(_entries(path, exclude))
+    entries = list(entries_of(path, exclude, selection))
     for done, (name, file_path, problem) in enumerate(entries):
         if progress is not None:
             progress("reading files", done, len(entries))
@@ -145,7 +150,10 @@ def corpus_file(path: Path) -> Path | None:
 
 
 def changes(
-    path: Path, known: Mapping[str, SourceFile], exclude: Path | None = None
+    path: Path,
+    known: Mapping[str, SourceFile],
+    exclude: Path | None = None,
+    selection: Selection = ALL,
 ) -> Iterator[str]:
     """Describe each file that has changed since it was read.
 
@@ -156,7 +164,9 @@ def changes(
         yield f"{path} no longer exists"
         return
     corpus = corpus_file(path)
-    entries = [(corpus.name, corpus, "")] if corpus is not None else [*_entries(path, exclude)]
+    entries: list[Entry] = [(corpus.name, corpus, "")] if corpus is not None else []
+    if corpus is None:
+        entries += entries_of(path, exclude, selection)
     for name, file, problem in entries:
         old = known.get(name)
         if old is None:
@@ -165,42 +175,6 @@ def changes(
             yield f"{name} has changed"
     names = {name for name, _, _ in entries}
     yield from (f"{name} no longer exists" for name in known if name not in names)
-
-
-def _entries(path: Path, exclude: Path | None) -> Iterator[tuple[str, Path | None, str]]:
-    """Name, path and problem (or an empty string) of every file, sorted by name in each folder."""
-    if not path.is_dir():
-        os.stat(path)  # raises if it does not exist
-        yield path.name, path, "" if path.is_file() else _NOT_FOLLOWED
-        return
-    os.listdir(path)  # raises if the folder itself cannot be read
-    unreadable: list[OSError] = []
-    for folder_name, folders, files in os.walk(path, onerror=unreadable.append):
-        folder = Path(folder_name)
-        links = [name for name in folders if (folder / name).is_symlink()]
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith(".")
-            and name not in links
-            and (exclude is None or (folder / name).resolve() != exclude.resolve())
-        )
-        for name in sorted([*files, *links]):
-            if name.startswith("."):
-                continue
-            file = folder / name
-            relative = file.relative_to(path).as_posix()
-            printable = relative.encode("utf-8", "backslashreplace").decode()
-            if printable != relative:
-                yield printable, None, "has a name that is not UTF-8"
-            elif not file.is_file():
-                yield relative, None, _NOT_FOLLOWED
-            else:
-                yield relative, file, ""
-    for error in unreadable:
-        relative = Path(str(error.filename)).relative_to(path).as_posix()
-        printable = relative.encode("utf-8", "backslashreplace").decode()
-        yield f"{printable}/", None, f"cannot be read: {error.strerror}"
 
 
 def _differs(old: SourceFile, path: Path | None, problem: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from html.parser import HTMLParser
 
 from secondpass.search.passages import Block, Document
@@ -19,15 +20,34 @@ _BLOCKS = _HEADINGS | frozenset(
         "option p pre section summary table tbody tfoot thead title tr ul",
     )
 )
+_NAVIGATION_ROLES = frozenset({"navigation", "search", "contentinfo"})
+_NAVIGATION_CLASSES = frozenset(
+    {"sphinxsidebar", "toctree-wrapper", "sidebar-drawer", "toc-drawer"}
+)
+"""Of tables of contents, which Sphinx and its themes repeat on each page."""
+_NAVIGATION_ELEMENTS = frozenset({"nav", "div", "aside", "section", "header", "footer", "form",
+                                  "ul", "ol"})  # fmt: skip
+_CONTENT = frozenset({"main", "article"})
+"""Elements that end navigation which was never closed."""
+_LINK_SIGNS = frozenset("\N{PILCROW SIGN}\N{SECTION SIGN}#\N{LINK SYMBOL}\N{UPWARDS ARROW}")
+"""Texts of links from a heading to itself, or to the top."""
 _LINE_BREAK = "\0"
 """Stands for a ``<br>`` until white space is collapsed; no decoded text holds it."""
 
 
 class _PageParser(HTMLParser):
-    """Collects the blocks of a page, without scripts and styles."""
+    """Collects the blocks of a page, without scripts and styles.
 
-    def __init__(self) -> None:
+    Args:
+        navigation: whether to keep navigation, which most pages repeat.
+    """
+
+    def __init__(self, *, navigation: bool) -> None:
         super().__init__(convert_charrefs=True)
+        self._keeps_navigation = navigation
+        self._navigation = ""  # the open element of navigation that is left out
+        self._depth = 0  # open elements of the same name in it, including itself
+        self._link: int | None = None  # where the text of the open link within the page begins
         self.blocks: list[Block] = []
         self.title = ""
         self._text: list[str] = []
@@ -36,12 +56,16 @@ class _PageParser(HTMLParser):
         self._open = ""  # the open heading or title
         self._preformatted = 0
 
-    def handle_starttag(
-        self,
-        tag: str,
-        attrs: list[tuple[str, str | None]],  # noqa: ARG002
-    ) -> None:
-        if tag in _LEFT_OUT:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self._navigation:
+            self._depth += tag == self._navigation
+            if tag not in _CONTENT:
+                return
+            self._navigation = ""
+        if not self._keeps_navigation and _is_navigation(tag, attrs):
+            self.end_block()
+            self._navigation, self._depth = tag, 1
+        elif tag in _LEFT_OUT:
             self._left_out = self._left_out or tag
         elif tag == "svg":
             self._in_svg = True
@@ -50,13 +74,21 @@ class _PageParser(HTMLParser):
             if tag in _HEADINGS or (tag == "title" and not self._in_svg):
                 self._open = tag
             self._preformatted += tag == "pre"
+        elif tag == "a":
+            self._link = len(self._text) if _is_within_page(attrs) else None
         elif tag == "br":
             self._text.append("\n" if self._preformatted else _LINE_BREAK)
         elif tag in _SEPARATED:
             self._text.append(" ")
 
     def handle_endtag(self, tag: str) -> None:
-        if tag == self._left_out:
+        if self._navigation:
+            self._depth -= tag == self._navigation
+            if not self._depth:
+                self._navigation = ""
+        elif tag == "a":
+            self._end_link()
+        elif tag == self._left_out:
             self._left_out = ""
         elif tag == "svg":
             self._in_svg = False
@@ -69,10 +101,17 @@ class _PageParser(HTMLParser):
             self._preformatted = max(0, self._preformatted - (tag == "pre"))
 
     def handle_data(self, data: str) -> None:
-        if not self._left_out:
+        if not self._left_out and not self._navigation:
             self._text.append(data if self._preformatted else data.replace("\n", " "))
 
+    def _end_link(self) -> None:
+        """Remove the text of a link that is only a sign."""
+        if self._link is not None and _is_sign("".join(self._text[self._link :])):
+            del self._text[self._link :]
+        self._link = None
+
     def end_block(self) -> None:
+        self._link = None
         text = "".join(self._text)
         if self._preformatted:
             text = text.strip("\n")
@@ -89,6 +128,30 @@ class _PageParser(HTMLParser):
             self.blocks.append(Block(text, " ".join(text.split()) if element else ""))
 
 
+def _is_navigation(tag: str, attrs: list[tuple[str, str | None]]) -> bool:
+    if tag not in _NAVIGATION_ELEMENTS:
+        return False
+    values = dict(attrs)
+    classes = set((values.get("class") or "").split())
+    return (
+        tag == "nav"
+        or (values.get("role") or "").lower() in _NAVIGATION_ROLES
+        or not classes.isdisjoint(_NAVIGATION_CLASSES)
+        or {"contents", "topic"} <= classes
+    )
+
+
+def _is_within_page(attrs: list[tuple[str, str | None]]) -> bool:
+    values = dict(attrs)
+    return (values.get("href") or "").startswith("#")
+
+
+def _is_sign(text: str) -> bool:
+    """Whether a text is a sign, perhaps of an icon font, which uses private characters."""
+    text = text.strip().removesuffix("\N{VARIATION SELECTOR-16}")
+    return len(text) == 1 and (text in _LINK_SIGNS or unicodedata.category(text) == "Co")
+
+
 _INVISIBLE = re.compile(
     r"<!--.*?(?:-->|\Z)|<(script|style)\b(?:[^<>]*/>|.*?(?:</\1\s*>|\Z))", re.DOTALL | re.IGNORECASE
 )
@@ -96,11 +159,18 @@ _UNCLOSED_TAG = re.compile(r"<(?=[^<>]*(?:<|\Z))")
 
 
 def parse_html(text: str) -> Document:
-    """Parse a page; malformed markup is accepted."""
-    parser = _PageParser()
+    """Parse a page, without navigation unless there is nothing else.
+
+    Malformed markup is accepted.
+    """
     # Python's parser takes quadratic time for comments and tags that never end.
-    parser.feed(_UNCLOSED_TAG.sub("&lt;", _INVISIBLE.sub("", text)))
-    parser.close()
-    parser.end_block()
+    text = _UNCLOSED_TAG.sub("&lt;", _INVISIBLE.sub("", text))
+    for navigation in (False, True):
+        parser = _PageParser(navigation=navigation)
+        parser.feed(text)
+        parser.close()
+        parser.end_block()
+        if parser.blocks:
+            break
     headings = (block.heading for block in parser.blocks if block.heading)
     return Document(parser.title or next(headings, ""), parser.blocks)

@@ -26,6 +26,7 @@ from secondpass.search.index_files import (
     source_files,
 )
 from secondpass.search.retrieval import HybridRetriever, Mode
+from secondpass.search.selection import selection_of
 from secondpass.types import Candidate
 
 
@@ -139,7 +140,9 @@ def _open(
     stale: list[str] = []
     if check_source:
         embedder = _matching_embedder(folder, manifest["embedder"], embedder, rebuild)
-        stale = list(changes(Path(manifest["source"]["path"]), source_files(manifest), folder))
+        source = manifest["source"]
+        known = source_files(manifest)
+        stale = list(changes(Path(source["path"]), known, folder, selection_of(source)))
         if stale and not stale_ok:
             raise StaleIndexError(str(folder), stale, rebuild)
     try:

@@ -211,6 +211,9 @@ def rebuild_command(
     command = f"secondpass index {source} --into {shlex.quote(str(folder))}"
     if manifest and manifest["source"]["passage_size"] != PASSAGE_SIZE:
         command += f" --passage-size {manifest['source']['passage_size']}"
+    for name in ("include", "exclude") if manifest else ():
+        for pattern in manifest["source"].get(name, ()) if manifest else ():
+            command += f" --{name} {shlex.quote(pattern)}"
     if manifest and manifest["embedder"] is None and not with_vectors:
         command += " --words-only"
     return command

@@ -39,6 +39,7 @@ from secondpass.search.index_files import (
     write_parts,
 )
 from secondpass.search.retrieval import Embedder, HybridRetriever, search_texts
+from secondpass.search.selection import Selection, selection_of
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ def build(
     embedder: NamedEmbedder | None = None,
     *,
     passage_size: int = PASSAGE_SIZE,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
     force: bool = False,
     progress: Progress | None = None,
 ) -> Built:
@@ -92,6 +95,9 @@ def build(
         folder: a new or empty folder, or an index.
         embedder: embeds the passages; None builds an index without vectors.
         passage_size: most characters of a passage.
+        include: patterns of the files to read; none: all.
+        exclude: patterns of files and folders to leave out. Both are described in
+            :class:`~secondpass.search.selection.Selection`, and kept in the index.
         force: rebuild everything, and reuse nothing.
         progress: called as the build advances.
 
@@ -107,15 +113,22 @@ def build(
     source, folder = Path(source), Path(folder)
     if embedder is not None and not isinstance(embedder, NamedEmbedder):
         raise InputError(f"embedder: needs a 'name' and 'embed', not {kind_of(embedder)}")
+    selection = Selection(tuple(include), tuple(exclude))
     check_folder(folder)
     old = open_existing(folder, embedder)
-    if old is not None and not force and _is_current(old, source, embedder, passage_size):
+    if (
+        old is not None
+        and not force
+        and _is_current(old, source, embedder, passage_size, selection)
+    ):
         if len(os.listdir(folder)) > len({MANIFEST, LOCK, old.manifest["folder"]}):
             with suppress(IndexFaultError), index_lock(folder):
                 remove_leftovers(folder)
         return _summary(old, made=False, kept=old.manifest["counts"]["vectors"], started=started)
 
-    read = read_source(source, passage_size=passage_size, exclude=folder, progress=progress)
+    read = read_source(
+        source, passage_size=passage_size, exclude=folder, selection=selection, progress=progress
+    )
     if not read.corpus:
         skipped = first_few(read.skipped)
         reason = f" ({len(read.skipped)} files skipped: {skipped})" if skipped else ""
@@ -138,6 +151,8 @@ def build(
                     "path": str(source.resolve()),
                     "passage_size": passage_size,
                     "reader": READER_VERSION,
+                    "include": list(selection.include),
+                    "exclude": list(selection.exclude),
                     "files": {name: list(file) for name, file in read.files.items()},
                 },
                 "embedder": embedder.name if embedder else None,
@@ -217,7 +232,11 @@ def _retriever(
 
 
 def _is_current(
-    index: Index, source: Path, embedder: NamedEmbedder | None, passage_size: int
+    index: Index,
+    source: Path,
+    embedder: NamedEmbedder | None,
+    passage_size: int,
+    selection: Selection,
 ) -> bool:
     """Whether a build would make the same index."""
     settings = index.manifest["source"]
@@ -229,7 +248,8 @@ def _is_current(
         and settings["path"] == str(source.resolve())
         and same_passages
         and index.manifest["embedder"] == (embedder.name if embedder else None)
-        and not any(changes(source, source_files(index.manifest), index.folder))
+        and selection_of(settings) == selection
+        and not any(changes(source, source_files(index.manifest), index.folder, selection))
     )
 
 

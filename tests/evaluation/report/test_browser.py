@@ -11,6 +11,7 @@ import pytest
 
 from reports import EDGES, make
 from secondpass.evaluation.report.page import page as html
+from secondpass.evaluation.report.text import NONE
 
 
 class Browser:
@@ -74,45 +75,52 @@ class Browser:
         os.close(self.questions)
         os.close(self.answers)
 
+    def open(self, path, width):
+        """Show a page in a window of this width, with everything that can be opened open."""
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        self.ask("Page.navigate", url=path.as_uri())
+        until = time.monotonic() + 30
+        there = (
+            f"document.readyState === 'complete' && location.href === {json.dumps(path.as_uri())}"
+        )
+        while not self.value(there):
+            assert time.monotonic() < until
+        self.value("document.querySelectorAll('details').forEach(d => d.open = true)")
 
-@pytest.mark.long
-def test_no_errors_and_no_overflow(tmp_path):
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("chromium is not installed")
+    browser = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.mark.long
+def test_no_errors_and_no_overflow(browser, tmp_path):
     pages = {
         "usual": make(rerankers=("rerank", "other")),
         "hostile": make(text="<script>document.title = 'taken'</script>" + "x" * 300),
         "long names": EDGES["many systems"],
     }
-    browser = Browser(program, tmp_path / "profile")
-    try:
-        for name, comparison in pages.items():
-            path = tmp_path / f"{name.replace(' ', '-')}.html"
-            path.write_text(html(comparison), encoding="utf-8")
-            for width in (375, 1280):
-                browser.ask(
-                    "Emulation.setDeviceMetricsOverride",
-                    width=width,
-                    height=900,
-                    deviceScaleFactor=1,
-                    mobile=False,
-                )
-                browser.ask("Page.navigate", url=path.as_uri())
-                until = time.monotonic() + 30
-                there = (
-                    "document.readyState === 'complete' && "
-                    f"location.href === {json.dumps(path.as_uri())}"
-                )
-                while not browser.value(there):
-                    assert time.monotonic() < until
-                browser.value("document.querySelectorAll('details').forEach(d => d.open = true)")
-                wide = browser.value("document.documentElement.scrollWidth")
-                assert wide <= width, (name, width, wide)
-                assert browser.value("document.querySelectorAll('svg').length") > 3
-                assert browser.value("document.title") != "taken"
-    finally:
-        browser.close()
+    browser.events.clear()
+    for name, comparison in pages.items():
+        path = tmp_path / f"{name.replace(' ', '-')}.html"
+        path.write_text(html(comparison), encoding="utf-8")
+        for width in (375, 1280):
+            browser.open(path, width)
+            wide = browser.value("document.documentElement.scrollWidth")
+            assert wide <= width, (name, width, wide)
+            assert browser.value("document.querySelectorAll('svg').length") > 3
+            assert browser.value("document.title") != "taken"
     complaints = {"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"}
     assert not [one for one in browser.events if one.get("method") in complaints]
     asked = [
@@ -122,3 +130,55 @@ def test_no_errors_and_no_overflow(tmp_path):
     ]
     assert asked
     assert all(url.startswith("file:") and url.endswith(".html") for url in asked)
+
+
+_COLUMN = """[...document.querySelectorAll('table[aria-label="{table}"] tbody tr')]
+    .map(row => row.cells[{column}].textContent.trim())"""
+
+
+@pytest.mark.long
+def test_headings_sort_the_rows(browser, tmp_path):
+    comparison = make(count=30, rerankers=("b", "a"))
+    path = tmp_path / "page.html"
+    path.write_text(html(comparison), encoding="utf-8")
+    browser.open(path, 1280)
+
+    def column(table, number):
+        return browser.value(_COLUMN.format(table=table, column=number))
+
+    def click(table, number):
+        head = f"document.querySelectorAll('table[aria-label=\"{table}\"] th button')[{number}]"
+        browser.value(f"{head}.click()")
+        return browser.value(f"{head}.parentNode.getAttribute('aria-sort')")
+
+    before = column("All queries", 1)
+    assert before == list(comparison.queries)
+    assert click("All queries", 2) == "descending"
+    values = [float(text) for text in column("All queries", 2)]
+    assert values == sorted(values, reverse=True)
+    assert click("All queries", 2) == "ascending"
+    assert [float(text) for text in column("All queries", 2)] == values[::-1]
+    assert click("All queries", 2) is None
+    assert column("All queries", 1) == before
+    assert click("All queries", 1) == "ascending"
+    assert column("All queries", 1) == [f"q{index}" for index in range(30)]
+    assert click("Cost", 0) == "ascending"
+    assert column("Cost", 0) == ["lexical", "lexical+a", "lexical+b"]
+    assert click("Cost", 4) == "descending"
+    assert column("Cost", 4)[-1] == "0"
+    assert click("Cost", 6) == "descending"
+    assert column("Cost", 6)[-1] == NONE  # what is not known comes last
+
+
+@pytest.mark.long
+def test_a_wide_table_scrolls_below_its_fixed_first_column(browser, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(html(make(rerankers=("rerank", "other"))), encoding="utf-8")
+    browser.open(path, 400)
+    left = "document.querySelector('table[aria-label=Cost] tbody th').getBoundingClientRect().left"
+    second = left.replace("tbody th", "tbody td")
+    before = browser.value(left), browser.value(second)
+    browser.value("document.querySelector('table[aria-label=Cost]').parentNode.scrollLeft = 200")
+    after = browser.value(left), browser.value(second)
+    assert after[0] == before[0] >= 0
+    assert after[1] == before[1] - 200

@@ -20,6 +20,7 @@ def test_edges(comparison):
 def test_sections_in_order():
     headings = [line for line in report(make()).splitlines() if line.startswith("## ")]
     assert headings == [
+        "## Overview",
         "## Quality",
         "## Against lexical",
         "## Cost",
@@ -37,6 +38,28 @@ def test_the_verdict_comes_first():
     title, first, *_ = report(comparison).replace("\\", "").split("\n\n")
     assert title.startswith("# ")
     assert first == f"**{outcome.answer}** {outcome.because}"
+
+
+@pytest.mark.parametrize("comparison", EDGES.values(), ids=EDGES)
+def test_without_details_it_is_a_screen(comparison):
+    brief = report(comparison, details=False)
+    whole = report(comparison).splitlines()
+    assert len(brief.splitlines()) <= 10 + 2 * len(comparison.results)
+    assert brief.splitlines()[:3] == whole[:3]
+    assert "## " not in brief
+    assert ("Skipped: " in brief) == bool(comparison.skipped)
+
+
+def test_without_details_each_system_has_a_line():
+    lines = report(make(rerankers=("a", "b")), details=False).splitlines()
+    head = next(line for line in lines if line.startswith("| system |"))
+    assert head == (
+        "| system | nDCG@10 | against lexical | interval | corrected p | ms per query "
+        "| cost of 1,000 queries |"
+    )
+    assert [line.split("|")[1].strip() for line in lines if line.startswith("| lex")] == [
+        "lexical", "lexical+a", "lexical+b"
+    ]  # fmt: skip
 
 
 def test_changes_with_documents():

@@ -162,9 +162,33 @@ def test_navigation_lists_all_sections():
     headings = [value for tag, name, value in parsed.attributes if (tag, name) == ("h2", "id")]
     assert [link[1:] for link in parsed.all("href")] == headings
     assert headings == [
-        *("quality", "differences", "cost", "issues", "order", "skipped"),
-        *("system-2", "system-3", "settings"),
+        *("overview", "quality", "differences", "cost", "issues", "order", "skipped"),
+        *("system-2", "system-3", "queries", "settings"),
     ]
+
+
+def test_when_with_what_and_where():
+    settings = {
+        "date": "2026-01-02T03:04:05Z",
+        "versions": {"secondpass": "0.1.0", "python": "3.11.2"},
+        "machine": {"processor": "<Some> processor", "cores": 2},
+        "command": "secondpass eval suite",
+    }
+    with without("matplotlib"):
+        parsed = check(html(make(settings=settings)))
+    line = " \N{MIDDLE DOT} ".join(
+        (settings["date"], "secondpass 0.1.0", "Python 3.11.2", "<Some> processor", "2 cores",
+         "secondpass eval suite")
+    )  # fmt: skip
+    assert line in parsed.texts
+    assert {"versions: python", "machine: processor", "command"} <= set(parsed.cells)
+
+
+def test_all_queries_can_be_read_without_the_script():
+    comparison = make(count=40)
+    with without("matplotlib"):
+        cells = check(html(comparison)).cells
+    assert set(comparison.queries.values()) <= set(cells)
 
 
 def test_configurations_are_shown():

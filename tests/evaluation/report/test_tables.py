@@ -1,9 +1,20 @@
+import re
 from dataclasses import replace
 
 import pytest
 
 from reports import EDGES, make, with_reranker
-from secondpass.evaluation.report.tables import TABLES, differences, issues, quality, tables
+from secondpass.evaluation import Cost
+from secondpass.evaluation.report.overview import overview
+from secondpass.evaluation.report.queries import all_queries
+from secondpass.evaluation.report.tables import (
+    TABLES,
+    costs,
+    differences,
+    issues,
+    quality,
+    tables,
+)
 from secondpass.evaluation.report.text import NONE
 
 
@@ -24,9 +35,41 @@ def test_keys_are_unique():
     assert len(set(keys)) == len(keys)
 
 
-def test_consecutive_rows_of_a_system_form_a_group():
-    groups = list(differences(make(rerankers=("a", "b"))).groups)
-    assert [(name, len(rows)) for name, rows in groups] == [("lexical+a", 2), ("lexical+b", 2)]
+def test_times_end_to_end_include_the_search():
+    found = make()
+    assert cells(costs(found))[0][3] == cells(costs(found))[0][1] == "2.1"
+    reranking, together = (float(cells(costs(found))[1][index]) for index in (1, 3))
+    assert together == pytest.approx(reranking + 2.1)
+    assert cells(overview(found))[1][5] == f"{together:.1f}"
+    # Candidates that are part of the suite have no search time.
+    given = replace(found, results=(replace(found.results[0], cost=Cost()), *found.results[1:]))
+    assert cells(costs(given))[1][3] == cells(costs(given))[1][1]
+
+
+def test_all_queries_have_a_row_and_only_changes_a_colour():
+    found = make(rerankers=("a", "b"))
+    table = all_queries(found)
+    assert [row[1].text for row in table.rows] == list(found.queries)
+    assert {row[2].tone for row in table.rows} == {""}
+    assert [row[3].tone for row in table.rows] == [
+        "gain" if index % 3 else "loss" for index in range(len(found.queries))
+    ]
+    assert not all_queries(EDGES["nothing ran"]).rows
+
+
+@pytest.mark.parametrize(
+    ("comparison", "tone"),
+    [(make(), "gain"), (make(gain=-0.1), "loss"), (make(p=0.3), ""), (make(gain=-0.1, p=0.3), "")],
+    ids=["gain", "loss", "perhaps chance", "perhaps a loss"],
+)
+def test_a_difference_has_the_same_colour_everywhere(comparison, tone):
+    assert overview(comparison).rows[1][2].tone == tone
+    assert differences(comparison).rows[0][2].tone == tone
+    border = {"gain": "verdict pays", "loss": "verdict not", "": "verdict "}[tone]
+    page = comparison.to_html()
+    assert f'class="{border}"' in page
+    intervals = re.findall(r"stroke: var\(--(gain|loss|muted)\); stroke-width: 1.2", page)
+    assert set(intervals) == {tone or "muted"}
 
 
 def test_best_unless_all_are_alike():

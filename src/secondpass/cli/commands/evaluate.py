@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markdown import Markdown
 
 from secondpass.cli.compared import loadable_rerankers, reranker_specs
-from secondpass.cli.console import (
-    ERROR,
-    USAGE_ERROR,
-    fail,
-    info,
-    on_terminal,
-    print_json,
-    result_console,
-    warn,
-    write,
+from secondpass.cli.console import USAGE_ERROR, fail
+from secondpass.cli.evaluation_output import (
+    check_folder,
+    open_journal,
+    print_results,
+    with_command_line,
 )
 from secondpass.cli.first_stages import IndexStage, open_for_search, read_passages, suite_retriever
 from secondpass.cli.options import AsJson, PassageSize, RerankTopN, Set, StaleOk
@@ -31,7 +25,6 @@ from secondpass.search.documents import PASSAGE_SIZE
 from secondpass.search.index_files import is_index
 
 if TYPE_CHECKING:
-    from secondpass.evaluation.comparison import Comparison
     from secondpass.evaluation.first_stages import FirstStage
     from secondpass.evaluation.suites import Suite
 
@@ -144,8 +137,14 @@ def evaluate(
             help="Folder to write results.json, per_query.csv, report.md, report.html and runs to."
         ),
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run in the folder.")
+    ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite results in the folder.")
+    ] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="Print all tables and the queries that changed most.")
     ] = False,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")] = False,
@@ -157,6 +156,9 @@ def evaluate(
     model of the extra `embedded`. For example:
 
     `secondpass eval suite --preset embedded --compare mine.yaml other.yaml --out results`
+
+    It prints the verdict and one table; `--details` prints the rest. After an interruption, the
+    same command with `--resume` continues: no finished ranking is made again.
     """
     from secondpass.evaluation.experiment import compare as run_comparison
     from secondpass.evaluation.loading import load_suite
@@ -164,7 +166,8 @@ def evaluate(
 
     suite_name, more = _split_arguments(arguments)
     compare = [*(compare or ()), *more]
-    _check_call(suite_name, queries, qrels, out, force=force)
+    _check_call(suite_name, queries, qrels)
+    journal_path = check_folder(out, resume=resume, force=force)
     specs = reranker_specs(preset, config, compare, rerank_model)
     rerankers, skipped = loadable_rerankers(specs, settings, rerank_top_n)
     index = (
@@ -178,7 +181,7 @@ def evaluate(
     needed = {*(stages or _default_stages(suite)), *(behinds or ())}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    with progress_bars(quiet) as progress:
+    with progress_bars(quiet) as progress, open_journal(journal_path, force=force) as journal:
         folder = None if no_cache else cache or cache_folder()
         comparison = run_comparison(
             rerankers,
@@ -199,13 +202,17 @@ def evaluate(
             concurrency=concurrency,
             skipped=skipped,
             progress=progress,
+            journal=journal,
         )
+    comparison = with_command_line(comparison)
     written: list[str] = []
     try:
         if out is not None:
             written = comparison.write(out)
+        if journal is not None:
+            journal.delete()
     finally:  # if a file cannot be written, the results are still printed
-        _print(comparison, written, as_json=as_json)
+        print_results(comparison, written, details=details, as_json=as_json)
 
 
 def _split_arguments(arguments: Sequence[str] | None) -> tuple[str | None, list[str]]:
@@ -218,31 +225,10 @@ def _split_arguments(arguments: Sequence[str] | None) -> tuple[str | None, list[
     return next(iter(suites), None), files
 
 
-def _check_call(
-    suite: str | None, queries: Path | None, qrels: Path | None, out: Path | None, *, force: bool
-) -> None:
+def _check_call(suite: str | None, queries: Path | None, qrels: Path | None) -> None:
     if suite is None and (queries is None or qrels is None):
         fail("missing SUITE, or --queries and --qrels (see --help)", USAGE_ERROR)
-    if out is not None and (out / "results.json").exists() and not force:
-        fail(f"{out}: already has results; use --force to overwrite them")
 
 
 def _default_stages(suite: Suite) -> list[FirstStage]:
     return ["given"] if suite.candidates is not None else ["vector", "lexical", "hybrid"]
-
-
-def _print(comparison: Comparison, written: Sequence[str], *, as_json: bool) -> None:
-    for result in comparison.skipped:
-        warn(f"{result.name} is skipped: {result.reason}")
-    for result in comparison.not_measured:
-        warn(f"{result.name} is not measured: {result.reason}")
-    if as_json:
-        print_json(comparison.to_dict())
-    elif on_terminal(sys.stdout):
-        result_console().print(Markdown(comparison.to_markdown()))
-    else:
-        write(comparison.to_markdown())
-    for path in written:
-        info(f"written: {path}")
-    if not comparison.ran:
-        fail("nothing could be measured", ERROR)

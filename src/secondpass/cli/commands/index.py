@@ -31,6 +31,19 @@ def index(
         typer.Option("--into", help="Folder of the index: a new folder, or an index to update."),
     ],
     passage_size: PassageSize = PASSAGE_SIZE,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Index only files that match: `*.md`, `guide/**/*.html`. Repeatable.",
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="Leave out files or folders: `drafts`, `*.txt`. Repeatable."
+        ),
+    ] = None,
     words_only: Annotated[
         bool,
         typer.Option("--words-only", help="Leave out vectors, which take most of the time."),
@@ -44,7 +57,11 @@ def index(
 
     Folders are read recursively, except hidden files and folders. A file is split into passages
     between paragraphs and before headings; a passage has the id `path#number`. Files that are not
-    text are skipped with a warning.
+    text are skipped with a warning. Of a site that Sphinx has made, only the pages are read; in
+    HTML, navigation is left out.
+
+    Patterns are compared with the path below SOURCE, or, without a `/`, with each of its names. In
+    a shell, put them in quotes.
 
     An existing index is replaced when the new one is complete; vectors of unchanged passages are
     reused. If nothing has changed, nothing is done.
@@ -60,7 +77,14 @@ def index(
         )
     with progress_bars(as_json) as progress:
         built = build(
-            source, into, embedder, passage_size=passage_size, force=force, progress=progress
+            source,
+            into,
+            embedder,
+            passage_size=passage_size,
+            include=include or (),
+            exclude=exclude or (),
+            force=force,
+            progress=progress,
         )
     warn_of_skipped(built.skipped)
     if as_json:

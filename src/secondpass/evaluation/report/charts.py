@@ -10,9 +10,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from secondpass.evaluation.report.svg import ACCENT, INK, LARGE, MUTED, PAPER, figure, inline, tone
+from secondpass.evaluation.report.overview import cost_of_1000
+from secondpass.evaluation.report.svg import (
+    ACCENT,
+    GAIN,
+    INK,
+    LARGE,
+    LOSS,
+    MUTED,
+    PAPER,
+    figure,
+    inline,
+)
 from secondpass.evaluation.report.text import short_name, shortened, shortened_name
-from secondpass.evaluation.results import ComparisonData, Result
+from secondpass.evaluation.report.verdict import tone_of
+from secondpass.evaluation.results import ComparisonData, Result, percentile
+from secondpass.evaluation.significance import Difference
 
 _NUMBER_SIZE = 8.5
 _LEGEND_ROW = 0.19
@@ -35,22 +48,18 @@ class Plot:
 
 
 def latency(comparison: ComparisonData, prefix: str) -> str | None:
-    """Quality against the median time of a query."""
+    """Quality against the median time of a query, search and reranking together."""
 
     def milliseconds(result: Result) -> float | None:
-        median = result.cost.percentile(0.5)
+        median = percentile(comparison.end_to_end(result).values(), 0.5)
         return None if median is None else median * 1000
 
-    return _tradeoff(comparison, prefix, milliseconds, "median milliseconds per query")
+    axis = "median milliseconds per query, end to end"
+    return _tradeoff(comparison, prefix, milliseconds, axis)
 
 
 def price(comparison: ComparisonData, prefix: str) -> str | None:
     """Quality against the cost of a thousand queries."""
-
-    def cost_of_1000(result: Result) -> float | None:
-        count = len(result.cost.seconds)
-        return None if result.cost.cost is None or not count else result.cost.cost / count * 1000
-
     return _tradeoff(comparison, prefix, cost_of_1000, "cost of 1,000 queries")
 
 
@@ -80,7 +89,7 @@ def _tradeoff(
             base = means.get(comparison.base_of(one) or "")
             if base is not None and change and change.low is not None and change.high is not None:
                 ends = base + change.low, base + change.high
-                axes.plot([x, x], ends, color=tone(change.mean), linewidth=1.2, zorder=2)
+                axes.plot([x, x], ends, color=_colour(change), linewidth=1.2, zorder=2)
                 lowest = min(lowest, ends[0])
             reranks = one.first_stage is not None
             name = shortened_name(short_name(one), 60)
@@ -107,6 +116,11 @@ def _tradeoff(
         _number(axes, [(x, y) for x, y, _ in points])
         label = f"{measure} against {axis}. " + ". ".join(titles.values())
         return inline(drawing, prefix, label, titles)
+
+
+def _colour(difference: Difference) -> str:
+    """As in the tables: a difference that may be chance is grey."""
+    return {"gain": GAIN, "loss": LOSS}.get(tone_of(difference), MUTED)
 
 
 def _number(axes: Any, points: Sequence[tuple[float, float]]) -> None:
@@ -161,7 +175,7 @@ def differences(comparison: ComparisonData, prefix: str) -> str | None:
         texts = []
         for y, one in enumerate(rows):
             change = one.differences[measure]
-            colour = tone(change.mean)
+            colour = _colour(change)
             text = f"{one.name}: {change.mean:+.4f}"
             if change.low is not None and change.high is not None:
                 axes.plot([change.low, change.high], [y, y], color=colour, linewidth=1.6)
@@ -217,10 +231,10 @@ def _names(axes: Any, names: Sequence[str]) -> None:
 _INTERVALS = (
     "Circles are rerankers, squares first stages, and the dashed line is the baseline. Upright "
     "lines are confidence intervals of the difference from it; without a baseline, from a "
-    "reranker's own first stage."
+    "reranker's own first stage. Grey ones may be chance."
 )
 PLOTS = (
-    Plot("quality", f"{_INTERVALS} A reranker's time is without that of its first stage.", latency),
+    Plot("quality", f"{_INTERVALS} A reranker's time includes its first stage's.", latency),
     Plot("quality", "Differences with their confidence intervals.", differences),
     Plot("quality", f"{_INTERVALS} Only systems with prices are shown.", price),
     Plot("order", "Dots: the mean of each shuffle. Upright mark: the original order.", sensitivity),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass.evaluation.report import markdown, page
-from secondpass.evaluation.results import ComparisonData, Result
+from secondpass.evaluation.results import ComparisonData, Result, percentile
 from secondpass.formats.lines import AnyPath, write_lines
 from secondpass.formats.writing import write_qrels, write_run
 from secondpass.rendering import well_formed
@@ -91,11 +91,11 @@ def as_dict(comparison: ComparisonData) -> dict[str, Any]:
         "baseline": comparison.baseline,
         "settings": dict(comparison.settings),
         "notes": list(comparison.notes),
-        "systems": [_system(result) for result in comparison.results],
+        "systems": [_system(comparison, result) for result in comparison.results],
     }
 
 
-def _system(result: Result) -> dict[str, Any]:
+def _system(comparison: ComparisonData, result: Result) -> dict[str, Any]:
     system: dict[str, Any] = {
         "name": result.name,
         "status": result.status,
@@ -113,7 +113,7 @@ def _system(result: Result) -> dict[str, Any]:
                 measure: dataclasses.asdict(item) for measure, item in result.differences.items()
             },
         }
-    cost = result.cost
+    cost, together = result.cost, comparison.end_to_end(result).values()
     return {
         **system,
         "seconds": {
@@ -122,6 +122,10 @@ def _system(result: Result) -> dict[str, Any]:
             "p99": cost.percentile(0.99),
             "max": cost.percentile(1.0),
             "total": math.fsum(cost.seconds.values()),
+            "end_to_end": {
+                name: percentile(together, share)
+                for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
+            },
         },
         "usage": {
             "calls": cost.calls,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from secondpass.evaluation.report.tables import Cell, Column, Table, tables
-from secondpass.evaluation.report.text import NONE, counted
+from secondpass.evaluation.report.cells import Cell, Column, Table
+from secondpass.evaluation.report.overview import overview
+from secondpass.evaluation.report.tables import tables
+from secondpass.evaluation.report.text import NONE, counted, listed
 from secondpass.evaluation.report.verdict import verdict
 from secondpass.evaluation.results import Change, ComparisonData
 
@@ -15,13 +17,24 @@ _DOCUMENTS = 3
 _TEXT_LENGTH = 100
 
 
-def report(comparison: ComparisonData) -> str:
-    """The verdict, the tables, and the queries that changed most."""
+def report(comparison: ComparisonData, *, details: bool = True) -> str:
+    """The verdict, the tables, and the queries that changed most.
+
+    Args:
+        comparison: what was measured.
+        details: False: only the verdict and one table, a screen of text.
+    """
     queries = counted(len(comparison.queries), "query", "queries")
     parts = [f"# {_escaped(comparison.suite)}: {queries}"]
     outcome = verdict(comparison)
     parts.append(f"**{_escaped(outcome.answer)}** {_escaped(outcome.because)}")
     parts += [f"> {_escaped(note)}" for note in comparison.notes]
+    if not details:
+        if (brief := overview(comparison)).rows:
+            parts.append(_table(brief))
+        if skipped := [_escaped(result.name) for result in comparison.skipped]:
+            parts.append(f"Skipped: {listed(skipped)}.")
+        return "\n\n".join(parts) + "\n"
     for table in tables(comparison):
         parts += [f"## {_escaped(table.title)}", *map(_escaped, table.notes)]
         if table.rows:

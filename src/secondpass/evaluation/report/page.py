@@ -6,6 +6,8 @@ are inserted as they are.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,12 +16,14 @@ from typing import Any
 
 from secondpass.errors import MissingExtraError
 from secondpass.evaluation.report import charts, query_charts, svg
-from secondpass.evaluation.report.tables import Table, settings, tables
+from secondpass.evaluation.report.cells import Table
+from secondpass.evaluation.report.queries import all_queries
+from secondpass.evaluation.report.tables import settings, tables
 from secondpass.evaluation.report.text import clean, counted, milliseconds, short_name
 from secondpass.evaluation.report.verdict import (
     Verdict,
     calls_per_query,
-    is_significant_gain,
+    tone_of,
     verdict,
 )
 from secondpass.evaluation.results import TEXT_LENGTH, ComparisonData, Result
@@ -53,6 +57,7 @@ def page(comparison: ComparisonData) -> str:
     outcome = verdict(comparison)
     has_plots = svg.available()
     shown = tables(comparison)
+    script = _sort_script()
     figures = {table.key: list(_figures(table, comparison)) if has_plots else [] for table in shown}
     return _render(
         "page.html.j2",
@@ -62,6 +67,10 @@ def page(comparison: ComparisonData) -> str:
         verdict=outcome,
         verdict_class=_verdict_class(outcome),
         tiles=_tiles(outcome),
+        origin=_origin(comparison),
+        queries_table=all_queries(comparison),
+        script=script,
+        script_hash=_csp_hash(script),
         has_plots=has_plots,
         tables=shown,
         figures=figures,
@@ -94,6 +103,21 @@ def fragment(comparison: ComparisonData) -> str:
         verdict=verdict(comparison),
         tables=tables(comparison),
     )
+
+
+def _sort_script() -> Any:
+    """The script that sorts tables, not to be escaped."""
+    from markupsafe import Markup  # jinja2 needs it
+
+    environment = _environment()
+    source, *_ = environment.loader.get_source(environment, "sort.js")
+    return Markup(source)
+
+
+def _csp_hash(script: str) -> str:
+    """A script's hash, by which a content security policy allows it."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 def _render(template: str, **context: Any) -> str:
@@ -136,12 +160,23 @@ def _system(comparison: ComparisonData, result: Result, number: int, has_plots: 
 
 
 def _verdict_class(outcome: Verdict) -> str:
-    if outcome.difference is None:
-        return ""
-    if is_significant_gain(outcome.difference):
-        return "pays"
-    worse = outcome.difference.mean < 0 and outcome.difference.enough_queries
-    return "not" if worse else ""
+    tone = "" if outcome.difference is None else tone_of(outcome.difference)
+    return {"gain": "pays", "loss": "not"}.get(tone, "")
+
+
+def _origin(comparison: ComparisonData) -> str:
+    """When, with what and where the comparison was made, in one line."""
+    settings = comparison.settings
+    machine, versions = settings.get("machine", {}), settings.get("versions", {})
+    parts = [
+        settings.get("date", ""),
+        f"secondpass {versions['secondpass']}" if "secondpass" in versions else "",
+        f"Python {versions['python']}" if "python" in versions else "",
+        machine.get("processor", ""),
+        counted(machine["cores"], "core", "cores") if "cores" in machine else "",
+        settings.get("command", ""),
+    ]
+    return " \N{MIDDLE DOT} ".join(filter(None, parts))
 
 
 def _tiles(outcome: Verdict) -> list[tuple[str, str, str]]:
@@ -159,7 +194,9 @@ def _tiles(outcome: Verdict) -> list[tuple[str, str, str]]:
     ]
     median, slow = (best.cost.percentile(share) for share in (0.5, 0.95))
     if median is not None and slow is not None:
-        tiles.append(("per query", milliseconds(median), f"95% within {milliseconds(slow)}"))
+        tiles.append(
+            ("reranking a query", milliseconds(median), f"95% within {milliseconds(slow)}")
+        )
     if (calls := calls_per_query(best)) is not None:
         tiles.append(("calls per query", calls, f"{best.cost.calls:,} in all"))
     return tiles

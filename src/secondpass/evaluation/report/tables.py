@@ -3,61 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from secondpass.evaluation.report.cells import SYSTEM, Cell, Column, Row, Table, row
+from secondpass.evaluation.report.overview import overview
 from secondpass.evaluation.report.text import NONE, in_milliseconds, number, p_value
-from secondpass.evaluation.report.verdict import degraded_by, is_significant, too_few
-from secondpass.evaluation.results import ComparisonData, Result, Stability
+from secondpass.evaluation.report.verdict import degraded_by, is_significant, tone_of, too_few
+from secondpass.evaluation.results import ComparisonData, Result, Stability, percentile
 from secondpass.evaluation.significance import Difference, fewest_queries
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column: its heading, and whether it holds numbers, which are aligned right."""
-
-    title: str
-    kind: Literal["number", "text"] = "number"
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A cell: plain text, coloured as a gain or a loss, or marked as the best of its column."""
-
-    text: str
-    tone: Literal["", "gain", "loss"] = ""
-    best: bool = False
-
-
-Row: TypeAlias = tuple[Cell, ...]
-_SYSTEM = Column("system", "text")
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A section of the report. All text is plain; the renderers escape it.
-
-    Attributes:
-        key: id of the section in the page.
-        title: heading of the section.
-        columns: the first column names the system (or the setting) of the row.
-        rows: none if the section has only notes.
-        notes: paragraphs before the table.
-    """
-
-    key: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def groups(self) -> Iterator[tuple[str, list[Row]]]:
-        """Consecutive rows with the same first cell: its text, and the rest of each row."""
-        for name, rows in groupby(self.rows, key=lambda row: row[0].text):
-            yield name, [row[1:] for row in rows]
 
 
 def tables(comparison: ComparisonData) -> list[Table]:
@@ -79,7 +33,7 @@ def quality(comparison: ComparisonData) -> Table:
         if len(values) > 1:
             best[measure] = max(values)
     rows = [
-        _row(
+        row(
             name,
             *(
                 Cell(f"{mean[measure]:.4f}", best=mean[measure] == best.get(measure))
@@ -88,7 +42,7 @@ def quality(comparison: ComparisonData) -> Table:
         )
         for name, mean in means
     ]
-    return Table("quality", "Quality", (_SYSTEM, *map(Column, comparison.measures)), tuple(rows))
+    return Table("quality", "Quality", (SYSTEM, *map(Column, comparison.measures)), tuple(rows))
 
 
 def not_measured(comparison: ComparisonData) -> Table:
@@ -112,7 +66,7 @@ def differences(comparison: ComparisonData) -> Table:
         fewest = fewest_queries(first.confidence)
         note += f" {few}: a difference can be told from chance with {fewest} or more."
     columns = (
-        _SYSTEM,
+        SYSTEM,
         Column("measure", "text"),
         *map(Column, ("difference", f"{first.confidence:.0%} interval", "p", "corrected p")),
         *map(Column, ("significant", "won / tied / lost")),
@@ -122,9 +76,7 @@ def differences(comparison: ComparisonData) -> Table:
 
 
 def _difference_row(name: str, one: Difference) -> Row:
-    tone: Literal["", "gain", "loss"] = ""
-    if is_significant(one):
-        tone = "gain" if one.mean > 0 else "loss"
+    tone = tone_of(one)
     interval = NONE
     if one.low is not None and one.high is not None:
         interval = f"{one.low:+.4f} to {one.high:+.4f}"
@@ -133,7 +85,7 @@ def _difference_row(name: str, one: Difference) -> Row:
         significant = Cell("too few queries")
     elif one.corrected_p is None:
         significant = Cell(NONE)
-    return _row(
+    return row(
         name,
         one.measure,
         Cell(f"{one.mean:+.4f}", tone),
@@ -147,33 +99,48 @@ def _difference_row(name: str, one: Difference) -> Row:
 
 def costs(comparison: ComparisonData) -> Table:
     """Times, usage, and the share of rankings that are not ok."""
-    heads = ("p50 ms", "p95 ms", "calls", "pairs", "tokens in", "tokens out", "cost", "not ok")
+    heads = (
+        "p50 ms",
+        "p95 ms",
+        "p50 ms end to end",
+        "calls",
+        "pairs",
+        "tokens in",
+        "tokens out",
+        "cost",
+        "not ok",
+    )
     rows = []
     for result in comparison.ran:
         cost, rate = result.cost, result.failure_rate
         rows.append(
-            _row(
+            row(
                 result.name,
                 in_milliseconds(cost.percentile(0.5)),
                 in_milliseconds(cost.percentile(0.95)),
+                in_milliseconds(percentile(comparison.end_to_end(result).values(), 0.5)),
                 number(cost.calls),
                 number(cost.pairs),
                 number(cost.input_tokens),
                 number(cost.output_tokens),
                 number(cost.cost, 4),
-                NONE if rate is None else Cell(f"{rate:.1%}", "loss" if rate else ""),
+                NONE if rate is None else Cell(f"{rate:.1%}", "issue" if rate else ""),
             )
         )
-    note = "Times are those of the search for a first stage, of the reranking alone for a reranker."
-    notes = (f"{note} A dash: not known.",) if rows else ()
-    return Table("cost", "Cost", (_SYSTEM, *map(Column, heads)), tuple(rows), notes)
+    note = (
+        "Times are those of the search for a first stage, of the reranking alone for a reranker; "
+        "end to end is both. Candidates that are part of the suite have no search time. "
+        "A dash: not known."
+    )
+    notes = (note,) if rows else ()
+    return Table("cost", "Cost", (SYSTEM, *map(Column, heads)), tuple(rows), notes)
 
 
 def issues(comparison: ComparisonData) -> Table:
     """Statuses and issues of rankings, for systems with a ranking that is not ok or has issues."""
-    columns = (_SYSTEM, Column("rankings", "text"), Column("issues", "text"))
+    columns = (SYSTEM, Column("rankings", "text"), Column("issues", "text"))
     rows = tuple(
-        _row(result.name, _statuses(result), _counts(result.issues) or NONE)
+        row(result.name, _statuses(result), _counts(result.issues) or NONE)
         for result in comparison.results
         if result.failure_rate or result.issues
     )
@@ -205,7 +172,7 @@ def input_order(comparison: ComparisonData) -> Table:
     """The effect of input order, where candidates were shuffled."""
     heads = ("Kendall's tau", "top 10 kept", "measure when shuffled", "shuffles")
     rows = tuple(
-        _row(
+        row(
             result.name,
             f"{one.tau:.3f}",
             f"{one.overlap:.3f}",
@@ -220,7 +187,7 @@ def input_order(comparison: ComparisonData) -> Table:
         "unshuffled ranking. 1: input order has no effect."
     )
     title = "Sensitivity to input order"
-    return Table("order", title, (_SYSTEM, *map(Column, heads)), rows, (note,) if rows else ())
+    return Table("order", title, (SYSTEM, *map(Column, heads)), rows, (note,) if rows else ())
 
 
 def _spread(one: Stability) -> str:
@@ -239,9 +206,9 @@ def settings(comparison: ComparisonData) -> Table:
     rows = []
     for key, value in comparison.settings.items():
         if isinstance(value, Mapping):
-            rows += [_row(f"{key}: {inner}", _as_text(item)) for inner, item in value.items()]
+            rows += [row(f"{key}: {inner}", _as_text(item)) for inner, item in value.items()]
         else:
-            rows.append(_row(str(key), _as_text(value)))
+            rows.append(row(str(key), _as_text(value)))
     columns = Column("setting", "text"), Column("value", "text")
     return Table("settings", "Settings and versions", columns, tuple(rows))
 
@@ -251,15 +218,12 @@ def _as_text(value: Any) -> str:
 
 
 def _reasons(key: str, title: str, results: tuple[Result, ...], *notes: str) -> Table:
-    rows = tuple(_row(result.name, result.reason) for result in results)
-    return Table(key, title, (_SYSTEM, Column("reason", "text")), rows, notes if rows else ())
-
-
-def _row(*cells: str | Cell) -> Row:
-    return tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in cells)
+    rows = tuple(row(result.name, result.reason) for result in results)
+    return Table(key, title, (SYSTEM, Column("reason", "text")), rows, notes if rows else ())
 
 
 TABLES: tuple[Callable[[ComparisonData], Table], ...] = (
+    overview,
     quality,
     not_measured,
     differences,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from secondpass.evaluation.report.cells import Tone
 from secondpass.evaluation.report.text import listed, milliseconds
 from secondpass.evaluation.results import ComparisonData, Result
 from secondpass.evaluation.significance import Difference, fewest_queries
@@ -68,6 +69,13 @@ def is_significant(one: Difference) -> bool:
 def is_significant_gain(one: Difference) -> bool:
     """Whether it is positive and significant."""
     return one.mean > 0 and is_significant(one)
+
+
+def tone_of(one: Difference) -> Tone:
+    """The colour of a difference: only one that is significant has any."""
+    if not is_significant(one) or abs(one.mean) < _ZERO:
+        return ""
+    return "gain" if one.mean > 0 else "loss"
 
 
 def too_few(one: Difference) -> str:

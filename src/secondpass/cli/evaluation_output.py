@@ -1,0 +1,119 @@
+"""What ``secondpass eval`` prints and writes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.markdown import Markdown
+
+from secondpass.cli.command_line import masked
+from secondpass.cli.console import (
+    ERROR,
+    USAGE_ERROR,
+    fail,
+    info,
+    on_terminal,
+    print_json,
+    result_console,
+    warn,
+    write,
+)
+
+if TYPE_CHECKING:
+    from secondpass.evaluation.comparison import Comparison
+    from secondpass.evaluation.journal import Journal
+
+_JOURNAL = "rankings.jsonl"
+"""Name of the file with the finished rankings of a run that is not complete."""
+
+
+def check_folder(out: Path | None, *, resume: bool, force: bool) -> Path | None:
+    """The path of the journal in the folder of the results; None without a folder.
+
+    Exits if the folder has results, or rankings of an interrupted run, that the options say
+    nothing about.
+    """
+    if resume and force:
+        fail("--resume, --force: give one of them", USAGE_ERROR)
+    if out is None:
+        if resume:
+            fail("--resume: needs --out, the folder of the interrupted run", USAGE_ERROR)
+        return None
+    if (out / "results.json").exists() and not force:
+        fail(f"{out}: already has results; use --force to overwrite them")
+    journal = out / _JOURNAL
+    if journal.exists() and journal.stat().st_size and not (resume or force):
+        hint = "use --resume to continue it, or --force to start again"
+        fail(f"{out}: has the rankings of an interrupted run; {hint}")
+    return journal
+
+
+@contextmanager
+def open_journal(path: Path | None, *, force: bool) -> Iterator[Journal | None]:
+    """The journal of a run; says where the finished rankings are if it is interrupted.
+
+    Args:
+        path: None: no journal.
+        force: start with an empty one.
+    """
+    if path is None:
+        yield None
+        return
+    from secondpass.evaluation.journal import Journal
+
+    if force:
+        path.unlink(missing_ok=True)
+    with Journal(path) as journal:
+        try:
+            yield journal
+        except BaseException:
+            if len(journal):
+                info(f"finished rankings are in {path}; continue with --resume")
+            raise
+        if journal.reused:
+            info(f"{journal.reused:,} finished rankings were read from {path}")
+
+
+def with_command_line(comparison: Comparison) -> Comparison:
+    """The comparison with the command line among its settings, without secrets."""
+    settings = {**comparison.settings, "command": masked(sys.argv[1:])}
+    return replace(comparison, settings=settings)
+
+
+def print_results(
+    comparison: Comparison, written: Sequence[str], *, details: bool, as_json: bool
+) -> None:
+    """Print the results, and where they were written; exits if nothing could be measured."""
+    for result in comparison.skipped:
+        warn(f"{result.name} is skipped: {result.reason}")
+    for result in comparison.not_measured:
+        warn(f"{result.name} is not measured: {result.reason}")
+    if as_json:
+        print_json(comparison.to_dict())
+    elif on_terminal(sys.stdout):
+        result_console().print(Markdown(comparison.to_markdown(details=details)))
+    else:
+        write(comparison.to_markdown(details=details))
+    for path in _to_name(written, details=details):
+        info(f"written: {path}")
+    if on_terminal(sys.stdout) and not details and not as_json and not written:
+        info("--details prints all tables; --out FOLDER writes them, with plots")
+    if not comparison.ran:
+        fail("nothing could be measured", ERROR)
+
+
+def _to_name(written: Sequence[str], *, details: bool) -> list[str]:
+    """The files to name; without details, the folder of the runs instead of each run."""
+    if details:
+        return list(written)
+    return [*dict.fromkeys(_without_run(path) for path in written)]
+
+
+def _without_run(path: str) -> str:
+    folder = Path(path).parent
+    return str(folder) if folder.name == "runs" else path

@@ -1,0 +1,60 @@
+"""The table below the verdict: one line for each system, by the first measure."""
+
+from __future__ import annotations
+
+from secondpass.evaluation.report.cells import SYSTEM, Cell, Column, Table, row
+from secondpass.evaluation.report.text import NONE, in_milliseconds, number, p_value
+from secondpass.evaluation.report.verdict import tone_of
+from secondpass.evaluation.results import ComparisonData, Result, percentile
+
+
+def overview(comparison: ComparisonData) -> Table:
+    """Quality, difference and cost of every measured system."""
+    if not comparison.ran:
+        return Table("overview", "Overview", (), ())
+    measure = comparison.measures[0]
+    means = {one.name: one.evaluation.mean[measure] for one in comparison.ran if one.evaluation}
+    best = max(means.values(), default=0.0) if len(set(means.values())) > 1 else None
+    has_prices = any(one.cost.cost is not None for one in comparison.ran)
+    rows = []
+    for one in comparison.ran:
+        if one.name not in means:
+            continue
+        median = percentile(comparison.end_to_end(one).values(), 0.5)
+        cells: list[str | Cell] = [
+            one.name,
+            Cell(f"{means[one.name]:.4f}", best=means[one.name] == best),
+            *_difference(one, measure),
+            in_milliseconds(median),
+        ]
+        if has_prices:
+            cells.append(number(cost_of_1000(one), 2))
+        rows.append(row(*cells))
+    against = comparison.baseline or "its first stage"
+    heads = [measure, f"against {against}", "interval", "corrected p", "ms per query"]
+    heads += ["cost of 1,000 queries"] if has_prices else []
+    note = "Milliseconds are the median of search and reranking together."
+    return Table(
+        "overview", "Overview", (SYSTEM, *map(Column, heads)), tuple(rows), (note,) if rows else ()
+    )
+
+
+def cost_of_1000(result: Result) -> float | None:
+    """What a thousand queries cost at the configured prices; None without prices."""
+    count = len(result.cost.seconds)
+    return None if result.cost.cost is None or not count else result.cost.cost / count * 1000
+
+
+def _difference(result: Result, measure: str) -> list[str | Cell]:
+    one = result.differences.get(measure)
+    if one is None:
+        return [NONE] * 3
+    tone = tone_of(one)
+    interval = NONE
+    if one.low is not None and one.high is not None:
+        interval = f"{one.low:+.4f} to {one.high:+.4f}"
+    return [
+        Cell(f"{one.mean:+.4f}", tone),
+        Cell(interval, tone),
+        Cell(p_value(one.corrected_p), tone),
+    ]

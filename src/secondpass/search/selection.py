@@ -1,0 +1,165 @@
+"""Which files of a folder are read: patterns, and what belongs to a Sphinx site but is no page."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias
+
+from secondpass.errors import InputError
+from secondpass.settings import describe
+
+_SPHINX_MARK = "searchindex.js"
+"""A folder with this file is the top of a site that Sphinx has made."""
+_SPHINX_FOLDERS = frozenset({"_sources", "_static", "_images", "_sphinx_design_static"})
+_SPHINX_FILES = ("searchindex.js", "objects.inv", "genindex*.html", "py-modindex.html",
+                 "search.html")  # fmt: skip
+_NOT_FOLLOWED = "is a link to a folder, or not a regular file"
+SPHINX_REASON = "is no page of this Sphinx site"
+
+Entry: TypeAlias = tuple[str, Path | None, str]
+"""Name, path, and problem or an empty string, of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Patterns of paths relative to the source, with ``/`` as separator.
+
+    As in a shell, ``*`` is any characters but ``/``, ``**`` also that, ``?`` is one character and
+    ``[a-z]`` one of a range. A pattern without ``/`` is compared with the name of the file and of
+    every folder above it; ``drafts`` and ``drafts/`` stand for all that is in such a folder.
+
+    Attributes:
+        include: a file is read only if one of these matches; empty: every file.
+        exclude: a file is not read if one of these matches.
+
+    Raises:
+        InputError: a pattern is not a string, or is empty.
+    """
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, patterns in (("include", self.include), ("exclude", self.exclude)):
+            for pattern in patterns:
+                if not isinstance(pattern, str) or not pattern.strip("/"):
+                    raise InputError(
+                        f"{name}: must be patterns of paths, such as *.md, not {describe(pattern)}"
+                    )
+
+    def has(self, path: str) -> bool:
+        """Whether a file is to be read."""
+        if self.include and not any(_matches(path, pattern) for pattern in self.include):
+            return False
+        return not any(_matches(path, pattern) for pattern in self.exclude)
+
+    def leaves_out_folder(self, path: str) -> bool:
+        """Whether no file of a folder is to be read, as a pattern excludes the folder itself."""
+        return any(_matches(path, pattern) for pattern in self.exclude)
+
+
+ALL = Selection()
+
+
+def selection_of(source: Mapping[str, Any]) -> Selection:
+    """The selection of an index, from the ``source`` of its manifest."""
+    return Selection(tuple(source.get("include", ())), tuple(source.get("exclude", ())))
+
+
+def is_sphinx(files: Collection[str]) -> bool:
+    """Whether a folder with files of these names is the top of a Sphinx site."""
+    return _SPHINX_MARK in files
+
+
+def sphinx_leaves_out(name: str) -> bool:
+    """Whether a file or folder at the top of a Sphinx site is none of its pages."""
+    return name in _SPHINX_FOLDERS or any(
+        fnmatch.fnmatchcase(name, pattern) for pattern in _SPHINX_FILES
+    )
+
+
+def entries_of(
+    path: Path, exclude: Path | None = None, selection: Selection = ALL
+) -> Iterator[Entry]:
+    """The files of a folder, sorted by name in each folder.
+
+    Args:
+        path: the folder, or a single file, for which there are no patterns.
+        exclude: a folder to leave out.
+        selection: patterns of the files.
+
+    Raises:
+        OSError: the path does not exist, or the folder cannot be read.
+    """
+    if not path.is_dir():
+        os.stat(path)  # raises if it does not exist
+        yield path.name, path, "" if path.is_file() else _NOT_FOLLOWED
+        return
+    os.listdir(path)  # raises if the folder itself cannot be read
+    unreadable: list[OSError] = []
+    for folder_name, folders, files in os.walk(path, onerror=unreadable.append):
+        folder = Path(folder_name)
+        inside = folder.relative_to(path)
+        sphinx = is_sphinx(files)
+        links = [name for name in folders if (folder / name).is_symlink()]
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".")
+            and name not in links
+            and (exclude is None or (folder / name).resolve() != exclude.resolve())
+            and not selection.leaves_out_folder((inside / name).as_posix())
+        )
+        if sphinx:
+            for name in filter(sphinx_leaves_out, folders):
+                yield f"{_printable(inside / name)}/", None, SPHINX_REASON
+            folders[:] = [name for name in folders if not sphinx_leaves_out(name)]
+        for name in sorted([*files, *links]):
+            if name.startswith(".") or not selection.has((inside / name).as_posix()):
+                continue
+            file = folder / name
+            relative = file.relative_to(path).as_posix()
+            printable = _printable(file.relative_to(path))
+            if sphinx and sphinx_leaves_out(name):
+                yield printable, None, SPHINX_REASON
+            elif printable != relative:
+                yield printable, None, "has a name that is not UTF-8"
+            elif not file.is_file():
+                yield relative, None, _NOT_FOLLOWED
+            else:
+                yield relative, file, ""
+    for error in unreadable:
+        printable = _printable(Path(str(error.filename)).relative_to(path))
+        yield f"{printable}/", None, f"cannot be read: {error.strerror}"
+
+
+def _printable(path: Path) -> str:
+    return path.as_posix().encode("utf-8", "backslashreplace").decode()
+
+
+def _matches(path: str, pattern: str) -> bool:
+    parts = PurePosixPath(path).parts
+    if "/" not in pattern.strip("/"):
+        return any(fnmatch.fnmatchcase(part, pattern.strip("/")) for part in parts)
+    # Also what is below a folder that matches.
+    wanted = PurePosixPath(pattern.strip("/")).parts
+    return any(_match_parts(parts[:stop], wanted) for stop in range(1, len(parts) + 1))
+
+
+def _match_parts(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Compare part by part; ``**`` stands for any number of parts, also none."""
+    reachable = {0}  # numbers of parts that the patterns so far can match
+    for pattern in wanted:
+        if pattern == "**":
+            reachable = set(range(min(reachable), len(parts) + 1)) if reachable else set()
+        else:
+            reachable = {
+                index + 1
+                for index in reachable
+                if index < len(parts) and fnmatch.fnmatchcase(parts[index], pattern)
+            }
+    return len(parts) in reachable

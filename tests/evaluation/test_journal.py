@@ -1,0 +1,157 @@
+"""A journal gives back what was finished, and nothing else."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass import Candidate, InputError, Reranker
+from secondpass.evaluation import Journal, compare, make_suite
+from secondpass.evaluation.journal import ranking_key
+from secondpass.scorers.lexical import LexicalScorer
+
+TEXTS = ["the owl hunts mice", "a cat sleeps", "night tickets", "owl", "", "an owl and an owl"]
+CANDIDATES = [
+    Candidate(text, f"d{index}", 1.0 / (index + 1), {"title": "T", "n": [index]})
+    for index, text in enumerate(TEXTS)
+]
+
+
+@given(
+    settings=st.fixed_dictionaries(
+        {},
+        optional={
+            "depth": st.integers(1, 8),
+            "top_k": st.integers(1, 8),
+            "floor": st.floats(0, 2),
+            "blend": st.just({"original": 0.4, "normalize": "minmax"}),
+        },
+    ),
+    count=st.integers(0, len(CANDIDATES)),
+)
+def test_a_ranking_is_given_back(tmp_path_factory, settings, count) -> None:
+    path = tmp_path_factory.mktemp("journal") / "rankings.jsonl"
+    items = CANDIDATES[:count]
+    ranking = Reranker("lexical", **settings).rerank("owl hunts", items)
+    with Journal(path) as journal:
+        journal.add("key", ranking)
+    with Journal(path) as journal:
+        found = journal.find("key", "owl hunts", items)
+        assert journal.find("other", "owl hunts", items) is None
+    if ranking.report.status not in {"ok", "partial"}:
+        assert found is None
+        return
+    assert found.report == ranking.report
+    bare = [replace(item, metadata=dict(item.candidate.metadata)) for item in ranking]
+    assert list(found) == bare
+    assert not path.exists() or "owl" not in path.read_text()  # it has no texts
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda call: call | {"system": "given+b"},
+        lambda call: call | {"config": {"depth": 9}},
+        lambda call: call | {"query": "owls"},
+        lambda call: call | {"candidates": CANDIDATES[:5]},
+        lambda call: call | {"candidates": CANDIDATES[::-1]},
+        lambda call: call | {"candidates": [replace(CANDIDATES[0], text="x"), *CANDIDATES[1:]]},
+        lambda call: call | {"candidates": [replace(CANDIDATES[0], score=0), *CANDIDATES[1:]]},
+        lambda call: call | {"candidates": [replace(CANDIDATES[0], metadata={}), *CANDIDATES[1:]]},
+    ],
+)
+def test_whatever_a_ranking_depends_on_changes_its_key(change) -> None:
+    call = {"system": "given+a", "config": {"depth": 8}, "query": "owl", "candidates": CANDIDATES}
+    assert ranking_key(**call) == ranking_key(**call)
+    assert ranking_key(**change(call)) != ranking_key(**call)
+
+
+@pytest.mark.parametrize("torn", [b"x", b'{"key": "b", "items"', b"\xff\xfe", b"{}"])
+def test_an_incomplete_line_is_removed(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "rankings.jsonl"
+    ranking = Reranker("lexical").rerank("owl", CANDIDATES)
+    with Journal(path) as journal:
+        journal.add("a", ranking)
+    whole = path.read_bytes()
+    path.write_bytes(whole + torn)
+    with Journal(path) as journal:
+        assert journal.find("a", "owl", CANDIDATES) is not None
+        journal.add("b", ranking)
+    assert path.read_bytes() == whole + whole.replace(b'"key":"a"', b'"key":"b"')
+
+
+@pytest.mark.parametrize(
+    "line", ["[]", "{}", "null", '{"key": "a"}', '{"key": "a", "items": [[9]]}']
+)
+def test_lines_that_make_no_sense_are_no_rankings(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "rankings.jsonl"
+    path.write_text(line + "\n")
+    with Journal(path) as journal:
+        assert journal.find("a", "owl", CANDIDATES) is None
+
+
+def test_one_process_writes(tmp_path: Path) -> None:
+    path = tmp_path / "rankings.jsonl"
+    with Journal(path) as journal:
+        journal.add("a", Reranker("lexical").rerank("owl", CANDIDATES))
+        with pytest.raises(InputError, match="another process is writing"):
+            Journal(path)
+    Journal(path).delete()
+    assert not path.exists()
+
+
+class Lengths:
+    name = "lengths"
+    score_kind = "unbounded"
+
+    def score_pairs(self, query, texts):
+        return [float(len(text)) for text in texts]
+
+
+def test_only_what_can_be_recognized_and_has_not_failed_is_kept(tmp_path: Path) -> None:
+    corpus = [{"id": one.id, "text": one.text or "x"} for one in CANDIDATES]
+    suite = make_suite("s", {"q": "owl hunts"}, {"q": {"d0": 1}}, corpus=corpus)
+    rerankers = {
+        "kept": {"method": "lexical"},
+        "object": Reranker(Lengths()),  # its configuration cannot be serialised
+        "failed": {"method": {"type": "endpoint", "api": "vllm", "model": "m",
+                              "base_url": "http://127.0.0.1:9"}, "limits": {"retries": 0}},
+    }  # fmt: skip
+    path = tmp_path / "rankings.jsonl"
+    for expected in (0, 1):
+        with Journal(path) as journal:
+            found = compare(rerankers, suite, first_stages=["lexical"], journal=journal)
+            assert journal.reused == expected
+        assert found["lexical+kept"].status == found["lexical+object"].status == "ran"
+    assert len(path.read_text().splitlines()) == 1
+    assert json.loads(path.read_text())["report"]["status"] == "ok"
+
+
+def test_with_threads_all_that_finish_are_kept(tmp_path: Path, monkeypatch) -> None:
+    queries = {f"q{index}": f"owl {index}" for index in range(20)}
+    corpus = [{"id": one.id, "text": one.text or "x"} for one in CANDIDATES]
+    suite = make_suite("s", queries, {query: {"d0": 1} for query in queries}, corpus=corpus)
+    scored = []
+    score = LexicalScorer.score_pairs
+
+    def counted(self, query, texts):
+        if query == "owl 9":
+            raise KeyboardInterrupt
+        result = score(self, query, texts)
+        scored.append(query)
+        return result
+
+    monkeypatch.setattr(LexicalScorer, "score_pairs", counted)
+    path = tmp_path / "rankings.jsonl"
+    call = {"rerankers": {"a": {"method": "lexical"}}, "suite": suite, "concurrency": 4,
+            "first_stages": ["lexical"]}  # fmt: skip
+    with Journal(path) as journal, pytest.raises(KeyboardInterrupt):
+        compare(**call, journal=journal)
+    assert len(path.read_text().splitlines()) == len(scored) >= 9
+    monkeypatch.setattr(LexicalScorer, "score_pairs", score)
+    with Journal(path) as journal:
+        compare(**call, journal=journal)
+        assert (journal.reused, journal.added) == (len(scored), len(queries) - len(scored))
