@@ -74,8 +74,9 @@ def test_the_help_names_every_command(secondpass):
 
 
 def test_the_version_is_the_package_s(secondpass):
-    assert secondpass("--version").out == f"{package.__version__}\n"
-    assert process("--version").stdout.decode().strip() == package.__version__
+    version = f"secondpass {package.__version__}"
+    assert secondpass("--version").out == f"{version}\n"
+    assert process("--version").stdout.decode().strip() == version
 
 
 def test_an_unknown_command_is_a_wrong_call(secondpass):
