@@ -24,7 +24,7 @@ app = typer.Typer(
     "helps.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # rendering help as Markdown takes longer than everything else
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -55,7 +55,7 @@ config_app = typer.Typer(
     help="Check configurations without running them, and show them resolved.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,
 )
 for command in (config.validate, config.show):
     config_app.command()(report_errors(command))

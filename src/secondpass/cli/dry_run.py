@@ -35,7 +35,7 @@ def print_dry_run(
     queries = candidates = 0
     uses: list[Expected] = []
     for request, options in requests:
-        uses = merged([*uses, *expected_use(reranker, [request], **options)])  # type: ignore[arg-type]
+        uses = merged([*uses, *expected_use(reranker, [request], **options)])
         queries += 1
         candidates += len(request.candidates)
     if as_json or not on_terminal(sys.stdout):

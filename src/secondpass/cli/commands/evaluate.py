@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markdown import Markdown
 
 from secondpass.cli.compared import loadable_rerankers, reranker_specs
 from secondpass.cli.console import (
@@ -271,6 +270,8 @@ def _print(comparison: Comparison, written: Sequence[str], *, as_json: bool) -> 
     if as_json:
         print_json(comparison.to_dict())
     elif on_terminal(sys.stdout):
+        from rich.markdown import Markdown
+
         result_console().print(Markdown(comparison.to_markdown()))
     else:
         write(comparison.to_markdown())

@@ -137,11 +137,11 @@ def rerank(
 
         with ExitStack() as stack:
             progress = stack.enter_context(progress_bars(quiet))
-            requests = (
+            with_options = (
                 (_request(item, context_value), {**options, **item.options})
                 for item in source.requests(stack, reranker, progress)
             )
-            print_dry_run(reranker, requests, as_json=json_lines)
+            print_dry_run(reranker, with_options, as_json=json_lines)
         return
     to_terminal = output is None and on_terminal(sys.stdout)
     form = form or (Format.table if to_terminal and not json_lines else Format.jsonl)
