@@ -74,8 +74,9 @@ def test_the_help_names_every_command(secondpass):
 
 
 def test_the_version_is_the_package_s(secondpass):
-    assert secondpass("--version").out == f"{package.__version__}\n"
-    assert process("--version").stdout.decode().strip() == package.__version__
+    version = f"secondpass {package.__version__}"
+    assert secondpass("--version").out == f"{version}\n"
+    assert process("--version").stdout.decode().strip() == version
 
 
 def test_an_unknown_command_is_a_wrong_call(secondpass):
@@ -102,12 +103,15 @@ def test_importing_the_library_imports_nothing_of_the_command():
     assert told.stdout.strip() == "[]"
 
 
-def test_asking_for_help_loads_no_model_runtime():
+@pytest.mark.parametrize("arguments", [["--help"], ["rerank", "--help"], ["eval", "--help"]])
+def test_asking_for_help_loads_nothing_slow(arguments):
+    """0.2 s of CPU time at the time of writing; a model runtime or a Markdown parser doubles it."""
+    slow = "numpy scipy torch onnxruntime openvino openai matplotlib httpx asyncio yaml pygments "
     told = python(
-        "import sys; sys.argv = ['secondpass', '--version']; from secondpass.cli import main\n"
+        "import sys; from secondpass.cli import main\n"
+        f"sys.argv = ['secondpass', *{arguments}]\n"
         "try: main()\n"
-        "except SystemExit: print([one for one in ('torch', 'onnxruntime', 'numpy', 'scipy', "
-        "'matplotlib', 'openai') if one in sys.modules])"
+        f"except SystemExit: print([name for name in {slow!r}.split() if name in sys.modules])"
     )
     assert told.stdout.splitlines()[-1] == "[]"
 

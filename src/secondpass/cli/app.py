@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from secondpass import __version__
+from secondpass.cli.commands import config
 from secondpass.cli.commands.doctor import doctor
 from secondpass.cli.commands.evaluate import evaluate
 from secondpass.cli.commands.export import export
@@ -23,14 +24,14 @@ app = typer.Typer(
     "helps.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # rendering help as Markdown takes longer than everything else
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 def _print_version(value: bool) -> None:
     if value:
-        typer.echo(__version__)
+        typer.echo(f"secondpass {__version__}")
         raise typer.Exit
 
 
@@ -49,3 +50,13 @@ def main(
 for command in (rerank, index, query, export, presets, schema, doctor):
     app.command()(report_errors(command))
 app.command("eval")(report_errors(evaluate))
+
+config_app = typer.Typer(
+    help="Check configurations without running them, and show them resolved.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (config.validate, config.show):
+    config_app.command()(report_errors(command))
+app.add_typer(config_app, name="config")

@@ -11,7 +11,7 @@ import math
 import os
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
@@ -105,8 +105,13 @@ def decode_argument(text: str) -> str:
 
 def fail(message: str, code: int = ERROR) -> NoReturn:
     """Print an error and exit."""
-    message_console().print(Text("secondpass: ", style="bold red") + Text(escaped(message)))
+    print_error(message)
     raise typer.Exit(code)
+
+
+def print_error(message: str) -> None:
+    """Print an error."""
+    message_console().print(Text("secondpass: ", style="bold red") + Text(escaped(message)))
 
 
 def warn(message: str) -> None:
@@ -149,3 +154,21 @@ def _finite(value: Any) -> Any:
 def print_json(value: Any) -> None:
     """Write a value to standard output as indented JSON."""
     write(to_json(value, indent=2) + "\n")
+
+
+def print_yaml(value: Mapping[str, Any]) -> None:
+    """Write a mapping to standard output as YAML, in colour on a terminal."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, _data: Any) -> bool:
+            return True
+
+    text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True)
+    console = result_console()
+    if console.is_terminal:
+        from rich.syntax import Syntax
+
+        console.print(Syntax(text, "yaml", background_color="default"))
+    else:
+        write(text)

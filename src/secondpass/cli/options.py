@@ -8,8 +8,18 @@ from typing import Annotated
 import typer
 
 from secondpass.search.documents import SMALLEST_PASSAGE
+from secondpass.settings.registry import preset_names
 
-Preset = Annotated[str | None, typer.Option("--preset", "-p", help="Name of a preset.")]
+
+def complete_preset(incomplete: str) -> list[str]:
+    """The names of presets that begin like this, for the completion of shells."""
+    return [name for name in preset_names() if name.startswith(incomplete)]
+
+
+Preset = Annotated[
+    str | None,
+    typer.Option("--preset", "-p", help="Name of a preset.", autocompletion=complete_preset),
+]
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="YAML file with a configuration.")
 ]
@@ -41,6 +51,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 PassageSize = Annotated[
     int,
     typer.Option(min=SMALLEST_PASSAGE, metavar="CHARACTERS", help="Maximum length of a passage."),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Estimate calls, tokens and cost without calling a model. JSON in a pipe.",
+    ),
 ]
 StaleOk = Annotated[
     bool, typer.Option("--stale-ok", help="Search an index even if its source has changed.")

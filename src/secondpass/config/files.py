@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from secondpass.config.keys import literal_keys
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.settings import (
-    SECRET,
-    describe,
-    environment,
-    model_of,
-    registry,
-    suggestion,
-    yaml_text,
-)
-
-_USUAL_SECRETS = frozenset({"api_key", "token"})
-"""Settings that hold a key in mappings of an unknown kind."""
+from secondpass.settings import describe, environment, registry, suggestion, yaml_text
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -43,7 +33,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         config = over_preset(config)
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, str(path)) from None
-    if problems := [*_literal_secrets(config)]:
+    if problems := [*literal_keys(config)]:
         raise ConfigurationError(problems, str(path))
     return config
 
@@ -148,35 +138,3 @@ def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, A
 def _is_mergeable(value: Any) -> bool:
     """Whether a value is a mapping of settings; a variable is a plain value."""
     return isinstance(value, Mapping) and not environment.names_variable(value)
-
-
-# ---------------------------------------------------------------------- keys
-
-
-def _literal_secrets(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Problem]:
-    """A problem for each key that a configuration holds instead of the name of its variable."""
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _literal_secrets(item, (*path, index))
-    if not isinstance(value, Mapping):
-        return
-    secrets = _secrets_of(value.get("type"))
-    for key, item in value.items():
-        if key in secrets:
-            literal = item.get("default") if environment.names_variable(item) else item
-            if literal is not None:
-                message = f"a file cannot hold a key; name its variable in {key + '_env'!r}"
-                yield Problem((*path, key), message)
-        elif key not in environment.FOREIGN:
-            yield from _literal_secrets(item, (*path, str(key)))
-
-
-def _secrets_of(kind: Any) -> frozenset[str]:
-    """The settings that hold a key, of the method or language model that a ``type`` names."""
-    kind = environment.read(kind)
-    families: Sequence[registry.Family] = ("methods", "llms")
-    for family in families:
-        if isinstance(kind, str) and kind in registry.names(family):
-            fields = model_of(registry.kind(family, kind)).model_fields
-            return frozenset(name for name in fields if SECRET in fields[name].metadata)
-    return _USUAL_SECRETS

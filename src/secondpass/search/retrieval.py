@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 from secondpass.candidates import to_candidates
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["vector", "lexical", "hybrid"]
 
-_RENDERING = Rendering(fields=("title", "text"))
+
+@cache
+def _rendering() -> Rendering:
+    return Rendering(fields=("title", "text"))  # not at import: the check imports pydantic
 
 
 class Embedder(Protocol):
@@ -179,7 +183,7 @@ class HybridRetriever:
         Raises:
             InputError: an argument is out of range, or the mode needs an embedder.
         """
-        query = _RENDERING.query(query)
+        query = _rendering().query(query)
         check_numbers(k=(k, 1))
         if mode not in get_args(Mode):
             known = ", ".join(get_args(Mode))
@@ -244,7 +248,7 @@ class HybridRetriever:
 
 def search_texts(corpus: Sequence[Candidate]) -> list[str]:
     """The title and text of each candidate, as they are searched."""
-    return [text or "" for text in _RENDERING.candidates(corpus)]
+    return [text or "" for text in _rendering().candidates(corpus)]
 
 
 def _check_installed() -> None:

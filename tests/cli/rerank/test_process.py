@@ -2,11 +2,8 @@
 
 import json
 import signal
-from collections import Counter
 
 from command_requests import LEXICAL, json_lines, process, requests
-from secondpass import EngineInfo, Ranking, Report
-from secondpass.cli.commands.rerank import _counts, _summary
 
 
 def test_answers_come_as_requests_do_and_ctrl_c_ends_it():
@@ -32,14 +29,3 @@ def test_closed_output_pipe_is_not_an_error():
         run.stdin.close()
         assert run.stderr.read() == b""
     assert run.returncode == 0
-
-
-def test_summary_names_engines():
-    counts = Counter({"ok": 2, "issue deadline": 1})
-    engine = EngineInfo("model", "openvino", "bfloat16", 2, "any", "fastest")
-    ranking = Ranking("q", (), Report("partial", engines=(engine,)))
-    counts.update(_counts([ranking, ranking]))
-    assert _summary(4, counts, 1.0) == (
-        "4 queries in 1.0 s: 2 ok, 2 partial, 0 degraded, 0 unchanged; issues: deadline (1); "
-        "engines: model on openvino, bfloat16, threads: 2 (2)"
-    )

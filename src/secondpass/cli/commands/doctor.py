@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Mapping
-from importlib import metadata
 from typing import Annotated, Any
 
 import typer
@@ -75,6 +74,8 @@ def doctor(
 
 
 def _extras() -> dict[str, Any]:
+    from importlib import metadata
+
     extras: dict[str, dict[str, str | None]] = {}
     try:
         requirements = metadata.requires("secondpass") or []
@@ -95,6 +96,8 @@ def _extras() -> dict[str, Any]:
 
 
 def _version(package: str) -> str | None:
+    from importlib import metadata
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

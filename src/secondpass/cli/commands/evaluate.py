@@ -18,7 +18,15 @@ from secondpass.cli.evaluation_output import (
     with_command_line,
 )
 from secondpass.cli.first_stages import IndexStage, open_for_search, read_passages, suite_retriever
-from secondpass.cli.options import AsJson, PassageSize, RerankTopN, Set, StaleOk
+from secondpass.cli.options import (
+    AsJson,
+    DryRun,
+    PassageSize,
+    RerankTopN,
+    Set,
+    StaleOk,
+    complete_preset,
+)
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.vectors import cache_folder
 from secondpass.search.documents import PASSAGE_SIZE
@@ -72,7 +80,13 @@ def evaluate(
         Path | None, typer.Option(help="TREC run whose documents are the candidates.")
     ] = None,
     preset: Annotated[
-        list[str] | None, typer.Option("--preset", "-p", help="Preset to measure. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--preset",
+            "-p",
+            help="Preset to measure. Repeatable.",
+            autocompletion=complete_preset,
+        ),
     ] = None,
     config: Annotated[
         list[Path] | None,
@@ -146,6 +160,7 @@ def evaluate(
     details: Annotated[
         bool, typer.Option("--details", help="Print all tables and the queries that changed most.")
     ] = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")] = False,
 ) -> None:
@@ -160,6 +175,7 @@ def evaluate(
     It prints the verdict and one table; `--details` prints the rest. After an interruption, the
     same command with `--resume` continues: no finished ranking is made again.
     """
+    from secondpass.evaluation.dry_run import expected_comparison
     from secondpass.evaluation.experiment import compare as run_comparison
     from secondpass.evaluation.loading import load_suite
     from secondpass.evaluation.measures import DEFAULT_MEASURES
@@ -179,18 +195,36 @@ def evaluate(
     stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
     behinds: list[FirstStage] | None = [member.value for member in behind] if behind else None
     needed = {*(stages or _default_stages(suite)), *(behinds or ())}
-    if out is not None:
+    if dry_run:
+        journal_path = None
+    elif out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with progress_bars(quiet) as progress, open_journal(journal_path, force=force) as journal:
         folder = None if no_cache else cache or cache_folder()
+        retriever = (
+            IndexStage(index, needed)
+            if index
+            else suite_retriever(suite, needed, depth, folder, progress)
+        )
+        if dry_run:
+            from secondpass.cli.dry_run import print_comparison
+
+            expected = expected_comparison(
+                rerankers,
+                suite,
+                retriever=retriever,
+                first_stages=stages,
+                behind=behinds,
+                depth=depth,
+                shuffles=shuffles,
+                progress=progress,
+            )
+            print_comparison(expected, skipped, as_json=as_json)
+            return
         comparison = run_comparison(
             rerankers,
             suite,
-            retriever=(
-                IndexStage(index, needed)
-                if index
-                else suite_retriever(suite, needed, depth, folder, progress)
-            ),
+            retriever=retriever,
             first_stages=stages,
             behind=behinds,
             depth=depth,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
-import yaml
-from rich.syntax import Syntax
 from rich.table import Table
 
-from secondpass.cli.console import print_json, result_console
-from secondpass.cli.options import AsJson
+from secondpass.cli.console import print_json, print_yaml, result_console
+from secondpass.cli.options import AsJson, complete_preset
 from secondpass.config import preset, preset_names, preset_purpose
 
 
 def presets(
-    name: Annotated[str | None, typer.Argument(help="Preset to show as YAML.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Preset to show as YAML.", autocompletion=complete_preset),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the presets, or show one as YAML, to start your own configuration from."""
@@ -25,7 +25,7 @@ def presets(
         if as_json:
             print_json(config)
         else:
-            _print_yaml(yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+            print_yaml(config)
         return
     purposes = {preset_name: preset_purpose(preset_name) for preset_name in preset_names()}
     if as_json:
@@ -35,11 +35,3 @@ def presets(
     for preset_name, purpose in purposes.items():
         table.add_row(preset_name, purpose)
     result_console().print(table)
-
-
-def _print_yaml(text: str) -> None:
-    console = result_console()
-    if console.is_terminal:
-        console.print(Syntax(text, "yaml", background_color="default"))
-    else:
-        sys.stdout.write(text)

@@ -29,6 +29,7 @@ from secondpass.cli.first_stages import open_for_search, warn_of_skipped
 from secondpass.cli.options import (
     AsJson,
     Config,
+    DryRun,
     Order,
     PassageSize,
     Preset,
@@ -46,7 +47,7 @@ from secondpass.search.index import Index
 from secondpass.search.index_files import is_index, rebuild_command
 from secondpass.search.indexing import build_in_memory
 from secondpass.search.retrieval import HybridRetriever, Mode
-from secondpass.types import Candidate, Ranking, Report
+from secondpass.types import Candidate, Ranking, Report, Request
 
 Searchable: TypeAlias = HybridRetriever | Index
 
@@ -95,6 +96,7 @@ def query(
     settings: Set = None,
     passage_size: PassageSize = PASSAGE_SIZE,
     stale_ok: StaleOk = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Search documents, by vectors unless told otherwise, and rerank the results.
@@ -105,6 +107,8 @@ def query(
     `mode`: `vector`, `lexical` or `hybrid`, with `+rerank` appended if they were reranked.
     """
     _check_call(question, rrf_k, hybrid=hybrid, lexical=lexical)
+    if dry_run and not rerank:
+        fail("--dry-run: needs --rerank", USAGE_ERROR)
     question = decode_argument(question)
     mode: Mode = "hybrid" if hybrid else "lexical" if lexical else "vector"
     reranker, ordering = None, None
@@ -126,6 +130,12 @@ def query(
         else:
             retriever = _index_in_memory(corpus, mode, depth, passage_size, progress)
     candidates = retriever.retrieve(question, count, mode, rrf_k)
+    if dry_run and reranker is not None:
+        from secondpass.cli.dry_run import print_dry_run
+
+        request = Request(question, candidates)
+        print_dry_run(reranker, [(request, {"top_k": k, "order": ordering})], as_json=as_json)
+        return
     ranking = None
     if reranker is not None:
         ranking = reranker.rerank(question, candidates, top_k=k, order=ordering)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 import sys
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,19 +23,19 @@ from secondpass.cli.console import (
     info,
     on_terminal,
 )
-from secondpass.cli.options import AsJson, Config, Order, Preset, Set
+from secondpass.cli.options import AsJson, Config, DryRun, Order, Preset, Set
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import Format, Formatter, Stream
 from secondpass.cli.requests import InputRequest, batches
 from secondpass.cli.rerank_input import RerankInput, read_context
 from secondpass.cli.resuming import Resumable
+from secondpass.cli.summary import count, summary
 from secondpass.config import load
 from secondpass.errors import RerankError
 from secondpass.reranker import Reranker
 from secondpass.settings.environment import fill
 from secondpass.types import Ranking, Request
 
-_STATUSES = ("ok", "partial", "degraded", "unchanged")
 _BATCH_SIZE = 32_000_000
 """Bytes of input after which a batch ends; it bounds the memory."""
 
@@ -92,6 +91,7 @@ def rerank(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with code 1 unless every ranking is ok.")
     ] = False,
+    dry_run: DryRun = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Show no progress bars and no summary.")
     ] = False,
@@ -111,7 +111,7 @@ def rerank(
     -o reranked.trec`; after an interruption, the same with `--resume`
 
     Rankings are written in the order of the input, as soon as they are ready. A summary of their
-    statuses is printed to standard error at the end.
+    statuses, tokens and cost is printed to standard error at the end.
     """
     query = None if query is None else decode_argument(query)
     output = None if str(output) == "-" else output
@@ -119,6 +119,8 @@ def rerank(
     source.check(output, resume=resume, force=force)
     if json_lines and form not in {None, Format.jsonl}:
         fail("--json, --format: give one of them", USAGE_ERROR)
+    if dry_run and resume:
+        fail("--dry-run, --resume: give one of them", USAGE_ERROR)
     is_resumable = output is not None and _is_regular(output)
     if output is not None and is_resumable:
         source.check_not_overwritten(output, config, context)
@@ -130,6 +132,17 @@ def rerank(
         "order": parse_order(reranker, order),
     }
     context_value, context_hash = read_context(context)
+    if dry_run:
+        from secondpass.cli.dry_run import print_dry_run
+
+        with ExitStack() as stack:
+            progress = stack.enter_context(progress_bars(quiet))
+            with_options = (
+                (_request(item, context_value), {**options, **item.options})
+                for item in source.requests(stack, reranker, progress)
+            )
+            print_dry_run(reranker, with_options, as_json=json_lines)
+        return
     to_terminal = output is None and on_terminal(sys.stdout)
     form = form or (Format.table if to_terminal and not json_lines else Format.jsonl)
     formatter = Formatter(
@@ -165,12 +178,12 @@ def rerank(
                     formatter.format_ranking(number, request, ranking)
                     for (number, request), ranking in zip(numbered, rankings, strict=True)
                 ]
-                sink.write("".join(lines), _counts(rankings))
+                sink.write("".join(lines), count(rankings))
             total += len(window)
             progress("Reranking", total, None)
         sink.finish()
     if not quiet:
-        info(_summary(total, sink.counts, time.monotonic() - started))
+        info(summary(total, sink.counts, time.monotonic() - started))
     if strict and sink.counts["ok"] != total:
         raise typer.Exit(ERROR)
 
@@ -183,47 +196,18 @@ def _rank(
     total: int,
 ) -> list[Ranking]:
     """Rank a batch that follows ``total`` requests."""
-    requests = [
-        Request(item.query, item.candidates, context if item.context is None else item.context)
-        for item in batch
-    ]
+    requests = [_request(item, context) for item in batch]
     try:
         return rerank_grouped(reranker, requests, [{**options, **item.options} for item in batch])
     except RerankError as error:
         fail(f"requests {total + 1} to {total + len(batch)}: {error}")
 
 
+def _request(item: InputRequest, context: Any) -> Request:
+    """A request with its own context, else that of all."""
+    return Request(item.query, item.candidates, context if item.context is None else item.context)
+
+
 def _is_regular(path: Path) -> bool:
     """Whether a path is a regular file, or will be."""
     return not path.exists() or stat.S_ISREG(path.stat().st_mode)
-
-
-def _counts(rankings: Sequence[Ranking]) -> Counter[str]:
-    """How many rankings have each status and each issue, and ran on each engine."""
-    counts: Counter[str] = Counter(ranking.report.status for ranking in rankings)
-    counts.update(
-        f"issue {code}"
-        for ranking in rankings
-        for code in {issue.code for issue in ranking.report.issues}
-    )
-    counts.update(
-        f"engine {engine.method} on {engine.backend}, {engine.precision}, threads: {engine.threads}"
-        for ranking in rankings
-        for engine in ranking.report.engines
-    )
-    return counts
-
-
-def _summary(total: int, counts: Counter[str], seconds: float) -> str:
-    noun = "query" if total == 1 else "queries"
-    statuses = ", ".join(f"{counts[status]:,} {status}" for status in _STATUSES)
-    summary = f"{total:,} {noun} in {seconds:.1f} s: {statuses}"
-    for kind in ("issue", "engine"):
-        items = [
-            f"{name.removeprefix(f'{kind} ')} ({count:,})"
-            for name, count in counts.most_common()
-            if name.startswith(f"{kind} ")
-        ]
-        if items:
-            summary += f"; {kind}s: {', '.join(items)}"
-    return summary

@@ -1,0 +1,119 @@
+"""``secondpass config``: check configurations without running them, and show them resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from secondpass.cli.configurations import configuration
+from secondpass.cli.console import (
+    ERROR,
+    USAGE_ERROR,
+    fail,
+    one_line,
+    print_error,
+    print_json,
+    print_yaml,
+    warn,
+    write,
+)
+from secondpass.cli.options import AsJson, Preset, Set
+from secondpass.config import load
+from secondpass.config.keys import with_hidden_keys, with_placeholder_keys
+from secondpass.errors import ConfigurationError, MissingExtraError
+
+
+def validate(
+    *,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="YAML files with a configuration each."),
+    ] = None,
+    preset: Preset = None,
+    settings: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check configurations: every setting, with the place of everything that is wrong.
+
+    No model is loaded, no connection is opened, and no key is needed. Packages that are missing
+    here are only warned of; `secondpass doctor` runs a configuration. The exit code is 1 if one is
+    wrong.
+
+    For example: `secondpass config validate rerank.yaml`
+    """
+    sources: list[Path | None] = [*(files or ())]
+    if not sources and preset is not None:
+        sources = [None]
+    if not sources:
+        fail("missing FILE, or --preset (see --help)", USAGE_ERROR)
+    records = []
+    for file in sources:
+        about = str(preset if file is None else file)
+        record: dict[str, Any] = {"configuration": about, "valid": True, "problems": []}
+        try:
+            _, missing = _checked(preset, file, settings)
+        except ConfigurationError as error:
+            problems = [{"path": [*item.path], "message": item.message} for item in error.problems]
+            record |= {"valid": False, "problems": problems}
+            print_error(str(error))
+        else:
+            record["missing"] = missing
+            if missing is not None:
+                warn(f"{about}: {missing}")
+            if not as_json:
+                write(one_line(f"{about}: valid") + "\n")
+        records.append(record)
+    if as_json:
+        print_json(records)
+    if not all(record["valid"] for record in records):
+        raise typer.Exit(ERROR)
+
+
+def show(
+    *,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="YAML file with a configuration.")
+    ] = None,
+    preset: Preset = None,
+    settings: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a configuration as YAML, laid over its preset and with `--set` applied.
+
+    It is checked as by `secondpass config validate`. Variables are shown by name and not read. Keys
+    are never shown.
+
+    For example: `secondpass config show rerank.yaml --set depth=20`
+    """
+    if file is None and preset is None:
+        fail("missing FILE, or --preset (see --help)", USAGE_ERROR)
+    config, missing = _checked(preset, file, settings)
+    if missing is not None:
+        warn(f"{preset if file is None else file}: {missing}")
+    if as_json:
+        print_json(with_hidden_keys(config))
+    else:
+        print_yaml(with_hidden_keys(config))
+
+
+def _checked(
+    preset: str | None, file: Path | None, settings: list[str] | None
+) -> tuple[Mapping[str, Any], str | None]:
+    """A configuration, and which packages are missing to run it, if any.
+
+    Raises:
+        ConfigurationError: it is wrong.
+    """
+    if preset is not None and file is not None:
+        fail("FILE, --preset: give one of them", USAGE_ERROR)
+    config = configuration(preset, file, settings)
+    try:
+        load(with_placeholder_keys(config))
+    except MissingExtraError as error:  # raised last, when all settings have been checked
+        return config, str(error)
+    except ConfigurationError as error:
+        raise ConfigurationError(error.problems, str(preset if file is None else file)) from None
+    return config, None

@@ -1,0 +1,71 @@
+"""The summary of ``secondpass rerank``: statuses, issues, engines, tokens and cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from secondpass.types import Ranking
+
+_STATUSES = ("ok", "partial", "degraded", "unchanged")
+_INPUT, _OUTPUT, _COST = "input tokens", "output tokens", "cost in 1e-12"
+_REPORTED, _PRICED = "rankings with tokens", "rankings with cost"
+_COST_UNIT = 1e-12
+"""Sums are integers, so that a resumed output has the sums of an uninterrupted one."""
+
+
+def count(rankings: Sequence[Ranking]) -> Counter[str]:
+    """How many rankings have each status and each issue, and ran on each engine; and their sums.
+
+    Tokens and cost are summed over the rankings that report them.
+    """
+    counts: Counter[str] = Counter(ranking.report.status for ranking in rankings)
+    counts.update(
+        f"issue {code}"
+        for ranking in rankings
+        for code in {issue.code for issue in ranking.report.issues}
+    )
+    counts.update(
+        f"engine {engine.method} on {engine.backend}, {engine.precision}, threads: {engine.threads}"
+        for ranking in rankings
+        for engine in ranking.report.engines
+    )
+    for ranking in rankings:
+        usage = ranking.report.usage
+        if usage.input_tokens is not None or usage.output_tokens is not None:
+            counts[_INPUT] += usage.input_tokens or 0
+            counts[_OUTPUT] += usage.output_tokens or 0
+            counts[_REPORTED] += 1
+        if usage.cost is not None:
+            counts[_COST] += round(usage.cost / _COST_UNIT)
+            counts[_PRICED] += 1
+    return counts
+
+
+def summary(total: int, counts: Counter[str], seconds: float) -> str:
+    """One line about ``total`` rankings with these counts."""
+    statuses = ", ".join(f"{counts[status]:,} {status}" for status in _STATUSES)
+    line = f"{_queries(total)} in {seconds:.1f} s: {statuses}"
+    for kind in ("issue", "engine"):
+        items = [
+            f"{name.removeprefix(f'{kind} ')} ({number:,})"
+            for name, number in counts.most_common()
+            if name.startswith(f"{kind} ")
+        ]
+        if items:
+            line += f"; {kind}s: {', '.join(items)}"
+    if reported := counts[_REPORTED]:
+        tokens = f"{counts[_INPUT]:,} in, {counts[_OUTPUT]:,} out"
+        line += f"; tokens: {tokens}{_share(reported, total)}"
+    if priced := counts[_PRICED]:
+        line += f"; cost: {counts[_COST] * _COST_UNIT:.4g}{_share(priced, total)}"
+    return line
+
+
+def _share(reported: int, total: int) -> str:
+    """Of how many queries a sum is, if not of all."""
+    return "" if reported == total else f" (reported for {reported:,} of {_queries(total)})"
+
+
+def _queries(number: int) -> str:
+    return f"{number:,} {'query' if number == 1 else 'queries'}"

@@ -1,0 +1,128 @@
+"""Keys in configurations: where they stand, and copies of configurations without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from secondpass.errors import Problem
+from secondpass.services.diagnosis import bare, private_parts
+from secondpass.settings import SECRET, Secret, environment, model_of, registry
+
+HIDDEN = "<hidden>"
+"""What takes the place of a key."""
+
+_USUAL_SECRETS = frozenset({"api_key", "token"})
+"""Settings that hold a key in mappings of an unknown kind."""
+
+_KEY_WORDS = frozenset(
+    {"apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "key"}
+    | {"passwd", "password", "secret", "token"}
+)
+"""A parameter of another library with one of these words in its name may hold a key."""
+
+
+def literal_keys(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Problem]:
+    """A problem for each key that a configuration holds instead of the name of its variable."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from literal_keys(item, (*path, index))
+    if not isinstance(value, Mapping):
+        return
+    secrets = _secrets_of(value.get("type"))
+    for key, item in value.items():
+        if key in secrets:
+            literal = item.get("default") if environment.names_variable(item) else item
+            if literal is not None:
+                message = f"a file cannot hold a key; name its variable in {key + '_env'!r}"
+                yield Problem((*path, key), message)
+        elif key not in environment.FOREIGN:
+            yield from literal_keys(item, (*path, str(key)))
+
+
+def with_hidden_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a configuration that shows no key.
+
+    Hidden are the settings that hold keys, parameters of other libraries whose names say that they
+    may hold one, and what of an address may be one. Names of variables are kept.
+    """
+    hidden: dict[str, Any] = _hidden(config, foreign=False)
+    return hidden
+
+
+def with_placeholder_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a configuration that needs no key: those of variables become placeholders."""
+    filled: dict[str, Any] = _filled(config)
+    return filled
+
+
+def _hidden(value: Any, *, foreign: bool) -> Any:
+    if isinstance(value, list | tuple):
+        return [_hidden(item, foreign=foreign) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    secrets = _secrets_of(value.get("type"))
+    result: dict[Any, Any] = {}
+    for key, item in value.items():
+        if key in secrets or (foreign and _may_hold_key(key, item)):
+            result[key] = _without_value(item)
+        elif key == "base_url":
+            result[key] = _without_query(item)
+        else:
+            result[key] = _hidden(item, foreign=foreign or key in environment.FOREIGN)
+    return result
+
+
+def _without_value(item: Any) -> Any:
+    if environment.names_variable(item):
+        return {key: part if key == "env" else HIDDEN for key, part in item.items()}
+    return None if item is None else HIDDEN
+
+
+def _without_query(item: Any) -> Any:
+    """An address without its user, password, query and fragment, which may hold a key."""
+    if environment.names_variable(item):
+        return {key: part if key == "env" else _without_query(part) for key, part in item.items()}
+    if isinstance(item, str) and any(private_parts(item)):
+        return f"{bare(item)}?{HIDDEN}"
+    return item
+
+
+def _may_hold_key(name: Any, item: Any) -> bool:
+    words = re.split(r"[^a-z0-9]+", str(name).lower())
+    return isinstance(item, str) and not _KEY_WORDS.isdisjoint(words)
+
+
+def _filled(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_filled(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    secrets = _secrets_of(value.get("type"))
+    return {
+        key: Secret("placeholder")
+        if key in secrets and _names_a_variable(item)
+        else item
+        if key in environment.FOREIGN
+        else _filled(item)
+        for key, item in value.items()
+    }
+
+
+def _names_a_variable(item: Any) -> bool:
+    """Whether an item is ``{env: NAME}`` with a valid name."""
+    if not environment.names_variable(item):
+        return False
+    return isinstance(item["env"], str) and bool(item["env"]) and item.get("default") is None
+
+
+def _secrets_of(kind: Any) -> frozenset[str]:
+    """The settings that hold a key, of the method or language model that a ``type`` names."""
+    kind = environment.read(kind)
+    families: Sequence[registry.Family] = ("methods", "llms")
+    for family in families:
+        if isinstance(kind, str) and kind in registry.names(family):
+            fields = model_of(registry.kind(family, kind)).model_fields
+            return frozenset(name for name in fields if SECRET in fields[name].metadata)
+    return _USUAL_SECRETS

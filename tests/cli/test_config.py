@@ -1,0 +1,169 @@
+"""``secondpass config``: configurations checked and shown, but not run."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from secondpass import Reranker
+from secondpass.config import preset_names
+
+KEY = "sk-test-SECRET-123"
+GOOD = "preset: embedded\ndepth: 30\n"
+SERVED = "method: {type: graded, llm: {type: openai, model: m, api_key: {env: MY_KEY}}}\n"
+
+
+@pytest.fixture
+def here(write, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MY_KEY", raising=False)
+    write("good.yaml", GOOD)
+    write("served.yaml", SERVED)
+    write("wrong.yaml", "method: {type: lexical, k9: 1}\ndept: 3\n")
+    write("broken.yaml", "method: lexical\n  depth: [")
+    return tmp_path
+
+
+def test_valid_files_are_named(secondpass, here):
+    told = secondpass("config", "validate", "good.yaml", "served.yaml")
+    assert (told.code, told.out, told.err) == (0, "good.yaml: valid\nserved.yaml: valid\n", "")
+    assert secondpass("config", "validate", "-p", "lexical").out == "lexical: valid\n"
+
+
+@pytest.mark.parametrize("command", ["validate", "show"])
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["wrong.yaml"], 1, "wrong.yaml: 2 problems"),
+        (["wrong.yaml"], 1, "dept: unknown key; did you mean 'depth'?"),
+        (["broken.yaml"], 1, "broken.yaml: not YAML at line 2"),
+        (["gone.yaml"], 1, "gone.yaml: there is no such file"),
+        (["good.yaml", "--set", "depth=many"], 1, "good.yaml: depth: must be a valid integer"),
+        (["good.yaml", "--set", "depth"], 1, "write KEY=VALUE"),
+        (["--preset", "embeded"], 1, "did you mean 'embedded'"),
+        (["--preset", "lexical", "--set", "method.k1=-1"], 1, "lexical: method.k1: "),
+        ([], 2, "missing FILE, or --preset"),
+        (["good.yaml", "--preset", "lexical"], 2, "FILE, --preset: give one of them"),
+    ],
+)
+def test_what_is_wrong_has_its_place(secondpass, here, command, arguments, code, message):
+    told = secondpass("config", command, *arguments)
+    assert (told.code, message in told.flat, told.out) == (code, True, ""), told.err
+
+
+def test_each_of_several_files_is_checked(secondpass, here):
+    told = secondpass("config", "validate", "wrong.yaml", "good.yaml", "broken.yaml")
+    assert (told.code, told.out) == (1, "good.yaml: valid\n")
+    assert "wrong.yaml: 2 problems" in told.flat
+    assert "broken.yaml: not YAML" in told.flat
+
+
+def test_problems_can_be_read_by_programs(secondpass, here):
+    told = secondpass("config", "validate", "good.yaml", "wrong.yaml", "--json")
+    assert told.code == 1
+    good, wrong = json.loads(told.out)
+    assert good == {"configuration": "good.yaml", "valid": True, "problems": [], "missing": None}
+    assert (wrong["configuration"], wrong["valid"]) == ("wrong.yaml", False)
+    assert ["dept"] in [problem["path"] for problem in wrong["problems"]]
+    assert ["method", "k9"] in [problem["path"] for problem in wrong["problems"]]
+
+
+def test_missing_packages_are_a_warning(secondpass, here, monkeypatch):
+    from secondpass.concurrency import lazy
+
+    monkeypatch.setattr(lazy, "is_installed", lambda module: module != "openai")
+    told = secondpass("config", "validate", "served.yaml")
+    assert (told.code, told.out) == (0, "served.yaml: valid\n")
+    assert "warning: served.yaml: " in told.flat
+    assert 'pip install "secondpass[openai]"' in told.flat
+    wrong = secondpass("config", "validate", "served.yaml", "--set", "method.llm.timeout=-1")
+    assert (wrong.code, "method.llm.timeout" in wrong.flat) == (1, True)
+    assert (
+        "pip install"
+        in json.loads(secondpass("config", "validate", "served.yaml", "--json").out)[0]["missing"]
+    )
+
+
+def test_a_preset_and_overrides_are_shown_resolved(secondpass, here):
+    told = secondpass("config", "show", "good.yaml", "--set", "blend.original=0.3")
+    assert (told.code, told.err) == (0, "")
+    assert yaml.safe_load(told.out) == {
+        "method": {"type": "embedded"},
+        "depth": 30,
+        "blend": {"original": 0.3, "normalize": "minmax"},
+    }
+    as_json = secondpass("config", "show", "good.yaml", "--set", "blend.original=0.3", "--json")
+    assert json.loads(as_json.out) == yaml.safe_load(told.out)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_what_is_shown_describes_the_same_reranker(secondpass, write, name):
+    told = secondpass("config", "show", "--preset", name, "--set", "depth=7")
+    assert told.code == 0
+    shown = Reranker.from_config(write("shown.yaml", told.out))
+    assert shown.to_config() == Reranker.from_preset(name, depth=7).to_config()
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_keys_are_never_shown(secondpass, write, monkeypatch, form):
+    monkeypatch.setenv("MY_KEY", KEY)
+    options = f"{{extra_headers: {{Authorization: Bearer {KEY}}}}}"
+    file = write(
+        "keys.yaml",
+        f"method: {{type: graded, llm: {{type: openai, model: m, base_url: 'http://h/?k={KEY}', "
+        f"api_key: {{env: MY_KEY}}, options: {options}}}}}\n"
+        "fallback: [{type: endpoint, api: tei, base_url: 'http://h', api_key_env: MY_KEY}]\n",
+    )
+    for settings in ([], ["--set", f"method.llm.api_key={KEY}"]):
+        told = secondpass("config", "show", file, *settings, *form)
+        assert told.code == 0, told.err
+        assert KEY not in told.out + told.err
+        assert "MY_KEY" in told.out
+        checked = secondpass("config", "validate", file, *settings, *form)
+        assert (checked.code, KEY in checked.out + checked.err) == (0, False)
+
+
+def test_a_file_with_a_key_is_refused(secondpass, write):
+    file = write("key.yaml", SERVED.replace("{env: MY_KEY}", KEY))
+    for command in ("validate", "show"):
+        told = secondpass("config", command, file)
+        assert (told.code, KEY in told.out + told.err) == (1, False)
+        assert "a file cannot hold a key; name its variable in 'api_key_env'" in told.flat
+
+
+def test_nothing_heavy_is_imported_and_no_connection_is_opened(tmp_path):
+    """For every preset, in a process in which a connection is an error."""
+    (tmp_path / "served.yaml").write_text(SERVED)
+    code = (
+        "import socket, sys\n"
+        "def refuse(*_): raise AssertionError('a connection')\n"
+        "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
+        "from secondpass.cli import main\n"
+        "names = sys.argv[1].split()\n"
+        "for command in 'validate', 'show':\n"
+        "    for what in ['served.yaml'], *(['-p', name] for name in names):\n"
+        "        sys.argv = ['secondpass', 'config', command, *what]\n"
+        "        try: main()\n"
+        "        except SystemExit as stop: assert not stop.code, what\n"
+        "heavy = ('torch', 'onnxruntime', 'openvino', 'numpy', 'scipy', 'transformers', 'openai',\n"
+        "         'anthropic', 'google.genai', 'httpx', 'tokenizers', 'sentence_transformers')\n"
+        "assert not [name for name in heavy if name in sys.modules], sys.modules.keys()\n"
+    )
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.endswith(("_KEY", "_TOKEN", "_URL"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code, " ".join(preset_names())],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,118 @@
+"""``--dry-run``: calls, tokens and cost, estimated; the model must not be asked."""
+
+import json
+
+import pytest
+
+from command_requests import FRUIT, requests
+from fake_provider import FakeProvider
+from terminals import on_a_terminal
+
+PRICES = "{input: 1000000, output: 0}"  # an input token costs 1
+
+
+@pytest.fixture
+def provider():
+    with FakeProvider() as running:
+        yield running
+        assert running.calls == 0
+
+
+@pytest.fixture
+def graded(write, provider):
+    """A configuration that asks the provider, five candidates at a time."""
+    address = provider.base_url("openai")
+    return write(
+        "graded.yaml",
+        f"method: {{type: graded, batch_size: 5, llm: {{type: openai, model: m, prices: {PRICES}, "
+        f"base_url: '{address}'}}}}\nfallback: [lexical]\n",
+    )
+
+
+def test_requests_are_estimated_and_nothing_is_written(secondpass, write, graded, tmp_path):
+    output = tmp_path / "out.jsonl"
+    empty = {"query_id": "q", "query": "none", "candidates": []}
+    file = write("in.jsonl", [*requests(3, candidates=12), empty])
+    told = secondpass("rerank", file, "-c", graded, "-o", output, "--dry-run")
+    found = json.loads(told.out)
+    assert (told.code, output.exists()) == (0, False)
+    assert (found["dry_run"], found["queries"], found["candidates"]) == (True, 4, 36)
+    (model,) = found["models"]
+    assert (model["model"], model["calls"], model["pairs"]) == ("m", 9, 36)
+    assert model["input_tokens"] > 36 * 30 / 4
+    assert model["cost"] == pytest.approx(model["input_tokens"], abs=1)
+    assert found["total"] == {key: value for key, value in model.items() if key != "model"}
+    assert "no model was called" in told.flat
+    assert "estimated" in told.flat
+
+
+def test_options_of_the_command_and_of_a_line_count(secondpass, write, graded):
+    lines = requests(2, candidates=12)
+    lines[1]["depth"] = 3
+    file = write("in.jsonl", lines)
+    told = secondpass("rerank", file, "-c", graded, "--depth", 10, "--dry-run")
+    assert json.loads(told.out)["total"]["pairs"] == 13
+    assert json.loads(told.out)["total"]["calls"] == 3
+
+
+def test_local_models_take_neither_calls_nor_tokens(secondpass, write):
+    file = write("in.jsonl", FRUIT)
+    told = secondpass("rerank", file, "-q", "fruit", "-p", "embedded", "--dry-run")
+    (model,) = json.loads(told.out)["models"]
+    assert (model["calls"], model["pairs"]) == (0, 3)
+    assert model["input_tokens"] is model["output_tokens"] is model["cost"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rerank", "-q", "a", "-o", "out", "--resume"], "--dry-run, --resume: give one of them"),
+        (["query", "-q", "a", "--corpus", "."], "--dry-run: needs --rerank"),
+    ],
+)
+def test_what_has_no_dry_run_is_a_wrong_call(secondpass, arguments, message):
+    told = secondpass(*arguments, "--dry-run")
+    assert (told.code, message in told.flat, told.out) == (2, True, "")
+
+
+def test_an_input_error_is_one_here_too(secondpass, write, graded):
+    told = secondpass("rerank", write("in.jsonl", "{}"), "-c", graded, "--dry-run")
+    assert (told.code, "in.jsonl:1: " in told.flat, told.out) == (1, True, "")
+
+
+def test_a_question_is_searched_and_its_reranking_estimated(secondpass, write, graded):
+    corpus = write("corpus.jsonl", [{"_id": one["id"], "text": one["text"]} for one in FRUIT])
+    call = ["query", "-q", "fruit", "--corpus", corpus, "--lexical", "--rerank", "-c", graded]
+    told = secondpass(*call, "--dry-run")
+    found = json.loads(told.out)
+    assert (told.code, found["queries"], found["candidates"]) == (0, 1, 2)
+    assert found["total"]["calls"] == 1
+
+
+@pytest.fixture
+def suite(write):
+    write("suite/corpus.jsonl", [{"_id": one["id"], "text": one["text"]} for one in FRUIT])
+    write("suite/queries.jsonl", [{"_id": "q1", "text": "fruit"}, {"_id": "q2", "text": "moon"}])
+    return write("suite/qrels.tsv", "q1 0 pear 1\nq2 0 moon 1\n").parent
+
+
+def test_a_comparison_is_estimated_per_reranker(secondpass, suite, graded, tmp_path):
+    out = tmp_path / "results"
+    call = ["eval", suite, "--mode", "lexical", "--compare", "lexical", graded, "--out", out]
+    told = secondpass(*call, "--dry-run")
+    found = json.loads(told.out)
+    assert (told.code, out.exists()) == (0, False), told.err
+    assert found["queries"] == 2
+    assert set(found["systems"]) == {"lexical+lexical", "lexical+graded"}
+    assert found["systems"]["lexical+graded"]["total"]["calls"] == 2
+    assert found["total"]["calls"] == 2
+    shuffled = secondpass(*call, "--dry-run", "--shuffles", 2)
+    assert json.loads(shuffled.out)["total"]["calls"] == 6
+
+
+def test_a_terminal_shows_a_table(write, graded):
+    file = write("in.jsonl", requests(3, candidates=12))
+    shown = on_a_terminal("rerank", str(file), "-c", str(graded), "--dry-run")
+    assert "tokens in, about" in shown
+    assert "3 queries, 36 candidates" in shown
+    assert '"models"' not in shown

@@ -1,0 +1,70 @@
+"""The summary of ``secondpass rerank``."""
+
+from collections import Counter
+
+import pytest
+
+from command_requests import FRUIT, json_lines, requests
+from fake_provider import INPUT_TOKENS, OUTPUT_TOKENS, FakeProvider
+from secondpass import EngineInfo, Ranking, Report, Usage
+from secondpass.cli.summary import count, summary
+
+
+def ranking(*usage, engines=()):
+    return Ranking("q", (), Report("ok", usage=Usage(1, 1, 5, *usage), engines=engines))
+
+
+def test_engines_are_named():
+    counts = Counter({"ok": 2, "issue deadline": 1})
+    engine = EngineInfo("model", "openvino", "bfloat16", 2, "any", "fastest")
+    counts.update(count([ranking(engines=(engine,))] * 2))
+    assert summary(4, counts, 1.0) == (
+        "4 queries in 1.0 s: 4 ok, 0 partial, 0 degraded, 0 unchanged; issues: deadline (1); "
+        "engines: model on openvino, bfloat16, threads: 2 (2)"
+    )
+
+
+TOTALS = [
+    # usage of each ranking; what the summary ends with
+    ([()], "0 unchanged"),
+    ([(None, None, None)] * 2, "0 unchanged"),
+    ([(1000, 20)], "; tokens: 1,000 in, 20 out"),
+    ([(1000, 20, 0.25)], "; tokens: 1,000 in, 20 out; cost: 0.25"),
+    ([(1000, 20, 0.1)] * 3, "; tokens: 3,000 in, 60 out; cost: 0.3"),
+    ([(0, 0, 0.0)], "; tokens: 0 in, 0 out; cost: 0"),
+    ([(1000, 20), ()], "; tokens: 1,000 in, 20 out (reported for 1 of 2 queries)"),
+    (
+        [(1000, 20, 3e-6), (1000, 20)],
+        "; tokens: 2,000 in, 40 out; cost: 3e-06 (reported for 1 of 2 queries)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("usages", "end"), TOTALS)
+def test_tokens_and_cost_are_summed_where_they_are_reported(usages, end):
+    counts = count([ranking(*usage) for usage in usages])
+    assert summary(len(usages), counts, 1.0).endswith(end)
+    assert all(type(value) is int for value in counts.values())
+
+
+def test_totals_of_a_resumed_output_are_those_of_an_uninterrupted_one(secondpass, write, tmp_path):
+    with FakeProvider() as provider:
+        config = write(
+            "config.yaml",
+            "method: {type: graded, scale: [0, 100], llm: {type: openai, model: m, "
+            f"prices: {{input: 1000, output: 0}}, base_url: '{provider.base_url('openai')}'}}}}",
+        )
+        call = ["rerank", "-c", config, "--batch", 1, "-o", tmp_path / "out.jsonl"]
+        first = secondpass(*call, write("in.jsonl", requests(2)))
+        end = f"tokens: {2 * INPUT_TOKENS} in, {2 * OUTPUT_TOKENS} out; cost: 0.2"
+        assert (first.code, first.err.strip().endswith(end)) == (0, True), first.err
+        both = secondpass(*call, write("in.jsonl", requests(3)), "--resume")
+        end = f"tokens: {3 * INPUT_TOKENS} in, {3 * OUTPUT_TOKENS} out; cost: 0.3"
+        assert (both.code, both.err.strip().endswith(end)) == (0, True), both.err
+
+
+def test_without_tokens_there_are_no_totals(secondpass):
+    told = secondpass("rerank", "-p", "lexical", "-q", "fruit", stdin=json_lines(FRUIT))
+    assert told.code == 0
+    assert "token" not in told.err
+    assert "cost" not in told.err

@@ -1,0 +1,74 @@
+"""Copies of configurations without keys."""
+
+import pytest
+
+from secondpass import ConfigurationError, config
+from secondpass.config.keys import HIDDEN, with_hidden_keys, with_placeholder_keys
+
+KEY = "sk-test-SECRET-123"
+LLM = {"type": "openai", "model": "m"}
+
+HIDDEN_CASES = [
+    # what is configured, and what is shown
+    ({"type": "endpoint", "api_key": KEY}, {"type": "endpoint", "api_key": HIDDEN}),
+    ({"type": "endpoint", "api_key": None}, {"type": "endpoint", "api_key": None}),
+    ({"type": "nosuch", "token": KEY}, {"type": "nosuch", "token": HIDDEN}),
+    (
+        {"type": "cross_encoder", "token": {"env": "HF", "default": KEY}},
+        {"type": "cross_encoder", "token": {"env": "HF", "default": HIDDEN}},
+    ),
+    ({"type": "endpoint", "api_key_env": "CO"}, {"type": "endpoint", "api_key_env": "CO"}),
+    (
+        {"options": {"headers": {"X-API-Key": KEY, "User-Agent": "x"}, "max_tokens": 5}},
+        {"options": {"headers": {"X-API-Key": HIDDEN, "User-Agent": "x"}, "max_tokens": 5}},
+    ),
+    ({"model_kwargs": {"token": KEY}}, {"model_kwargs": {"token": HIDDEN}}),
+    ({"options": [{"password": KEY}]}, {"options": [{"password": HIDDEN}]}),
+    (
+        {"base_url": f"https://host/v1?key={KEY}#{KEY}"},
+        {"base_url": f"https://host/v1?{HIDDEN}"},
+    ),
+    (
+        {"base_url": {"env": "URL", "default": f"http://me:{KEY}@host/v1"}},
+        {"base_url": {"env": "URL", "default": f"http://host/v1?{HIDDEN}"}},
+    ),
+    ({"base_url": "http://host/v1"}, {"base_url": "http://host/v1"}),
+]
+
+
+@pytest.mark.parametrize(("method", "shown"), HIDDEN_CASES)
+def test_keys_are_hidden_wherever_they_are(method, shown):
+    stages = [{"type": "lexical"}, {"type": "graded", "llm": {**LLM, "api_key": KEY}}]
+    whole = {"method": {"type": "cascade", "stages": stages}, "fallback": [method]}
+    found = with_hidden_keys(whole)
+    assert found["fallback"] == [shown]
+    assert found["method"]["stages"][1]["llm"]["api_key"] == HIDDEN
+    assert KEY not in str(found)
+    assert stages[1]["llm"]["api_key"] == KEY
+
+
+@pytest.mark.parametrize("name", config.preset_names())
+def test_presets_have_nothing_to_hide(name):
+    described = config.preset(name)
+    assert with_hidden_keys(described) == described
+    assert with_placeholder_keys(described) == described
+
+
+def test_a_key_in_a_variable_need_not_be_set(monkeypatch):
+    monkeypatch.delenv("MY_KEY", raising=False)
+    method = {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}}
+    with pytest.raises(ConfigurationError, match="MY_KEY is not set"):
+        config.load({"method": method})
+    config.load(with_placeholder_keys({"method": method}))
+
+
+@pytest.mark.parametrize("key", [{"env": ""}, {"env": 3}, {"env": []}, 3, ""])
+def test_a_wrong_key_is_still_wrong(key):
+    method = {"type": "graded", "llm": {**LLM, "api_key": key}}
+    with pytest.raises(ConfigurationError, match="api_key"):
+        config.load(with_placeholder_keys({"method": method}))
+
+
+def test_what_is_not_a_key_is_read():
+    described = {"method": "lexical", "depth": {"env": "NO_SUCH_DEPTH", "default": 5}}
+    assert config.load(with_placeholder_keys(described)).depth == 5

@@ -1,0 +1,109 @@
+"""What rankings and comparisons would take, against what they take."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import ByTable, Model, numbered, ranked
+from secondpass import Candidate, InputError, Reranker
+from secondpass.evaluation import make_suite
+from secondpass.evaluation.dry_run import expected_comparison, expected_use
+from secondpass.prompts.truncation import estimate_tokens
+from secondpass.runtime.dry_run import total
+from secondpass.strategies.cascade import Cascade
+from secondpass.strategies.graded import Graded
+from secondpass.strategies.listwise import Listwise
+
+sizes = st.integers(1, 12)
+
+
+@st.composite
+def rerankers(draw):
+    """A reranker, its model, and a fallback that must not count."""
+    kind = draw(st.sampled_from(["graded", "listwise", "cascade"]))
+    model = Model(ranked) if kind == "listwise" else Model()
+    if kind == "listwise":
+        window = draw(st.integers(2, 8))
+        method = Listwise(model, window=window, stride=draw(st.integers(1, window - 1)))
+    else:
+        method = Graded(model, batch_size=draw(sizes), judge_single=draw(st.booleans()))
+    if kind == "cascade":
+        method = Cascade(
+            [{"method": ByTable(), "depth": 12}, {"method": method, "depth": draw(sizes)}]
+        )
+    limits = {"calls": draw(sizes)} if draw(st.booleans()) else None
+    depth = draw(sizes)
+    return Reranker(method, depth=depth, limits=limits, fallback=[ByTable()]), model
+
+
+@given(rerankers(), st.integers(0, 25))
+def test_a_dry_run_expects_the_calls_and_pairs_of_the_ranking(made, count):
+    reranker, model = made
+    # Grades up to 10; equal lengths, so that the order of the candidates changes no estimate.
+    texts = [f"{number % 10} wombats, {number:02}" for number in range(count)]
+    expected = total(expected_use(reranker, [("wombats", texts)]))
+    assert model.prompts == []
+    ranking = reranker.rerank("wombats", texts)
+    assert expected.calls == len(model.prompts)
+    assert expected.pairs == ranking.report.usage.pairs
+
+
+def test_tokens_are_those_of_the_prompts():
+    model = Model()
+    reranker = Reranker(Graded(model, batch_size=4))
+    texts = numbered([*range(10)])
+    (expected,) = expected_use(reranker, [("wombats", texts)])
+    reranker.rerank("wombats", texts)
+    prompts = [part for prompt in model.prompts for part in (prompt.system, prompt.turns[0].text)]
+    assert expected.input_tokens == pytest.approx(sum(map(estimate_tokens, prompts)))
+    assert expected.output_tokens > 10
+    assert expected.cost is None
+
+
+def test_options_of_a_call_count():
+    reranker = Reranker(Graded(Model(), batch_size=5))
+    requests = [("wombats", numbered([*range(10)]))] * 3
+    assert [use.calls for use in expected_use(reranker, requests)] == [6]
+    assert [use.calls for use in expected_use(reranker, requests, depth=5)] == [3]
+    with pytest.raises(InputError, match="depth"):
+        expected_use(reranker, requests, depth=0)
+
+
+def test_a_method_without_its_packages_is_passed_over_for_its_fallback(monkeypatch):
+    from secondpass.concurrency import lazy
+
+    monkeypatch.setattr(lazy, "is_installed", lambda module: module != "openai")
+    method = Graded({"type": "openai", "model": "m"})
+    reranker = Reranker(method, fallback=[ByTable()])
+    assert [use.model for use in expected_use(reranker, [("q", ["a", "b"])])] == ["by-table"]
+
+
+SUITE = make_suite(
+    "suite",
+    {"q1": "owl", "q2": "sea"},
+    {"q1": {"d1": 1}, "q2": {"d2": 1}},
+    candidates={
+        query: [Candidate(f"{number} owls", f"d{number}") for number in range(6)]
+        for query in ("q1", "q2")
+    },
+)
+
+
+def test_a_comparison_is_expected_per_system():
+    graded, scorer = Reranker(Graded(Model(), batch_size=3)), Reranker(ByTable())
+    expected = expected_comparison({"graded": graded, "scorer": scorer}, SUITE, shuffles=1)
+    assert expected.queries == 2
+    assert {
+        name: [(use.model, use.calls, use.pairs) for use in uses]
+        for name, uses in expected.systems.items()
+    } == {
+        "given+graded": [("model", 8, 24)],
+        "given+scorer": [("by-table", 0, 24)],
+    }
+    assert expected.skipped == {}
+
+
+def test_a_first_stage_that_cannot_run_is_a_reason_to_skip():
+    expected = expected_comparison({"scorer": Reranker(ByTable())}, SUITE, behind="lexical")
+    assert expected.systems == {}
+    assert "no corpus" in expected.skipped["lexical+scorer"]
