@@ -494,3 +494,19 @@ def test_the_table_shows_what_it_is_sorted_by(own) -> None:
         cells = [str(one["final_rank"]), str(one["retrieval_rank"])]
         cells += [f"{number:.4f}" for number in numbers]
         assert re.search(" +".join(map(re.escape, cells)), output)
+
+
+def test_results_are_explained(here) -> None:
+    rerank = ["--lexical", "--rerank", "--preset", "lexical"]
+    done = call("-q", "owl", "--corpus", "words", *rerank, "--explain", "owls", "--explain", "far")
+    (explanation,) = json.loads(done.stdout)["explanations"]
+    (row,) = [row for row in json.loads(done.stdout)["results"] if row["id"] == "owls"]
+    assert explanation["rank"] == row["final_rank"]
+    assert explanation["retrieval_rank"] == row["retrieval_rank"]
+    assert "--explain far: was not retrieved" in done.stderr
+
+
+def test_only_reranked_results_are_explained(here) -> None:
+    done = call("-q", "owl", "--corpus", "words", "--lexical", "--explain", "owls")
+    assert done.exit_code == 2
+    assert "--explain: needs --rerank" in done.stderr

@@ -18,7 +18,9 @@ from secondpass.reranker import Reranker
 from secondpass.types import Candidate, Ranking, Report
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the name of a system, the number of queries done, and their total."""
+"""Called with the name of a system, the number of queries done, and their total.
+
+While vectors of the corpus are computed, with ``Encoding the corpus`` and numbers of passages."""
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ from secondpass.cli.console import (
     fail,
     info,
     on_terminal,
+    warn,
 )
-from secondpass.cli.options import AsJson, Config, Order, Preset, Set
+from secondpass.cli.options import AsJson, Config, Explain, Order, Preset, Set
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import Format, Formatter, Stream
 from secondpass.cli.requests import InputRequest, batches
@@ -87,6 +88,7 @@ def rerank(
         bool, typer.Option("--text/--no-text", help="Include texts and metadata.")
     ] = True,
     timings: Annotated[bool, typer.Option("--timings", help="Include durations.")] = False,
+    explain: Explain = None,
     tag: Annotated[str, typer.Option(help="Last field of a TREC run.")] = "secondpass",
     batch: Annotated[int, typer.Option(min=1, help="Number of queries to rank at a time.")] = 64,
     strict: Annotated[
@@ -133,7 +135,13 @@ def rerank(
     to_terminal = output is None and on_terminal(sys.stdout)
     form = form or (Format.table if to_terminal and not json_lines else Format.jsonl)
     formatter = Formatter(
-        form, text=text, timings=timings, tag=tag, top_k=top_k, to_file=not to_terminal
+        form,
+        text=text,
+        timings=timings,
+        tag=tag,
+        top_k=top_k,
+        to_file=not to_terminal,
+        explain=explain or (),
     )
     started = time.monotonic()
     with ExitStack() as stack:
@@ -145,6 +153,7 @@ def rerank(
                 "query": query,
                 "context": context_hash,
                 "choice of options": [*options.values(), form.value, text, timings, tag, batch],
+                **({"--explain": explain} if explain else {}),
             }
             sink = stack.enter_context(Resumable(output, made_of, resume=resume, force=force))
         else:
@@ -152,10 +161,11 @@ def rerank(
         # No bars between rankings that are printed to the terminal.
         progress = stack.enter_context(progress_bars(quiet or to_terminal))
         requests = source.requests(stack, reranker, progress)
-        total = 0
+        total, not_found = 0, set(explain or ())
         for window in batches(requests, batch, _BATCH_SIZE):
             done = sink.count_done(request.digest for request in window)
             if done < len(window):
+                not_found -= {str(item.id) for request in window for item in request.candidates}
                 numbered = [*enumerate(window, total + 1)][done:]
                 for number, request in numbered:
                     formatter.check(number, request)
@@ -169,6 +179,9 @@ def rerank(
             total += len(window)
             progress("Reranking", total, None)
         sink.finish()
+    for identifier in explain or ():
+        if identifier in not_found:
+            warn(f"--explain {identifier}: no candidate has this id")
     if not quiet:
         info(_summary(total, sink.counts, time.monotonic() - started))
     if strict and sink.counts["ok"] != total:

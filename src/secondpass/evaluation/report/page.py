@@ -15,7 +15,7 @@ from typing import Any
 from secondpass.errors import MissingExtraError
 from secondpass.evaluation.report import charts, query_charts, svg
 from secondpass.evaluation.report.tables import Table, settings, tables
-from secondpass.evaluation.report.text import clean, counted, milliseconds, short_name
+from secondpass.evaluation.report.text import counted, milliseconds, short_name
 from secondpass.evaluation.report.verdict import (
     Verdict,
     calls_per_query,
@@ -23,6 +23,7 @@ from secondpass.evaluation.report.verdict import (
     verdict,
 )
 from secondpass.evaluation.results import TEXT_LENGTH, ComparisonData, Result
+from secondpass.formats.markup import clean
 
 
 @dataclass(frozen=True, slots=True)
