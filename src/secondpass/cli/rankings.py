@@ -27,6 +27,7 @@ from secondpass.cli.console import (
 )
 from secondpass.cli.requests import InputRequest
 from secondpass.errors import InputError
+from secondpass.formats.compression import compressed, is_gzip
 from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import check_field
 from secondpass.runtime.explanations import Explanation
@@ -192,6 +193,7 @@ class Stream:
 
     def __init__(self, path: Path | None) -> None:
         self.counts: Counter[str] = Counter()
+        self._compress = path is not None and is_gzip(path)
         self._file = None if path is None else open(path, "wb")  # noqa: SIM115 - see __exit__
 
     def __enter__(self) -> Stream:
@@ -211,7 +213,8 @@ class Stream:
             write(text)
             sys.stdout.flush()
         else:
-            self._file.write(text.encode("utf-8", "backslashreplace"))
+            data = text.encode("utf-8", "backslashreplace")
+            self._file.write(compressed(data) if self._compress else data)
             self._file.flush()
 
     def finish(self) -> None:

@@ -55,7 +55,12 @@ _MIN_LIST_DEPTH = 100
 
 def query(
     *,
-    question: Annotated[str, typer.Option("--question", "-q", help="The search query.")],
+    argument: Annotated[
+        str | None, typer.Argument(metavar="[QUESTION]", help="The search query.")
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option("--question", "-q", help="The same, as an option.")
+    ] = None,
     corpus: Annotated[
         Path,
         typer.Option(
@@ -99,13 +104,13 @@ def query(
 ) -> None:
     """Search documents, by vectors unless told otherwise, and rerank the results.
 
-    For example: `secondpass query --question "How do I cancel?" --corpus docs/ --hybrid --rerank`
+    For example: `secondpass query "How do I cancel?" --corpus docs/ --hybrid --rerank`
 
     On a terminal the results are a table. In a pipe, and with `--json`, they are JSON with a
     `mode`: `vector`, `lexical` or `hybrid`, with `+rerank` appended if they were reranked.
     """
+    question = decode_argument(_one_question(argument, question))
     _check_call(question, rrf_k, hybrid=hybrid, lexical=lexical)
-    question = decode_argument(question)
     mode: Mode = "hybrid" if hybrid else "lexical" if lexical else "vector"
     reranker, ordering = None, None
     if rerank:
@@ -164,11 +169,20 @@ def _explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
     return explanations
 
 
+def _one_question(argument: str | None, option: str | None) -> str:
+    if argument is not None and option is not None:
+        fail("QUESTION, --question: give one of them", USAGE_ERROR)
+    question = argument if option is None else option
+    if question is None:
+        fail('missing QUESTION, such as secondpass query "How do I cancel?"', USAGE_ERROR)
+    return question
+
+
 def _check_call(question: str, rrf_k: float, *, hybrid: bool, lexical: bool) -> None:
     if hybrid and lexical:
         fail("--hybrid, --lexical: give one of them", USAGE_ERROR)
     if not question.strip():
-        fail("--question: is empty", USAGE_ERROR)
+        fail("the question is empty", USAGE_ERROR)
     if not math.isfinite(rrf_k):
         fail("--rrf-k: must be a finite number", USAGE_ERROR)
 

@@ -52,6 +52,9 @@ def rerank(
         str | None,
         typer.Option("--query", "-q", help="Query for which each input line is a candidate."),
     ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Each input line is the text of a candidate, not JSON.")
+    ] = False,
     run: Annotated[
         Path | None, typer.Option(help="TREC run; the lines of a query must be consecutive.")
     ] = None,
@@ -112,12 +115,15 @@ def rerank(
     - `secondpass rerank --run bm25.trec --queries queries.jsonl --corpus corpus.jsonl -f trec
     -o reranked.trec`; after an interruption, the same with `--resume`
 
+    With `--query` and `--lines`, each line is the text of a candidate. Files whose names end in
+    `.gz` are read and written compressed.
+
     Rankings are written in the order of the input, as soon as they are ready. A summary of their
     statuses is printed to standard error at the end.
     """
     query = None if query is None else decode_argument(query)
     output = None if str(output) == "-" else output
-    source = RerankInput(file, query, run, queries, corpus)
+    source = RerankInput(file, query, run, queries, corpus, lines)
     source.check(output, resume=resume, force=force)
     if json_lines and form not in {None, Format.jsonl}:
         fail("--json, --format: give one of them", USAGE_ERROR)
@@ -154,6 +160,7 @@ def rerank(
                 "context": context_hash,
                 "choice of options": [*options.values(), form.value, text, timings, tag, batch],
                 **({"--explain": explain} if explain else {}),
+                **({"--lines": lines} if lines else {}),
             }
             sink = stack.enter_context(Resumable(output, made_of, resume=resume, force=force))
         else:
@@ -171,11 +178,11 @@ def rerank(
                     formatter.check(number, request)
                 # Requests that are done are ranked, too: only the same batch has the same scores.
                 rankings = _rank(reranker, window, options, context_value, total)[done:]
-                lines = [
+                texts = [
                     formatter.format_ranking(number, request, ranking)
                     for (number, request), ranking in zip(numbered, rankings, strict=True)
                 ]
-                sink.write("".join(lines), _counts(rankings))
+                sink.write("".join(texts), _counts(rankings))
             total += len(window)
             progress("Reranking", total, None)
         sink.finish()
