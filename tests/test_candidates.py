@@ -1,9 +1,12 @@
 """Candidates: what is taken for one, and what is refused by name."""
 
 import traceback
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from langchain_core.documents import Document
 
 from fakes import ByTable
 from raising_values import Incomparable, Raises, RaisingText, Uncountable, Unprintable
@@ -24,6 +27,80 @@ def test_strings_mappings_candidates_and_ranked_items_go_in():
     assert last.metadata == {"url": "u", "k": 0, "rerank_score": 1.0}
     again = Reranker(ByTable({"b": 9.0})).rerank("q", ranking)
     assert again[0].candidate is last.candidate
+
+
+@dataclass
+class Note:
+    text: str
+    id: str | None = None
+    score: float | None = None
+    page: int = 4
+
+
+@dataclass
+class Tactic:
+    name: str
+    steps: str
+
+
+class Page:
+    def __init__(self, text, **more):
+        self.text = text
+        vars(self).update(more)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (Document(page_content="a", id="d", metadata={"k": 1}), ("a", "d", None, {"k": 1})),
+        (Note("a", "n", 0.5), ("a", "n", 0.5, {"page": 4})),
+        (Page("a"), ("a", None, None, {})),
+        (Page("a", id=7, score=0.5, metadata={"k": 1}), ("a", "7", 0.5, {"k": 1})),
+        (Page("a", meta={"k": 1}, other=3), ("a", None, None, {"k": 1})),
+        (SimpleNamespace(content="a", node_id="n"), ("a", "n", None, {})),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_objects_with_a_text_go_in(value, expected):
+    (item,) = Reranker(ByTable()).rerank("q", [value])
+    metadata = {**expected[3], "rerank_score": item.rerank_score}
+    assert (item.text, item.id, item.score, item.metadata) == (*expected[:3], metadata)
+
+
+def test_dataclasses_without_a_text_need_fields_to_show():
+    tactic = Tactic("name", "steps")
+    with pytest.raises(InputError, match="has no 'text'; its keys are: 'name', 'steps'"):
+        Reranker(ByTable()).rerank("q", [tactic])
+    reranker = Reranker(ByTable(), render={"fields": ["name", "steps"]})
+    (item,) = reranker.rerank("q", [tactic])
+    assert item.metadata == {"name": "name", "steps": "steps", "rerank_score": item.rerank_score}
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (5, "give a string, a mapping, a Candidate or an object with a text, not a int"),
+        (Note, "not a type"),
+        (Page(5), "not a Page"),
+        ((Document(page_content="secret"), 0.5), "of a pair with a score, make {'text': …, "),
+        (("secret", 0.5, 1), "not a tuple$"),
+    ],
+    ids=repr,
+)
+def test_other_objects_are_refused_without_their_text(value, problem):
+    with pytest.raises(InputError, match=problem) as caught:
+        Reranker(ByTable()).rerank("q", [value])
+    assert "secret" not in str(caught.value)
+
+
+def test_an_object_that_raises_is_refused_without_its_message():
+    class Raising:
+        @property
+        def text(self):
+            raise RuntimeError("secret")
+
+    with pytest.raises(InputError, match=r"candidates\[0\]: cannot be read \(RuntimeError\)"):
+        Reranker(ByTable()).rerank("q", [Raising()])
 
 
 class Hostile:

@@ -179,7 +179,7 @@ class TestFallback:
         ({"candidates": None}, "candidates: give a sequence"),
         ({"candidates": "abc"}, "candidates: give a sequence"),
         ({"candidates": {"text": "a"}}, "candidates: give a sequence"),
-        ({"candidates": ["a", 5]}, r"candidates\[1\]: give a string, a mapping or a Candidate"),
+        ({"candidates": ["a", 5]}, r"candidates\[1\]: give a string, a mapping, a Candidate"),
         ({"candidates": [{"id": 1}]}, r"candidates\[0\]: has no 'text'; its keys are: 'id'"),
         (
             {"candidates": [{"text": "", "metadata": 3}]},

@@ -43,8 +43,17 @@ ROOMS: tuple[tuple[str, ...], ...] = (
 )
 """The rooms, lowest first. A module imports only from its own row and from those before it."""
 
-EXEMPT = frozenset({("secondpass.reranker", "secondpass.config")})
-"""``Reranker.from_config``, ``from_preset`` and ``to_config`` call the loader."""
+EXEMPT = frozenset(
+    {
+        ("secondpass.reranker", "secondpass.config"),
+        ("secondpass.types", "secondpass.formats.rankings"),
+        ("secondpass.types", "secondpass.runtime.explanations"),
+        ("secondpass.types", "secondpass.runtime.trace"),
+    }
+)
+"""Methods for convenience, which import what they call when they are called:
+``Reranker.from_config``, ``from_preset`` and ``to_config`` the loader, and ``Ranking.explain``,
+``to_dict``, ``to_pandas``, ``_repr_html_`` and ``__repr__`` what presents a ranking."""
 
 Graph = Mapping[str, frozenset[str]]
 

@@ -106,6 +106,31 @@ class Blend:
             reranked: rerank scores, finite.
             scale: lowest and highest grade, if the scores are grades.
         """
+        retrieved, rerank, absent = self.comparable(originals, reranked, scale)
+        outside = [
+            index
+            for index, score in enumerate(originals if self.by_value else ())
+            if score is not None and not 0 <= score <= 1
+        ]
+        weight, rest = self.original, 1 - self.original
+        final = [
+            score if original is None else original * weight + score * rest
+            for original, score in zip(retrieved, rerank, strict=True)
+        ]
+        return Blended(final, absent, outside)
+
+    def comparable(
+        self,
+        originals: Sequence[float | None],
+        reranked: Sequence[float],
+        scale: tuple[float, float] | None = None,
+    ) -> tuple[Sequence[float | None], list[float], list[int]]:
+        """Normalise two aligned lists, with the arguments of :meth:`mix`.
+
+        Returns:
+            The terms that the weights are applied to: of the retrieval scores, None where there is
+            none, and of the rerank scores; and the indices of items without a retrieval score.
+        """
         rerank = list(reranked)
         if scale is not None:
             low, high = scale
@@ -118,37 +143,18 @@ class Blend:
             retrieved: list[float | None] = [
                 1 / (self.rrf_k + rank) for rank in range(1, len(rerank) + 1)
             ]
-            return self._sum(retrieved, ranked, [], [])
+            return retrieved, ranked, []
         absent = [index for index, score in enumerate(originals) if score is None]
-        if not self.by_value and len(absent) == len(rerank):
-            originals, absent = [1 / rank for rank in range(1, len(rerank) + 1)], []
         if self.by_value:
-            outside = [
-                index
-                for index, score in enumerate(originals)
-                if score is not None and not 0 <= score <= 1
-            ]
             if self.normalize == "sigmoid":
                 rerank = [sigmoid(score) for score in rerank]
-            return self._sum(originals, rerank, absent, outside)
+            return originals, rerank, absent
+        if len(absent) == len(rerank):
+            originals, absent = [1 / rank for rank in range(1, len(rerank) + 1)], []
         rescale = minmax if self.normalize == "minmax" else zscore
         present = iter(rescale([score for score in originals if score is not None]))
         scaled = [None if score is None else next(present) for score in originals]
-        return self._sum(scaled, rescale(rerank), absent, [])
-
-    def _sum(
-        self,
-        originals: Sequence[float | None],
-        reranked: Sequence[float],
-        absent: list[int],
-        outside: list[int],
-    ) -> Blended:
-        weight, rest = self.original, 1 - self.original
-        final = [
-            score if original is None else original * weight + score * rest
-            for original, score in zip(originals, reranked, strict=True)
-        ]
-        return Blended(final, absent, outside)
+        return scaled, rescale(rerank), absent
 
 
 def with_weight(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeAlias
 
 from secondpass.errors import InputError
@@ -13,12 +14,17 @@ CheckedRequest: TypeAlias = tuple[str, list[Candidate], Any]
 """Query, candidates and context of one ranking."""
 
 _CANDIDATE_KEYS = frozenset({"text", "content", "id", "score", "metadata"})
+_TEXT_ATTRIBUTES = ("text", "page_content", "content")
+"""What objects of other libraries call their text, such as LangChain's documents."""
 _TEXT_KEYS = ("snippet", "page_content", "passage", "body", "chunk", "document", "description")
 """What other tools call the text of a document."""
 
 
 def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) -> list[Candidate]:
-    """Convert each string, mapping, Candidate or Ranked to a candidate.
+    """Convert each string, mapping, Candidate, Ranked or object with a text to a candidate.
+
+    Of an object, ``text``, ``page_content`` or ``content`` is the text, and ``id``, ``score`` and
+    ``metadata`` (or ``meta``) are read. The other fields of a dataclass without metadata become it.
 
     Args:
         values: the candidates as passed by the caller.
@@ -99,7 +105,35 @@ def _converted(value: object, where: str, text_needed: bool) -> Candidate:
         return value.candidate
     if isinstance(value, Mapping):
         return _from_mapping(value, where, text_needed)
-    raise InputError(f"{where}: give a string, a mapping or a Candidate, not {kind_of(value)}")
+    if (mapping := _as_mapping(value)) is not None:
+        return _from_mapping(mapping, where, text_needed)
+    hint = ""
+    if isinstance(value, tuple) and len(value) == 2:
+        hint = "; of a pair with a score, make {'text': …, 'score': …}, higher scores being better"
+    raise InputError(
+        f"{where}: give a string, a mapping, a Candidate or an object with a text, "
+        f"not {kind_of(value)}{hint}"
+    )
+
+
+def _as_mapping(value: object) -> dict[str, Any] | None:
+    """The fields of an object with a text, or of a dataclass; None of any other object."""
+    if isinstance(value, type):
+        return None
+    texts = {name: getattr(value, name, None) for name in _TEXT_ATTRIBUTES}
+    text = next((text for text in texts.values() if isinstance(text, str)), None)
+    names = [field.name for field in fields(value)] if is_dataclass(value) else []
+    if text is None:
+        return {name: getattr(value, name) for name in names} or None
+    mapping: dict[str, Any] = {"text": text}
+    mapping["id"] = getattr(value, "id", None) or getattr(value, "node_id", None)
+    mapping["score"] = getattr(value, "score", None)
+    metadata = (getattr(value, name, None) for name in ("metadata", "meta"))
+    mapping["metadata"] = next((item for item in metadata if isinstance(item, Mapping)), None)
+    if mapping["metadata"] is None:
+        others = set(names) - {*mapping, *_TEXT_ATTRIBUTES, "meta"}
+        mapping["metadata"] = {name: getattr(value, name) for name in names if name in others}
+    return mapping
 
 
 def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> Candidate:

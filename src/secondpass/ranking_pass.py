@@ -14,12 +14,12 @@ from secondpass.errors import MethodError, RerankError
 from secondpass.methods import Stage
 from secondpass.ordering import Ordering
 from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.trace import Trace
 from secondpass.strategies.windows import judged_by_windows, with_windows
 from secondpass.types import (
     Candidate,
     Issue,
     ItemStatus,
-    Ranked,
     Ranking,
     Report,
     ReportStatus,
@@ -55,12 +55,23 @@ class RankingPass:
     original: float | None = None
     """The method's weight of the original order."""
     score_kind: ScoreKind | None = None
+    trace: Trace = field(init=False)
+    """Shares the lists above, and keeps what `Ranking.explain` needs besides."""
 
     def __post_init__(self) -> None:
         count = len(self.candidates)
         self.status = ["tail"] * count
         self.rerank_score = [None] * count
         self.final_score = [None] * count
+        self.trace = Trace(
+            [candidate.id for candidate in self.candidates],
+            [candidate.score for candidate in self.candidates],
+            self.status,
+            self.rerank_score,
+            self.final_score,
+            self.stage_scores,
+            self.spans,
+        )
 
     def plan(self) -> Plan[Ranking]:
         """Run the pass as a generator of effects that returns the ranking.
@@ -76,6 +87,7 @@ class RankingPass:
             kept, left_out["duplicate"] = keep_best_of_each_id(self.candidates)
         depth = len(kept) if settings.depth is None else settings.depth
         head, tail = kept[:depth], kept[depth:]
+        self.trace.head = head
 
         stage = (yield from self._judge(head)) if head else None
         if stage is None:
@@ -95,10 +107,13 @@ class RankingPass:
             order += tail
         else:
             left_out["tail"] = tail
+        self.trace.order = order
         if settings.top_k is not None:
             left_out["top_k"] = sorted(order[settings.top_k :])
             order = order[: settings.top_k]
-        ranking = Ranking(self.query, self._items(order), self._report(head, stage, left_out))
+        items = self.trace.items(self.candidates, order)
+        report = self._report(head, stage, left_out)
+        ranking = Ranking(self.query, items, report, self.trace)
         complete = self.order_followed and not self.degraded and self._complete(self.renderable)
         # Release the exception: frames of its traceback refer to the ledger.
         cause, self.ledger.error = self.ledger.error, None
@@ -163,7 +178,7 @@ class RankingPass:
         self.original = judgement.original
         self.degraded = judgement.degraded or bool(self.original)
         if judgement.stage_scores is not None:
-            self.stage_scores = dict(zip(positions, judgement.stage_scores, strict=True))
+            self.stage_scores.update(zip(positions, judgement.stage_scores, strict=True))
 
     def _map_spans(self, candidates: Sequence[Candidate], spans: Sequence[Span | None]) -> None:
         """Enter spans of the candidates' own texts for those of scored texts."""
@@ -186,6 +201,7 @@ class RankingPass:
             message = "the floor was set for scores that are not blended with the original order"
             self._add_issue("floor_not_applied", message, (), stage.method.name)
         elif stage.floor is not None:
+            self.trace.floor = stage.floor
             below = [at for at in order if final[at] < stage.floor]  # type: ignore[operator]
             order = order[: len(order) - len(below)]
         if len(scored) < len(head):
@@ -201,6 +217,8 @@ class RankingPass:
         originals = [retrieval_score(self.candidates[position]) for position in scored]
         blend = with_weight(stage.blend, self.original, originals)
         assert blend is not None
+        self.trace.scored, self.trace.blend = scored, blend
+        self.trace.scale = stage.method.scale
         blended = blend.mix(originals, reranked, stage.method.scale)
         all_absent = len(blended.absent) == len(scored)
         if blended.absent and not (blend.optional and all_absent):
@@ -223,7 +241,7 @@ class RankingPass:
         count = self.settings.top_k if getattr(ordering, "arranges", False) else None
         items, rest = order[:count], order[count:] if count else []
         try:
-            moved = [item.position for item in ordering(self._items(items))]
+            moved = [item.position for item in ordering(self.trace.items(self.candidates, items))]
             self.order_followed = sorted(moved) == sorted(items)
         except Exception as error:
             self.ledger.record_exception(error, "the ordering")
@@ -233,6 +251,7 @@ class RankingPass:
         if not self.order_followed:
             self._add_issue("order_refused", "the ordering lost, repeated or added items")
             return order
+        self.trace.reordered(order, ordering)
         return moved + rest
 
     def _reorder_unjudged(self, order: list[int], ordering: Ordering) -> list[int]:
@@ -244,28 +263,6 @@ class RankingPass:
             message = "nothing was judged; the ordering was applied to the input order"
             self._add_issue("order_applied_unjudged", message)
         return moved
-
-    def _items(self, order: Sequence[int]) -> tuple[Ranked, ...]:
-        candidates, reranked = self.candidates, self.rerank_score
-        items = [
-            Ranked(
-                rank,
-                position,
-                candidates[position],
-                self.status[position],
-                reranked[position],
-                self.final_score[position],
-                self.stage_scores.get(position, ()),
-                {**(candidates[position].metadata or {}), "rerank_score": reranked[position]},
-                self.spans.get(position),
-            )
-            for rank, position in enumerate(order, start=1)
-        ]
-        for item in items:
-            # One of an earlier pass says nothing of this one.
-            if item.span is not None or "rerank_span" in item.metadata:
-                item.metadata["rerank_span"] = item.span and list(item.span)
-        return tuple(items)
 
     def _report(
         self, head: Sequence[int], stage: Stage | None, left_out: dict[str, Sequence[int]]

@@ -6,8 +6,12 @@ A candidate is identified by its *position* in the input. Ids and texts may repe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
+
+if TYPE_CHECKING:
+    from secondpass.runtime.explanations import Explanation
+    from secondpass.runtime.trace import Trace
 
 ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "unbounded", "rank"]
 """What the scores of a method mean.
@@ -188,25 +192,18 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""
-        return {
-            "status": self.status,
-            "method": self.method,
-            "score_kind": self.score_kind,
-            "issues": [
-                {
-                    "code": issue.code,
-                    "message": issue.message,
-                    "positions": list(issue.positions),
-                    "ids": list(issue.ids),
-                    "method": issue.method,
-                }
-                for issue in self.issues
-            ],
-            "usage": asdict(self.usage),
-            "seconds": self.seconds,
-            "left_out": {reason: list(positions) for reason, positions in self.left_out.items()},
-            "engines": [asdict(engine) for engine in self.engines],
-        }
+        return dict(_plain(self))
+
+
+def _plain(value: Any) -> Any:
+    """A record as a dict, and its tuples as lists; those of numbers are not looked into."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value] if value and is_dataclass(value[0]) else [*value]
+    if is_dataclass(value):
+        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +214,13 @@ class Ranking(Sequence[Ranked]):
         query: the query as passed by the caller.
         items: the ranked candidates.
         report: what was done, what it cost, and what went wrong.
+        trace: what :meth:`explain` reads; None in a ranking that no reranker made.
     """
 
-    query: str = field(repr=False)
+    query: str
     items: tuple[Ranked, ...]
     report: Report
+    trace: Trace | None = field(default=None, compare=False)
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -240,6 +239,42 @@ class Ranking(Sequence[Ranked]):
 
     def __iter__(self) -> Iterator[Ranked]:
         return iter(self.items)
+
+    def explain(self, id: object = None, *, position: int | None = None) -> Explanation:
+        """Explain the rank of a candidate, by id (the best of several) or by input position.
+
+        Raises:
+            InputError: there is no such candidate, or the ranking has no trace.
+        """
+        from secondpass.runtime.explanations import explain
+
+        return explain(self, id, position)
+
+    def to_dict(self, *, text: bool = False) -> dict[str, Any]:
+        """Return plain values; with ``text`` also the query, texts and metadata."""
+        from secondpass.formats import rankings
+
+        return rankings.to_dict(self, text=text)
+
+    def to_pandas(self, *, text: bool = False) -> Any:
+        """Return a DataFrame of the items, one a row; with ``text`` also their texts.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        from secondpass.formats import rankings
+
+        return rankings.to_pandas(self, text=text)
+
+    def _repr_html_(self) -> str:
+        from secondpass.formats import rankings
+
+        return rankings.to_html(self)
+
+    def __repr__(self) -> str:
+        from secondpass.formats import rankings
+
+        return rankings.to_repr(self)
 
 
 CandidateLike: TypeAlias = str | Candidate | Ranked | Mapping[str, Any]

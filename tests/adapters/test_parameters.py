@@ -111,3 +111,21 @@ def test_refused_assignments(name, value, message):
 def test_assignments():
     for name, value in {"top_n": 3, "floor": 0.5, "dedupe": True, "label": "x"}.items():
         assert PARAMETERS.assigned(name, value, {}, set()) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("topn", "did you mean 'top_n'?"),
+        ("top_k", "did you mean 'top_n'?"),
+        ("topk", "did you mean 'top_n'?"),
+        ("k", "did you mean 'top_n'?"),
+        ("score_threshold", "did you mean 'floor'?"),
+        ("model_name", "did you mean 'model'?"),
+        ("dedup", "did you mean 'dedupe'?"),
+        ("zzz", "known are: dedupe, document_prefix"),
+    ],
+)
+def test_unknown_arguments_get_the_nearest_parameter(name, hint):
+    (problem,) = PARAMETERS.unknown(["model", name])
+    assert str(problem).startswith(f"{name}: unknown argument; {hint}")

@@ -1,5 +1,6 @@
 """``secondpass query``: S3's query command."""
 
+import gzip
 import json
 import os
 import re
@@ -385,8 +386,8 @@ LEXICAL = ("-q", "owl", "--lexical", "--corpus")
         (None, (*LEXICAL, "absent"), 1, "absent: there is no such file or folder"),
         (Path.mkdir, (*LEXICAL, "empty"), 1, "empty: has no text to search"),
         (bad_line, (*LEXICAL, "corpus.jsonl"), 1, "corpus.jsonl:17: 'text' must be a string"),
-        (None, ("--corpus", "index"), 2, "--question"),
-        (None, ("-q", " ", "--corpus", "index"), 2, "--question: is empty"),
+        (None, ("--corpus", "index"), 2, "missing QUESTION"),
+        (None, ("-q", " ", "--corpus", "index"), 2, "the question is empty"),
         (None, ("-q", "owl"), 2, "--corpus"),
         (None, (*LEXICAL, "index", "--k", 0), 2, "--k"),
         (None, (*LEXICAL, "index", "--k", "many"), 2, "--k"),
@@ -494,3 +495,39 @@ def test_the_table_shows_what_it_is_sorted_by(own) -> None:
         cells = [str(one["final_rank"]), str(one["retrieval_rank"])]
         cells += [f"{number:.4f}" for number in numbers]
         assert re.search(" +".join(map(re.escape, cells)), output)
+
+
+def test_results_are_explained(here) -> None:
+    rerank = ["--lexical", "--rerank", "--preset", "lexical"]
+    done = call("-q", "owl", "--corpus", "words", *rerank, "--explain", "owls", "--explain", "far")
+    (explanation,) = json.loads(done.stdout)["explanations"]
+    (row,) = [row for row in json.loads(done.stdout)["results"] if row["id"] == "owls"]
+    assert explanation["rank"] == row["final_rank"]
+    assert explanation["retrieval_rank"] == row["retrieval_rank"]
+    assert "--explain far: was not retrieved" in done.stderr
+
+
+def test_only_reranked_results_are_explained(here) -> None:
+    done = call("-q", "owl", "--corpus", "words", "--lexical", "--explain", "owls")
+    assert done.exit_code == 2
+    assert "--explain: needs --rerank" in done.stderr
+
+
+def test_the_question_is_an_argument_too(here) -> None:
+    options = ["--corpus", "words", "--lexical"]
+    assert call("owl night", *options).stdout == call("-q", "owl night", *options).stdout
+    both = call("owl", "-q", "owl", *options)
+    assert (both.exit_code, "QUESTION, --question: give one of them" in both.stderr) == (2, True)
+    none = call(*options)
+    assert (none.exit_code, "missing QUESTION" in none.stderr) == (2, True)
+
+
+def test_a_compressed_corpus_is_searched(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_corpus("corpus.jsonl", CORPUS)
+    Path("corpus.jsonl.gz").write_bytes(gzip.compress(Path("corpus.jsonl").read_bytes()))
+    results = [
+        json.loads(call("owl", "--corpus", name, "--lexical").stdout)["results"]
+        for name in ("corpus.jsonl", "corpus.jsonl.gz")
+    ]
+    assert results[0] == results[1] != []

@@ -236,3 +236,9 @@ def test_the_command_reads_the_same(path):
     assert described == config.preset("polymarket", method={"device": "cpu"})
     with pytest.raises(ConfigurationError, match="use --preset"):
         configuration("objlib", None, ["preset=embedded"])
+
+
+def test_presets_are_listed_with_their_purposes():
+    purposes = config.presets()
+    assert list(purposes) == config.preset_names()
+    assert all(purposes.values())

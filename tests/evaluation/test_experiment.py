@@ -25,6 +25,9 @@ from secondpass.fusion import reciprocal_rank_fusion
 from secondpass.strategies.graded import Graded
 from topic_suites import SUITE, ByGrade, ByTopic, figures, passages, suite_of
 
+WORDS = HybridRetriever(SUITE.corpus)
+"""It has no vectors."""
+
 
 def test_four_modes() -> None:
     retriever = HybridRetriever(SUITE.corpus, ByTopic())
@@ -52,7 +55,9 @@ def test_skipped_by_caller() -> None:
 
 
 def test_first_stage_that_cannot_run() -> None:
-    found = compare({"x": Reranker(ByGrade())}, SUITE, behind="vector", baseline="vector")
+    found = compare(
+        {"x": Reranker(ByGrade())}, SUITE, retriever=WORDS, behind="vector", baseline="vector"
+    )
     assert found["vector+x"].reason.startswith("vector: vectors need an embedder")
     assert found.baseline is None
     assert found.notes == ("vector could not run, so nothing is compared with it",)
@@ -275,7 +280,9 @@ def test_behind_several_first_stages() -> None:
 
 
 def test_behind_several_of_which_one_cannot_run() -> None:
-    found = compare({"x": Reranker(ByGrade())}, SUITE, behind=["lexical", "vector"])
+    found = compare(
+        {"x": Reranker(ByGrade())}, SUITE, retriever=WORDS, behind=["lexical", "vector"]
+    )
     assert found["vector+x"].reason.startswith("vector: vectors need an embedder")
     assert found["lexical+x"].differences["RR"].queries == 6
     assert found["vector+x"].differences == {}

@@ -8,7 +8,7 @@ from topic_suites import CANDIDATES, SUITE, ByGrade, ByTopic, failing, suite_of
 
 
 def test_without_embedder_vectors_are_skipped() -> None:
-    found = compare("lexical", SUITE)
+    found = compare("lexical", SUITE, retriever=HybridRetriever(SUITE.corpus))
     assert {one.name: one.status for one in found.results} == {
         "vector": "skipped",
         "lexical": "ran",

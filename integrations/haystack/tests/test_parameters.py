@@ -127,3 +127,21 @@ def test_fields_that_would_mean_something_else_are_refused(names: Any) -> None:
 def test_a_wrong_configuration_is_refused_at_once(wrong: Any) -> None:
     with pytest.raises(ConfigurationError):
         SecondPassRanker(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("topn", "top_k"),
+        ("top_n", "top_k"),
+        ("topk", "top_k"),
+        ("floor", "score_threshold"),
+        ("strict", "raise_on_failure"),
+        ("batchsize", "batch_size"),
+    ],
+)
+def test_a_misspelt_parameter_gets_the_nearest_one(name, meant):
+    with pytest.raises(
+        TypeError, match=f"Ranker: {name}: unknown argument; did you mean '{meant}'"
+    ):
+        SecondPassRanker("lexical", **{name: 1})

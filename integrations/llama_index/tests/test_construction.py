@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from pydantic import ValidationError
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_nodes import QUERY, node, pandas, plain, texts
@@ -26,7 +25,7 @@ def test_is_a_node_postprocessor_with_a_stable_name() -> None:
 
 
 def test_unknown_arguments_are_refused() -> None:
-    with pytest.raises(ValidationError, match="top_k"):
+    with pytest.raises(ConfigurationError, match="top_k"):
         SecondPassRerank("lexical", top_k=3)
 
 
@@ -131,3 +130,20 @@ def test_equal_settings_are_equal() -> None:
     first = SecondPassRerank(reranker, callback_manager=manager)
     assert first == SecondPassRerank(reranker, callback_manager=manager)
     assert first != SecondPassRerank(reranker, callback_manager=manager, top_n=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("topn", "top_n"),
+        ("top_k", "top_n"),
+        ("topk", "top_n"),
+        ("floor", "similarity_cutoff"),
+        ("batch_size", "choice_batch_size"),
+    ],
+)
+def test_a_misspelt_parameter_gets_the_nearest_one(name, meant):
+    with pytest.raises(
+        ConfigurationError, match=f"{name}: unknown argument; did you mean '{meant}'"
+    ):
+        SecondPassRerank("lexical", **{name: 1})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import NoneType
 from typing import Any, get_args
 
@@ -35,6 +35,14 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "document_suffix": ("render.suffix",),
 }
 """Where in a configuration the setting of a parameter may stand; see `Override`."""
+
+_SYNONYMS = {
+    **dict.fromkeys(("k", "topk", "topn", "limit"), "top_k"),
+    **dict.fromkeys(("threshold", "scorethreshold", "similaritycutoff"), "floor"),
+    **dict.fromkeys(("modelname", "modelid", "modelnameorpath"), "model"),
+    **dict.fromkeys(("apitoken", "key", "token"), "api_key"),
+}
+"""What others call a parameter, without underscores: the name in `PLACES`."""
 
 PER_CALL = ("top_k", "depth", "floor", "dedupe", "order")
 """Parameters that are passed to `Reranker.rerank`, so that they can be assigned to a component."""
@@ -119,6 +127,18 @@ class Parameters:
             for name, kinds in self._types.items()
             if name in values and not isinstance(values[name], kinds)
         ]
+
+    def unknown(self, names: Iterable[str]) -> list[Problem]:
+        """The problems of arguments that are no parameters, with the nearest parameter of each."""
+        problems = []
+        for name in sorted(set(names) - self.defaults.keys()):
+            by_place = {place: parameter for parameter, place in self.places.items()}
+            meant = by_place.get(name) or by_place.get(_SYNONYMS.get(name.replace("_", ""), ""))
+            hint = suggestion(name, sorted(self.defaults))
+            if meant is not None:
+                hint = f"; did you mean {meant!r}?"
+            problems.append(Problem((name,), f"unknown argument{hint}"))
+        return problems
 
     def fixed_by(self, reranker: object) -> frozenset[str]:
         """The parameters of `per_call` that the ``reranker`` argument sets."""

@@ -57,6 +57,6 @@ config_app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (config.validate, config.show):
-    config_app.command()(report_errors(command))
+config_app.command()(report_errors(config.validate))
+config_app.command()(report_errors(config.show))
 app.add_typer(config_app, name="config")

@@ -47,6 +47,14 @@ RerankTopN = Annotated[
         help="Number of candidates to rerank. Default: `depth` of the configuration, else 50.",
     ),
 ]
+Explain = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--explain",
+        metavar="ID",
+        help="Explain the rank of the candidate with this id, or why it is absent. Repeatable.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 PassageSize = Annotated[
     int,

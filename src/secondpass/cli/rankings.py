@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,10 +14,23 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from secondpass.cli.console import file_console, from_span, one_line, result_console, to_json, write
+from secondpass.cli.console import (
+    USAGE_ERROR,
+    escaped,
+    fail,
+    file_console,
+    from_span,
+    one_line,
+    result_console,
+    to_json,
+    write,
+)
 from secondpass.cli.requests import InputRequest
+from secondpass.errors import InputError
+from secondpass.formats.compression import compressed, is_gzip
 from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import check_field
+from secondpass.runtime.explanations import Explanation
 from secondpass.types import Ranked, Ranking
 
 _TABLE_ROWS = 10
@@ -41,6 +55,7 @@ class Formatter:
         timings: whether to include durations.
         tag: last field of a TREC run.
         top_k: value of ``--top-k``.
+        explain: ids of candidates to explain, where a ranking has them.
         to_file: whether the output is not the terminal.
     """
 
@@ -50,10 +65,13 @@ class Formatter:
     tag: str
     top_k: int | None
     to_file: bool
+    explain: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.format is Format.trec:
             check_field("--tag", "tag", self.tag)
+            if self.explain:
+                fail("--explain: a TREC run has no place for it; use jsonl or table", USAGE_ERROR)
 
     def check(self, number: int, request: InputRequest) -> None:
         """Check that the ranking of a request can be written, before it is computed.
@@ -87,6 +105,9 @@ class Formatter:
         record["query"] = request.query
         record["ranking"] = [self._item(item) for item in ranking]
         record["report"] = report
+        if self.explain:
+            explanations = explained(ranking, self.explain)
+            record["explanations"] = [explanation.to_dict() for explanation in explanations]
         return to_json(record) + "\n"
 
     def _item(self, item: Ranked) -> dict[str, Any]:
@@ -144,7 +165,18 @@ class Formatter:
             console.print(table)
             if hidden := len(ranking) - len(items):
                 console.print(f"and {hidden} more; --top-k sets the number of rows", style="dim")
+            for explanation in explained(ranking, self.explain):
+                console.print(Text(f"\n{escaped(str(explanation))}"))
         return captured.get() + "\n"
+
+
+def explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
+    """The explanations of those candidates that the ranking has."""
+    explanations = []
+    for identifier in ids:
+        with suppress(InputError):
+            explanations.append(ranking.explain(identifier))
+    return explanations
 
 
 def _query_id(number: int, request: InputRequest) -> str:
@@ -161,6 +193,7 @@ class Stream:
 
     def __init__(self, path: Path | None) -> None:
         self.counts: Counter[str] = Counter()
+        self._compress = path is not None and is_gzip(path)
         self._file = None if path is None else open(path, "wb")  # noqa: SIM115 - see __exit__
 
     def __enter__(self) -> Stream:
@@ -180,7 +213,8 @@ class Stream:
             write(text)
             sys.stdout.flush()
         else:
-            self._file.write(text.encode("utf-8", "backslashreplace"))
+            data = text.encode("utf-8", "backslashreplace")
+            self._file.write(compressed(data) if self._compress else data)
             self._file.flush()
 
     def finish(self) -> None:

@@ -62,24 +62,38 @@ def batches(
 
 
 def read_single_request(
-    stream: BinaryIO, name: AnyPath, query: str, *, text_needed: bool
+    stream: BinaryIO, name: AnyPath, query: str, read: Callable[[Line], Candidate]
 ) -> InputRequest:
-    """Read the candidates of one query, one a line.
+    """Read the candidates of one query, one a line, each with ``read``.
 
     Raises:
         FormatError: a line is not a candidate.
     """
     digest, size, candidates = hashlib.sha256(), 0, []
     for line, raw in raw_lines(stream, name):
-        value = parse_json(line)
-        if isinstance(value, dict) and "candidates" in value:
-            raise line.error("has 'candidates'; to rank them, leave out --query")
-        if isinstance(value, list):
-            raise line.error("is a list; put each candidate on its own line")
-        candidates.append(_candidate(line, value, text_needed))
+        candidates.append(read(line))
         digest.update(raw + b"\n")
         size += len(raw)
     return InputRequest(None, query, candidates, None, digest.digest(), size)
+
+
+def read_candidate(line: Line, *, text_needed: bool) -> Candidate:
+    """The candidate in a line of JSON.
+
+    Raises:
+        FormatError: the line is not a candidate.
+    """
+    value = parse_json(line)
+    if isinstance(value, dict) and "candidates" in value:
+        raise line.error("has 'candidates'; to rank them, leave out --query")
+    if isinstance(value, list):
+        raise line.error("is a list; put each candidate on its own line")
+    return _candidate(line, value, text_needed)
+
+
+def read_text(line: Line) -> Candidate:
+    """A candidate with the line as its text."""
+    return Candidate(line.text)
 
 
 def read_requests(

@@ -14,10 +14,17 @@ from typing import Any, BinaryIO
 
 from secondpass.call_options import validate
 from secondpass.cli.console import USAGE_ERROR, fail, on_terminal
-from secondpass.cli.requests import InputRequest, read_requests, read_single_request
+from secondpass.cli.requests import (
+    InputRequest,
+    read_candidate,
+    read_requests,
+    read_single_request,
+    read_text,
+)
 from secondpass.cli.resuming import state_of
 from secondpass.cli.trec_requests import CorpusFile, read_run_requests
 from secondpass.errors import ConfigurationError
+from secondpass.formats.compression import open_input
 from secondpass.formats.reading import read_queries
 from secondpass.reranker import Reranker
 from secondpass.search.documents import Progress
@@ -33,6 +40,8 @@ class RerankInput:
     run: Path | None
     queries: Path | None
     corpus: Path | None
+    lines: bool = False
+    """Whether each line is the text of a candidate, not JSON."""
 
     def check(self, output: Path | None, *, resume: bool, force: bool) -> None:
         """Exit if the options do not go together."""
@@ -40,6 +49,7 @@ class RerankInput:
         errors = {
             "--query: is empty": self.query is not None and not self.query.strip(),
             "--query, --run: give one of them": self.query is not None and self.run is not None,
+            "--lines: needs --query": self.lines and self.query is None,
             "FILE, --run: give one of them": self.file is not None and self.run is not None,
             "--run: needs --queries and --corpus": self.run is not None and not all(run_options),
             "--queries, --corpus: need --run": self.run is None and any(run_options),
@@ -75,7 +85,8 @@ class RerankInput:
         text_needed = reranker.render.needs_text
         name, lines = _open(stack, self.file)
         if self.query is not None:
-            return iter([read_single_request(lines, name, self.query, text_needed=text_needed)])
+            read = read_text if self.lines else partial(read_candidate, text_needed=text_needed)
+            return iter([read_single_request(lines, name, self.query, read)])
         check = partial(validate, orders=reranker.orders)
         return read_requests(lines, name, text_needed=text_needed, check_options=check)
 
@@ -105,7 +116,7 @@ def read_context(file: Path | None) -> tuple[Any, str]:
 def _open(stack: ExitStack, file: Path | None) -> tuple[Path | str, BinaryIO]:
     """The name of the input in messages, and its lines."""
     if file is not None and str(file) != "-":
-        return file, stack.enter_context(file.open("rb"))
+        return file, stack.enter_context(open_input(file))
     if sys.stdin is None:
         fail("standard input: is closed")
     return "standard input", sys.stdin.buffer

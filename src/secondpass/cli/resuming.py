@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from secondpass.errors import InputError
+from secondpass.formats.compression import compressed, is_gzip
 from secondpass.formats.files import atomic_write, flush_file, lock
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -98,6 +99,8 @@ class Resumable:
     def write(self, text: str, counts: Mapping[str, int]) -> None:
         """Append the output of the requests counted so far, to the disk, and save the state."""
         file, data = self._start(), text.encode("utf-8", "backslashreplace")
+        # A part of its own for each batch, so that those that are done can be continued.
+        data = compressed(data) if is_gzip(self.path) else data
         try:
             file.write(data)
             flush_file(file)

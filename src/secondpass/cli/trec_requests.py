@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from secondpass.cli.requests import InputRequest, raw_lines
 from secondpass.errors import InputError
+from secondpass.formats.compression import is_gzip, open_input
 from secondpass.formats.lines import AnyPath, Line, decode_line, parse_object
 from secondpass.formats.reading import parse_document, parse_run_line
 from secondpass.formats.runs import trec_order
@@ -31,7 +34,7 @@ class CorpusFile:
 
     def __init__(self, path: Path, progress: Callable[[int], None]) -> None:
         self.path = path
-        self._file = open(path, "rb")  # noqa: SIM115 - see close
+        self._file = _seekable(path)
         self._offsets = sqlite3.connect("")  # a temporary database, deleted when it is closed
         try:
             self._index(progress)
@@ -148,6 +151,17 @@ def _request(
         digest.update(raw + b"\n")
         size += len(raw)
     return InputRequest(query_id, query, candidates, None, digest.digest(), size)
+
+
+def _seekable(path: Path) -> BinaryIO:
+    """The file, or a temporary one with the content of a compressed file."""
+    if not is_gzip(path):
+        return open(path, "rb")
+    content = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - CorpusFile closes it
+    with open_input(path) as file:
+        shutil.copyfileobj(file, content)
+    content.seek(0)
+    return content
 
 
 def _key(identifier: str) -> bytes:

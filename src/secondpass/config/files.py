@@ -69,6 +69,11 @@ def preset_purpose(name: str) -> str:
     return " ".join(line.removeprefix("#").strip() for line in comment)
 
 
+def presets() -> dict[str, str]:
+    """The names of the presets in alphabetical order, each with what it is for."""
+    return {name: preset_purpose(name) for name in registry.preset_names()}
+
+
 def preset(name: str, **overrides: Any) -> dict[str, Any]:
     """The configuration of a preset, with ``overrides`` merged in.
 

@@ -5,6 +5,7 @@ scipy and jinja2 (extra ``evaluation``) are imported on first use.
 """
 
 from secondpass.evaluation.comparison import Comparison
+from secondpass.evaluation.costs import Cost
 from secondpass.evaluation.experiment import compare
 from secondpass.evaluation.first_stages import FirstStage, Retriever
 from secondpass.evaluation.journal import Journal
@@ -17,7 +18,7 @@ from secondpass.evaluation.measures import (
 )
 from secondpass.evaluation.rerankers import Spec
 from secondpass.evaluation.reranking import Progress
-from secondpass.evaluation.results import Change, Cost, Result, Shown, Stability
+from secondpass.evaluation.results import Change, Result, Shown, Stability
 from secondpass.evaluation.significance import (
     Difference,
     Test,

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from secondpass.errors import MissingExtraError
+from secondpass.evaluation.costs import Cost
 from secondpass.evaluation.report import files, markdown, page
-from secondpass.evaluation.results import Change, ComparisonData, Cost, Result, Shown, Stability
+from secondpass.evaluation.results import Change, ComparisonData, Result, Shown, Stability
 from secondpass.formats.lines import AnyPath
 
 __all__ = ["Change", "Comparison", "Cost", "Result", "Shown", "Stability"]

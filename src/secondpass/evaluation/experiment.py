@@ -11,6 +11,7 @@ from secondpass.evaluation.comparison import Comparison
 from secondpass.evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass.evaluation.journal import Journal
 from secondpass.evaluation.measures import DEFAULT_MEASURES, evaluate
+from secondpass.evaluation.progress import progress_bar
 from secondpass.evaluation.rerankers import Spec, create_rerankers
 from secondpass.evaluation.reranking import Progress, SystemRun, measure_reranker
 from secondpass.evaluation.results import Result
@@ -35,7 +36,7 @@ def compare(
     seed: int = 0,
     concurrency: int = 1,
     skipped: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     journal: Journal | None = None,
 ) -> Comparison:
     """Measure first stages, and rerankers behind one or several of them, on a suite.
@@ -49,7 +50,8 @@ def compare(
         rerankers: by name; or without names, which are then taken from presets and paths. A
             reranker behind ``hybrid`` is called ``hybrid+NAME``.
         suite: queries, judgements, and a corpus or candidates.
-        retriever: searches the corpus. None: BM25, without vectors.
+        retriever: searches the corpus. None: BM25, and the embedded model's vectors (extra
+            ``embedded``) where a first stage needs them.
         first_stages: the first stages to measure. None: ``given`` if the suite has candidates,
             otherwise all three searches.
         behind: the first stage that rerankers stand behind, or several, each of which every
@@ -65,7 +67,8 @@ def compare(
         seed: of the shuffles and the test.
         concurrency: number of rankings at a time. Times then include waiting for each other.
         skipped: rerankers that the caller could not create, with the reasons.
-        progress: called after each query.
+        progress: called after each query; or whether to show a progress bar on standard error.
+            None: if that is a terminal, or in a notebook.
         journal: receives each finished ranking; those that it has are not made again, and count
             with the time and the usage that they had. Rerankers whose configuration cannot be
             serialised are not recorded.
@@ -94,35 +97,38 @@ def compare(
         raise InputError(f"skipped: {', '.join(sorted(twice))} is among the rerankers, too")
     if not created and not missing:
         missing = {"rerank": "no reranker was given"}
-    progress = progress or _no_progress
-    search = FirstStages(suite, retriever, depth, progress)
-    behinds = behinds or (search.preferred(stages),)
-    names = [*stages, *(f"{stage}+{name}" for name in (*created, *missing) for stage in behinds)]
-    if baseline is not None and baseline not in names:
-        raise InputError(f"baseline: {baseline!r} is none of {', '.join(names)}")
+    with progress_bar(progress) as report:
+        search = FirstStages(suite, retriever, depth, report)
+        behinds = behinds or (search.preferred(stages),)
+        names = [
+            *stages,
+            *(f"{stage}+{name}" for name in (*created, *missing) for stage in behinds),
+        ]
+        if baseline is not None and baseline not in names:
+            raise InputError(f"baseline: {baseline!r} is none of {', '.join(names)}")
 
-    results = [search.measure(stage, measures) for stage in stages]
-    first = dict(zip(stages, results, strict=True))
-    for name, (reranker, owned) in created.items():
-        try:
-            for stage in behinds:
-                label, before = f"{stage}+{name}", first[stage]
-                if before.status == "skipped":
-                    reason = f"{stage}: {before.reason}"
-                    results.append(Result(label, "skipped", reason, stage))
-                    continue
-                candidates = search.retrieved(stage).candidates
-                system = SystemRun(
-                    label, reranker, suite, candidates, concurrency, progress, journal
-                )
-                results.append(
-                    measure_reranker(system, before, measures, shuffles=shuffles, seed=seed)
-                )
-        finally:
-            if owned:
-                reranker.close()
-    for name, reason in missing.items():
-        results += [Result(f"{stage}+{name}", "skipped", reason, stage) for stage in behinds]
+        results = [search.measure(stage, measures) for stage in stages]
+        first = dict(zip(stages, results, strict=True))
+        for name, (reranker, owned) in created.items():
+            try:
+                for stage in behinds:
+                    label, before = f"{stage}+{name}", first[stage]
+                    if before.status == "skipped":
+                        reason = f"{stage}: {before.reason}"
+                        results.append(Result(label, "skipped", reason, stage))
+                        continue
+                    candidates = search.retrieved(stage).candidates
+                    system = SystemRun(
+                        label, reranker, suite, candidates, concurrency, report, journal
+                    )
+                    results.append(
+                        measure_reranker(system, before, measures, shuffles=shuffles, seed=seed)
+                    )
+            finally:
+                if owned:
+                    reranker.close()
+        for name, reason in missing.items():
+            results += [Result(f"{stage}+{name}", "skipped", reason, stage) for stage in behinds]
 
     base, notes = _baseline(results, baseline, behinds)
     bases = _bases(results, base, own=baseline is None and len(behinds) > 1)
@@ -146,10 +152,6 @@ def compare(
         },
         (*suite.notes, *notes),
     )
-
-
-def _no_progress(_system: str, _done: int, _count: int) -> None:
-    pass
 
 
 def _check_measures(measures: Sequence[str], test: Test, suite: Suite) -> None:

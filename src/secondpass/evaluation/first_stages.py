@@ -5,17 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
-from secondpass.errors import InputError, SecondPassError
+from secondpass.errors import InputError, MissingExtraError, SecondPassError
+from secondpass.evaluation.costs import Cost
 from secondpass.evaluation.measures import evaluate, ranking_to_run
 from secondpass.evaluation.reranking import Progress
-from secondpass.evaluation.results import Cost, Result
+from secondpass.evaluation.results import Result
 from secondpass.evaluation.suites import Suite, with_title
 from secondpass.search.index import Index
 from secondpass.search.retrieval import Mode
 from secondpass.settings import describe
 from secondpass.types import Candidate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from secondpass.search.retrieval import Embedder, HybridRetriever
 
 FirstStage: TypeAlias = Literal["given", "vector", "lexical", "hybrid"]
 """``given``: the suite's own candidates. The others search its corpus."""
@@ -55,6 +62,7 @@ class FirstStages:
         self.depth = depth
         self.progress = progress
         self._retrieved: dict[FirstStage, Retrieved] = {}
+        self._own: dict[Literal["lexical", "vector"], HybridRetriever] = {}
 
     def retrieved(self, stage: FirstStage) -> Retrieved:
         """The candidates of a first stage; the first call runs it."""
@@ -92,22 +100,61 @@ class FirstStages:
         return Retrieved({q: tuple(candidates.get(q, ()))[: self.depth] for q in queries})
 
     def _search(self, mode: Mode) -> Retrieved:
-        if self.retriever is None:
-            if self.suite.corpus is None:
-                return Retrieved(reason="the suite has no corpus to search")
-            from secondpass.search.retrieval import HybridRetriever
-
-            self.retriever = HybridRetriever(self.suite.corpus, depth=self.depth)
+        # Made before the clock starts, with its vectors.
+        retriever = self.retriever or self._own_retriever(mode)
         candidates, seconds = {}, {}
         count = len(self.suite.queries)
         for done, (query, text) in enumerate(self.suite.queries.items(), 1):
             start = time.perf_counter()
-            candidates[query] = self.retriever.retrieve(text, self.depth, mode)[: self.depth]
+            candidates[query] = retriever.retrieve(text, self.depth, mode)[: self.depth]
             seconds[query] = time.perf_counter() - start
-            if isinstance(self.retriever, Index):  # searches titles, too, so show them to rerankers
+            if isinstance(retriever, Index):  # searches titles, too, so show them to rerankers
                 candidates[query] = [with_title(item) for item in candidates[query]]
             self.progress(mode, done, count)
         return Retrieved(candidates, seconds)
+
+    def _own_retriever(self, mode: Mode) -> Retriever:
+        """A retriever over the suite's corpus, with the embedded model where the mode needs it.
+
+        Raises:
+            InputError: the suite has no corpus.
+            MissingExtraError: the packages that the mode needs are not installed.
+            ModelLoadError: the embedded model cannot be loaded.
+        """
+        if self.suite.corpus is None:
+            raise InputError("the suite has no corpus to search")
+        from secondpass.search.retrieval import HybridRetriever
+
+        if mode == "lexical" and not self._own:
+            self._own["lexical"] = HybridRetriever(self.suite.corpus, depth=self.depth)
+        elif mode != "lexical" and "vector" not in self._own:
+            from secondpass.search.embedders import default_embedder
+
+            embedder = default_embedder()
+            if embedder is None:
+                raise MissingExtraError("embedded", "searching by vectors")
+            reporting = _Reporting(embedder, self.progress)
+            self._own["vector"] = HybridRetriever(self.suite.corpus, reporting, depth=self.depth)
+        return self._own.get("vector") or self._own["lexical"]
+
+
+class _Reporting:
+    """An embedder that reports the progress of a corpus."""
+
+    def __init__(self, embedder: Embedder, progress: Progress) -> None:
+        self.embedder = embedder
+        self.progress = progress
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
+        """The vectors of the texts; a query is a single one."""
+        if len(texts) == 1:
+            return self.embedder.embed(texts)
+        from secondpass.search.embedders import embed_in_batches
+
+        return embed_in_batches(self.embedder, texts, self._report)
+
+    def _report(self, done: int, count: int) -> None:
+        self.progress("Encoding the corpus", done, count)
 
 
 def choose_stages(

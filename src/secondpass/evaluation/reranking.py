@@ -10,16 +10,19 @@ from typing import Any, TypeAlias
 
 from secondpass.errors import NotSerializableError, RerankError, SecondPassError
 from secondpass.evaluation.changes import largest_changes, rank_moves
+from secondpass.evaluation.costs import Cost
 from secondpass.evaluation.journal import Journal, ranking_key
 from secondpass.evaluation.measures import evaluate, ranking_to_run
-from secondpass.evaluation.results import Cost, Result
+from secondpass.evaluation.results import Result
 from secondpass.evaluation.stability import measure_stability
 from secondpass.evaluation.suites import Suite
 from secondpass.reranker import Reranker
 from secondpass.types import Candidate, Ranking, Report
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the name of a system, the number of queries done, and their total."""
+"""Called with the name of a system, the number of queries done, and their total.
+
+While vectors of the corpus are computed, with ``Encoding the corpus`` and numbers of passages."""
 
 
 @dataclass(frozen=True)

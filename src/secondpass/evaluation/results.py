@@ -3,56 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from secondpass.evaluation.costs import Cost, percentiles
 from secondpass.evaluation.measures import Evaluation
 from secondpass.evaluation.significance import Difference
+from secondpass.formats.markup import block, paragraph, table
+from secondpass.formats.rankings import data_frame
 from secondpass.formats.runs import Qrels, Run
 
 TEXT_LENGTH = 200
 """Characters of a document that :class:`Shown` keeps."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """The time and usage of a system, over all queries.
-
-    Attributes:
-        seconds: query id -> seconds, for each query that was run. For a reranker, the reranking
-            alone; for a first stage, the search.
-        calls: number of calls to methods.
-        pairs: number of query-candidate pairs that methods were shown.
-        input_tokens: None where a method does not report them.
-        output_tokens: None where a method does not report them.
-        cost: in the currency of the configured prices; None without prices.
-    """
-
-    seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
-    calls: int = 0
-    pairs: int = 0
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost: float | None = None
-
-    def percentile(self, share: float) -> float | None:
-        """Seconds within which this share (0 to 1) of the queries finished, by nearest rank.
-
-        Always one of the measured times; None if no query was run.
-        """
-        return percentile(self.seconds.values(), share)
-
-
-def percentile(values: Iterable[float], share: float) -> float | None:
-    """The value that this share (0 to 1) of the values does not exceed, by nearest rank.
-
-    Always one of the values; None if there is none.
-    """
-    ordered = sorted(values)
-    if not ordered:
-        return None
-    return ordered[min(len(ordered), max(1, math.ceil(share * len(ordered)))) - 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +112,7 @@ class Result:
     config: Mapping[str, Any] | None = field(default=None, repr=False)
     run: Run = field(default_factory=dict, repr=False)
     evaluation: Evaluation | None = field(default=None, repr=False)
-    cost: Cost = Cost()
+    cost: Cost = field(default_factory=Cost)
     statuses: Mapping[str, int] = field(default_factory=dict)
     issues: Mapping[str, int] = field(default_factory=dict)
     fallbacks: Mapping[str, int] = field(default_factory=dict)
@@ -164,6 +127,86 @@ class Result:
         """Share of the rankings that are not ``ok``; None for a first stage."""
         count = sum(self.statuses.values())
         return None if not count else (count - self.statuses.get("ok", 0)) / count
+
+    def to_dict(self, *, text: bool = False) -> dict[str, Any]:
+        """Return everything except run and moves as plain values.
+
+        With ``text`` also the queries of gains and losses, and what their documents begin with.
+        """
+        system: dict[str, Any] = {
+            "name": self.name,
+            "status": self.status,
+            "reason": self.reason,
+            "first_stage": self.first_stage,
+            "config": self.config,
+        }
+        if self.status == "skipped":
+            return system
+        if self.evaluation is not None:
+            differences = {measure: asdict(item) for measure, item in self.differences.items()}
+            system |= {
+                "means": self.evaluation.mean,
+                "per_query": self.evaluation.per_query,
+                "differences": differences,
+            }
+        usage = asdict(self.cost)
+        seconds = usage.pop("seconds")
+        return {
+            **system,
+            "seconds": {
+                **percentiles(seconds.values()),
+                "total": math.fsum(seconds.values()),
+            },
+            "usage": usage,
+            "statuses": dict(self.statuses),
+            "issues": dict(self.issues),
+            "fallbacks": dict(self.fallbacks),
+            "failure_rate": self.failure_rate,
+            "stability": None if self.stability is None else asdict(self.stability),
+            "gains": [_change(change, text=text) for change in self.gains],
+            "losses": [_change(change, text=text) for change in self.losses],
+        }
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame with measures and seconds of each query; empty if it has no figures.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        values = {} if self.evaluation is None else self.evaluation.per_query
+        queries = next(iter(values.values()), {})
+        rows = [
+            {
+                "query_id": query,
+                **{measure: values[measure][query] for measure in values},
+                "seconds": self.cost.seconds.get(query),
+            }
+            for query in queries
+        ]
+        return data_frame(rows, ["query_id", *values, "seconds"])
+
+    def __repr__(self) -> str:
+        means = {} if self.evaluation is None else self.evaluation.mean
+        figures = ", ".join(f"{measure} {mean:.4f}" for measure, mean in means.items())
+        return f"<Result {self.name!r}: {figures or f'{self.status}, {self.reason}'}>"
+
+    def _repr_html_(self) -> str:
+        means = {} if self.evaluation is None else self.evaluation.mean
+        rows = []
+        for measure, mean in means.items():
+            difference = self.differences.get(measure)
+            change = f"{difference.mean:+.4f}" if difference else ""
+            rows.append((f"{mean:.4f}", change, measure))
+        figures = [table(["mean", "difference", "measure"], rows)] if rows else []
+        return block("result", paragraph(repr(self)), *figures)
+
+
+def _change(change: Change, *, text: bool) -> dict[str, Any]:
+    """A change as plain values; without the query's text and those of documents, unless asked."""
+    record = asdict(change)
+    for part in () if text else (record, *record["top"], *record["top_before"]):
+        del part["text"]
+    return record
 
 
 @dataclass(frozen=True)

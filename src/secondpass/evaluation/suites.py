@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
+from secondpass.formats.markup import block, clean, excerpt, paragraph, table
+from secondpass.formats.rankings import TEXT_LENGTH, data_frame
 from secondpass.formats.runs import Qrels, whole_relevance
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
+
+_ROWS = 20
+"""Queries of a suite in a notebook."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,65 @@ class Suite:
         qrels = {query: self.qrels[query] for query in queries}
         note = f"only the first {count} of {len(self.queries)} queries"
         return replace(self, queries=queries, qrels=qrels, notes=(*self.notes, note))
+
+    def to_dict(self, *, text: bool = False) -> dict[str, Any]:
+        """Return name, notes and numbers as plain values; with ``text`` also the queries' texts."""
+        return {
+            "name": self.name,
+            "passages": None if self.corpus is None else len(self.corpus),
+            "notes": list(self.notes),
+            "queries": [self._row(query, text=text) for query in self.queries],
+        }
+
+    def to_pandas(self, *, text: bool = False) -> Any:
+        """Return a DataFrame of the queries, one a row; with ``text`` also their texts.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        columns = ["query_id", "judged", "relevant", "candidates", *(["query"] if text else [])]
+        return data_frame([self._row(query, text=text) for query in self.queries], columns)
+
+    def _row(self, query: str, *, text: bool) -> dict[str, Any]:
+        lists, judged = self.candidates, self.qrels[query]
+        return {
+            "query_id": query,
+            "judged": len(judged),
+            "relevant": sum(relevance > 0 for relevance in judged.values()),
+            "candidates": None if lists is None else len(lists.get(query, ())),
+            **({"query": self.queries[query]} if text else {}),
+        }
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.queries):,} queries"]
+        if self.corpus is not None:
+            parts.append(f"{len(self.corpus):,} passages")
+        if self.candidates is not None:
+            parts.append(f"{sum(map(len, self.candidates.values())):,} candidates")
+        return f"<Suite {self.name!r}: {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        rows = [self._row(query, text=True) for query in list(self.queries)[:_ROWS]]
+        more = len(self.queries) - len(rows)
+        return block(
+            "suite",
+            paragraph(repr(self), *(f"Note: {note}" for note in self.notes)),
+            table(
+                ["judged", "relevant", "candidates", "id", "query"],
+                [
+                    (
+                        row["judged"],
+                        row["relevant"],
+                        "" if row["candidates"] is None else row["candidates"],
+                        clean(row["query_id"]),
+                        excerpt(row["query"], None, TEXT_LENGTH),
+                    )
+                    for row in rows
+                ],
+                texts=2,
+            ),
+            *([paragraph(f"and {more:,} more")] if more else []),
+        )
 
 
 def make_suite(

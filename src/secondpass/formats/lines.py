@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from secondpass.formats.compression import open_input
 from secondpass.formats.errors import FormatError
 from secondpass.formats.files import atomic_write
 from secondpass.settings import describe
@@ -36,7 +37,7 @@ def read_lines(path: AnyPath) -> Iterator[Line]:
         FormatError: a line is not UTF-8.
     """
     # Bytes: a text file decodes ahead, so an error could not name its line.
-    with open(path, "rb") as file:
+    with open_input(path) as file:
         for number, raw in enumerate(file, 1):
             line = decode_line(path, number, raw)
             if line.text.strip():

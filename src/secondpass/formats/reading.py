@@ -170,7 +170,7 @@ def parse_run_line(line: Line) -> tuple[str, str, float]:
 
 
 def _is_json(path: AnyPath) -> bool:
-    suffix = Path(path).suffix.lower()
+    suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
     if suffix in {".jsonl", ".tsv"}:
         return suffix == ".jsonl"
     with open(path, "rb") as file:

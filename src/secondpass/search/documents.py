@@ -146,7 +146,7 @@ def corpus_file(path: Path) -> Path | None:
     if path.is_dir():
         path = path / CORPUS_NAME
         return path if path.is_file() else None
-    return path if path.suffix.lower() == ".jsonl" else None
+    return path if path.name.lower().endswith((".jsonl", ".jsonl.gz")) else None
 
 
 def changes(

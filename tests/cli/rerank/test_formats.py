@@ -154,6 +154,26 @@ def test_table_escapes_terminal_control_text(secondpass):
     assert "[bold]" in told.out
 
 
+def test_candidates_are_explained(secondpass):
+    call = [*LEXICAL, "-q", "fruit potassium", "--explain", "banana"]
+    (told,) = secondpass(*call, "-f", "jsonl", stdin=json_lines(FRUIT)).lines()
+    (explanation,) = told["explanations"]
+    ranks = {item["id"]: item["rank"] for item in told["ranking"]}
+    assert (explanation["id"], explanation["rank"]) == ("banana", ranks["banana"])
+    told = secondpass(*call, "-f", "table", "--top-k", "1", stdin=json_lines(FRUIT))
+    assert "'banana': rank 1, of" in told.out
+    assert "by lexical" in told.out
+
+
+def test_explained_candidates_have_to_exist(secondpass):
+    call = [*LEXICAL, "-q", "x", "--explain", "no\x1bne"]
+    told = secondpass(*call, stdin=json_lines(FRUIT))
+    assert (told.code, told.lines()[0]["explanations"]) == (0, [])
+    assert "--explain no\\x1bne: no candidate has this id" in told.flat
+    told = secondpass(*call, "--format", "trec", stdin=json_lines(FRUIT))
+    assert (told.code, "use jsonl or table" in told.flat) == (2, True)
+
+
 def test_table_counts_hidden_rows(secondpass):
     stdin = json_lines([f"text {number}" for number in range(12)])
     assert "and 2 more" in secondpass(*LEXICAL, "-q", "x", "-f", "table", stdin=stdin).out

@@ -9,7 +9,8 @@ from rich.table import Table
 
 from secondpass.cli.console import print_json, print_yaml, result_console
 from secondpass.cli.options import AsJson, complete_preset
-from secondpass.config import preset, preset_names, preset_purpose
+from secondpass.config import preset
+from secondpass.config import presets as all_presets
 
 
 def presets(
@@ -27,7 +28,7 @@ def presets(
         else:
             print_yaml(config)
         return
-    purposes = {preset_name: preset_purpose(preset_name) for preset_name in preset_names()}
+    purposes = all_presets()
     if as_json:
         print_json(purposes)
         return

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeAlias
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from secondpass.cli.call_options import parse_order
 from secondpass.cli.configurations import configuration, with_depth
@@ -19,10 +17,7 @@ from secondpass.cli.console import (
     USAGE_ERROR,
     decode_argument,
     fail,
-    from_span,
-    one_line,
     print_json,
-    result_console,
     warn,
 )
 from secondpass.cli.first_stages import open_for_search, warn_of_skipped
@@ -30,6 +25,7 @@ from secondpass.cli.options import (
     AsJson,
     Config,
     DryRun,
+    Explain,
     Order,
     PassageSize,
     Preset,
@@ -38,16 +34,19 @@ from secondpass.cli.options import (
     StaleOk,
 )
 from secondpass.cli.progress import progress_bars
+from secondpass.cli.rankings import explained
+from secondpass.cli.search_results import print_table, reranked_rows, retrieved_rows
 from secondpass.config import load, merged
 from secondpass.errors import MissingExtraError
 from secondpass.reranker import Reranker
+from secondpass.runtime.explanations import Explanation
 from secondpass.search.documents import PASSAGE_SIZE, Progress, read_source
 from secondpass.search.embedders import default_embedder
 from secondpass.search.index import Index
 from secondpass.search.index_files import is_index, rebuild_command
 from secondpass.search.indexing import build_in_memory
 from secondpass.search.retrieval import HybridRetriever, Mode
-from secondpass.types import Candidate, Ranking, Report, Request
+from secondpass.types import Ranking, Report, Request
 
 Searchable: TypeAlias = HybridRetriever | Index
 
@@ -57,7 +56,12 @@ _MIN_LIST_DEPTH = 100
 
 def query(
     *,
-    question: Annotated[str, typer.Option("--question", "-q", help="The search query.")],
+    argument: Annotated[
+        str | None, typer.Argument(metavar="[QUESTION]", help="The search query.")
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option("--question", "-q", help="The same, as an option.")
+    ] = None,
     corpus: Annotated[
         Path,
         typer.Option(
@@ -91,6 +95,7 @@ def query(
         str | None, typer.Option(help="Device of the reranker's model: cpu, cuda, ….")
     ] = None,
     order: Order = None,
+    explain: Explain = None,
     preset: Preset = None,
     config: Config = None,
     settings: Set = None,
@@ -101,15 +106,15 @@ def query(
 ) -> None:
     """Search documents, by vectors unless told otherwise, and rerank the results.
 
-    For example: `secondpass query --question "How do I cancel?" --corpus docs/ --hybrid --rerank`
+    For example: `secondpass query "How do I cancel?" --corpus docs/ --hybrid --rerank`
 
     On a terminal the results are a table. In a pipe, and with `--json`, they are JSON with a
     `mode`: `vector`, `lexical` or `hybrid`, with `+rerank` appended if they were reranked.
     """
+    question = decode_argument(_one_question(argument, question))
     _check_call(question, rrf_k, hybrid=hybrid, lexical=lexical)
-    if dry_run and not rerank:
-        fail("--dry-run: needs --rerank", USAGE_ERROR)
-    question = decode_argument(question)
+    if not rerank and (dry_run or explain):
+        fail(f"{'--dry-run' if dry_run else '--explain'}: needs --rerank", USAGE_ERROR)
     mode: Mode = "hybrid" if hybrid else "lexical" if lexical else "vector"
     reranker, ordering = None, None
     if rerank:
@@ -125,10 +130,11 @@ def query(
     count = k if reranker is None else _candidates_needed(reranker, k, rerank_top_n)
     with progress_bars(as_json) as progress:
         depth = max(count, _MIN_LIST_DEPTH)
-        if is_index(corpus):
-            retriever: Searchable = _open_index(corpus, mode, depth, stale_ok=stale_ok)
-        else:
-            retriever = _index_in_memory(corpus, mode, depth, passage_size, progress)
+        retriever: Searchable = (
+            _open_index(corpus, mode, depth, stale_ok=stale_ok)
+            if is_index(corpus)
+            else _index_in_memory(corpus, mode, depth, passage_size, progress)
+        )
     candidates = retriever.retrieve(question, count, mode, rrf_k)
     if dry_run and reranker is not None:
         from secondpass.cli.dry_run import print_dry_run
@@ -140,9 +146,10 @@ def query(
     if reranker is not None:
         ranking = reranker.rerank(question, candidates, top_k=k, order=ordering)
         _warn_of_issues(ranking.report)
-    rows = _rows(candidates[:k]) if ranking is None else _reranked_rows(ranking)
+    rows = retrieved_rows(candidates[:k]) if ranking is None else reranked_rows(ranking)
+    explanations = [] if ranking is None else _explained(ranking, explain or ())
     if not as_json:
-        _print_table(rows)
+        print_table(rows, explanations)
         return
     record: dict[str, Any] = {
         "question": question,
@@ -158,14 +165,33 @@ def query(
     record["results"] = rows
     if ranking is not None:
         record["report"] = ranking.report.to_dict()
+        record |= {"explanations": [item.to_dict() for item in explanations]} if explain else {}
     print_json(record)
+
+
+def _explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
+    explanations = explained(ranking, ids)
+    known = {str(explanation.id) for explanation in explanations}
+    for identifier in ids:
+        if identifier not in known:
+            warn(f"--explain {identifier}: was not retrieved")
+    return explanations
+
+
+def _one_question(argument: str | None, option: str | None) -> str:
+    if argument is not None and option is not None:
+        fail("QUESTION, --question: give one of them", USAGE_ERROR)
+    question = argument if option is None else option
+    if question is None:
+        fail('missing QUESTION, such as secondpass query "How do I cancel?"', USAGE_ERROR)
+    return question
 
 
 def _check_call(question: str, rrf_k: float, *, hybrid: bool, lexical: bool) -> None:
     if hybrid and lexical:
         fail("--hybrid, --lexical: give one of them", USAGE_ERROR)
     if not question.strip():
-        fail("--question: is empty", USAGE_ERROR)
+        fail("the question is empty", USAGE_ERROR)
     if not math.isfinite(rrf_k):
         fail("--rrf-k: must be a finite number", USAGE_ERROR)
 
@@ -235,65 +261,3 @@ def _warn_of_issues(report: Report) -> None:
         "unchanged": "the results were not reranked",
     }[report.status]
     warn(f"{meaning}{': ' if issues else ''}{issues}")
-
-
-def _rows(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
-    return [_row(candidate, rank) for rank, candidate in enumerate(candidates, 1)]
-
-
-def _reranked_rows(ranking: Ranking) -> list[dict[str, Any]]:
-    return [
-        {
-            **_row(item.candidate, item.rank),
-            "retrieval_rank": item.position + 1,
-            "rerank_score": item.rerank_score,
-            "final_score": item.final_score,
-            "status": item.status,
-            **({} if item.span is None else {"span": list(item.span)}),
-        }
-        for item in ranking
-    ]
-
-
-def _row(candidate: Candidate, rank: int) -> dict[str, Any]:
-    return {
-        "final_rank": rank,
-        "id": candidate.id,
-        "score": candidate.score,
-        "text": candidate.text,
-        "metadata": dict(candidate.metadata),
-    }
-
-
-def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
-    console = result_console()
-    if not rows:
-        console.print("No results.")
-        return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
-    reranked = "rerank_score" in rows[0]
-    for heading in ("#", "was", "score", "reranked", "final") if reranked else ("#", "score"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
-    for row in rows:
-        cells = [str(row["final_rank"]), _number(row["score"])]
-        if reranked:
-            cells.insert(1, str(row["retrieval_rank"]))
-            cells += [_number(row["rerank_score"]), _number(row["final_score"])]
-        table.add_row(*cells, _passage(row))
-    console.print(table)
-
-
-def _passage(row: Mapping[str, Any], max_length: int = 240) -> Text:
-    title = row["metadata"].get("title")
-    text = one_line(from_span(str(row["text"]), row.get("span")))
-    if len(text) > max_length:
-        text = text[:max_length].rsplit(" ", 1)[0] + " …"
-    cell = Text(one_line(str(row["id"])), style="bold")
-    if title:
-        cell.append(f"  {one_line(str(title))}", style="not bold cyan")
-    return cell.append(f"\n{text}", style="not bold")
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,8 +22,9 @@ from secondpass.cli.console import (
     fail,
     info,
     on_terminal,
+    warn,
 )
-from secondpass.cli.options import AsJson, Config, DryRun, Order, Preset, Set
+from secondpass.cli.options import AsJson, Config, DryRun, Explain, Order, Preset, Set
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import Format, Formatter, Stream
 from secondpass.cli.requests import InputRequest, batches
@@ -33,6 +34,7 @@ from secondpass.cli.summary import count, summary
 from secondpass.config import load
 from secondpass.errors import RerankError
 from secondpass.reranker import Reranker
+from secondpass.search.documents import Progress
 from secondpass.settings.environment import fill
 from secondpass.types import Ranking, Request
 
@@ -50,6 +52,9 @@ def rerank(
         str | None,
         typer.Option("--query", "-q", help="Query for which each input line is a candidate."),
     ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Each input line is the text of a candidate, not JSON.")
+    ] = False,
     run: Annotated[
         Path | None, typer.Option(help="TREC run; the lines of a query must be consecutive.")
     ] = None,
@@ -86,6 +91,7 @@ def rerank(
         bool, typer.Option("--text/--no-text", help="Include texts and metadata.")
     ] = True,
     timings: Annotated[bool, typer.Option("--timings", help="Include durations.")] = False,
+    explain: Explain = None,
     tag: Annotated[str, typer.Option(help="Last field of a TREC run.")] = "secondpass",
     batch: Annotated[int, typer.Option(min=1, help="Number of queries to rank at a time.")] = 64,
     strict: Annotated[
@@ -110,12 +116,15 @@ def rerank(
     - `secondpass rerank --run bm25.trec --queries queries.jsonl --corpus corpus.jsonl -f trec
     -o reranked.trec`; after an interruption, the same with `--resume`
 
+    With `--query` and `--lines`, each line is the text of a candidate. Files whose names end in
+    `.gz` are read and written compressed.
+
     Rankings are written in the order of the input, as soon as they are ready. A summary of their
     statuses, tokens and cost is printed to standard error at the end.
     """
     query = None if query is None else decode_argument(query)
     output = None if str(output) == "-" else output
-    source = RerankInput(file, query, run, queries, corpus)
+    source = RerankInput(file, query, run, queries, corpus, lines)
     source.check(output, resume=resume, force=force)
     if json_lines and form not in {None, Format.jsonl}:
         fail("--json, --format: give one of them", USAGE_ERROR)
@@ -146,7 +155,13 @@ def rerank(
     to_terminal = output is None and on_terminal(sys.stdout)
     form = form or (Format.table if to_terminal and not json_lines else Format.jsonl)
     formatter = Formatter(
-        form, text=text, timings=timings, tag=tag, top_k=top_k, to_file=not to_terminal
+        form,
+        text=text,
+        timings=timings,
+        tag=tag,
+        top_k=top_k,
+        to_file=not to_terminal,
+        explain=explain or (),
     )
     started = time.monotonic()
     with ExitStack() as stack:
@@ -158,6 +173,8 @@ def rerank(
                 "query": query,
                 "context": context_hash,
                 "choice of options": [*options.values(), form.value, text, timings, tag, batch],
+                **({"--explain": explain} if explain else {}),
+                **({"--lines": lines} if lines else {}),
             }
             sink = stack.enter_context(Resumable(output, made_of, resume=resume, force=force))
         else:
@@ -165,27 +182,55 @@ def rerank(
         # No bars between rankings that are printed to the terminal.
         progress = stack.enter_context(progress_bars(quiet or to_terminal))
         requests = source.requests(stack, reranker, progress)
-        total = 0
-        for window in batches(requests, batch, _BATCH_SIZE):
-            done = sink.count_done(request.digest for request in window)
-            if done < len(window):
-                numbered = [*enumerate(window, total + 1)][done:]
-                for number, request in numbered:
-                    formatter.check(number, request)
-                # Requests that are done are ranked, too: only the same batch has the same scores.
-                rankings = _rank(reranker, window, options, context_value, total)[done:]
-                lines = [
-                    formatter.format_ranking(number, request, ranking)
-                    for (number, request), ranking in zip(numbered, rankings, strict=True)
-                ]
-                sink.write("".join(lines), count(rankings))
-            total += len(window)
-            progress("Reranking", total, None)
+        unexplained = set(explain or ())
+        windows = batches(_without_ids_of(requests, unexplained), batch, _BATCH_SIZE)
+
+        def rank(window: Sequence[InputRequest], before: int) -> list[Ranking]:
+            return _rank(reranker, window, options, context_value, before)
+
+        total = _write_rankings(windows, rank, formatter, sink, progress)
         sink.finish()
+    for identifier in sorted(unexplained):
+        warn(f"--explain {identifier}: no candidate has this id")
     if not quiet:
         info(summary(total, sink.counts, time.monotonic() - started))
     if strict and sink.counts["ok"] != total:
         raise typer.Exit(ERROR)
+
+
+def _write_rankings(
+    windows: Iterable[Sequence[InputRequest]],
+    rank: Callable[[Sequence[InputRequest], int], list[Ranking]],
+    formatter: Formatter,
+    sink: Stream | Resumable,
+    progress: Progress,
+) -> int:
+    """Rank and write batches of requests, and return the number of requests."""
+    total = 0
+    for window in windows:
+        done = sink.count_done(request.digest for request in window)
+        if done < len(window):
+            numbered = [*enumerate(window, total + 1)][done:]
+            for number, request in numbered:
+                formatter.check(number, request)
+            # Requests that are done are ranked, too: only the same batch has the same scores.
+            rankings = rank(window, total)[done:]
+            texts = [
+                formatter.format_ranking(number, request, ranking)
+                for (number, request), ranking in zip(numbered, rankings, strict=True)
+            ]
+            sink.write("".join(texts), count(rankings))
+        total += len(window)
+        progress("Reranking", total, None)
+    return total
+
+
+def _without_ids_of(requests: Iterable[InputRequest], ids: set[str]) -> Iterator[InputRequest]:
+    """Pass requests on, and remove the ids of their candidates from a set."""
+    for request in requests:
+        if ids:
+            ids.difference_update(str(candidate.id) for candidate in request.candidates)
+        yield request
 
 
 def _rank(

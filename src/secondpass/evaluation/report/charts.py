@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from secondpass.evaluation.costs import percentile
 from secondpass.evaluation.report.overview import cost_of_1000
 from secondpass.evaluation.report.svg import (
     ACCENT,
@@ -24,7 +25,7 @@ from secondpass.evaluation.report.svg import (
 )
 from secondpass.evaluation.report.text import short_name, shortened, shortened_name
 from secondpass.evaluation.report.verdict import tone_of
-from secondpass.evaluation.results import ComparisonData, Result, percentile
+from secondpass.evaluation.results import ComparisonData, Result
 from secondpass.evaluation.significance import Difference
 
 _NUMBER_SIZE = 8.5

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import hashlib
 import io
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
 
+from secondpass.evaluation.costs import percentiles
 from secondpass.evaluation.report import markdown, page
-from secondpass.evaluation.results import ComparisonData, Result, percentile
+from secondpass.evaluation.results import ComparisonData, Result
 from secondpass.formats.lines import AnyPath, write_lines
 from secondpass.formats.writing import write_qrels, write_run
 from secondpass.rendering import well_formed
@@ -96,49 +95,8 @@ def as_dict(comparison: ComparisonData) -> dict[str, Any]:
 
 
 def _system(comparison: ComparisonData, result: Result) -> dict[str, Any]:
-    system: dict[str, Any] = {
-        "name": result.name,
-        "status": result.status,
-        "reason": result.reason,
-        "first_stage": result.first_stage,
-        "config": result.config,
-    }
-    if result.status == "skipped":
-        return system
-    if result.evaluation is not None:
-        system |= {
-            "means": result.evaluation.mean,
-            "per_query": result.evaluation.per_query,
-            "differences": {
-                measure: dataclasses.asdict(item) for measure, item in result.differences.items()
-            },
-        }
-    cost, together = result.cost, comparison.end_to_end(result).values()
-    return {
-        **system,
-        "seconds": {
-            "p50": cost.percentile(0.5),
-            "p95": cost.percentile(0.95),
-            "p99": cost.percentile(0.99),
-            "max": cost.percentile(1.0),
-            "total": math.fsum(cost.seconds.values()),
-            "end_to_end": {
-                name: percentile(together, share)
-                for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
-            },
-        },
-        "usage": {
-            "calls": cost.calls,
-            "pairs": cost.pairs,
-            "input_tokens": cost.input_tokens,
-            "output_tokens": cost.output_tokens,
-            "cost": cost.cost,
-        },
-        "statuses": dict(result.statuses),
-        "issues": dict(result.issues),
-        "fallbacks": dict(result.fallbacks),
-        "failure_rate": result.failure_rate,
-        "stability": None if result.stability is None else dataclasses.asdict(result.stability),
-        "gains": [dataclasses.asdict(change) for change in result.gains],
-        "losses": [dataclasses.asdict(change) for change in result.losses],
-    }
+    system = result.to_dict(text=True)
+    if result.status != "skipped":
+        together = comparison.end_to_end(result).values()
+        system["seconds"]["end_to_end"] = percentiles(together)
+    return system

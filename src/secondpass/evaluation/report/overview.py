@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from secondpass.evaluation.costs import percentile
 from secondpass.evaluation.report.cells import SYSTEM, Cell, Column, Table, row
 from secondpass.evaluation.report.text import NONE, in_milliseconds, number, p_value
 from secondpass.evaluation.report.verdict import tone_of
-from secondpass.evaluation.results import ComparisonData, Result, percentile
+from secondpass.evaluation.results import ComparisonData, Result
 
 
 def overview(comparison: ComparisonData) -> Table:

@@ -19,7 +19,7 @@ from secondpass.evaluation.report import charts, query_charts, svg
 from secondpass.evaluation.report.cells import Table
 from secondpass.evaluation.report.queries import all_queries
 from secondpass.evaluation.report.tables import settings, tables
-from secondpass.evaluation.report.text import clean, counted, milliseconds, short_name
+from secondpass.evaluation.report.text import counted, milliseconds, short_name
 from secondpass.evaluation.report.verdict import (
     Verdict,
     calls_per_query,
@@ -27,6 +27,7 @@ from secondpass.evaluation.report.verdict import (
     verdict,
 )
 from secondpass.evaluation.results import TEXT_LENGTH, ComparisonData, Result
+from secondpass.formats.markup import clean
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 from xml.etree import ElementTree
 
-from secondpass.evaluation.report.text import clean
 from secondpass.evaluation.significance import TIE
+from secondpass.formats.markup import clean
 
 # matplotlib cannot draw in CSS variables; these placeholders are replaced by them afterwards.
 INK, MUTED, LINE, GAIN, LOSS, ACCENT, PAPER = (f"#01010{digit}" for digit in range(1, 8))

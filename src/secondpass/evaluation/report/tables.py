@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from secondpass.evaluation.costs import percentile
 from secondpass.evaluation.report.cells import SYSTEM, Cell, Column, Row, Table, row
 from secondpass.evaluation.report.overview import overview
 from secondpass.evaluation.report.text import NONE, in_milliseconds, number, p_value
 from secondpass.evaluation.report.verdict import degraded_by, is_significant, tone_of, too_few
-from secondpass.evaluation.results import ComparisonData, Result, Stability, percentile
+from secondpass.evaluation.results import ComparisonData, Result, Stability
 from secondpass.evaluation.significance import Difference, fewest_queries
 
 

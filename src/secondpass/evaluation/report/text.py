@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from secondpass.evaluation.results import Result
+from secondpass.formats.markup import clean
 
 NONE = "\N{EN DASH}"
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
-_UNPRINTABLE = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef"
-    "\ufffe\uffff]"
-)
-"""Control characters, lone surrogates, noncharacters, and overrides of the text direction."""
-
-
-def clean(text: object) -> str:
-    """The text with U+FFFD for each character that HTML or SVG cannot hold."""
-    return _UNPRINTABLE.sub("\ufffd", str(text).replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def shortened(text: object, length: int) -> str:

@@ -67,9 +67,10 @@ class SecondPassRerank(RerankFields, PromptMixin):
         callback_manager: receives an event for each reranking.
 
     Raises:
-        ConfigurationError: the configuration is wrong, or conflicts with an argument.
+        ConfigurationError: the configuration is wrong or conflicts with an argument, or an argument
+            is unknown; the message names the nearest parameter.
         MissingExtraError: no method of the configuration has the packages that it needs.
-        ValidationError: an argument is of the wrong kind or unknown.
+        ValidationError: an argument is of the wrong kind.
     """
 
     @classmethod

@@ -38,7 +38,7 @@ from secondpass.adapters.options import check_order
 from secondpass.adapters.parameters import Parameters
 from secondpass.config import preset_names
 from secondpass.config.overrides import without
-from secondpass.errors import NotSerializableError, Problem
+from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 from secondpass.ordering import Ordering
 
 RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
@@ -135,6 +135,8 @@ class RerankFields(BaseNodePostprocessor):
     ) -> None:
         values = self.PARAMETERS.arguments(locals())
         fields.pop("class_name", None)  # model_dump writes it
+        if unknown := self.PARAMETERS.unknown(fields.keys() - type(self).model_fields.keys()):
+            raise ConfigurationError(unknown, type(self).__name__)
         values["model"] = None if model is None else str(model)
         values["order"] = dict(order) if isinstance(order, Mapping) else order
         # Before pydantic, which would wrap the core's errors.

@@ -1,5 +1,6 @@
 """Saving, loading and copying the component."""
 
+import inspect
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -31,6 +32,15 @@ class Saved:
     _is_ready: bool
     _overrides: dict[str, Override]
     _life: LifeCycle
+
+    def __new__(cls, *_arguments: Any, **named: Any) -> Self:
+        """Refuse unknown arguments with the nearest parameter, which Python's own error lacks."""
+        own = inspect.signature(cls.__init__).parameters.values()  # a subclass may have others
+        names = named.keys() - {parameter.name for parameter in own}
+        if names and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in own):
+            unknown = "; ".join(map(str, cls.PARAMETERS.unknown(names)))
+            raise TypeError(f"{cls.__name__}: {unknown}")
+        return super().__new__(cls)
 
     def to_dict(self) -> dict[str, Any]:
         """Serialize this component to a dictionary.

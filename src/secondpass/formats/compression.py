@@ -1,0 +1,55 @@
+"""Files whose name ends in ``.gz`` are compressed; the content is never looked at."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from os import PathLike, fspath
+from typing import BinaryIO, cast
+
+from secondpass.formats.errors import FormatError
+
+
+def is_gzip(path: str | PathLike[str]) -> bool:
+    """Whether the name of a file says that it is compressed."""
+    return fspath(path).endswith(".gz")
+
+
+def open_input(path: str | PathLike[str]) -> BinaryIO:
+    """Open a file to read its lines, which are decompressed if its name ends in ``.gz``.
+
+    Raises:
+        OSError: it cannot be opened. Reading raises a FormatError if it is not a gzip file, or ends
+            too early.
+    """
+    return cast("BinaryIO", _GzipLines(fspath(path))) if is_gzip(path) else open(path, "rb")
+
+
+def compressed(data: bytes) -> bytes:
+    """A complete part of a gzip file, which may follow others; equal for equal data."""
+    return gzip.compress(data, mtime=0)
+
+
+class _GzipLines(gzip.GzipFile):
+    """A gzip file whose errors name it. Iteration reads by ``readline``."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "rb")
+        self._path = path
+
+    def readline(self, size: int | None = -1) -> bytes:
+        try:
+            return super().readline(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise self._error(error) from None
+
+    def read(self, size: int | None = -1) -> bytes:
+        try:
+            return super().read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise self._error(error) from None
+
+    def _error(self, error: Exception) -> FormatError:
+        is_cut = isinstance(error, EOFError)
+        problem = "is a gzip file that ends too early" if is_cut else "is not a gzip file"
+        return FormatError(self._path, None, problem)

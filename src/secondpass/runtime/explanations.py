@@ -1,0 +1,258 @@
+"""Why a candidate has its rank, or was left out: as a record, and in words."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from secondpass.errors import InputError
+from secondpass.runtime.trace import Trace
+from secondpass.settings import describe, suggestion
+from secondpass.types import Issue, ItemStatus, Ranking, ReportStatus, ScoreKind
+
+_MOST_SUGGESTED = 20
+"""Ids that an error lists if none of them is similar."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlendTerms:
+    """How a retrieval score and a rerank score gave a final score.
+
+    ``final = original_weight * original + (1 - original_weight) * rerank``.
+
+    Attributes:
+        normalize: how the scores were made comparable, as in :class:`~secondpass.blending.Blend`.
+        original_weight: 0 to 1.
+        original: the retrieval score, normalised; None if the candidate had none, and the final
+            score is the normalised rerank score.
+        rerank: the rerank score, normalised.
+    """
+
+    normalize: str
+    original_weight: float
+    original: float | None
+    rerank: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a candidate has its rank, or why it was left out. Holds no text of query and candidate.
+
+    ``str()`` of it is a few lines for people.
+
+    Attributes:
+        id: the candidate's id.
+        position: its index in the input, from 0.
+        count: number of candidates in the input.
+        rank: from 1; None if it was left out.
+        left_out: ``duplicate``, ``floor``, ``tail`` or ``top_k``; None if it was not.
+        rank_without_top_k: the rank that it has, or would have if ``top_k`` had not cut it off.
+        retrieval_rank: from 1, in the input.
+        retrieval_score: a finite float; None if there is none.
+        status: ``scored``, ``backfilled``, ``unjudged`` or ``tail``.
+        within_depth: whether it was among the candidates to rerank.
+        method: name of the method that gave the order; None if none did.
+        score_kind: what its scores mean.
+        rerank_score: the method's score.
+        stage_scores: those of the stages of a cascade.
+        blend: how the two scores were mixed; None if the final score is the method's alone.
+        final_score: what candidates are sorted by.
+        floor: the threshold that the final scores had to reach; None if there was none.
+        rank_before_order: the rank before an ordering moved candidates; None if none did.
+        order: the name of that ordering.
+        span: the part of its text that matched best, in characters.
+        report_status: the status of the ranking.
+        issues: those of the report that concern this candidate, or all.
+        same_id: input positions of other candidates with this id.
+    """
+
+    id: Any
+    position: int
+    count: int
+    rank: int | None
+    left_out: str | None
+    rank_without_top_k: int | None
+    retrieval_rank: int
+    retrieval_score: float | None
+    status: ItemStatus
+    within_depth: bool
+    method: str | None
+    score_kind: ScoreKind | None
+    rerank_score: float | None
+    stage_scores: tuple[float, ...]
+    blend: BlendTerms | None
+    final_score: float | None
+    floor: float | None
+    rank_before_order: int | None
+    order: str | None
+    span: tuple[int, int] | None
+    report_status: ReportStatus
+    issues: tuple[Issue, ...]
+    same_id: tuple[int, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return dicts, lists, strings and numbers, ready for JSON."""
+        record = dataclasses.asdict(self)
+        for issue in record["issues"]:
+            issue |= {"positions": list(issue["positions"]), "ids": list(issue["ids"])}
+        for name in ("stage_scores", "issues", "same_id"):
+            record[name] = list(record[name])
+        record["span"] = self.span and list(self.span)
+        return record
+
+    def __str__(self) -> str:
+        name = f"input position {self.position}" if self.id is None else repr(self.id)
+        place = "left out" if self.rank is None else f"rank {self.rank}"
+        lines = [f"{name}: {place}, of {self.count:,} candidates"]
+        lines += [f"  {label:<10} {line}" for label, line in self._lines()]
+        return "\n".join(lines)
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        score = "no score" if self.retrieval_score is None else f"score {self.retrieval_score:.6g}"
+        yield "retrieved", f"rank {self.retrieval_rank}, {score}"
+        if self.rerank_score is None:
+            yield "not scored", self._why_not_scored()
+        else:
+            yield "scored", f"{self.rerank_score:.6g} ({self.score_kind}) by {self.method}"
+        if len(self.stage_scores) > 1:
+            scores = ", ".join(f"{score:.6g}" for score in self.stage_scores)
+            yield "stages", f"{scores}, first stage first"
+        if self.blend is not None:
+            yield "blended", self._blended(self.blend)
+        if self.floor is not None and self.final_score is not None:
+            relation = "below" if self.left_out == "floor" else "at least"
+            yield "floor", f"{self.final_score:.6g} is {relation} {self.floor:g}"
+        if self.rank_before_order is not None:
+            same = self.rank_before_order == self.rank
+            moved = "and stays there" if same else f"moved by {self.order}"
+            yield "ordered", f"rank {self.rank_before_order} by score, {moved}"
+        if self.left_out is not None:
+            rank = self.rank_without_top_k
+            cut = f"it is number {rank}, beyond top_k"
+            yield "left out", _REASONS.get(self.left_out, cut)
+        if self.span is not None:
+            yield "best part", f"characters {self.span[0]} to {self.span[1]}"
+        if self.report_status != "ok":
+            yield "status", f"the ranking is {self.report_status}"
+        for issue in self.issues:
+            yield "issue", f"{issue.code}: {issue.message}"
+        if self.same_id:
+            positions = ", ".join(map(str, self.same_id))
+            yield "same id", f"input positions {positions}"
+
+    def _why_not_scored(self) -> str:
+        if self.left_out == "duplicate":
+            return "another candidate with this id was"
+        if not self.within_depth:
+            return "beyond the depth; it keeps its order behind the scored ones"
+        if self.status == "tail":
+            return "the method does not judge it; it keeps its order"
+        if self.status == "backfilled":
+            return "missing from the method's answer; it keeps its order behind the scored ones"
+        if self.report_status == "unchanged":
+            return "nothing was; candidates keep their order"
+        return "its call failed, or it has no text; it keeps its order behind the scored ones"
+
+    def _blended(self, blend: BlendTerms) -> str:
+        if blend.original is None:
+            return f"{blend.rerank:.6g} by {blend.normalize}: the method alone, no retrieval score"
+        retrieval = f"{blend.original_weight:.4g} * {blend.original:.6g}"
+        method = f"{1 - blend.original_weight:.4g} * {blend.rerank:.6g}"
+        return (
+            f"{retrieval} (retrieval) + {method} (method) = {self.final_score:.6g}, "
+            f"by {blend.normalize}"
+        )
+
+
+_REASONS = {
+    "duplicate": "another candidate with this id has a retrieval score that is not lower",
+    "floor": "its final score is below the floor",
+    "tail": "it is beyond the depth, and the tail is dropped",
+}
+
+
+def explain(ranking: Ranking, identifier: object, position: int | None) -> Explanation:
+    """Explain the place of a candidate in a ranking.
+
+    Of several candidates with the id, that with the best rank is explained, else the first one.
+
+    Raises:
+        InputError: there is no such candidate, or the ranking has no trace.
+    """
+    trace = ranking.trace
+    if trace is None:
+        raise InputError("ranking: has no trace to explain; rank again, with Reranker.rerank")
+    same = []
+    if position is None:
+        same = _positions_of(identifier, trace, ranking)
+        position = same[0]
+    elif identifier is not None:
+        raise InputError("id, position: give one of them")
+    elif type(position) is not int or not 0 <= position < len(trace.ids):
+        raise InputError(f"position: must be 0 to {len(trace.ids) - 1}, not {describe(position)}")
+    report = ranking.report
+    rank = next((item.rank for item in ranking if item.position == position), None)
+    left_out = (reason for reason, at in report.left_out.items() if position in at)
+    before = _rank_in(trace.before, position)
+    status = trace.status[position]
+    return Explanation(
+        id=trace.ids[position],
+        position=position,
+        count=len(trace.ids),
+        rank=rank,
+        left_out=next(left_out, None),
+        rank_without_top_k=_rank_in(trace.order, position),
+        retrieval_rank=position + 1,
+        retrieval_score=trace.original(position),
+        status=status,
+        within_depth=position in trace.head,
+        method=report.method,
+        score_kind=report.score_kind,
+        rerank_score=trace.rerank_score[position],
+        stage_scores=trace.stage_scores.get(position, ()),
+        blend=_terms(trace, position),
+        final_score=trace.final_score[position],
+        floor=trace.floor if status == "scored" else None,
+        rank_before_order=before,
+        order=trace.ordering if before is not None else None,
+        span=trace.spans.get(position),
+        report_status=report.status,
+        issues=tuple(
+            issue for issue in report.issues if position in issue.positions or not issue.positions
+        ),
+        same_id=tuple(sorted(other for other in same if other != position)),
+    )
+
+
+def _rank_in(order: Sequence[int] | None, position: int) -> int | None:
+    return order.index(position) + 1 if order is not None and position in order else None
+
+
+def _positions_of(identifier: object, trace: Trace, ranking: Ranking) -> list[int]:
+    """The positions of an id, the best rank first."""
+    if identifier is None:
+        raise InputError("id: give the id of a candidate, or its position")
+    # Ids of mappings are converted to strings when a candidate is made.
+    text = str(identifier)
+    known = [None if one is None else str(one) for one in trace.ids]
+    positions = [position for position, one in enumerate(known) if one == text]
+    if not positions:
+        names = sorted({one for one in known if one is not None})
+        hint = suggestion(text, names) if names else "; they have no ids: give a position"
+        if "did you mean" not in hint and len(names) > _MOST_SUGGESTED:
+            hint = ""
+        raise InputError(f"id: no candidate has the id {describe(identifier)}{hint}")
+    ranks = {item.position: item.rank for item in ranking}
+    return sorted(positions, key=lambda position: ranks.get(position, len(known) + 1))
+
+
+def _terms(trace: Trace, position: int) -> BlendTerms | None:
+    if trace.blend is None or position not in trace.scored:
+        return None
+    index = trace.scored.index(position)
+    originals = [trace.original(at) for at in trace.scored]
+    reranked: list[float] = [trace.rerank_score[at] for at in trace.scored]  # type: ignore[misc]
+    retrieved, rerank, _ = trace.blend.comparable(originals, reranked, trace.scale)
+    return BlendTerms(trace.blend.normalize, trace.blend.original, retrieved[index], rerank[index])

@@ -1,0 +1,84 @@
+"""What a ranking keeps of its pass, so that the rank of each candidate can be explained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from secondpass.blending import Blend
+from secondpass.candidates import retrieval_score
+from secondpass.effects import Span
+from secondpass.settings import registry
+from secondpass.types import Candidate, ItemStatus, Ranked
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a pass did with every candidate, also with those that it left out. Holds no text.
+
+    Attributes:
+        ids, scores: ids and retrieval scores as they were passed, aligned with the input.
+        status, rerank_score, final_score: aligned with the input.
+        stage_scores, spans: by input position, where there are any.
+        head: the candidates within the depth, in input order.
+        order: the candidates that were ranked, with those that ``top_k`` cuts off.
+        scored: those with a rerank score, in the order in which they were blended.
+        before: the order of the head before an ordering moved items; None if none did.
+        ordering: the name of that ordering.
+        blend: the blend that was applied; None if the final scores are the rerank scores.
+        scale: lowest and highest grade, if the rerank scores are grades.
+        floor: the threshold that was applied.
+    """
+
+    ids: Sequence[Any]
+    scores: Sequence[Any]
+    status: Sequence[ItemStatus]
+    rerank_score: Sequence[float | None]
+    final_score: Sequence[float | None]
+    stage_scores: Mapping[int, tuple[float, ...]]
+    spans: Mapping[int, Span]
+    head: Sequence[int] = ()
+    order: Sequence[int] = ()
+    scored: Sequence[int] = ()
+    before: Sequence[int] | None = None
+    ordering: str | None = None
+    blend: Blend | None = None
+    scale: tuple[float, float] | None = None
+    floor: float | None = None
+
+    def original(self, position: int) -> float | None:
+        """The retrieval score as a finite float; None if there is none."""
+        return retrieval_score(Candidate("", score=self.scores[position]))
+
+    def reordered(self, before: Sequence[int], ordering: object) -> None:
+        """Keep the order before an ordering moved items, and the name of the ordering."""
+        self.before = before
+        try:
+            name = registry.name_of("orderings", ordering) or getattr(ordering, "__name__", None)
+        except Exception:  # a foreign object may raise anything
+            name = None
+        self.ordering = str(name or type(ordering).__name__)
+
+    def items(self, candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Ranked, ...]:
+        """The candidates at these positions as ranked items."""
+        status, reranked, final = self.status, self.rerank_score, self.final_score
+        items = [
+            Ranked(
+                rank,
+                position,
+                candidates[position],
+                status[position],
+                reranked[position],
+                final[position],
+                self.stage_scores.get(position, ()),
+                {**(candidates[position].metadata or {}), "rerank_score": reranked[position]},
+                self.spans.get(position),
+            )
+            for rank, position in enumerate(order, start=1)
+        ]
+        for item in items:
+            # One of an earlier pass says nothing of this one.
+            if item.span is not None or "rerank_span" in item.metadata:
+                item.metadata["rerank_span"] = item.span and list(item.span)
+        return tuple(items)

@@ -1,0 +1,88 @@
+"""Compressed files, by their names, and lines of text."""
+
+import gzip
+
+import pytest
+
+from command_requests import FRUIT, LEXICAL, json_lines, requests
+
+
+def test_compressed_candidates_give_the_same_ranking(secondpass, tmp_path):
+    plain = secondpass(*LEXICAL, "-q", "fruit", stdin=json_lines(FRUIT)).out
+    (tmp_path / "fruit.jsonl.gz").write_bytes(gzip.compress(json_lines(FRUIT)))
+    assert secondpass(*LEXICAL, "-q", "fruit", tmp_path / "fruit.jsonl.gz").out == plain
+
+
+def test_compressed_output(secondpass, tmp_path):
+    stdin = json_lines(requests(5))
+    plain = secondpass(*LEXICAL, stdin=stdin).out
+    told = secondpass(*LEXICAL, "-o", tmp_path / "out.gz", "--batch", 2, stdin=stdin)
+    assert told.code == 0
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()).decode() == plain
+
+
+@pytest.mark.parametrize("done", [0, 2, 4])
+def test_compressed_output_is_resumed(secondpass, tmp_path, done):
+    given, out = requests(6), tmp_path / "out.jsonl.gz"
+    call = [*LEXICAL, "-o", out, "--batch", 2, "--resume"]
+    secondpass(*call, stdin=json_lines(given[:done]))
+    with out.open("ab") as file:
+        file.write(b"an incomplete part")
+    secondpass(*call, stdin=json_lines(given))
+    whole = tmp_path / "whole.jsonl.gz"
+    secondpass(*LEXICAL, "-o", whole, "--batch", 2, stdin=json_lines(given))
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_a_compressed_run(secondpass, trec, tmp_path):
+    _, files = trec
+    arguments = [part for pair in files.items() for part in pair]
+    plain = secondpass(*LEXICAL, *arguments).out
+    compressed = []
+    for option, path in files.items():
+        packed = tmp_path / f"{path.name}.gz"
+        packed.write_bytes(gzip.compress(path.read_bytes()))
+        compressed += [option, packed]
+    told = secondpass(*LEXICAL, *compressed)
+    assert (told.code, told.out) == (0, plain)
+    assert plain
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (json_lines(FRUIT), "is not a gzip file"),
+        (gzip.compress(json_lines(FRUIT))[:-12], "is a gzip file that ends too early"),
+        (gzip.compress(json_lines(FRUIT))[:10] + b"xxxxxxxxxxxxxxx", "is not a gzip file"),
+    ],
+)
+def test_broken_files_are_named(secondpass, tmp_path, content, problem):
+    (tmp_path / "fruit.gz").write_bytes(content)
+    told = secondpass(*LEXICAL, "-q", "fruit", tmp_path / "fruit.gz")
+    assert (told.code, f"fruit.gz: {problem}" in told.flat) == (1, True)
+    assert "internal error" not in told.flat
+
+
+def test_compression_is_not_guessed(secondpass, tmp_path):
+    (tmp_path / "fruit.jsonl").write_bytes(gzip.compress(json_lines(FRUIT)))
+    told = secondpass(*LEXICAL, "-q", "fruit", tmp_path / "fruit.jsonl")
+    assert (told.code, "is not UTF-8" in told.flat) == (1, True)
+
+
+def test_lines_are_texts(secondpass):
+    stdin = b'a banana\n\n{"text": "no banana"}\r\n[1]\n5\n'
+    (told,) = secondpass(*LEXICAL, "-q", "a banana", "--lines", stdin=stdin).lines()
+    texts = [item["text"] for item in sorted(told["ranking"], key=lambda item: item["position"])]
+    assert texts == ["a banana", '{"text": "no banana"}', "[1]", "5"]
+    assert told["ranking"][0]["text"] == "a banana"
+    assert told["ranking"][0]["id"] is None
+
+
+def test_lines_are_never_guessed(secondpass):
+    told = secondpass(*LEXICAL, "-q", "banana", stdin=b"a banana\n")
+    assert (told.code, "is not JSON" in told.flat) == (1, True)
+
+
+def test_lines_need_a_query(secondpass):
+    told = secondpass(*LEXICAL, "--lines", stdin=b"a banana\n")
+    assert (told.code, "--lines: needs --query" in told.flat) == (2, True)

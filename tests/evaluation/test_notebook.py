@@ -1,0 +1,153 @@
+"""Suites and results in notebooks and as plain values, and the progress bar."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from secondpass import Candidate, InputError, Reranker
+from secondpass.evaluation import HybridRetriever, compare, make_suite
+from secondpass.evaluation.progress import progress_bar
+from topic_suites import CANDIDATES, SUITE, ByGrade, suite_of
+
+FOUND = compare(
+    {"x": Reranker(ByGrade())}, SUITE, first_stages=["lexical"], measures=["nDCG@10", "RR"]
+)
+
+
+def test_suites_in_notebooks():
+    page = SUITE._repr_html_()
+    assert repr(SUITE) == "<Suite 'wombats': 6 queries, 24 passages>"
+    assert "&lt;Suite &#x27;wombats&#x27;: 6 queries, 24 passages&gt;" in page
+    assert page.count("<tr>") == 7
+    assert "q-owls" in page
+    assert repr(suite_of(candidates=CANDIDATES)).endswith("6 queries, 72 candidates>")
+
+
+def test_hostile_suites_are_escaped():
+    queries = {"<i>": "<script>", **{str(number): "a" for number in range(30)}}
+    suite = make_suite(
+        "<b>", queries, {query: {"d": 1} for query in queries}, corpus=[Candidate("", "d")]
+    )
+    page = suite._repr_html_()
+    assert "<script>" not in page
+    assert "<b>" not in page
+    assert "<i>" not in page
+    assert "and 11 more" in page
+
+
+def test_suites_as_plain_values():
+    record = SUITE.to_dict()
+    assert record["queries"][0] == {
+        "query_id": "q-owls",
+        "judged": 4,
+        "relevant": 3,
+        "candidates": None,
+    }
+    assert (record["name"], record["passages"], record["notes"]) == ("wombats", 24, [])
+    assert SUITE.to_dict(text=True)["queries"][0]["query"] == "owls"
+    assert suite_of(candidates=CANDIDATES).to_dict()["queries"][0]["candidates"] == 12
+
+
+def test_results_in_notebooks():
+    result = FOUND["lexical+x"]
+    assert repr(FOUND["lexical"]).startswith("<Result 'lexical': nDCG@10 ")
+    page = result._repr_html_()
+    assert f"{result.evaluation.mean['RR']:.4f}" in page
+    assert f"{result.differences['RR'].mean:+.4f}" in page
+    skipped = compare([], SUITE, first_stages=["lexical"], skipped={"<b>": "no <i>key"})
+    page = skipped["lexical+<b>"]._repr_html_()
+    assert "<b>" not in page
+    assert "no &lt;i&gt;key" in page
+
+
+def test_results_as_plain_values():
+    result = FOUND["lexical+x"]
+    assert result.gains
+    assert "wombats see" not in json.dumps(result.to_dict())
+    assert "wombats see" in json.dumps(result.to_dict(text=True))
+    assert result.to_dict(text=True) == FOUND.to_dict()["systems"][1]
+
+
+def test_data_frames():
+    pytest.importorskip("pandas")
+    assert list(SUITE.to_pandas()["judged"]) == [4] * 6
+    assert SUITE.to_pandas(text=True)["query"][0] == "owls"
+    frame = FOUND["lexical+x"].to_pandas()
+    assert list(frame.columns) == ["query_id", "nDCG@10", "RR", "seconds"]
+    assert frame["RR"].mean() == pytest.approx(FOUND["lexical+x"].evaluation.mean["RR"])
+    skipped = compare([], SUITE, first_stages=["lexical"], skipped={"far": "no key"})
+    assert len(skipped["lexical+far"].to_pandas()) == 0
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def bars(progress, stream, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream)
+    compare([], SUITE, first_stages=["lexical"], progress=progress)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("progress", "stream", "shown"),
+    [
+        (None, io.StringIO, False),
+        (None, Terminal, True),
+        (False, Terminal, False),
+        (True, Terminal, True),
+        (True, io.StringIO, True),
+    ],
+)
+def test_progress_is_shown_on_terminals_and_on_request(progress, stream, shown, monkeypatch):
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    assert ("lexical  6/6" in bars(progress, stream(), monkeypatch)) is shown
+
+
+def test_progress_in_a_notebook(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    assert "lexical  6/6" in bars(None, io.StringIO(), monkeypatch)
+
+
+def test_a_bar_is_cleared(monkeypatch):
+    written = bars(True, Terminal(), monkeypatch)
+    assert written.endswith("\r")
+    assert written.split("\r")[-2].strip() == ""
+
+
+def test_files_get_a_line_for_each_system(monkeypatch):
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    assert bars(True, io.StringIO(), monkeypatch) == "lexical  6/6\n"
+
+
+def test_progress_without_standard_error(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    with progress_bar(True) as report:
+        report("x", 1, 2)
+
+
+def test_progress_of_another_kind():
+    with pytest.raises(InputError, match="progress: give True, False or a function, not 'yes'"):
+        compare([], SUITE, first_stages=["lexical"], progress="yes")
+
+
+def test_the_embedded_model_searches_by_default():
+    told = []
+    found = compare([], SUITE, progress=lambda *step: told.append(step))
+    assert [result.name for result in found.ran] == ["vector", "lexical", "hybrid"]
+    assert told[:2] == [("Encoding the corpus", 0, 24), ("Encoding the corpus", 24, 24)]
+    retriever = HybridRetriever(SUITE.corpus)
+    alone = compare([], SUITE, retriever=retriever, first_stages=["lexical"])
+    assert alone["lexical"].run == found["lexical"].run
+
+
+def test_without_the_embedded_model(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    found = compare("lexical", SUITE)
+    assert 'pip install "secondpass[embedded]"' in found["vector"].reason
+    assert found["hybrid"].status == "skipped"
+    assert found["lexical"].status == "ran"
