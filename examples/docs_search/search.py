@@ -18,7 +18,7 @@ def keyword_search(query: str, count: int, folder: Path = DOCS) -> list[dict[str
 
     A word in the name of a file counts twice.
     """
-    pages = []
+    pages: list[dict[str, Any]] = []
     for path in sorted(folder.glob("*.md")):
         text = path.read_text(encoding="utf-8")
         wanted = words(query)
@@ -36,7 +36,7 @@ def search(query: str, k: int = 3) -> tuple[int, Ranking]:
     with language_model("ANTHROPIC_API_KEY", type="openai", score=by_guidelines) as llm:
         reranker = Reranker.from_preset("attune", method={"llm": llm}, top_k=k)
         try:
-            pages = keyword_search(query, reranker.candidates_needed())
+            pages = keyword_search(query, reranker.candidates_needed() or k)
             return len(pages), reranker.rerank(query, pages)
         finally:
             reranker.close()

@@ -62,6 +62,16 @@ def test_the_constant_of_the_fusion(index):
     assert scores[0] > scores[1]
 
 
+def test_a_model_that_cannot_be_loaded_keeps_the_order(index, tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    absent = Reranker.from_config(configuration(model=str(tmp_path / "absent")))
+    answer = query(index, QUESTION, "hybrid", absent, k=3)
+    expected = [item["id"] for item in query(index, QUESTION, "hybrid", k=3)["results"]]
+    assert [item["id"] for item in answer["results"]] == expected
+    assert answer["status"] == "unchanged"
+    assert "model_not_loaded" in caplog.text
+
+
 def test_the_configuration():
     assert configuration("polymarket", "some/model", 7)["method"]["model"] == "some/model"
     assert configuration(top_n=7)["depth"] == 7
