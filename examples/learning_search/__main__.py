@@ -1,0 +1,31 @@
+"""``python -m learning_search QUERY --mode learn|research``: search the library."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from learning_search.search import search
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="learning_search", description="Search the library.")
+    parser.add_argument("query")
+    parser.add_argument("--mode", choices=["learn", "research"], default="research")
+    parser.add_argument(
+        "--fail", action="store_true", help="use a model that does not reply as asked"
+    )
+    options = parser.parse_args(arguments)
+    ranking = search(options.query, options.mode, fails=options.fail)
+    for item in ranking:
+        grade = "  - " if item.rerank_score is None else f"{item.rerank_score:4.1f}"
+        difficulty = item.metadata.get("difficulty", "unknown")
+        print(f"{item.rank}  {grade}  {difficulty:12}  {item.metadata['title']}")
+    print(f"{ranking.report.status}: {ranking.report.method or 'not graded'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""``python -m local_rag index|query|evaluate``: a local knowledge base. Answers are JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from local_rag.rag import PAGES, QUESTIONS, configuration, evaluate, make_index, query
+
+from secondpass import MissingExtraError, Reranker
+from secondpass.evaluation import open_index
+
+MODES = ["vector", "lexical", "hybrid", "hybrid+rerank"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        {"index": _index, "query": _query, "evaluate": _evaluate}[options.command](options)
+    except MissingExtraError as error:
+        print(f"local_rag: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _index(options: argparse.Namespace) -> None:
+    index = make_index(options.pages, options.index)
+    print(f"{options.index}: {len(index.corpus)} passages")
+
+
+def _query(options: argparse.Namespace) -> None:
+    mode, _, rerank = options.mode.partition("+")
+    reranker = None
+    if rerank:
+        preset = options.preset or "polymarket"
+        reranker = Reranker.from_config(
+            configuration(preset, options.rerank_model, options.rerank_top_n)
+        )
+    index = open_index(options.index)
+    answer = query(index, options.question, mode, reranker, k=options.k, rrf_k=options.rrf_k)
+    print(json.dumps(answer, indent=2))
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    reranker = None
+    if options.preset or options.rerank_model:
+        preset = options.preset or "polymarket"
+        reranker = configuration(preset, options.rerank_model, options.rerank_top_n)
+    comparison = evaluate(open_index(options.index), options.questions, reranker)
+    if options.out is not None:
+        comparison.write(options.out)
+    for result in comparison.results:
+        if result.evaluation is None:
+            print(f"{result.name:14}  {result.status}: {result.reason}")
+        else:
+            print(f"{result.name:14}  {result.evaluation.mean['nDCG@10']:.2f}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="local_rag", description="A local knowledge base.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    index = commands.add_parser("index", help="index a folder of pages")
+    index.add_argument("--pages", type=Path, default=PAGES)
+    ask = commands.add_parser("query", help="search the index")
+    ask.add_argument("question")
+    ask.add_argument("--mode", choices=MODES, default="hybrid")
+    ask.add_argument("--k", type=int, default=8, help="number of results")
+    ask.add_argument("--rrf-k", type=float, default=60, help="constant of the fusion")
+    measure = commands.add_parser("evaluate", help="measure all modes on questions")
+    measure.add_argument("--questions", type=Path, default=QUESTIONS)
+    measure.add_argument("--out", type=Path, help="folder to write a report to")
+    for command in (ask, measure):
+        command.add_argument("--preset", help="preset of the reranker")
+        command.add_argument("--rerank-model", help="another cross-encoder")
+        command.add_argument("--rerank-top-n", type=int, default=50, help="passages to rerank")
+    for command in (index, ask, measure):
+        command.add_argument("--index", type=Path, default=Path("kb.index"), help="its folder")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""``python -m memory_recall QUERY``: recall memories; JSON with ``--json``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from memory_recall.recall import Memory, records
+from scripted_model import language_model
+
+from secondpass import Ranking, Reranker
+
+
+def recall(query: str, memory: Memory, *, fails: bool = False) -> Ranking:
+    """Search, and grade the results with the preset ``scallop``; ``fails`` as in scripted_model."""
+    with language_model("GROQ_API_KEY", api_key_env=None, fails=fails) as llm:
+        reranker = Reranker.from_preset("scallop", method={"llm": llm})
+        try:
+            return reranker.rerank(query, memory.search(query))
+        finally:
+            reranker.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="memory_recall", description="Recall memories.")
+    parser.add_argument("query")
+    parser.add_argument("--json", action="store_true", help="write JSON")
+    parser.add_argument(
+        "--fail", action="store_true", help="use a model that does not reply as asked"
+    )
+    options = parser.parse_args(arguments)
+    memory = Memory()
+    ranking = recall(options.query, memory, fails=options.fail)
+    if options.json:
+        print(json.dumps(records(ranking), indent=2))
+        return 0
+    print("final  model  search")
+    for item in ranking:
+        model = "   -" if item.rerank_score is None else f"{item.rerank_score:4.2f}"
+        print(f" {item.final_score:4.2f}   {model}    {item.score:4.2f}  {item.text}")
+    dropped = len(ranking.report.left_out.get("floor", ()))
+    print(f"{ranking.report.status}: {dropped} of {len(memory.memories)} memories dropped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""``python -m tactician_search QUERY``: search tactics, reranked with ``--llm-rerank``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from scripted_model import language_model
+from tactician_search.search import STORE, Store
+
+from secondpass import Ranking, Reranker, RerankError
+
+
+def rerank(query: str, store: Store, *, limit: int, only_ready: bool, strict: bool) -> Ranking:
+    """Search, and let the preset ``tactician`` rerank the results for the state of the project.
+
+    Raises:
+        RerankError: under ``strict``, if the model failed.
+    """
+    results = store.search(query, only_ready=only_ready)
+    with language_model("OPENAI_API_KEY") as llm:
+        reranker = Reranker.from_preset("tactician", method={"llm": llm}, strict=strict)
+        try:
+            return reranker.rerank(query, results, context={"nodes": store.nodes}, top_k=limit)
+        finally:
+            reranker.close()
+
+
+def show(rows: Iterable[tuple[int, str, int]]) -> None:
+    """Print the rank, the tactic and its rank before."""
+    for rank, name, before in rows:
+        print(f"{rank}  {name:16}  was {before}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="tactician_search", description="Search tactics.")
+    parser.add_argument("query")
+    parser.add_argument("--store", type=Path, default=STORE, help="folder of the YAML files")
+    parser.add_argument("--ready", action="store_true", help="only tactics that can be begun")
+    parser.add_argument("--limit", type=int, default=5, help="number of results")
+    parser.add_argument("--llm-rerank", action="store_true", help="rerank with a language model")
+    parser.add_argument("--strict", action="store_true", help="fail if the model fails")
+    options = parser.parse_args(arguments)
+    store = Store.read(options.store)
+    if not options.llm_rerank:
+        results = store.search(options.query, only_ready=options.ready)[: options.limit]
+        show((rank, tactic["id"], rank) for rank, tactic in enumerate(results, 1))
+        return 0
+    try:
+        ranking = rerank(
+            options.query,
+            store,
+            limit=options.limit,
+            only_ready=options.ready,
+            strict=options.strict,
+        )
+    except RerankError as error:
+        print(f"tactician_search: {error}", file=sys.stderr)
+        return 1
+    show((item.rank, str(item.id), item.position + 1) for item in ranking)
+    print(f"{ranking.report.status}: ordered by {ranking.report.method or 'the heuristic'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""The local knowledge base: index, four modes, evaluation."""
+
+import json
+
+import pytest
+from local_rag.__main__ import MODES, main
+from local_rag.rag import PAGES, QUESTIONS, configuration, evaluate, make_index, query
+
+from secondpass import Reranker
+
+QUESTION = "Why did I buy at a worse price than displayed?"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("rag") / "kb.index"
+
+
+@pytest.fixture(scope="module")
+def index(folder):
+    return make_index(PAGES, folder)
+
+
+class ByLength:
+    """A scorer without a model, that records how many passages it read."""
+
+    model_name = "by length"
+
+    def __init__(self):
+        self.counts = []
+
+    def score_pairs(self, query, documents):
+        self.counts.append(len(documents))
+        return [float(len(document)) for document in documents]
+
+
+@pytest.mark.parametrize("mode", ["vector", "lexical", "hybrid"])
+def test_without_a_reranker(index, mode):
+    answer = query(index, QUESTION, mode, k=3)
+    assert answer["mode"] == mode
+    assert [item["final_rank"] for item in answer["results"]] == [1, 2, 3]
+    assert not any("rerank_score" in item for item in answer["results"])
+
+
+@pytest.mark.parametrize("mode", ["vector", "lexical", "hybrid"])
+def test_the_list_is_reranked_before_it_is_cut(index, mode):
+    scorer = ByLength()
+    found = len(index.retrieve(QUESTION, 50, mode))
+    answer = query(index, QUESTION, mode, Reranker(scorer, depth=50), k=3)
+    assert scorer.counts == [found]
+    assert found > 3
+    assert answer["mode"] == f"{mode}+rerank"
+    assert [item["final_rank"] for item in answer["results"]] == [1, 2, 3]
+    scores = [item["rerank_score"] for item in answer["results"]]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_the_constant_of_the_fusion(index):
+    scores = [
+        query(index, QUESTION, "hybrid", k=1, rrf_k=k)["results"][0]["score"] for k in (1, 60)
+    ]
+    assert scores[0] > scores[1]
+
+
+def test_a_model_that_cannot_be_loaded_keeps_the_order(index, tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    absent = Reranker.from_config(configuration(model=str(tmp_path / "absent")))
+    answer = query(index, QUESTION, "hybrid", absent, k=3)
+    expected = [item["id"] for item in query(index, QUESTION, "hybrid", k=3)["results"]]
+    assert [item["id"] for item in answer["results"]] == expected
+    assert answer["status"] == "unchanged"
+    assert "model_not_loaded" in caplog.text
+
+
+def test_the_configuration():
+    assert configuration("polymarket", "some/model", 7)["method"]["model"] == "some/model"
+    assert configuration(top_n=7)["depth"] == 7
+    assert configuration("embedded")["method"] == {"type": "embedded"}
+
+
+def test_the_questions_are_judged_by_passages_that_exist(index):
+    known = {passage.id for passage in index.corpus}
+    for line in QUESTIONS.read_text(encoding="utf-8").splitlines():
+        assert set(json.loads(line)["relevant"]) <= known
+
+
+def test_evaluation_without_a_reranker(index):
+    comparison = evaluate(index, QUESTIONS)
+    assert [result.name for result in comparison.results] == MODES
+    *ran, skipped = comparison.results
+    assert all(result.status == "ran" for result in ran)
+    assert (skipped.status, skipped.reason) == ("skipped", "no reranker was given")
+
+
+def test_evaluation_of_a_model_that_cannot_be_loaded(index, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    comparison = evaluate(index, QUESTIONS, configuration(model=str(tmp_path / "absent")))
+    result = comparison.results[-1]
+    assert result.name == "hybrid+rerank"
+    assert result.evaluation is None
+    assert result.reason
+
+
+def test_the_commands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["index"]) == 0
+    assert capsys.readouterr().out.startswith("kb.index: ")
+    assert (
+        main(["query", QUESTION, "--mode", "hybrid+rerank", "--preset", "embedded", "--k", "2"])
+        == 0
+    )
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["mode"], answer["status"]) == ("hybrid+rerank", "ok")
+    assert answer["results"][0]["id"] == "orders.md#2"
+    assert main(["evaluate", "--preset", "embedded"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == MODES

@@ -1,0 +1,125 @@
+"""The scripted model: it replies as it is asked to, and says that it is scripted."""
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+from scripted_model import NAME, ScriptedModel, language_model, word_overlap
+
+from secondpass import Reranker
+
+QUERY = "green tea"
+TEXTS = ["A car has wheels.", "Green tea is tea.", "The tea is black.", "Nothing."]
+ORDER = (1, 2, 0, 3)
+
+
+def candidates():
+    return [{"id": f"d{at}", "text": text} for at, text in enumerate(TEXTS)]
+
+
+@pytest.mark.parametrize("labels", ["opaque", "id", "index0", "index1"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"type": "listwise"},
+        {"type": "listwise", "bare": True},
+        {"type": "graded"},
+        {"type": "graded", "reply": "pairs"},
+        {"type": "graded", "reply": "pairs", "bare": True, "scale": [-1, 3]},
+    ],
+    ids=lambda method: "-".join(map(str, method.values())),
+)
+def test_every_form_of_reply(method, labels):
+    with ScriptedModel() as model:
+        llm = {"type": "openai", "model": NAME, "base_url": model.base_url}
+        reranker = Reranker.from_config({"method": {**method, "labels": labels, "llm": llm}})
+        ranking = reranker.rerank(QUERY, candidates())
+        reranker.close()
+    assert (ranking.report.status, ranking.report.issues) == ("ok", ())
+    assert ranking.order == ORDER
+    assert NAME in ranking.report.method
+    low, high = method.get("scale", [0, 10])
+    if method["type"] == "graded":
+        assert [item.rerank_score for item in ranking] == [high, (low + high) / 2, low, low]
+
+
+def test_the_context_counts():
+    with ScriptedModel() as model:
+        llm = {"type": "openai", "model": NAME, "base_url": model.base_url}
+        reranker = Reranker.from_config({"method": {"type": "listwise", "llm": llm}})
+        ranking = reranker.rerank(QUERY, candidates(), context="A car with wheels")
+        reranker.close()
+    assert ranking.order == (0, 1, 2, 3)
+    [prompt] = model.prompts
+    assert prompt.context == "A car with wheels"
+    assert [word_overlap(prompt, text) for text in TEXTS] == [1, 1, 0.5, 0]
+
+
+def test_markup_in_texts_is_read_as_text():
+    texts = ['<doc id="x">green tea</doc>', "green", 'a "quoted" & <b>bold</b> text']
+    with ScriptedModel() as model:
+        llm = {"type": "openai", "model": NAME, "base_url": model.base_url}
+        reranker = Reranker.from_config({"method": {"type": "listwise", "llm": llm}})
+        reranker.rerank(QUERY, texts)
+        reranker.close()
+    assert list(model.prompts[0].documents.values()) == texts
+
+
+def test_a_model_that_fails():
+    with ScriptedModel(fails=True) as model:
+        llm = {"type": "openai", "model": NAME, "base_url": model.base_url}
+        reranker = Reranker.from_config({"method": {"type": "graded", "llm": llm}})
+        ranking = reranker.rerank(QUERY, candidates())
+        reranker.close()
+    assert ranking.report.status == "unchanged"
+    assert ranking.report.issues[-1].code == "reply_refused"
+
+
+def test_other_paths_do_not_exist():
+    with ScriptedModel() as model:
+        request = urllib.request.Request(f"{model.base_url}/embeddings", json.dumps({}).encode())
+        with pytest.raises(urllib.error.HTTPError, match="404") as caught:
+            urllib.request.urlopen(request, timeout=10)
+        caught.value.close()
+
+
+# ---------------------------------------------------------------------- the choice of a model
+
+
+def test_without_a_key_it_says_that_it_is_scripted(capsys):
+    with language_model("A_KEY", "B_KEY") as llm:
+        assert llm["model"] == NAME
+        assert llm["base_url"].startswith("http://127.0.0.1:")
+    assert capsys.readouterr().err.startswith("Scripted model (no A_KEY or B_KEY is set)")
+
+
+@pytest.mark.parametrize("name", ["A_KEY", "B_KEY"])
+def test_with_a_key_the_preset_is_unchanged(monkeypatch, capsys, name):
+    monkeypatch.setenv(name, "k")
+    with language_model("A_KEY", "B_KEY", type="openai") as llm:
+        assert llm == {}
+    assert capsys.readouterr().err == ""
+
+
+def test_with_a_server_it_is_asked(monkeypatch, capsys):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:11434/v1")
+    monkeypatch.setenv("LLM_MODEL", "qwen3:8b")
+    monkeypatch.setenv("A_KEY", "k")
+    with language_model("A_KEY", type="openai") as llm:
+        expected = {"base_url": "http://localhost:11434/v1", "model": "qwen3:8b", "type": "openai"}
+        assert llm == expected
+    assert capsys.readouterr().err == ""
+
+
+def test_a_server_without_the_name_of_a_model(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:11434/v1")
+    with pytest.raises(SystemExit, match="LLM_MODEL"), language_model("A_KEY"):
+        pass
+
+
+def test_failure_on_request_is_scripted_even_with_a_key(monkeypatch, capsys):
+    monkeypatch.setenv("A_KEY", "k")
+    with language_model("A_KEY", fails=True) as llm:
+        assert llm["model"] == NAME
+    assert "as requested" in capsys.readouterr().err
