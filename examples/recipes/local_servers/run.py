@@ -1,0 +1,49 @@
+"""Reranks passages of the handbook by a local model server; see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # what the recipes share
+
+import handbook
+import scripted_model
+
+from secondpass import Reranker
+from secondpass.evaluation import HybridRetriever
+
+HERE = Path(__file__).parent
+VARIABLES = {"ollama": "OLLAMA_URL", "vllm": "VLLM_URL", "llama_cpp": "LLAMA_CPP_URL"}
+"""The variable of each server's address."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Search by words, rerank by the server."""
+    names = sorted(path.stem for path in HERE.glob("*.yaml"))
+    parser = argparse.ArgumentParser(description="Reranks by a local model server.")
+    parser.add_argument("server", choices=names, help="a configuration of this folder")
+    parser.add_argument("question", nargs="?", default="The screen says E71, what now?")
+    parser.add_argument("--scripted", action="store_true", help="start a scripted server instead")
+    options = parser.parse_args(arguments)
+    with ExitStack() as stack:
+        if options.scripted:
+            print("a scripted server answers, which only counts shared words", file=sys.stderr)
+            address = stack.enter_context(scripted_model.serve())
+            path = "" if options.server in {"vllm", "llama_cpp"} else "/v1"
+            os.environ[VARIABLES[options.server.removesuffix("_chat")]] = address + path
+        found = HybridRetriever(handbook.passages()).retrieve(options.question, 10, "lexical")
+        reranker = Reranker.from_config(HERE / f"{options.server}.yaml")
+        try:
+            handbook.show(reranker.rerank(options.question, found))
+        finally:
+            reranker.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""Your own provider of language models: Ollama by its own API, in forty lines.
+
+    pip install "secondpass[remote]"
+    python examples/recipes/own_provider.py --scripted
+    python examples/recipes/own_provider.py --model qwen3:8b
+
+Ollama is reached by its OpenAI-compatible address without any code (``local_servers/ollama.yaml``).
+Its own API can do what that address cannot: set the context window of the model for each request
+(``num_ctx``). The default of the server is small, and a longer prompt is cut off silently.
+
+A provider says how to connect, which parameters to send, and how to read a reply. Retries,
+deadlines, budgets, keys, the step from a JSON Schema down to plain text, and error messages without
+passages are in the base class. It works with every strategy.
+
+Register it in the ``pyproject.toml`` of your package to use it by name (``own_provider.yaml``)::
+
+    [project.entry-points."secondpass.llms"]
+    ollama = "own_provider:Ollama"
+
+``--scripted`` starts a scripted server with Ollama's API instead of asking OLLAMA_HOST (default:
+http://localhost:11434).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import handbook
+import scripted_model
+
+from secondpass import Ranking, Reranker
+from secondpass.errors import LLMError
+from secondpass.llms.provider import Form, Provider
+from secondpass.questions import Completion, Prompt
+from secondpass.services import json_http
+from secondpass.services.client import Connection, token_count
+from secondpass.settings import configurable
+from secondpass.strategies.listwise import Listwise
+
+
+@configurable
+class Ollama(Provider):
+    """A model behind Ollama's ``/api/chat``; settings as in :class:`Provider`.
+
+    ``base_url`` is required, since Ollama runs where you run it, and needs no key.
+    ``context_window`` is sent as ``num_ctx``.
+    """
+
+    package = "httpx"
+    extra = "remote"
+    key_variables = ("OLLAMA_API_KEY",)
+    forms = ("json_schema", "json_object", "text")
+
+    def _connect(self, key: str) -> Connection:
+        return json_http.connect(key, self.timeout)
+
+    def _parameters(self) -> dict[str, Any]:
+        named = {
+            "temperature": self.temperature,
+            "num_predict": self.max_tokens,
+            "num_ctx": self.context_window,
+        }
+        parameters = {name: value for name, value in named.items() if value is not None}
+        return {**parameters, **(self.options or {})}
+
+    async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
+        messages = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
+        if prompt.system:
+            messages.insert(0, {"role": "system", "content": prompt.system})
+        body = {
+            "model": self.model,
+            "messages": messages,
+            "stream": False,
+            "options": self._sent(),
+        }
+        if form != "text":
+            body["format"] = prompt.schema if form == "json_schema" else "json"
+        response = await client.post(f"{self.base_url}/api/chat", json=body)
+        if response.status_code != 200:
+            raise json_http.StatusError(response)
+        reply = json_http.parse_json(response.text)
+        message = reply.get("message") if isinstance(reply, dict) else None
+        text = message.get("content") if isinstance(message, dict) else None
+        if not isinstance(text, str):
+            raise LLMError("the response has no message", "bad_response")
+        return Completion(
+            text,
+            reply.get("done_reason") == "length",
+            token_count(reply.get("prompt_eval_count")),
+            token_count(reply.get("eval_count")),
+        )
+
+
+def rank(base_url: str, model: str, question: str) -> Ranking:
+    """The handbook's passages about the display, ordered by the model."""
+    found = [one for one in handbook.passages() if "display" in one.metadata["title"].casefold()]
+    reranker = Reranker(Listwise(Ollama(model, base_url=base_url, context_window=8192)))
+    try:
+        return reranker.rerank(question, found)
+    finally:
+        reranker.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Rank three passages."""
+    parser = argparse.ArgumentParser(description="Reranks by Ollama's own API.")
+    parser.add_argument("--model", default="qwen3:8b", help="a model that Ollama has pulled")
+    parser.add_argument("--scripted", action="store_true", help="start a scripted server instead")
+    options = parser.parse_args(arguments)
+    with ExitStack() as stack:
+        base_url = os.environ.get("OLLAMA_HOST") or "http://localhost:11434"
+        if options.scripted:
+            print("a scripted server answers, which only counts shared words", file=sys.stderr)
+            base_url = stack.enter_context(scripted_model.serve())
+        elif "://" not in base_url:
+            base_url = f"http://{base_url}"  # Ollama's own variable is often a host and a port
+        handbook.show(rank(base_url, options.model, "The screen says E71, what now?"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

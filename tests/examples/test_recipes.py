@@ -1,0 +1,438 @@
+"""The recipes run as their docstrings say, without a key, and with the reader's own model."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import urllib.error
+import urllib.request
+
+import handbook
+import own_scorer
+import plain_rag
+import pytest
+import quality_gate
+import scripted_model
+import yaml
+
+import fake_provider as fake
+from example_commands import EXAMPLES, ROOT, of_folder, run
+from fake_provider import FakeProvider
+from secondpass import Reranker
+
+RECIPES = EXAMPLES / "recipes"
+COMMANDS = of_folder(RECIPES)
+NEEDS_A_PACKAGE = ("qdrant", "lancedb", "pgvector", "uvicorn")
+"""In commands that test_recipe_stores.py runs, marked `long`."""
+REQUIREMENT = re.compile(r"([\w-]+)(\[([\w,-]+)\])?")
+NOT_TESTED_WITH = {"uvicorn", "jupyter"}
+"""Packages that start a server for the reader: the tests call the app and the cells themselves."""
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    """Nothing of the machine's; addresses of local servers are those of a scripted one."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    names = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "RERANK_LLM", "RERANK_MODEL")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def local_servers(monkeypatch):
+    """A scripted server at the address of each local server."""
+    with scripted_model.serve() as address:
+        for name, path in {"OLLAMA_URL": "/v1", "VLLM_URL": "", "LLAMA_CPP_URL": ""}.items():
+            monkeypatch.setenv(name, address + path)
+        monkeypatch.setenv("OLLAMA_HOST", address.removeprefix("http://"))
+        yield address
+
+
+def rows(printed):
+    """The ids of a printed table, in order."""
+    return [line.split()[-1] for line in printed.splitlines() if re.match(r" +\d+ +\d+ ", line)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        command
+        for command in COMMANDS
+        if command.startswith("python") and not any(name in command for name in NEEDS_A_PACKAGE)
+    ],
+)
+def test_commands_run(command, local_servers, monkeypatch, capsys):
+    expected = 1 if "--bar 0.99" in command else 0
+    assert run(command, monkeypatch) == expected
+    printed = capsys.readouterr()
+    assert printed.out
+    assert ("the gate fails: RR@10 is 0." in printed.err) == bool(expected)
+    assert "skipped" not in printed.out
+    assert "degraded" not in printed.out
+    assert "unchanged" not in printed.out
+
+
+def test_install_lines_name_what_exists():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = set(project["optional-dependencies"])
+    stores = (EXAMPLES / "requirements-stores.txt").read_text()
+    packages = set(re.findall(r"^[\w-]+", stores, re.MULTILINE)) | NOT_TESTED_WITH
+    lines = [command for command in COMMANDS if command.startswith("pip install")]
+    assert lines
+    for line in lines:
+        for name, _, wanted in REQUIREMENT.findall(line.partition("install")[2]):
+            if name == "secondpass":
+                assert set(wanted.split(",")) <= extras, line
+            else:
+                assert name in packages, line
+
+
+def test_no_other_commands():
+    assert {command.split()[0] for command in COMMANDS} == {"pip", "python", "uvicorn"}
+
+
+@pytest.mark.parametrize("page", sorted(RECIPES.rglob("*.md")), ids=lambda page: page.parent.name)
+def test_python_of_the_pages_runs(page, local_servers, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(block, page.name, "exec"), {})
+    assert capsys.readouterr().out.startswith("ok ")
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / link).exists(), link
+
+
+class TestTheScriptedModel:
+    def test_shared_words(self):
+        assert scripted_model.shared_words("The screen says E71", "E71: a screen") == 2 / 3
+        assert scripted_model.shared_words("is it on?", "it is on") == 0
+
+    @pytest.mark.parametrize("reply", ["listwise", "graded"])
+    def test_replies_are_read_by_the_strategies(self, reply):
+        with scripted_model.language_model() as llm:
+            reranker = Reranker.from_config({"method": {"type": reply, "llm": llm}})
+            ranking = reranker.rerank("display shows E17", ["E71 again", "it shows E17", "a bus"])
+            reranker.close()
+        assert ranking.order == (1, 0, 2)
+        assert ranking.report.status == "ok"
+        assert not ranking.report.issues
+
+    def test_says_what_it_is(self, capsys):
+        with scripted_model.language_model() as llm:
+            assert llm["model"] == "scripted"
+        assert "scripted" in capsys.readouterr().err
+        assert "no language model" in scripted_model.reply_to("[1] a source")
+
+    @pytest.mark.parametrize(
+        ("variables", "expected"),
+        [
+            ({"OPENAI_API_KEY": "sk"}, {"model": "gpt-4.1-mini"}),
+            (
+                {"OPENAI_BASE_URL": "http://localhost:1/v1", "OPENAI_MODEL": "m"},
+                {"model": "m", "base_url": "http://localhost:1/v1"},
+            ),
+        ],
+    )
+    def test_a_real_model_is_preferred(self, variables, expected, monkeypatch, capsys):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        with scripted_model.language_model() as llm:
+            assert llm == {"type": "openai", **expected}
+        assert capsys.readouterr().err == ""
+
+    def test_other_paths_are_not_found(self):
+        with scripted_model.serve() as address:
+            request = urllib.request.Request(f"{address}/v1/embeddings", data=b"{}")
+            with pytest.raises(urllib.error.HTTPError, match="404") as caught:
+                urllib.request.urlopen(request, timeout=10)
+            caught.value.close()
+
+
+class TestPlainRag:
+    def test_without_a_key_the_answer_says_that_it_is_scripted(self, capsys):
+        assert plain_rag.main([]) == 0
+        printed = capsys.readouterr()
+        assert rows(printed.out)[0] == "e71"
+        assert (
+            "(scripted, no language model) The first source says: Display shows E71" in printed.out
+        )
+        assert scripted_model.NOTICE in printed.err
+
+    @pytest.mark.parametrize("llm_rerank", [False, True])
+    def test_with_the_readers_model(self, llm_rerank, monkeypatch, capsys):
+        def step(request):
+            text = fake.reply_text(request) if request.labels else "Ride without its help [1]."
+            return [fake.http(200, fake.envelope(request, text))]
+
+        with FakeProvider(step) as provider:
+            monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url("openai"))
+            monkeypatch.setenv("OPENAI_API_KEY", "sk-test-SECRET")
+            monkeypatch.setenv("OPENAI_MODEL", "m")
+            assert plain_rag.main(["--llm-rerank"] * llm_rerank) == 0
+        assert len(provider.requests) == 1 + llm_rerank
+        answering = provider.requests[-1]
+        assert (answering.key, answering.body["model"]) == ("sk-test-SECRET", "m")
+        assert answering.messages[1].startswith("Sources:\n[1] ")
+        assert answering.messages[1].endswith("Question: The screen says E71, what now?")
+        printed = capsys.readouterr()
+        assert printed.out.endswith("Ride without its help [1].\n")
+        assert printed.err == ""
+
+    def test_a_model_that_fails(self, monkeypatch, capsys):
+        with FakeProvider(fake.status(401)) as provider:
+            monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url("openai"))
+            monkeypatch.setenv("OPENAI_API_KEY", "sk-test-SECRET")
+            assert plain_rag.main([]) == 1
+        printed = capsys.readouterr()
+        assert rows(printed.out)[0] == "e71"
+        assert "gave no answer: AuthenticationError" in printed.err
+        assert "SECRET" not in printed.out + printed.err
+
+
+class TestOwnScorer:
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            ("what is E71", [1, 0, 0.0]),
+            ("e71 or E17", [0.5, 0.5, 0]),
+            ("my 5 bikes", [0, 0, 0]),
+            ("", [0, 0, 0]),
+        ],
+    )
+    def test_scores(self, query, expected):
+        documents = ["E71: hot", "(e17)", "5 bikes"]
+        assert own_scorer.IdentifierScorer().score_pairs(query, documents) == expected
+
+    def test_the_passage_with_the_identifier_is_first(self):
+        ranking = own_scorer.look()
+        assert [item.id for item in ranking] == ["e71", "e17"]
+        assert (ranking.report.status, ranking.report.score_kind) == ("ok", "probability")
+
+
+def registered(module, folder):
+    """Install the entry point of a module's docstring, as its package would; the environment."""
+    text = (RECIPES / f"{module}.py").read_text(encoding="utf-8")
+    [(group, line)] = re.findall(r'\[project\.entry-points\."(.+?)"\]\n +(.+)', text)
+    name, value = line.replace('"', "").split(" = ")
+    metadata = folder / "example-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: example\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[{group}]\n{name} = {value}\n")
+    paths = [str(folder), str(RECIPES), *sys.path]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def reranked(config, environment, *settings):
+    """What `secondpass rerank` makes of two passages with a configuration."""
+    arguments = ["rerank", "-", "--query", "What is E71?", "--config", str(RECIPES / config)]
+    lines = [{"id": "e17", "text": "E17: lock", "score": 0.5}, {"id": "e71", "text": "E71: motor"}]
+    done = subprocess.run(
+        [sys.executable, "-m", "secondpass", *arguments, *settings],
+        input="\n".join(map(json.dumps, lines)),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_scorer_by_its_name(tmp_path):
+    result = reranked("own_scorer.yaml", registered("own_scorer", tmp_path))
+    assert result["ranking"][0]["id"] == "e71"
+    assert result["report"]["method"].endswith("identifiers")
+
+
+def test_the_provider_by_its_name(tmp_path):
+    with scripted_model.serve() as address:
+        environment = {**registered("own_provider", tmp_path), "OLLAMA_URL": address}
+        result = reranked("own_provider.yaml", environment)
+    assert result["ranking"][0]["id"] == "e71"
+    assert result["report"]["status"] == "ok"
+
+
+class TestOwnProvider:
+    def ask(self, answer, monkeypatch, **settings):
+        """A ranking of two passages, and the bodies that the server was sent."""
+        from own_provider import Ollama
+
+        from secondpass.strategies.graded import Graded
+
+        bodies = []
+
+        def answered(path, body):
+            bodies.append((path, body))
+            return answer(body) if callable(answer) else answer
+
+        monkeypatch.setattr(scripted_model, "_answer", answered)
+        with scripted_model.serve() as address:
+            llm = Ollama("m", base_url=address, **settings)
+            reranker = Reranker(Graded(llm), limits={"retries": 0, "repair": 0})
+            ranking = reranker.rerank("E71", ["E17", "E71"])
+            reranker.close()
+        return ranking, bodies
+
+    def test_the_request_is_that_of_ollama(self, monkeypatch):
+        answer = scripted_model._answer
+
+        def ollama(body):
+            return {**answer("/api/chat", body), "prompt_eval_count": 70, "eval_count": 9}
+
+        settings = {"context_window": 4096, "max_tokens": 300, "options": {"top_k": 1}}
+        ranking, [(path, body)] = self.ask(ollama, monkeypatch, **settings)
+        assert path == "/api/chat"
+        assert (body["model"], body["stream"]) == ("m", False)
+        assert body["options"] == {
+            "temperature": 0.0, "num_predict": 300, "num_ctx": 4096, "top_k": 1
+        }  # fmt: skip
+        assert body["format"]["type"] == "object"
+        assert ranking.order == (1, 0)
+        usage = ranking.report.usage
+        assert (usage.input_tokens, usage.output_tokens) == (70, 9)
+
+    @pytest.mark.parametrize(
+        ("answer", "code"),
+        [
+            (None, "not_found"),
+            ({"done": True}, "bad_response"),
+            ({"message": {"content": None}}, "bad_response"),
+            ({"message": {"content": ""}}, "empty_reply"),
+        ],
+    )
+    def test_errors_are_those_of_any_provider(self, answer, code, monkeypatch):
+        ranking, _ = self.ask(answer, monkeypatch)
+        assert ranking.report.status == "unchanged"
+        assert code in [issue.code for issue in ranking.report.issues]
+
+
+class TestLocalServers:
+    @pytest.mark.parametrize("path", sorted((RECIPES / "local_servers").glob("*.yaml")), ids=str)
+    def test_each_configuration_against_its_api(self, path, monkeypatch):
+        """The recorded requests have the shape that the servers document."""
+        chat = "llm" in yaml.safe_load(path.read_text())["method"]
+        server = path.stem.removesuffix("_chat")
+        with FakeProvider() as provider:
+            url = provider.base_url("compatible" if chat else server)
+            monkeypatch.setenv(f"{server.upper()}_URL", url)
+            reranker = Reranker.from_config(path)
+            ranking = reranker.rerank("which?", ["number 3", "number 9", "number 5"])
+            reranker.close()
+        [request] = provider.requests
+        assert request.path.endswith("/v1/chat/completions" if chat else "/v1/rerank")
+        assert [item.text[-1] for item in ranking] == ["9", "5", "3"]
+        assert ranking.report.status == "ok"
+
+    @pytest.mark.parametrize("path", sorted((RECIPES / "local_servers").glob("*.yaml")), ids=str)
+    def test_without_a_server_the_fallback_ranks(self, path, monkeypatch):
+        server = path.stem.removesuffix("_chat").upper()
+        monkeypatch.setenv(f"{server}_URL", "http://127.0.0.1:9/v1")
+        reranker = Reranker.from_config(path)
+        reranker.limits = type(reranker.limits)(retries=0, deadline=20)
+        ranking = reranker.rerank("red panda", ["a blue car", "the red panda"])
+        reranker.close()
+        assert ranking.order == (1, 0)
+        assert ranking.report.status == "degraded"
+        assert ranking.report.issues[0].code == "connection"
+
+    def test_every_configuration_is_on_the_page(self):
+        page = (RECIPES / "local_servers/README.md").read_text(encoding="utf-8")
+        files = sorted(path.name for path in (RECIPES / "local_servers").glob("*.yaml"))
+        assert sorted(re.findall(r"\]\((\w+\.yaml)\)", page)) == files
+
+
+class TestQualityGate:
+    @pytest.mark.parametrize(
+        ("config", "message"),
+        [
+            ("method: lexical\nlimits: {deadline: 1.0e-9}\n", "was not measured"),
+            ("method: lexical\nflor: 1\n", "floor"),
+            (
+                "method: {type: listwise, llm: {type: openai, model: m, base_url: 'http://127.0.0.1:9'}}\n"
+                "limits: {retries: 0}\nfallback: [lexical]\n",
+                "100% of the rankings are not ok: connection",
+            ),
+            (
+                "method: lexical\norder: {type: lost_in_the_middle}\n",
+                "lower than that of the search",
+            ),
+        ],
+    )
+    def test_fails_for_other_reasons(self, config, message, tmp_path, capsys):
+        path = tmp_path / "rerank.yaml"
+        path.write_text(config)
+        assert quality_gate.main(["--bar", "0", "--config", str(path)]) == 1
+        assert message in capsys.readouterr().err
+
+    def test_a_missing_suite_fails(self, tmp_path, capsys):
+        assert quality_gate.main(["--bar", "0", "--suite", str(tmp_path / "none")]) == 1
+        assert "there is no such file or folder" in capsys.readouterr().err
+
+    def test_the_workflow_runs_the_gate(self, monkeypatch, tmp_path, capsys):
+        workflow = yaml.safe_load((RECIPES / "quality_gate_workflow.yaml").read_text())
+        runs = [step["run"] for step in workflow["jobs"]["gate"]["steps"] if "run" in step]
+        install, gate = runs
+        assert install.startswith("pip install ")
+        assert run(gate.replace("results", str(tmp_path / "results")), monkeypatch) == 0
+        assert (tmp_path / "results/report.html").exists()
+        assert "hybrid+rerank: nDCG@10 0." in capsys.readouterr().out
+
+
+def test_hits_become_candidates():
+    import elasticsearch_hits
+
+    found = elasticsearch_hits.candidates(elasticsearch_hits.RESPONSE)
+    assert [one.id for one in found] == ["e17", "winter", "e71"]
+    assert found[0].score == 2.41
+    assert found[0].metadata["title"] == "Display shows E17"
+    ranking = elasticsearch_hits.rank(elasticsearch_hits.QUESTION, elasticsearch_hits.RESPONSE)
+    assert len(ranking) == 3
+    assert ranking.report.status == "ok"
+    assert elasticsearch_hits.candidates({"hits": {"hits": []}}) == []
+
+
+def test_the_handbook_is_a_suite():
+    from secondpass.evaluation import load_suite
+
+    suite = load_suite(handbook.SUITE)
+    assert not suite.notes
+    assert set(suite.queries) == set(handbook.questions()) == set(suite.qrels)
+    assert {str(one.id) for one in handbook.passages()} == {one.id for one in suite.corpus}
+
+
+NOTEBOOK = json.loads((RECIPES / "evaluate.ipynb").read_text(encoding="utf-8"))
+CELLS = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
+
+
+def test_the_notebook_holds_no_output():
+    assert (NOTEBOOK["nbformat"], NOTEBOOK["nbformat_minor"]) == (4, 5)
+    assert [cell for cell in CELLS if cell["outputs"] or cell["execution_count"]] == []
+    identifiers = [cell["id"] for cell in NOTEBOOK["cells"]]
+    assert len(set(identifiers)) == len(identifiers)
+
+
+def test_the_cells_of_the_notebook_run(monkeypatch, capsys):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    monkeypatch.chdir(RECIPES)
+    names = {}
+    try:
+        for cell in CELLS:
+            exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+        means, queries = (plt.figure(number).axes[0] for number in plt.get_fignums())
+        assert [label.get_text() for label in means.get_yticklabels()] == [
+            "lexical+lexical", "lexical+embedded", "lexical+blended"
+        ]  # fmt: skip
+        assert len(queries.texts) == 12
+        for figure in map(plt.figure, plt.get_fignums()):
+            figure.canvas.draw()
+    finally:
+        plt.close("all")
+    assert "embedded" in names["comparison"]._repr_html_()
+    assert not names["comparison"].skipped

@@ -1,0 +1,35 @@
+"""The table of examples has every example, and every one of its links leads to one."""
+
+import re
+
+import pytest
+
+from example_commands import EXAMPLES
+
+TABLE = EXAMPLES / "README.md"
+LINKS = re.findall(r"\]\(([^)]+)\)", TABLE.read_text(encoding="utf-8"))
+IGNORED = {"__pycache__", "README.md", "requirements.txt", "requirements-stores.txt"}
+
+
+def examples():
+    """Everything in examples/ and recipes/, but settings with the name of their program."""
+    for folder, prefix in ((EXAMPLES, ""), (EXAMPLES / "recipes", "recipes/")):
+        programs = [path.stem for path in folder.glob("*.py")]
+        for path in sorted(folder.iterdir()):
+            belongs = path.suffix == ".yaml" and path.stem.startswith(tuple(programs))
+            if path.name not in {*IGNORED, "recipes"} and not (belongs and prefix):
+                yield prefix + path.name
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_every_entry_exists(link):
+    assert (EXAMPLES / link).exists()
+
+
+@pytest.mark.parametrize("name", list(examples()))
+def test_every_example_is_in_the_table(name):
+    assert name in LINKS
+
+
+def test_no_entry_is_repeated():
+    assert sorted(LINKS) == sorted(set(LINKS))
