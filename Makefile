@@ -67,7 +67,7 @@ bench-speed-full: $(VENV)/.bench-speed
 
 # The site, under site/. Its code blocks and links are tested by `make test` (tests/docs).
 docs: $(VENV)/.docs
-	$(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean:
 	rm -rf $(VENV) build site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

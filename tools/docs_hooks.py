@@ -60,25 +60,33 @@ def on_post_build(*, config: Any) -> None:
 
 def with_docstrings(markdown: str, config: Any) -> str:
     """Markdown with a heading, a signature and a docstring in place of each ``::: name``."""
-    if "\n::: " not in markdown:
+    names = _DIRECTIVE.findall(markdown)
+    if not names:
         return markdown
-    import griffe
-
     folders = config.plugins["mkdocstrings"].config.handlers["python"]["paths"]
-    loader = griffe.GriffeLoader(search_paths=[ROOT / folder for folder in folders])
+    modules = _modules(tuple(folders), tuple({name.rpartition(".")[0] for name in names}))
 
     def documented(match: re.Match[str]) -> str:
-        package, _, name = match.group(1).rpartition(".")
-        found = loader.load(package)
-        loader.resolve_aliases(external=False)
-        entry = found[name]
+        entry = modules[match.group(1)]
         text = inspect.cleandoc(entry.docstring.value) if entry.docstring else ""
-        parameters = getattr(entry, "parameters", ())
-        signature = ", ".join(str(parameter) for parameter in parameters if parameter.name != "self")
-        call = f"{name}({signature})" if entry.is_class or entry.is_function else name
-        return f"## {name}\n\n```python\n{call}\n```\n\n{text}\n"
+        call = entry.name
+        if entry.is_class or entry.is_function:
+            parameters = [str(one) for one in entry.parameters if one.name != "self"]
+            call = f"{call}({', '.join(parameters)})"
+        return f"## {entry.name}\n\n```python\n{call}\n```\n\n{text}\n"
 
     return _DIRECTIVE.sub(documented, markdown)
+
+
+def _modules(folders: tuple[str, ...], packages: tuple[str, ...]) -> Any:
+    """What these packages define, by full name; they are read, not imported."""
+    import griffe
+
+    loader = griffe.GriffeLoader(search_paths=[ROOT / folder for folder in folders])
+    for package in packages:
+        loader.load(package)
+    loader.resolve_aliases(external=False)
+    return loader.modules_collection
 
 
 def outside_code(markdown: str, change: Any) -> str:
