@@ -3,8 +3,8 @@
 - Links that leave ``docs/`` lead to the repository, because the site has no such pages.
 - ``\\|`` within code of a table is a bar; GitHub wants the backslash, MkDocs shows it.
 - Roles of reStructuredText in docstrings (``:class:`Reranker```) become code.
-- Each page is written as Markdown beside its HTML, with signatures and docstrings in place of the directives of
-  mkdocstrings, and ``llms.txt`` lists these files.
+- Each page is written as Markdown beside its HTML, with signatures and docstrings in place of the
+  directives of mkdocstrings, and ``llms.txt`` lists these files.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
-_ROLE = re.compile(
-    r":(?:attr|class|data|exc|func|meth|mod):<code>~?(?:[\w.]+\.)?([\w()]+)</code>"
-)
+_ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):<code>~?(?:[\w.]+\.)?([\w()]+)</code>")
 _DIRECTIVE = re.compile(r"^::: (\S+)\n(?: +.*\n)*", re.MULTILINE)
 _CODE = re.compile(r"`[^`\n]+`")
 
@@ -71,11 +69,17 @@ def with_docstrings(markdown: str, config: Any) -> str:
         text = inspect.cleandoc(entry.docstring.value) if entry.docstring else ""
         call = entry.name
         if entry.is_class or entry.is_function:
-            parameters = [str(one) for one in entry.parameters if one.name != "self"]
+            parameters = [_parameter(one) for one in entry.parameters if one.name != "self"]
             call = f"{call}({', '.join(parameters)})"
         return f"## {entry.name}\n\n```python\n{call}\n```\n\n{text}\n"
 
     return _DIRECTIVE.sub(documented, markdown)
+
+
+def _parameter(parameter: Any) -> str:
+    annotation = f": {parameter.annotation}" if parameter.annotation is not None else ""
+    default = f" = {parameter.default}" if parameter.default is not None else ""
+    return f"{parameter.name}{annotation}{default}"
 
 
 def _modules(folders: tuple[str, ...], packages: tuple[str, ...]) -> Any:
@@ -132,11 +136,12 @@ def bars_in_tables(markdown: str) -> str:
 
 def first_sentence(markdown: str) -> str:
     """The first sentence of a page's text; empty if it has none."""
-    for paragraph in outside_code(markdown, lambda text: text).split("\n\n"):
+    for paragraph in _FENCE.sub("", markdown).split("\n\n"):
         text = " ".join(paragraph.split())
-        if text and text[0] not in "#`<|!:" and not text.startswith("- "):
+        if text and text[0] not in "#<|!:*" and not text.startswith("- "):
             text = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text)
-            return re.split(r"(?<=[.?!:]) ", text, maxsplit=1)[0]
+            sentence = re.split(r"(?<=[.?!]) ", text, maxsplit=1)[0]
+            return re.sub(":$", ".", sentence)
     return ""
 
 

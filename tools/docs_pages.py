@@ -62,7 +62,7 @@ def sections() -> dict[str, list[Part]]:
     """The sections of the page, with the classes of each."""
     return {
         "The reranker": [
-            Part("Top level", Reranker, "The keys of a configuration. `preset` names one to extend."),
+            Part("Top level", Reranker, "The keys. `preset` names a configuration to extend."),
             Part("blend", Blend, "`blend:` of the reranker or of a fallback."),
             Part("render", Rendering, "`render:`."),
             Part("passages", Passages, "`passages:`."),
@@ -128,14 +128,17 @@ def _table(part: Part) -> Iterator[str]:
         yield "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
 
+_PARAMETERS = re.compile(r"^(?:Args|Attributes):\n((?:    .*\n?|\n)+)", re.MULTILINE)
+_ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
 def _documented(cls: type) -> dict[str, str]:
     """The meaning of each parameter, from the docstrings of a class and its bases."""
     meanings: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         text = inspect.cleandoc(base.__doc__ or "")
-        for section in re.findall(r"^(?:Args|Attributes):\n((?:    .*\n?|\n)+)", text, re.MULTILINE):
-            for name, meaning in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE):
-                meanings[name] = _markdown(meaning)
+        for section in _PARAMETERS.findall(text):
+            meanings |= {name: _markdown(meaning) for name, meaning in _ENTRY.findall(section)}
     return meanings
 
 
@@ -225,9 +228,10 @@ def api_pages() -> dict[str, str]:
     for path, (title, introduction, modules) in API.items():
         lines = [f"<!-- Written by `{COMMAND}`. -->", "", f"# {title}", "", introduction]
         for module in modules:
-            lines += [line for name in public_names(module) for line in ("", f"::: {module}.{name}")]
-            if module.startswith("haystack_integrations"):  # its docstrings have Haystack's form
-                lines += ["    options:", "      docstring_style: sphinx"]
+            for name in public_names(module):
+                lines += ["", f"::: {module}.{name}"]
+                if module.startswith("haystack_integrations"):  # docstrings in Haystack's form
+                    lines += ["    options:", "      docstring_style: sphinx"]
         written[path] = "\n".join(lines) + "\n"
     return written
 

@@ -24,6 +24,8 @@ SHOWN = {
 }
 """Languages of blocks that no test runs, with the reason."""
 
+REQUIREMENT = re.compile(r"[`\" ]((?:[\w-]+-)?secondpass(?:-\w+)?)\[([\w,…-]+)\]")
+
 NOT_RUN = {
     "secondpass export": "converts a model of the hub with torch; tests/cli/test_export.py does it",
     "secondpass doctor --preset cohere --network": "opens connections to other machines",
@@ -161,7 +163,7 @@ def test_install_lines_in_text_name_extras_that_exist():
         extras[project["name"]] = {*project.get("optional-dependencies", ()), "…"}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        for name, wanted in re.findall(r"[`\" ]((?:[\w-]+-)?secondpass(?:-\w+)?)\[([\w,…-]+)\]", text):
+        for name, wanted in REQUIREMENT.findall(text):
             assert set(wanted.split(",")) <= extras[name], f"{page.name}: {name}[{wanted}]"
 
 

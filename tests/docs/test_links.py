@@ -1,4 +1,4 @@
-"""Links of the documentation lead to files and headings that exist, and every page can be reached."""
+"""Links of the documentation lead to files and headings that exist, and every page is reachable."""
 
 import re
 import sys
@@ -149,7 +149,9 @@ def test_bars_in_code_of_tables_lose_their_backslash(hooks):
     [
         ("# Title\n\nOne [link](x.md). Two.\n", "One link."),
         ("<!-- note -->\n\n# Title\n\n![picture](x.svg)\n\nOnly this", "Only this"),
-        ("# Title\n\n```python\ncode\n```\n", ""),
+        ("# Title\n\n```python\ncode\n\nmore\n```\n\n`It` does this: b\n", "`It` does this: b"),
+        ("# Title\n\nAs follows:\n\n- one\n", "As follows."),
+        ("# Title\n", ""),
     ],
 )
 def test_the_first_sentence_describes_a_page(hooks, page, sentence):
