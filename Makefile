@@ -7,8 +7,6 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 # All three distributions in one command: the adapters depend on this checkout of the core.
 HERE := -e integrations/haystack -e integrations/llama_index
 PROJECTS := pyproject.toml integrations/haystack/pyproject.toml integrations/llama_index/pyproject.toml
-API := secondpass secondpass.config secondpass.fusion secondpass.blending secondpass.ordering \
-	secondpass.effects secondpass.evaluation
 ROOTS := src integrations/haystack/src integrations/llama_index/src
 
 .PHONY: demo test test-long mutation lint format bench bench-speed bench-speed-full docs clean
@@ -67,9 +65,9 @@ bench-speed-full: $(VENV)/.bench-speed
 	$(if $(AGAINST),$(BIN)/python -m benchmarks.speed.embedded --against $(AGAINST))
 	$(BIN)/python -m benchmarks.speed.render
 
-docs: $(VENV)/.test
-	$(BIN)/python -m pytest tests/docs
-	$(BIN)/python -m pdoc --output-directory site $(API)
+# The site, under site/. Its code blocks and links are tested by `make test` (tests/docs).
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean:
 	rm -rf $(VENV) build site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -95,6 +93,10 @@ $(VENV)/.test-long: $(VENV)/.test tests/real_servers/requirements.txt tests/peer
 $(VENV)/.bench-speed: $(VENV)/.test benchmarks/speed/requirements.txt $(wildcard benchmarks/speed/requirements/*.txt)
 	$(PIP) -r benchmarks/speed/requirements.txt
 	$(BIN)/python -m benchmarks.speed.environments
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.demo docs/requirements.txt
+	$(PIP) -r docs/requirements.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
