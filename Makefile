@@ -11,7 +11,7 @@ API := secondpass secondpass.config secondpass.fusion secondpass.blending second
 	secondpass.effects secondpass.evaluation
 ROOTS := src integrations/haystack/src integrations/llama_index/src
 
-.PHONY: demo test test-long mutation lint format bench bench-speed bench-speed-full docs clean
+.PHONY: demo test test-long check-wheels mutation lint format bench bench-speed bench-speed-full docs clean
 
 demo: $(VENV)/.prepared
 	@$(BIN)/python examples/demo.py
@@ -26,6 +26,12 @@ test: $(VENV)/.test
 
 test-long: $(VENV)/.test-long
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m "not integration" -n auto
+	$(MAKE) check-wheels
+
+# Wheels and sdists in dist/, and the tests against them with the lowest and the newest dependencies, each in
+# an environment of its own under build/wheels. About twenty minutes.
+check-wheels:
+	$(PYTHON) tools/check_wheels.py
 
 # One module: make mutation MODULES=ledger
 mutation: $(VENV)/.test tools/requirements-mutation.txt
