@@ -9,7 +9,7 @@ HERE := -e integrations/haystack -e integrations/llama_index
 PROJECTS := pyproject.toml integrations/haystack/pyproject.toml integrations/llama_index/pyproject.toml
 ROOTS := src integrations/haystack/src integrations/llama_index/src
 
-.PHONY: demo test test-long mutation lint format bench bench-speed bench-speed-full docs clean
+.PHONY: demo test test-long check-wheels mutation lint format bench bench-speed bench-speed-full docs clean
 
 demo: $(VENV)/.prepared
 	@$(BIN)/python examples/demo.py
@@ -24,6 +24,11 @@ test: $(VENV)/.test
 
 test-long: $(VENV)/.test-long
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m "not integration" -n auto
+
+# Wheels and sdists in dist/, and the tests against them with several versions of the frameworks, each in
+# an environment of its own under build/wheels. About twenty minutes.
+check-wheels:
+	$(PYTHON) tools/check_wheels.py
 
 # One module: make mutation MODULES=ledger
 mutation: $(VENV)/.test tools/requirements-mutation.txt

@@ -220,7 +220,8 @@ def test_objects_that_are_no_chat_generator_are_refused(wrong: Any) -> None:
         SecondPassRanker({"method": "listwise"}, chat_generator=wrong)
 
 
-def test_timeout_of_the_configured_model_is_kept() -> None:
+def test_timeout_of_the_configured_model_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-some")  # Haystack 2 makes the client at construction
     config = {"method": {"type": "listwise", "llm": {"timeout": 300}}}
     generator = OpenAIChatGenerator(api_key=Secret.from_env_var("SOME_KEY", strict=False))
     ranker = SecondPassRanker(config, chat_generator=generator)

@@ -45,8 +45,8 @@ def test_duplicates_are_removed_and_the_highest_score_is_kept() -> None:
 def test_several_retrievers_connect_straight_into_documents() -> None:
     first, second = castles(), [*castles()[:1], Document(id="tower", content="A castle garden.")]
     pipeline = Pipeline()
-    pipeline.add_component("first", InMemoryBM25Retriever(store_of(first)))
-    pipeline.add_component("second", InMemoryBM25Retriever(store_of(second)))
+    pipeline.add_component("first", InMemoryBM25Retriever(store_of(first), top_k=2))
+    pipeline.add_component("second", InMemoryBM25Retriever(store_of(second), top_k=2))
     pipeline.add_component("ranker", SecondPassRanker("lexical"))
     pipeline.connect("first.documents", "ranker.documents")
     pipeline.connect("second.documents", "ranker.documents")

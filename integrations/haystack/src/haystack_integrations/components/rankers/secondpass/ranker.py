@@ -248,7 +248,7 @@ class SecondPassRanker(Saved):
         """
         documents = checked_documents(documents)
         options = {"depth": depth, "order": order, "context": context}
-        settings = self._settings(top_k, score_threshold, **options)
+        settings = self._settings(len(documents), top_k, score_threshold, **options)
         with use_logger(_LOGGER_NAME):
             ranking = self.reranker.rerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
@@ -268,18 +268,19 @@ class SecondPassRanker(Saved):
         """Do as `run` does, with the same parameters; what blocks does so in a worker thread."""
         documents = checked_documents(documents)
         options = {"depth": depth, "order": order, "context": context}
-        settings = self._settings(top_k, score_threshold, **options)
+        settings = self._settings(len(documents), top_k, score_threshold, **options)
         with use_logger(_LOGGER_NAME):
             ranking = await self.reranker.arerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 
-    def _settings(self, top_k: Any, score_threshold: Any, **options: Any) -> dict[str, Any]:
+    def _settings(self, count: int, top_k: Any, floor: Any, **options: Any) -> dict[str, Any]:
         options["top_k"] = checked_top_k(top_k)
-        options["floor"] = finite_number("score_threshold", score_threshold)
+        options["floor"] = finite_number("score_threshold", floor)
         settings = self.PARAMETERS.call_settings(self, **options)
         if settings["dedupe"] is None and self._is_ready:
             settings["dedupe"] = True
         self._life.opened = True
+        self._trace_top_k(settings["top_k"], count)
         return settings
 
     def _output(self, documents: list[Document], ranking: Ranking) -> dict[str, Any]:
@@ -288,8 +289,7 @@ class SecondPassRanker(Saved):
 
 
 def _warn(what: str, error: Exception) -> None:
-    message = "{what} can't be warmed up: {error}"
-    logger.warning(message, what=what, error=type(error).__name__)
+    logger.warning("{what} can't be warmed up: {error}", what=what, error=type(error).__name__)
 
 
 SecondPassRanker.PARAMETERS = Parameters(

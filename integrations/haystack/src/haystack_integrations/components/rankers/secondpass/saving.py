@@ -11,17 +11,16 @@ from haystack.core.serialization import component_to_dict
 from haystack.utils.deserialization import deserialize_chatgenerator_inplace
 
 from haystack_integrations.components.rankers.secondpass.parameters import plain_types
-from secondpass import Reranker
+from haystack_integrations.components.rankers.secondpass.tracing import Traced
 from secondpass.adapters.life_cycle import LifeCycle
 from secondpass.adapters.parameters import Parameters
 from secondpass.config.overrides import Override, without
 
 
-class Saved:
+class Saved(Traced):
     """Base class of the component."""
 
     PARAMETERS: ClassVar[Parameters]
-    reranker: Reranker
     model: str | Path | None
     depth: int | None
     model_kwargs: dict[str, Any] | None

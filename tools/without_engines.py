@@ -1,0 +1,53 @@
+"""A plugin of pytest that skips tests which need the package of an engine that is not installed.
+
+For `tools/check_wheels.py`. Tests fail as usual if anything else is missing.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+PACKAGES = {"onnx", "openvino", "sentence_transformers", "torch", "transformers"}
+EXTRAS = {"export", "openvino", "sentence-transformers"}
+
+
+def missing(error: BaseException | None) -> str | None:
+    """The package or extra of an engine whose absence has caused an error, if that was it."""
+    while error is not None:
+        name = getattr(error, "name", None)
+        if isinstance(error, ModuleNotFoundError) and name and name.split(".")[0] in PACKAGES:
+            return name
+        if getattr(error, "extra", None) in EXTRAS:
+            return error.extra
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def skipping() -> Iterator[None]:
+    try:
+        return (yield)
+    except Exception as error:
+        if name := missing(error):
+            pytest.skip(f"{name} is not installed")
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup():
+    return (yield from skipping())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    return (yield from skipping())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    report = yield
+    if report.failed and any(
+        f"No module named '{name}" in str(report.longrepr) for name in PACKAGES
+    ):
+        report.outcome = "skipped"
+        report.longrepr = (str(collector.path), 0, "Skipped: an engine is not installed")
+    return report
