@@ -10,11 +10,11 @@ from pathlib import Path
 import ir_measures
 import pytest
 
-from secondpass import Candidate, Reranker
+from secondpass import Candidate, Reranker, evaluation
 from secondpass.evaluation import (
     Comparison,
     FormatError,
-    compare,
+    HybridRetriever,
     evaluate,
     load_suite,
     make_suite,
@@ -52,6 +52,12 @@ class Longest:
 class Broken(Longest):
     def score_pairs(self, query: str, documents: list[str]) -> list[float]:
         raise RuntimeError("secret")
+
+
+def compare(rerankers, given, **settings) -> Comparison:
+    """Without vectors, so that rerankers stand behind ``lexical``."""
+    retriever = None if given.corpus is None else HybridRetriever(given.corpus)
+    return evaluation.compare(rerankers, given, retriever=retriever, **settings)
 
 
 def compared(given=None, **settings) -> Comparison:

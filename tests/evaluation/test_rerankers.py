@@ -55,6 +55,6 @@ def test_missing_package_is_skipped(
 def test_reranker_named_method() -> None:
     suite = make_suite("s", {"q": "cat"}, {"q": {"a": 1}}, corpus=[Candidate("a cat", "a")])
     named = compare({"method": Reranker("lexical"), "other": "lexical"}, suite)
-    assert [one.name for one in named.results][-2:] == ["lexical+method", "lexical+other"]
-    assert compare({"method": "lexical"}, suite).results[-1].name == "lexical+rerank"
-    assert compare({"method": {"method": "lexical"}}, suite).results[-1].name == "lexical+method"
+    assert [one.name for one in named.results][-2:] == ["hybrid+method", "hybrid+other"]
+    assert compare({"method": "lexical"}, suite).results[-1].name == "hybrid+rerank"
+    assert compare({"method": {"method": "lexical"}}, suite).results[-1].name == "hybrid+method"
