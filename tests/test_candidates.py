@@ -85,7 +85,7 @@ def test_dataclasses_without_a_text_need_fields_to_show():
         ((Document(page_content="secret"), 0.5), "of a pair with a score, make {'text': …, "),
         (("secret", 0.5, 1), "not a tuple$"),
     ],
-    ids=repr,
+    ids=["number", "type", "number as text", "pair", "triple"],
 )
 def test_other_objects_are_refused_without_their_text(value, problem):
     with pytest.raises(InputError, match=problem) as caught:
