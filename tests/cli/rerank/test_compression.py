@@ -55,6 +55,7 @@ def test_a_compressed_run(secondpass, trec, tmp_path):
         (gzip.compress(json_lines(FRUIT))[:-12], "is a gzip file that ends too early"),
         (gzip.compress(json_lines(FRUIT))[:10] + b"xxxxxxxxxxxxxxx", "is not a gzip file"),
     ],
+    ids=["plain", "cut off", "damaged"],
 )
 def test_broken_files_are_named(secondpass, tmp_path, content, problem):
     (tmp_path / "fruit.gz").write_bytes(content)
