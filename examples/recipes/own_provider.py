@@ -31,7 +31,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import handbook
-import scripted_model
+import scripted_chat
 
 from secondpass import Ranking, Reranker
 from secondpass.errors import LLMError
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         base_url = os.environ.get("OLLAMA_HOST") or "http://localhost:11434"
         if options.scripted:
             print("a scripted server answers, which only counts shared words", file=sys.stderr)
-            base_url = stack.enter_context(scripted_model.serve())
+            base_url = stack.enter_context(scripted_chat.serve())
         elif "://" not in base_url:
             base_url = f"http://{base_url}"  # Ollama's own variable is often a host and a port
         handbook.show(rank(base_url, options.model, "The screen says E71, what now?"))

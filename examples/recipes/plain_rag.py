@@ -29,7 +29,7 @@ from typing import Any
 
 import handbook
 import openai
-import scripted_model
+import scripted_chat
 
 from secondpass import Ranked, Ranking, Reranker
 from secondpass.evaluation import HybridRetriever
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
 
     retriever = HybridRetriever(handbook.passages(), MiniLM())
-    with scripted_model.language_model() as llm:
+    with scripted_chat.language_model() as llm:
         reranker = create_reranker(llm, options.llm_rerank)
         try:
             ranking = reranker.rerank(options.question, retriever.retrieve(options.question, 10))

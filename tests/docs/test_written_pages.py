@@ -105,8 +105,8 @@ def codes_of_the_sources():
     for table in (provider_errors._MESSAGES, provider_errors._MESSAGES_BY_CLASS):
         found |= {code for code, _ in table.values()}
     found |= {code for _, code, _ in provider_errors._FINAL}
-    # The three words that numbers have in merge_batches.
-    return found | {"grade_refused", "score_refused"}
+    # The three words that numbers have in merge_batches; and no ranking of a dry run is returned.
+    return (found | {"grade_refused", "score_refused"}) - {"dry_run"}
 
 
 def codes_of_the_page():

@@ -14,7 +14,7 @@ import own_scorer
 import plain_rag
 import pytest
 import quality_gate
-import scripted_model
+import scripted_chat
 import yaml
 
 import fake_provider as fake
@@ -45,7 +45,7 @@ def _environment(monkeypatch):
 @pytest.fixture
 def local_servers(monkeypatch):
     """A scripted server at the address of each local server."""
-    with scripted_model.serve() as address:
+    with scripted_chat.serve() as address:
         for name, path in {"OLLAMA_URL": "/v1", "VLLM_URL": "", "LLAMA_CPP_URL": ""}.items():
             monkeypatch.setenv(name, address + path)
         monkeypatch.setenv("OLLAMA_HOST", address.removeprefix("http://"))
@@ -107,12 +107,12 @@ def test_python_of_the_pages_runs(page, local_servers, monkeypatch, capsys):
 
 class TestTheScriptedModel:
     def test_shared_words(self):
-        assert scripted_model.shared_words("The screen says E71", "E71: a screen") == 2 / 3
-        assert scripted_model.shared_words("is it on?", "it is on") == 0
+        assert scripted_chat.shared_words("The screen says E71", "E71: a screen") == 2 / 3
+        assert scripted_chat.shared_words("is it on?", "it is on") == 0
 
     @pytest.mark.parametrize("reply", ["listwise", "graded"])
     def test_replies_are_read_by_the_strategies(self, reply):
-        with scripted_model.language_model() as llm:
+        with scripted_chat.language_model() as llm:
             reranker = Reranker.from_config({"method": {"type": reply, "llm": llm}})
             ranking = reranker.rerank("display shows E17", ["E71 again", "it shows E17", "a bus"])
             reranker.close()
@@ -121,10 +121,10 @@ class TestTheScriptedModel:
         assert not ranking.report.issues
 
     def test_says_what_it_is(self, capsys):
-        with scripted_model.language_model() as llm:
+        with scripted_chat.language_model() as llm:
             assert llm["model"] == "scripted"
         assert "scripted" in capsys.readouterr().err
-        assert "no language model" in scripted_model.reply_to("[1] a source")
+        assert "no language model" in scripted_chat.reply_to("[1] a source")
 
     @pytest.mark.parametrize(
         ("variables", "expected"),
@@ -139,12 +139,12 @@ class TestTheScriptedModel:
     def test_a_real_model_is_preferred(self, variables, expected, monkeypatch, capsys):
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        with scripted_model.language_model() as llm:
+        with scripted_chat.language_model() as llm:
             assert llm == {"type": "openai", **expected}
         assert capsys.readouterr().err == ""
 
     def test_other_paths_are_not_found(self):
-        with scripted_model.serve() as address:
+        with scripted_chat.serve() as address:
             request = urllib.request.Request(f"{address}/v1/embeddings", data=b"{}")
             with pytest.raises(urllib.error.HTTPError, match="404") as caught:
                 urllib.request.urlopen(request, timeout=10)
@@ -159,7 +159,7 @@ class TestPlainRag:
         assert (
             "(scripted, no language model) The first source says: Display shows E71" in printed.out
         )
-        assert scripted_model.NOTICE in printed.err
+        assert scripted_chat.NOTICE in printed.err
 
     @pytest.mark.parametrize("llm_rerank", [False, True])
     def test_with_the_readers_model(self, llm_rerank, monkeypatch, capsys):
@@ -249,7 +249,7 @@ def test_the_scorer_by_its_name(tmp_path):
 
 
 def test_the_provider_by_its_name(tmp_path):
-    with scripted_model.serve() as address:
+    with scripted_chat.serve() as address:
         environment = {**registered("own_provider", tmp_path), "OLLAMA_URL": address}
         result = reranked("own_provider.yaml", environment)
     assert result["ranking"][0]["id"] == "e71"
@@ -269,8 +269,8 @@ class TestOwnProvider:
             bodies.append((path, body))
             return answer(body) if callable(answer) else answer
 
-        monkeypatch.setattr(scripted_model, "_answer", answered)
-        with scripted_model.serve() as address:
+        monkeypatch.setattr(scripted_chat, "_answer", answered)
+        with scripted_chat.serve() as address:
             llm = Ollama("m", base_url=address, **settings)
             reranker = Reranker(Graded(llm), limits={"retries": 0, "repair": 0})
             ranking = reranker.rerank("E71", ["E17", "E71"])
@@ -278,7 +278,7 @@ class TestOwnProvider:
         return ranking, bodies
 
     def test_the_request_is_that_of_ollama(self, monkeypatch):
-        answer = scripted_model._answer
+        answer = scripted_chat._answer
 
         def ollama(body):
             return {**answer("/api/chat", body), "prompt_eval_count": 70, "eval_count": 9}

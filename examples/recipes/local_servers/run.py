@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # what the recipes share
 
 import handbook
-import scripted_model
+import scripted_chat
 
 from secondpass import Reranker
 from secondpass.evaluation import HybridRetriever
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         if options.scripted:
             print("a scripted server answers, which only counts shared words", file=sys.stderr)
-            address = stack.enter_context(scripted_model.serve())
+            address = stack.enter_context(scripted_chat.serve())
             path = "" if options.server in {"vllm", "llama_cpp"} else "/v1"
             os.environ[VARIABLES[options.server.removesuffix("_chat")]] = address + path
         found = HybridRetriever(handbook.passages()).retrieve(options.question, 10, "lexical")

@@ -203,7 +203,7 @@ def test_construction_parameters_are_frozen(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["choice_select_prompt", "verbose", "trust_remote_code"])
 def test_a_parameter_of_another_reranker_is_refused_by_name(name: str) -> None:
-    with pytest.raises(ValidationError, match=name) as caught:
+    with pytest.raises(ConfigurationError, match=name) as caught:
         SecondPassRerank("lexical", **{name: KEY})
     assert KEY not in str(caught.value)
 

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.markdown import Markdown
-
 from secondpass.cli.command_line import masked
 from secondpass.cli.console import (
     ERROR,
@@ -96,6 +94,8 @@ def print_results(
     if as_json:
         print_json(comparison.to_dict())
     elif on_terminal(sys.stdout):
+        from rich.markdown import Markdown
+
         result_console().print(Markdown(comparison.to_markdown(details=details)))
     else:
         write(comparison.to_markdown(details=details))
