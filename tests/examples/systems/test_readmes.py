@@ -11,6 +11,7 @@ EXAMPLES = Path(scripted_model.__file__).parent
 FOLDERS = ("tactician_search", "learning_search", "local_rag", "docs_search", "memory_recall")
 
 
+@pytest.mark.long  # about thirty processes
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_console_blocks(folder, tmp_path):
     examples = tmp_path / "examples"
