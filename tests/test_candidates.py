@@ -58,6 +58,7 @@ class Page:
         (Page("a", id=7, score=0.5, metadata={"k": 1}), ("a", "7", 0.5, {"k": 1})),
         (Page("a", meta={"k": 1}, other=3), ("a", None, None, {"k": 1})),
         (SimpleNamespace(content="a", node_id="n"), ("a", "n", None, {})),
+        (SimpleNamespace(content="a", id=0, node_id="n"), ("a", "0", None, {})),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -126,7 +126,8 @@ def _as_mapping(value: object) -> dict[str, Any] | None:
     if text is None:
         return {name: getattr(value, name) for name in names} or None
     mapping: dict[str, Any] = {"text": text}
-    mapping["id"] = getattr(value, "id", None) or getattr(value, "node_id", None)
+    ids = (getattr(value, name, None) for name in ("id", "node_id"))
+    mapping["id"] = next((item for item in ids if item is not None), None)
     mapping["score"] = getattr(value, "score", None)
     metadata = (getattr(value, name, None) for name in ("metadata", "meta"))
     mapping["metadata"] = next((item for item in metadata if isinstance(item, Mapping)), None)

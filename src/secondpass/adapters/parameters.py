@@ -130,9 +130,9 @@ class Parameters:
 
     def unknown(self, names: Iterable[str]) -> list[Problem]:
         """The problems of arguments that are no parameters, with the nearest parameter of each."""
+        by_place = {place: parameter for parameter, place in self.places.items()}
         problems = []
         for name in sorted(set(names) - self.defaults.keys()):
-            by_place = {place: parameter for parameter, place in self.places.items()}
             meant = by_place.get(name) or by_place.get(_SYNONYMS.get(name.replace("_", ""), ""))
             hint = suggestion(name, sorted(self.defaults))
             if meant is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -19,7 +18,7 @@ from typing import Any, BinaryIO
 
 from secondpass.errors import InputError
 from secondpass.formats.compression import compressed, is_gzip
-from secondpass.formats.files import atomic_write, flush_file, lock
+from secondpass.formats.files import atomic_write, flush_file, open_locked
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _EMPTY = hashlib.sha256().hexdigest()
@@ -58,7 +57,7 @@ class Resumable:
         self._started = False
         self._file: BinaryIO | None = None
         if path.exists():
-            self._file = _open_locked(path, new=False)
+            self._file = open_locked(path, "r+b")
             try:
                 if path.stat().st_size and not force:
                     self._load(self._file, resume=resume)
@@ -124,7 +123,7 @@ class Resumable:
     def _start(self) -> BinaryIO:
         """Open the output, cut it to what is done, and write the first state."""
         if self._file is None:
-            self._file = _open_locked(self.path, new=True)
+            self._file = open_locked(self.path, "xb")
         if not self._started:
             self._started = True
             self._file.truncate()
@@ -181,20 +180,6 @@ class Resumable:
 def state_of(path: Path) -> Path:
     """Path of the state file of an output."""
     return path.with_name(f"{path.name}.state")
-
-
-def _open_locked(path: Path, *, new: bool) -> BinaryIO:
-    """Open a file for writing; one process at a time can."""
-    file: BinaryIO = open(path, "xb" if new else "r+b")  # noqa: SIM115 - see Resumable.__exit__
-    if sys.platform != "win32":  # a locked file could not be read there
-        try:
-            lock(file)
-        except BlockingIOError:
-            file.close()
-            raise InputError(f"{path}: another process is writing to it") from None
-        except OSError:
-            pass  # the file system has no locks
-    return file
 
 
 def _hash(value: Any) -> str:

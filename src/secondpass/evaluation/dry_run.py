@@ -83,26 +83,28 @@ def expected_comparison(
     behinds = behinds or (search.preferred(stages),)
     created, missing = create_rerankers(rerankers)
     expected = ExpectedComparison(len(suite.queries))
-    for stage in behinds:
-        for name, reason in missing.items():
-            expected.skipped[f"{stage}+{name}"] = reason
-        retrieved = search.retrieved(stage)
-        for name, (reranker, _) in created.items():
-            label = f"{stage}+{name}"
-            if retrieved.reason:
-                expected.skipped[label] = f"{stage}: {retrieved.reason}"
-                continue
-            uses = expected_use(
-                reranker,
-                [
-                    (suite.queries[query], candidates)
-                    for query, candidates in retrieved.candidates.items()
-                ],
-            )
-            expected.systems[label] = [use.times(1 + shuffles) for use in uses]
-    for reranker, owned in created.values():
-        if owned:
-            reranker.close()
+    try:
+        for stage in behinds:
+            for name, reason in missing.items():
+                expected.skipped[f"{stage}+{name}"] = reason
+            retrieved = search.retrieved(stage)
+            for name, (reranker, _) in created.items():
+                label = f"{stage}+{name}"
+                if retrieved.reason:
+                    expected.skipped[label] = f"{stage}: {retrieved.reason}"
+                    continue
+                uses = expected_use(
+                    reranker,
+                    [
+                        (suite.queries[query], candidates)
+                        for query, candidates in retrieved.candidates.items()
+                    ],
+                )
+                expected.systems[label] = [use.times(1 + shuffles) for use in uses]
+    finally:
+        for reranker, owned in created.values():
+            if owned:
+                reranker.close()
     return expected
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -12,8 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from secondpass import __version__
-from secondpass.errors import InputError
-from secondpass.formats.files import lock
+from secondpass.formats.files import open_locked
 from secondpass.formats.lines import AnyPath
 from secondpass.types import Candidate, EngineInfo, Issue, Ranked, Ranking, Report, Usage
 
@@ -52,7 +50,7 @@ class Journal:
         self._lines: dict[str, bytes] = {}
         self._file: BinaryIO | None = None
         if self.path.exists():
-            self._file = self._open()
+            self._file = open_locked(self.path, "a+b")
             self._load(self._file)
 
     def __enter__(self) -> Journal:
@@ -105,24 +103,12 @@ class Journal:
         line = json.dumps({"key": key, **_record(ranking)}, separators=(",", ":")).encode()
         with self._lock:
             if self._file is None:
-                self._file = self._open()
+                self._file = open_locked(self.path, "a+b")
                 self._file.seek(0, 2)
             self._file.write(line + b"\n")
             self._file.flush()
             self._lines[key] = line
             self.added += 1
-
-    def _open(self) -> BinaryIO:
-        file: BinaryIO = open(self.path, "a+b")  # noqa: SIM115 - see close
-        if sys.platform != "win32":  # a locked file could not be read there
-            try:
-                lock(file)
-            except BlockingIOError:
-                file.close()
-                raise InputError(f"{self.path}: another process is writing to it") from None
-            except OSError:
-                pass  # the file system has no locks
-        return file
 
     def _load(self, file: BinaryIO) -> None:
         file.seek(0)

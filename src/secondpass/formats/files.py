@@ -8,8 +8,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, Literal
 from uuid import uuid4
+
+from secondpass.errors import InputError
 
 _NOT_SUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.ENOSYS, errno.EACCES, errno.EPERM}
 """Errors of platforms and file systems that cannot flush a folder."""
@@ -73,6 +75,29 @@ def flush_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def open_locked(path: Path, mode: Literal["xb", "r+b", "a+b"]) -> BinaryIO:
+    """Open a file for writing; one process at a time can, where there are such locks.
+
+    Args:
+        path: the file.
+        mode: as of ``open``.
+
+    Raises:
+        InputError: another process is writing to it.
+        OSError: it cannot be opened.
+    """
+    file: BinaryIO = open(path, mode)  # noqa: SIM115 - the caller closes it
+    if sys.platform != "win32":  # a locked file could not be read there
+        try:
+            lock(file)
+        except BlockingIOError:
+            file.close()
+            raise InputError(f"{path}: another process is writing to it") from None
+        except OSError:
+            pass  # the file system has no locks
+    return file
 
 
 def lock(file: IO[Any]) -> None:
