@@ -7,27 +7,9 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from secondpass.config.keys import may_name_key
+
 _MASK = "***"
-_SECRET_WORDS = frozenset(
-    [
-        "auth",
-        "authorization",
-        "bearer",
-        "cookie",
-        "credential",
-        "credentials",
-        "header",
-        "headers",
-        "key",
-        "keys",
-        "passwd",
-        "password",
-        "secret",
-        "secrets",
-        "token",
-    ]
-)
-"""Words in the name of a setting whose value is not shown. `tokens` counts them."""
 _ASSIGNMENT = re.compile(r"(?s)((?:--?[A-Za-z][\w-]*=)?(-?-?[\w.-]+)=)(.*)")
 _INNER_NAME = re.compile(r"[\"']?([\w-]+)[\"']?\s*[:=]")
 _ADDRESS = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://)[^\s/?#@]*@")
@@ -47,16 +29,17 @@ def masked(arguments: Sequence[str]) -> str:
     password, query and fragment of addresses, what looks like a key, and the values of environment
     variables that are named like one.
     """
-    return shlex.join(["secondpass", *map(_masked, arguments)])
+    secrets = _secret_values()
+    return shlex.join(["secondpass", *(_masked(argument, secrets) for argument in arguments)])
 
 
-def _masked(argument: str) -> str:
-    for value in _secret_values():
+def _masked(argument: str, secrets: Sequence[str]) -> str:
+    for value in secrets:
         argument = argument.replace(value, _MASK)
     if match := _ASSIGNMENT.fullmatch(argument):
         start, name, value = match.groups()
         inner = _INNER_NAME.findall(value)
-        if any(map(_is_secret, (name, *inner))):
+        if any(map(may_name_key, (name, *inner))):
             return start + _MASK
     argument = _ADDRESS.sub(rf"\1{_MASK}@", argument)
     argument = _ADDRESS_TAIL.sub(rf"\1?{_MASK}", argument)
@@ -64,16 +47,11 @@ def _masked(argument: str) -> str:
     return _LONG_RUN.sub(_MASK, argument)
 
 
-def _is_secret(name: str) -> bool:
-    words = re.split(r"[^a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
-    return not _SECRET_WORDS.isdisjoint(words) or "apikey" in words
-
-
 def _secret_values() -> list[str]:
     """The values of variables named like a secret, the longest first."""
     values = {
         value.strip()
         for name, value in os.environ.items()
-        if _is_secret(name) and len(value.strip()) >= _SHORTEST
+        if may_name_key(name) and len(value.strip()) >= _SHORTEST
     }
     return sorted(values, key=len, reverse=True)

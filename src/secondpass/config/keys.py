@@ -17,10 +17,18 @@ _USUAL_SECRETS = frozenset({"api_key", "token"})
 """Settings that hold a key in mappings of an unknown kind."""
 
 _KEY_WORDS = frozenset(
-    {"apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "key"}
-    | {"passwd", "password", "secret", "token"}
+    """
+    apikey auth authorization bearer cookie credential credentials header headers key keys passwd
+    password secret secrets token
+    """.split()  # noqa: SIM905 - a table of words
 )
-"""A parameter of another library with one of these words in its name may hold a key."""
+"""Words in the name of a setting or variable whose value may be a key. `tokens` counts them."""
+
+
+def may_name_key(name: str) -> bool:
+    """Whether the value of a setting or variable of this name may be a key."""
+    words = re.split(r"[^a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
+    return not _KEY_WORDS.isdisjoint(words)
 
 
 def literal_keys(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Problem]:
@@ -65,7 +73,7 @@ def _hidden(value: Any, *, foreign: bool) -> Any:
     secrets = _secrets_of(value.get("type"))
     result: dict[Any, Any] = {}
     for key, item in value.items():
-        if key in secrets or (foreign and _may_hold_key(key, item)):
+        if key in secrets or (foreign and isinstance(item, str) and may_name_key(str(key))):
             result[key] = _without_value(item)
         elif key == "base_url":
             result[key] = _without_query(item)
@@ -87,11 +95,6 @@ def _without_query(item: Any) -> Any:
     if isinstance(item, str) and any(private_parts(item)):
         return f"{bare(item)}?{HIDDEN}"
     return item
-
-
-def _may_hold_key(name: Any, item: Any) -> bool:
-    words = re.split(r"[^a-z0-9]+", str(name).lower())
-    return isinstance(item, str) and not _KEY_WORDS.isdisjoint(words)
 
 
 def _filled(value: Any) -> Any:
