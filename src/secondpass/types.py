@@ -6,7 +6,7 @@ A candidate is identified by its *position* in the input. Ids and texts may repe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 if TYPE_CHECKING:
@@ -192,18 +192,9 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""
-        return dict(_plain(self))
+        from secondpass.formats import rankings
 
-
-def _plain(value: Any) -> Any:
-    """A record as a dict, and its tuples as lists; those of numbers are not looked into."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value] if value and is_dataclass(value[0]) else [*value]
-    if is_dataclass(value):
-        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
-    return value
+        return dict(rankings.plain(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +270,8 @@ class Ranking(Sequence[Ranked]):
 
 CandidateLike: TypeAlias = str | Candidate | Ranked | Mapping[str, Any]
 """A string is a text. A mapping has ``text`` (or ``content``), and may have ``id`` (converted to a
-string), ``score`` and ``metadata``; its other keys are added to the metadata."""
+string), ``score`` and ``metadata``; its other keys are added to the metadata. Objects with such a
+text, like LangChain's documents, are accepted too."""
 
 
 class Request(NamedTuple):

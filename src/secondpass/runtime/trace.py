@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from secondpass.blending import Blend
@@ -64,7 +64,7 @@ class Trace:
         """The candidates at these positions as ranked items."""
         status, reranked, final = self.status, self.rerank_score, self.final_score
         items = [
-            Ranked(
+            _ranked(
                 rank,
                 position,
                 candidates[position],
@@ -82,3 +82,42 @@ class Trace:
             if item.span is not None or "rerank_span" in item.metadata:
                 item.metadata["rerank_span"] = item.span and list(item.span)
         return tuple(items)
+
+
+_new = object.__new__
+(
+    _set_rank,
+    _set_position,
+    _set_candidate,
+    _set_status,
+    _set_rerank_score,
+    _set_final_score,
+    _set_stage_scores,
+    _set_metadata,
+    _set_span,
+) = (vars(Ranked)[part.name].__set__ for part in fields(Ranked))
+
+
+def _ranked(  # noqa: PLR0917 (called once a candidate, where names cost time)
+    rank: int,
+    position: int,
+    candidate: Candidate,
+    status: ItemStatus,
+    rerank_score: float | None,
+    final_score: float | None,
+    stage_scores: tuple[float, ...],
+    metadata: dict[str, Any],
+    span: Span | None,
+) -> Ranked:
+    """Make a ranked item in half the time of its ``__init__``, which looks slots up by name."""
+    item = _new(Ranked)
+    _set_rank(item, rank)
+    _set_position(item, position)
+    _set_candidate(item, candidate)
+    _set_status(item, status)
+    _set_rerank_score(item, rerank_score)
+    _set_final_score(item, final_score)
+    _set_stage_scores(item, stage_scores)
+    _set_metadata(item, metadata)
+    _set_span(item, span)
+    return item
