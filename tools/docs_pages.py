@@ -76,9 +76,9 @@ def sections() -> dict[str, list[Part]]:
                  ("method",)),
         ],
         "Language models": [
-            *_registered("llms", "`llm:` of `graded` or `listwise`."),
+            *_registered("llms", "`llm:` of `graded`, `listwise`, `blocks` or `partition`."),
             Part("prices", Prices, "`prices:` of a language model."),
-            Part("prompt", Prompting, "`prompt:` of `graded` or `listwise`."),
+            Part("prompt", Prompting, "`prompt:` of `graded`, `listwise`, `blocks` or `partition`."),
             *_registered("contexts", "`context:` of `prompt`."),
         ],
         "Orderings": _registered("orderings", "`order:`, or an entry of `orders`."),

@@ -104,6 +104,7 @@ class Question(Generic[R, T]):
             it too long; or None if nothing is left to cut.
         estimate: estimated tokens of prompt and reply.
         documents: number of candidates in the question.
+        assumed: the value with which a dry run goes on; None to leave the question unanswered.
     """
 
     request: R
@@ -112,6 +113,7 @@ class Question(Generic[R, T]):
     shrink: Callable[[], Question[R, T] | None] = field(repr=False)
     estimate: Estimate
     documents: int
+    assumed: T | None = None
 
 
 @dataclass(frozen=True, slots=True)

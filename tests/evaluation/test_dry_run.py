@@ -10,9 +10,11 @@ from secondpass.evaluation import make_suite
 from secondpass.evaluation.dry_run import expected_comparison, expected_use
 from secondpass.prompts.truncation import estimate_tokens
 from secondpass.runtime.dry_run import total
+from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
+from secondpass.strategies.partition import Partition
 
 sizes = st.integers(1, 12)
 
@@ -20,11 +22,13 @@ sizes = st.integers(1, 12)
 @st.composite
 def rerankers(draw):
     """A reranker, its model, and a fallback that must not count."""
-    kind = draw(st.sampled_from(["graded", "listwise", "cascade"]))
-    model = Model(ranked) if kind == "listwise" else Model()
+    kind = draw(st.sampled_from(["graded", "listwise", "blocks", "cascade"]))
+    model = Model(ranked) if kind in {"listwise", "blocks"} else Model()
     if kind == "listwise":
         window = draw(st.integers(2, 8))
         method = Listwise(model, window=window, stride=draw(st.integers(1, window - 1)))
+    elif kind == "blocks":
+        method = Blocks(model, block=draw(st.integers(2, 8)), final=draw(st.integers(0, 8)))
     else:
         method = Graded(model, batch_size=draw(sizes), judge_single=draw(st.booleans()))
     if kind == "cascade":
@@ -46,6 +50,16 @@ def test_a_dry_run_expects_the_calls_and_pairs_of_the_ranking(made, count):
     ranking = reranker.rerank("wombats", texts)
     assert expected.calls == len(model.prompts)
     assert expected.pairs == ranking.report.usage.pairs
+
+
+def test_a_partition_is_expected_to_change_nothing():
+    model = Model(ranked)
+    reranker = Reranker(Partition(model, window=5), fallback=[ByTable()])
+    for texts, least in ((numbered(range(20, 0, -1)), True), (numbered(range(20)), False)):
+        expected = total(expected_use(reranker, [("wombats", texts)]))
+        usage = reranker.rerank("wombats", texts).report.usage
+        assert expected.calls == 5
+        assert (expected.calls == usage.calls) is least
 
 
 def test_tokens_are_those_of_the_prompts():

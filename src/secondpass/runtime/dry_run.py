@@ -1,8 +1,8 @@
 """Carries out a plan without calling anything, to see what it would take.
 
-Every question is left unanswered, and every scorer gives equal scores, so a plan goes on as if no
-call changed the order. The methods here ask the same number of questions either way; a method that
-asks more questions depending on the answers would take more than is counted.
+Every question is left unanswered, or answered by the value that it assumes, and every scorer gives
+equal scores, so a plan goes on as if no call changed the order. Methods that ask more questions if
+it does, such as ``partition``, take more than is counted.
 """
 
 from __future__ import annotations
@@ -112,4 +112,6 @@ def _unanswered(
     tokens = estimate.input_tokens, estimate.output_tokens
     cost = None if prices is None else prices.of(*tokens)
     uses.append(Expected(effect.service.name, 1, question.documents, *tokens, cost))
+    if question.assumed is not None:
+        return Answer(question.assumed)
     return Answer(error=MethodError("a dry run asks nothing", "dry_run"))

@@ -34,6 +34,8 @@ _BUILT_IN: dict[Family, dict[str, str]] = {
         "endpoint": "secondpass.strategies.endpoint:Endpoint",
         "graded": "secondpass.strategies.graded:Graded",
         "listwise": "secondpass.strategies.listwise:Listwise",
+        "partition": "secondpass.strategies.partition:Partition",
+        "blocks": "secondpass.strategies.blocks:Blocks",
         "cascade": "secondpass.strategies.cascade:Cascade",
     },
     "llms": {

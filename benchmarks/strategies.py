@@ -1,0 +1,118 @@
+"""Strategies of language models with a simulated judge: quality, calls, rounds and tokens.
+
+    python benchmarks/strategies.py --data FOLDER
+
+The judge knows the relevance judgments of the collection. In every question it sees each document
+with its grade, 0 to 3, plus noise (normal, drawn for each question), plus a bias for documents that
+stand early in the prompt, and orders or grades by that. So strategies are compared by what they
+make of the same judge; it says nothing of how well a model judges. Seeds are fixed: every strategy
+meets the same judge, and a run can be repeated.
+
+Prints a Markdown table: mean nDCG@10 over queries and seeds, calls, rounds and thousands of
+characters of prompts per query.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from quality import MEASURE, FirstStage, first_stages
+
+from secondpass import Candidate, Reranker
+from secondpass.effects import Completion, Prompt
+from secondpass.evaluation import evaluate, ranking_to_run
+
+DEPTH = 100
+STRATEGIES: Mapping[str, Mapping[str, Any]] = {
+    "listwise, one question": {"type": "listwise", "window": None},
+    "listwise": {"type": "listwise"},
+    "partition": {"type": "partition"},
+    "blocks": {"type": "blocks"},
+    "blocks, 3 copies": {"type": "blocks", "copies": 3},
+    "blocks without the last question": {"type": "blocks", "final": 0},
+    "graded": {"type": "graded"},
+}
+JUDGES = {"exact": (0.0, 0.0), "noisy": (0.7, 0.0), "noisy, prefers the first": (0.7, 0.7)}
+"""Standard deviation of the noise, and what the first place of a prompt adds to a grade."""
+
+_DOCUMENT = re.compile(r'<doc id="([^"]*)"[^>]*>\s*(\d+)')
+
+
+class Judge:
+    """A language model that knows the grades; a text is the number of its document."""
+
+    name = "simulated judge"
+    own_code = True
+
+    def __init__(self, grades: Sequence[int], noise: float, bias: float, seed: str) -> None:
+        self.grades = grades
+        self.noise = noise
+        self.bias = bias
+        self.seed = seed
+        self.characters = 0
+
+    async def complete(self, request: Prompt) -> Completion:
+        text = request.turns[0].text
+        self.characters += len(text)
+        shown = _DOCUMENT.findall(text)
+        # Drawn by what is shown, so that the order of concurrent calls makes no difference.
+        draw = random.Random(f"{self.seed} {[number for _, number in shown]}")
+        seen = {
+            label: self.grades[int(number)]
+            + draw.gauss(0, self.noise)
+            + self.bias * (1 - place / len(shown))
+            for place, (label, number) in enumerate(shown)
+        }
+        if "ranking" in json.dumps(request.schema):
+            return Completion(json.dumps({"ranking": sorted(seen, key=lambda label: -seen[label])}))
+        graded = {label: min(10.0, max(0.0, 2 + value * 2)) for label, value in seen.items()}
+        return Completion(json.dumps(graded))
+
+
+def measure(stage: FirstStage, strategy: Mapping[str, Any], judge: str, seeds: int) -> list[float]:
+    """Mean nDCG@10, calls, rounds and characters."""
+    noise, bias = JUDGES[judge]
+    values, calls, rounds, characters = [], [], [], []
+    for seed in range(seeds):
+        rankings = {}
+        for query, candidates in stage.candidates.items():
+            head = candidates[:DEPTH]
+            grades = [stage.qrels[query].get(str(each.id), 0) for each in head]
+            model = Judge(grades, noise, bias, f"{seed} {query}")
+            numbered = [Candidate(str(at), each.id) for at, each in enumerate(head)]
+            ranking = Reranker({**strategy, "llm": model}, depth=DEPTH).rerank("query", numbered)
+            assert ranking.report.status == "ok", ranking.report
+            rankings[query] = ranking
+            calls.append(ranking.report.usage.calls)
+            rounds.append(ranking.report.usage.rounds)
+            characters.append(model.characters)
+        run = ranking_to_run(rankings)
+        values.append(evaluate(run, stage.qrels, [MEASURE]).mean[MEASURE])
+    return [statistics.mean(each) for each in (values, calls, rounds, characters)]
+
+
+def main() -> None:
+    root = Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description="Strategies with a simulated judge.")
+    parser.add_argument("--data", type=Path, default=root / "../shared/data/trec-dl19")
+    parser.add_argument("--seeds", type=int, default=3)
+    parsed = parser.parse_args()
+    stage = next(first_stages(parsed.data, stemmed=False))
+    print("| strategy | " + " | ".join(JUDGES) + " | calls | rounds |")
+    print("| --- |" + " ---: |" * (len(JUDGES) + 2))
+    for name, strategy in STRATEGIES.items():
+        found = [measure(stage, strategy, judge, parsed.seeds) for judge in JUDGES]
+        cells = [f"{each[0]:.3f}" for each in found]
+        cells += [f"{statistics.mean(each[at] for each in found):.1f}" for at in (1, 2)]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Blocks: overlapping groups are ordered side by side, and their orders joined into one.
+
+Dedov, "JointRank: rank large set with single pass", ICTIR 2025, arXiv 2506.22262. Every candidate
+is in several blocks, which share candidates, so that the orders within the blocks compare all. The
+best of the joined order are then ordered once more, in one listwise question.
+
+For n candidates, blocks of b and r copies: r * ceil(n / b) calls in 1 round, and one call and round
+for the best; every document is read r times. 100 candidates with blocks of 20 and 2 copies are 11
+calls in 2 rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Any
+
+from secondpass.effects import Judgement, Plan, Task
+from secondpass.llms import LLM_SETTING
+from secondpass.prompts.labels import LabelKind
+from secondpass.prompts.template import Prompting
+from secondpass.settings import configurable, nested
+from secondpass.strategies.base import unanswered
+from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
+
+if TYPE_CHECKING:
+    from annotated_types import Ge
+
+
+@configurable
+class Blocks(OrderStrategy):
+    """Has a language model order overlapping blocks of candidates, all at the same time.
+
+    Args:
+        llm: the language model: a mapping with a ``type``, an LLM object, or a function.
+        block: candidates per question at most.
+        copies: how many blocks each candidate is in.
+        final: how many of the best are ordered once more, in one question; 0 for none.
+        reply: ``permutation`` asks for an array of labels, best first; ``keyed`` and ``pairs`` for
+            the rank of each; ``ranked`` for ``[2] > [1] > [3]``, as models trained for listwise
+            reranking reply, best with ``labels: index1``.
+        labels: how candidates are named: ``opaque`` (short, and unknown to the authors of
+            passages), their ``id``, or numbers from 0 or 1.
+        bare: ask for the array itself; no schema is sent then.
+        prompt: the words of the prompts.
+
+    The score kind is ``rank``. A single candidate is left as it is.
+
+    A candidate gets a score if one of its blocks was answered, and that block is joined to the
+    others by common candidates. If the last question is not answered, the joined order stands, and
+    the report says ``degraded``.
+    """
+
+    def __init__(
+        self,
+        llm: Annotated[Any, LLM_SETTING],
+        *,
+        block: Annotated[int, Ge(2)] = 20,
+        copies: Annotated[int, Ge(2)] = 2,
+        final: Annotated[int, Ge(0)] = 20,
+        reply: OrderReply = "permutation",
+        labels: LabelKind = "opaque",
+        bare: bool = False,
+        prompt: Annotated[Prompting | None, nested(Prompting, optional=True)] = None,
+    ) -> None:
+        super().__init__(llm, reply, labels, bare, prompt)
+        self.block = block
+        self.copies = copies
+        self.final = final
+
+    @property
+    def name(self) -> str:
+        """The method's name in reports."""
+        return f"blocks by {self.llm.name}"
+
+    def _order(self, task: Task, groups: Groups) -> Plan[Judgement]:
+        """A round with a question for each block, and one with the best.
+
+        Raises:
+            MethodError: no block was answered.
+        """
+        count = len(task.texts)
+        blocks = design(count, self.block, self.copies)
+        answers = yield from groups.ask(*blocks)
+        read = [groups.read(answer, block) for block, answer in zip(blocks, answers, strict=True)]
+        ordered = [group.ordered for group in read if group is not None]
+        if not ordered:
+            raise unanswered(answers[0].error)  # type: ignore[arg-type]
+        joined = largest_component(ordered)
+        apart = {index for order in ordered for index in order} - joined
+        if apart:
+            message = "no answered block joins these to the others"
+            groups.issues.add("windows_not_joined", message, sorted(apart))
+        asked = {i for block, group in zip(blocks, read, strict=True) if group for i in block}
+        unjudged = frozenset(range(count)) - asked | apart
+        order = joint_order([order for order in ordered if joined.issuperset(order)])
+        degraded = False
+        if self.final > 1 and len(blocks) > 1:
+            best = order[: self.final]
+            (answer,) = yield from groups.ask(best)
+            group = groups.read(answer, best)
+            degraded = group is None
+            if group is not None:
+                order[: self.final] = group.ordered + group.missing
+        return groups.judgement(count, order, unjudged, degraded=degraded)
+
+
+def design(count: int, size: int, copies: int) -> list[list[int]]:
+    """Blocks of nearly equal size, such that each index is in ``copies`` of them.
+
+    Indices are laid out in rows, one for each block of the first copy; the blocks of the others run
+    along diagonals, so that they share as few indices as possible with each block of another copy.
+    With one block for all there is one copy.
+
+    Returns:
+        The blocks, each in ascending order.
+    """
+    number = -(-count // size)
+    if number == 1:
+        return [list(range(count))]
+    blocks: list[list[int]] = []
+    for copy in range(copies):
+        found: list[list[int]] = [[] for _ in range(number)]
+        for index in range(count):
+            column, row = divmod(index, number)
+            found[(row + copy * column) % number].append(index)
+        blocks += found
+    return blocks
+
+
+def largest_component(orders: Sequence[Sequence[int]]) -> set[int]:
+    """The most indices that common members join; of equally many, those with the lowest."""
+    components: list[set[int]] = []
+    for order in orders:
+        touching = [component for component in components if component.intersection(order)]
+        components = [component for component in components if component not in touching]
+        components.append(set(order).union(*touching))
+    return max(components, key=lambda component: (len(component), -min(component)))
+
+
+def joint_order(orders: Sequence[Sequence[int]]) -> list[int]:
+    """All indices of several orders, best first, by the mean share of a block that each beats.
+
+    With equal shares, the original order is kept. Of an exact judge, PageRank over the same
+    comparisons makes a better order; of a noisy one a worse, and as good once the best are asked
+    about again.
+    """
+    shares: dict[int, list[float]] = {}
+    for order in orders:
+        last = max(1, len(order) - 1)
+        for place, index in enumerate(order):
+            shares.setdefault(index, []).append(1 - place / last)
+    return sorted(shares, key=lambda index: (-fmean(shares[index]), index))

@@ -1,0 +1,153 @@
+"""What strategies share that have a language model order groups of candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, TypeAlias
+
+from secondpass.effects import LLM, Answer, Ask, Judgement, Plan, Task
+from secondpass.prompts.labels import LabelKind
+from secondpass.prompts.questions import Questions
+from secondpass.prompts.replies.base import ReplyFormat
+from secondpass.prompts.replies.numbers import Keyed, Pairs, Ranks
+from secondpass.prompts.replies.permutation import Permutation
+from secondpass.prompts.replies.ranked import Ranked
+from secondpass.prompts.replies.values import Order
+from secondpass.prompts.template import Prompting
+from secondpass.strategies.base import IssueCollector, LLMStrategy
+from secondpass.types import ScoreKind
+
+OrderReply: TypeAlias = Literal["keyed", "pairs", "permutation", "ranked"]
+"""How an order is replied: the rank of each label, as an object or as an array of objects; an array
+of labels, best first; or ``[2] > [1] > [3]``, as models trained for listwise reranking reply."""
+
+_FORMATS: Mapping[str, Callable[[LabelKind, bool], ReplyFormat[Order]]] = {
+    "keyed": partial(Keyed, Ranks()),
+    "pairs": partial(Pairs, Ranks()),
+    "permutation": Permutation,
+    "ranked": Ranked,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedGroup:
+    """What a reply says of the order of a group.
+
+    Attributes:
+        ordered: indices of the task, best first.
+        missing: those of the group that the reply leaves out, or whose rank cannot be used.
+    """
+
+    ordered: list[int]
+    missing: list[int]
+
+
+class OrderStrategy(LLMStrategy):
+    """Base class of strategies that ask for the order of groups of candidates.
+
+    A single candidate is left as it is.
+    """
+
+    role = "You order documents by how well they answer a search query."
+    instruction = (
+        "Order all {count} documents by how well they answer the query, the best first. Compare "
+        "them with each other; leave none out."
+    )
+    score_kind: ScoreKind = "rank"
+    scale = None
+
+    def __init__(
+        self, llm: LLM, reply: OrderReply, labels: LabelKind, bare: bool, prompt: Prompting | None
+    ) -> None:
+        self.llm = llm
+        self.reply = reply
+        self.labels = labels
+        self.bare = bare
+        self.prompt = prompt or Prompting()
+        self._format = _FORMATS[reply](labels, bare)
+
+    @property
+    def name(self) -> str:
+        """The method's name in reports."""
+        raise NotImplementedError
+
+    def judge(self, task: Task) -> Plan[Judgement]:
+        """The effects of :meth:`_order`; none for a single candidate.
+
+        Raises:
+            MethodError: no candidate could be ranked.
+        """
+        if len(task.texts) == 1:
+            return Judgement([None], beyond=frozenset({0}))
+        return (yield from self._order(task, Groups(self, task)))
+
+    def _order(self, task: Task, groups: Groups) -> Plan[Judgement]:
+        """Ask about groups of the task."""
+        raise NotImplementedError
+
+
+class Groups:
+    """Asks for the orders of groups of one task, and collects what was wrong with the answers."""
+
+    def __init__(self, strategy: OrderStrategy, task: Task) -> None:
+        self.issues = IssueCollector(strategy.name)
+        self._llm = strategy.llm
+        self._questions = Questions(task, strategy.llm, strategy.prompting, strategy._format)
+
+    def ask(self, *groups: Sequence[int]) -> Plan[list[Answer[Order]]]:
+        """Ask about all groups side by side, as one round."""
+        questions = [
+            replace(self._questions.about(group), assumed=Order(tuple(range(len(group))), 0, 0))
+            for group in groups
+        ]
+        answers: list[Answer[Order]] = yield Ask(self._llm, questions)
+        return answers
+
+    def read(
+        self, answer: Answer[Order], group: Sequence[int], kept: int = 0
+    ) -> OrderedGroup | None:
+        """The order of a group by its answer; None if it was not answered.
+
+        Args:
+            answer: to the question about the group.
+            group: indices of the task.
+            kept: how many of them, from the first, keep their score without an answer.
+        """
+        self.issues.add_answer(answer, group[kept:])
+        result = answer.value
+        if result is None:
+            return None
+        ordered = [group[place] for place in result.places]
+        refused = [group[place] for place in result.refused]
+        known = set(ordered)
+        missing = [index for index in group if index not in known]
+        left_out = sorted(set(missing) - set(refused))
+        if refused:
+            self.issues.add("rank_refused", "the model's ranks of these cannot be used", refused)
+        if left_out:
+            reason = (
+                "the reply broke off before them" if result.cut else "the reply leaves them out"
+            )
+            self.issues.add("not_in_reply", reason, left_out)
+        if result.doubled:
+            message = "the reply has documents twice; the first place counts"
+            self.issues.add("doubled_label", message)
+        if result.unknown:
+            self.issues.add("unknown_label", "the reply has documents that were not shown")
+        return OrderedGroup(ordered, missing)
+
+    def judgement(
+        self,
+        count: int,
+        order: Sequence[int],
+        unjudged: frozenset[int] = frozenset(),
+        *,
+        degraded: bool = False,
+    ) -> Judgement:
+        """Scores of the kind ``rank`` for these of ``count`` texts, best first."""
+        scores: list[float | None] = [None] * count
+        for rank, index in enumerate(order):
+            scores[index] = (count - rank) / count
+        return Judgement(scores, unjudged, self.issues.issues(), degraded=degraded)

@@ -1,0 +1,217 @@
+"""Blocks: their design, how their orders are joined, and what counts if some have no answer."""
+
+import json
+import random
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import Model, in_answer, numbered, play, ranked, shown_in, task_of
+from secondpass import Reranker
+from secondpass.errors import LLMError, MethodError
+from secondpass.strategies.blocks import Blocks, design, joint_order, largest_component
+
+
+def judge(method, texts, reply=ranked):
+    return play(method.judge(task_of(texts)), in_answer(reply))
+
+
+def order_of(judgement):
+    """The indices that have a score, best first."""
+    scored = [index for index, score in enumerate(judgement.scores) if score is not None]
+    return sorted(scored, key=lambda index: -judgement.scores[index])
+
+
+# ---------------------------------------------------------------------- design
+
+
+@given(st.integers(1, 150), st.integers(2, 25), st.integers(2, 4))
+def test_every_index_is_in_as_many_blocks(count, size, copies):
+    blocks = design(count, size, copies)
+    number = -(-count // size)
+    assert len(blocks) == (1 if number == 1 else copies * number)
+    assert all(block == sorted(set(block)) and len(block) <= size for block in blocks)
+    shown = [index for block in blocks for index in block]
+    assert sorted(shown) == sorted([*range(count)] * (1 if number == 1 else copies))
+
+
+@given(st.integers(2, 12), st.integers(2, 12))
+def test_two_copies_join_all(rows, columns):
+    blocks = design(rows * columns, columns, 2)
+    if columns >= rows:
+        assert largest_component(blocks) == set(range(rows * columns))
+
+
+def test_blocks_of_two_copies_share_as_few_as_possible():
+    blocks = design(100, 20, 2)
+    shared = [len({*a} & {*b}) for a, b in combinations(blocks, 2)]
+    assert sorted(shared) == [0] * 20 + [4] * 25
+
+
+# ---------------------------------------------------------------------- joining
+
+
+@pytest.mark.parametrize(
+    ("orders", "joined"),
+    [
+        ([[0, 1], [1, 2]], {0, 1, 2}),
+        ([[0, 1], [2, 3]], {0, 1}),
+        ([[4, 5, 6], [0, 1]], {4, 5, 6}),
+        ([[0, 1], [2, 3], [3, 0]], {0, 1, 2, 3}),
+        ([[0]], {0}),
+    ],
+)
+def test_largest_component(orders, joined):
+    assert largest_component(orders) == joined
+
+
+@pytest.mark.parametrize(
+    ("orders", "joint"),
+    [
+        ([[2, 1, 0]], [2, 1, 0]),
+        ([[1, 0], [1, 2]], [1, 0, 2]),
+        ([[0, 1], [1, 0]], [0, 1]),
+        ([[3]], [3]),
+        ([[2, 0, 1], [2, 1, 0]], [2, 0, 1]),
+    ],
+)
+def test_joint_order(orders, joint):
+    assert joint_order(orders) == joint
+
+
+@given(st.permutations(range(60)))
+def test_an_exact_judge_puts_the_best_among_the_first(numbers):
+    # Each block has one that stands before all others, and these may have equal shares.
+    blocks = [sorted(block, key=lambda index: -numbers[index]) for block in design(60, 12, 2)]
+    order = joint_order(blocks)
+    assert 59 in [numbers[index] for index in order[:5]]
+    assert 0 in [numbers[index] for index in order[-5:]]
+
+
+# ---------------------------------------------------------------------- the strategy
+
+
+@pytest.mark.parametrize(
+    ("settings", "count", "calls"),
+    [
+        ({}, 2, [1]),
+        ({}, 20, [1]),
+        ({}, 21, [4, 1]),
+        ({}, 100, [10, 1]),
+        ({"copies": 3}, 100, [15, 1]),
+        ({"final": 0}, 100, [10]),
+        ({"final": 1}, 100, [10]),
+        ({"block": 10, "final": 30}, 45, [10, 1]),
+    ],
+)
+def test_calls(settings, count, calls):
+    judgement, asks = judge(Blocks(Model(), **settings), numbered(range(count)))
+    assert [len(ask.questions) for ask in asks] == calls
+    assert count - 1 in order_of(judgement)[: 1 if calls[-1] == 1 else 5]
+    assert all(score is not None for score in judgement.scores)
+    assert not judgement.issues
+    assert not judgement.degraded
+
+
+@given(st.permutations(range(50)))
+def test_best_are_in_the_order_of_an_exact_judge(numbers):
+    judgement, asks = judge(Blocks(Model(), block=10, final=20), numbered(numbers))
+    shown = {int(text.split()[0]) for text in shown_in(asks[-1].questions[0].request).values()}
+    found = [numbers[index] for index in order_of(judgement)]
+    assert found[:20] == sorted(shown, reverse=True)
+
+
+def failing(*questions):
+    """Replies honestly, but for the questions with these numbers, from 0."""
+    asked = iter(range(1000))
+
+    def reply(passages):
+        if next(asked) in questions:
+            return LLMError("the server is down", "server_error")
+        return ranked(passages)
+
+    return reply
+
+
+def test_no_answer_at_all_fails():
+    with pytest.raises(MethodError, match="down"):
+        judge(Blocks(Model()), numbered(range(100)), failing(*range(10)))
+
+
+def test_other_copies_stand_in_for_a_failed_block():
+    judgement, _ = judge(Blocks(Model()), numbered(range(100)), failing(3))
+    assert order_of(judgement)[:5] == [99, 98, 97, 96, 95]
+    assert all(score is not None for score in judgement.scores)
+    assert [issue.code for issue in judgement.issues] == ["server_error"]
+
+
+def test_candidates_without_an_answered_block_are_unjudged():
+    blocks = design(100, 20, 2)
+    judgement, _ = judge(Blocks(Model()), numbered(range(100)), failing(0, 5))
+    assert judgement.unjudged == {*blocks[0]} & {*blocks[5]}
+    assert len(judgement.unjudged) == 4
+
+
+def test_blocks_apart_from_the_others_do_not_count():
+    # Only two blocks of the first copy are answered, and they have no candidate in common.
+    judgement, _ = judge(Blocks(Model(), final=0), numbered(range(45)), failing(*range(1, 6)))
+    first = design(45, 20, 2)[0]
+    assert order_of(judgement) == first[::-1]
+    judgement, _ = judge(Blocks(Model(), final=0), numbered(range(45)), failing(2, 3, 4, 5))
+    assert order_of(judgement) == first[::-1]
+    assert judgement.unjudged == set(range(45)) - set(first)
+    assert "windows_not_joined" in [issue.code for issue in judgement.issues]
+
+
+def test_without_the_last_answer_the_joint_order_stands():
+    texts = numbered(range(100))
+    without, _ = judge(Blocks(Model(), final=0), texts)
+    judgement, _ = judge(Blocks(Model()), texts, failing(10))
+    assert judgement.degraded
+    assert list(judgement.scores) == list(without.scores)
+
+
+@given(st.integers(2, 60), st.integers(2, 9), st.integers(2, 3), st.integers(0, 10**6))
+def test_nothing_wrong_is_made_of_any_reply(count, block, copies, seed):
+    draw = random.Random(seed)
+
+    def reply(passages):
+        labels = list(passages)
+        draw.shuffle(labels)
+        kind = draw.randrange(5)
+        if kind == 0:
+            return LLMError("the server is down", "server_error")
+        keep = draw.randrange(len(labels) + 1) if kind == 1 else None
+        return json.dumps({"ranking": labels[:keep]})
+
+    try:
+        judgement, asks = judge(
+            Blocks(Model(), block=block, copies=copies), numbered(range(count)), reply
+        )
+    except MethodError:
+        return
+    scored = order_of(judgement)
+    assert len({judgement.scores[index] for index in scored}) == len(scored)
+    assert judgement.unjudged.isdisjoint(scored)
+    assert all(
+        len(shown_in(question.request)) <= max(block, 20)
+        for ask in asks
+        for question in ask.questions
+    )
+
+
+def test_both_ways_agree(rank):
+    numbers = random.Random(5).sample(range(100), 60)
+    reranker = Reranker({"type": "blocks", "llm": lambda m: ranked(shown_in(m))}, depth=None)
+    ranking = rank(reranker, "wombats", numbered(numbers))
+    assert [numbers[at] for at in ranking.order][:9] == sorted(numbers)[::-1][:9]
+    assert (ranking.report.status, ranking.report.score_kind) == ("ok", "rank")
+    usage = ranking.report.usage
+    assert (usage.calls, usage.rounds, usage.pairs) == (7, 2, 140)
+
+
+def test_single_candidate_is_left_alone():
+    ranking = Reranker({"type": "blocks", "llm": lambda m: "never asked"}).rerank("q", ["one"])
+    assert (ranking.report.status, ranking.report.usage.calls) == ("ok", 0)
