@@ -83,9 +83,7 @@ def test_an_incomplete_line_is_removed(tmp_path: Path, torn: bytes) -> None:
     assert path.read_bytes() == whole + whole.replace(b'"key":"a"', b'"key":"b"')
 
 
-@pytest.mark.parametrize(
-    "line", ["[]", "{}", "null", '{"key": "a"}', '{"key": "a", "items": [[9]]}']
-)
+@pytest.mark.parametrize("line", ['{"key": "a"}', '{"key": "a", "items": [[9]]}'])
 def test_lines_that_make_no_sense_are_no_rankings(tmp_path: Path, line: str) -> None:
     path = tmp_path / "rankings.jsonl"
     path.write_text(line + "\n")
@@ -93,14 +91,88 @@ def test_lines_that_make_no_sense_are_no_rankings(tmp_path: Path, line: str) -> 
         assert journal.find("a", "owl", CANDIDATES) is None
 
 
+@pytest.mark.parametrize(
+    "content", [b"[]\n", b"{}\n", b"null\nx", b'{"query": "q"}\n{"query"', b"text", b"\xff\xfe"]
+)
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "rankings.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="is not a file of finished rankings"):
+        Journal(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("torn", [b"{", b'{"key":"', b'{"key":"a","items":[['])
+def test_a_first_line_that_is_incomplete_is_removed(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "rankings.jsonl"
+    path.write_bytes(torn)
+    with Journal(path) as journal:
+        assert path.read_bytes() == b""
+        assert not len(journal)
+
+
 def test_one_process_writes(tmp_path: Path) -> None:
     path = tmp_path / "rankings.jsonl"
+    ranking = Reranker("lexical").rerank("owl", CANDIDATES)
     with Journal(path) as journal:
-        journal.add("a", Reranker("lexical").rerank("owl", CANDIDATES))
-        with pytest.raises(InputError, match="another process is writing"):
-            Journal(path)
-    Journal(path).delete()
+        for _ in range(2):  # before its first ranking, too
+            with pytest.raises(InputError, match="another process is writing"):
+                Journal(path)
+            journal.add("a", ranking)
+    with Journal(path) as other:
+        for change in (journal.clear, journal.delete, lambda: journal.add("b", ranking)):
+            with pytest.raises(InputError, match="another process is writing"):
+                change()
+        assert len(other) == 1
+    journal.delete()
     assert not path.exists()
+
+
+def test_a_journal_without_rankings_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "rankings.jsonl"
+    with Journal(path):
+        assert path.exists()
+    assert not path.exists()
+
+
+def test_a_journal_is_cleared(tmp_path: Path) -> None:
+    path = tmp_path / "rankings.jsonl"
+    ranking = Reranker("lexical").rerank("owl", CANDIDATES)
+    with Journal(path) as journal:
+        journal.add("a", ranking)
+        journal.clear()
+        assert journal.find("a", "owl", CANDIDATES) is None
+        journal.add("b", ranking)
+    assert [json.loads(line)["key"] for line in path.read_text().splitlines()] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "other"),
+    [
+        ({1: "a", "b": 2, None: 3}, {1: "a", "b": 2, None: 4}),
+        ({("a", 1): "x"}, {("a", 1): "y"}),
+        ({1: "x"}, {"1": "x"}),
+        ({"a": {"b": 1}}, {"a": [["b", 1]]}),
+    ],
+)
+def test_metadata_of_any_kind_count(metadata, other) -> None:
+    def key(*candidates):
+        return ranking_key("given+a", {}, "owl", candidates)
+
+    candidate = replace(CANDIDATES[0], metadata=metadata)
+    assert key(candidate) == key(candidate)
+    assert key(candidate) != key(replace(candidate, metadata=other))
+    turned = replace(candidate, metadata=dict(reversed(metadata.items())))
+    assert key(candidate) == key(turned)
+
+
+def test_metadata_that_contains_itself_counts() -> None:
+    keys = set()
+    for value in ("a", "b"):
+        metadata = {"b": value}
+        metadata["self"] = [metadata]
+        keys.add(ranking_key("s", {}, "q", [replace(CANDIDATES[0], metadata=metadata)]))
+    assert len(keys) == 2
 
 
 class Lengths:
