@@ -55,6 +55,7 @@ def test_a_ranking_is_given_back(tmp_path_factory, settings, count) -> None:
     [
         lambda call: call | {"system": "given+b"},
         lambda call: call | {"config": {"depth": 9}},
+        lambda call: call | {"query_id": "q2"},
         lambda call: call | {"query": "owls"},
         lambda call: call | {"candidates": CANDIDATES[:5]},
         lambda call: call | {"candidates": CANDIDATES[::-1]},
@@ -64,7 +65,8 @@ def test_a_ranking_is_given_back(tmp_path_factory, settings, count) -> None:
     ],
 )
 def test_whatever_a_ranking_depends_on_changes_its_key(change) -> None:
-    call = {"system": "given+a", "config": {"depth": 8}, "query": "owl", "candidates": CANDIDATES}
+    call = {"system": "given+a", "config": {"depth": 8}, "query_id": "q1", "query": "owl",
+            "candidates": CANDIDATES}  # fmt: skip
     assert ranking_key(**call) == ranking_key(**call)
     assert ranking_key(**change(call)) != ranking_key(**call)
 
@@ -157,7 +159,7 @@ def test_a_journal_is_cleared(tmp_path: Path) -> None:
 )
 def test_metadata_of_any_kind_count(metadata, other) -> None:
     def key(*candidates):
-        return ranking_key("given+a", {}, "owl", candidates)
+        return ranking_key("given+a", {}, "q1", "owl", candidates)
 
     candidate = replace(CANDIDATES[0], metadata=metadata)
     assert key(candidate) == key(candidate)
@@ -171,7 +173,7 @@ def test_metadata_that_contains_itself_counts() -> None:
     for value in ("a", "b"):
         metadata = {"b": value}
         metadata["self"] = [metadata]
-        keys.add(ranking_key("s", {}, "q", [replace(CANDIDATES[0], metadata=metadata)]))
+        keys.add(ranking_key("s", {}, "q1", "q", [replace(CANDIDATES[0], metadata=metadata)]))
     assert len(keys) == 2
 
 
@@ -200,6 +202,16 @@ def test_only_what_can_be_recognized_and_has_not_failed_is_kept(tmp_path: Path) 
         assert found["lexical+kept"].status == found["lexical+object"].status == "ran"
     assert len(path.read_text().splitlines()) == 1
     assert json.loads(path.read_text())["report"]["status"] == "ok"
+
+
+def test_a_query_that_a_suite_has_twice_is_ranked_twice(tmp_path: Path) -> None:
+    corpus = [{"id": one.id, "text": one.text or "x"} for one in CANDIDATES]
+    queries = {"q1": "owl hunts", "q2": "owl hunts"}
+    suite = make_suite("s", queries, {query: {"d0": 1} for query in queries}, corpus=corpus)
+    for counts in ((0, 2), (2, 0)):
+        with Journal(tmp_path / "rankings.jsonl") as journal:
+            compare("lexical", suite, first_stages=["lexical"], journal=journal)
+            assert (journal.reused, journal.added) == counts
 
 
 def test_with_threads_all_that_finish_are_kept(tmp_path: Path, monkeypatch) -> None:

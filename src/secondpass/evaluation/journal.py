@@ -28,8 +28,9 @@ class Journal:
     """A file of JSON lines, one for each finished ranking, without texts.
 
     A ranking is found again by a hash of all it depends on: the version of secondpass, the
-    system's name and configuration, the query and its candidates. So a journal is never stale:
-    what has changed is ranked again. Rankings that are ``unchanged`` or ``degraded`` are not kept.
+    system's name and configuration, the query with its id, and its candidates. So a journal is
+    never stale: what has changed is ranked again. Rankings that are ``unchanged`` or ``degraded``
+    are not kept.
 
     A line is passed to the operating system as soon as a ranking is finished, so it survives the
     end of the process. Safe to use from many threads. One process at a time can use the file.
@@ -169,11 +170,18 @@ def _size(file: BinaryIO) -> int:
 
 
 def ranking_key(
-    system: str, config: Mapping[str, Any], query: str, candidates: Sequence[Candidate]
+    system: str,
+    config: Mapping[str, Any],
+    query_id: str,
+    query: str,
+    candidates: Sequence[Candidate],
 ) -> str:
-    """The hash of all that a ranking depends on."""
+    """The hash of all that a ranking depends on, and of the id of the query.
+
+    Without the id, a query that a suite has twice would be ranked and timed once.
+    """
     digest = hashlib.sha256()
-    for part in (_FORMAT, __version__, system, config, query):
+    for part in (_FORMAT, __version__, system, config, query_id, query):
         digest.update(_bytes(part))
     for one in candidates:
         digest.update(_bytes([one.id, one.text, one.score, one.metadata]))
