@@ -94,6 +94,15 @@ def test_other_objects_are_refused_without_their_text(value, problem):
     assert "secret" not in str(caught.value)
 
 
+def test_a_data_frame_is_no_sequence_of_its_column_names():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": ["secret"], "id": ["a"]})
+    with pytest.raises(InputError, match=r"not a DataFrame; its rows are df.to_dict\('records'\)"):
+        Reranker(ByTable()).rerank("q", frame)
+    (item,) = Reranker(ByTable()).rerank("q", frame.to_dict("records"))
+    assert item.id == "a"
+
+
 def test_an_object_that_raises_is_refused_without_its_message():
     class Raising:
         @property

@@ -34,9 +34,12 @@ def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) 
     Raises:
         InputError: a value cannot be converted; the message gives its position and the field.
     """
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+    is_frame = hasattr(values, "iterrows")  # iteration over one of pandas gives names of columns
+    if is_frame or isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        hint = "; its rows are df.to_dict('records')" if is_frame else ""
         raise InputError(
-            f"candidates: give a sequence of strings, mappings or Candidates, not {kind_of(values)}"
+            f"candidates: give a sequence of strings, mappings or Candidates, "
+            f"not {kind_of(values)}{hint}"
         )
     return [
         value

@@ -166,6 +166,15 @@ def test_what_is_wrong_with_a_configuration_is_told(
     assert (outcome.code, told in outcome.flat, outcome.out) == (1, True, ""), outcome.err
 
 
+@pytest.mark.parametrize(
+    "setting", ["method..api_key=KEY", "api_key: KEY", "api_key KEY", f"{'a.' * 30}api_key=KEY"]
+)
+def test_a_setting_that_is_not_understood_is_named_without_its_value(secondpass, setting):
+    told = secondpass("rerank", "--preset", "lexical", "--set", setting)
+    assert (told.code, "write KEY=VALUE" in told.flat) == (1, True)
+    assert "KEY" not in told.flat.replace("KEY=VALUE", "")
+
+
 @pytest.mark.parametrize("command", ["rerank", "doctor"])
 def test_a_preset_and_a_file_at_once_are_a_wrong_call(secondpass, write, command):
     outcome = secondpass(

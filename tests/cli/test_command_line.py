@@ -24,6 +24,7 @@ SECRET = "s3cr3t-Value"
         f"method.base_url=https://user:{SECRET}@example.org/v1",
         f"method.base_url=https://example.org/v1?key={SECRET}",
         f"https://{SECRET}@example.org",
+        f"method.base_url=https://user:p@{SECRET}@example.org",
         f"method.note=Bearer {SECRET}",
         f"method.model=sk-{SECRET}",
         f"method.model=hf_{SECRET.replace('-', '')}",

@@ -9,7 +9,9 @@ import sys
 import pytest
 
 from secondpass import Reranker
+from secondpass.evaluation import Journal
 from secondpass.search.embedders import EmbeddedEmbedder
+from terminals import on_a_terminal
 
 DOCUMENTS = {
     "moon": "The moon moves around the earth.",
@@ -380,6 +382,34 @@ def test_the_report_says_when_how_and_where(secondpass, given_suite, tmp_path, m
     assert platform.node() not in settings["machine"].values()
 
 
+def test_no_file_has_a_key_of_a_configuration(secondpass, given_suite, write, tmp_path):
+    secret, out = "s3cret-value", tmp_path / "out"
+    endpoint = {"type": "endpoint", "api": "vllm", "model": "m"}
+    endpoint["base_url"] = f"http://127.0.0.1:9/v1?code={secret}"
+    llm = {"type": "openai", "model": "m", "base_url": "http://127.0.0.1:9"}
+    llm["options"] = {"extra_headers": {"X-Gateway": secret}}
+    limits = {"retries": 0}
+    call = ["eval", given_suite, "--out", out, "--json", "--compare", "lexical"]
+    for name, method in (("a", endpoint), ("b", {"type": "listwise", "llm": llm})):
+        described = json.dumps({"method": method, "limits": limits})
+        call += ["--config", write(f"{name}.yaml", described)]
+    told = secondpass(*call)
+    assert told.code == 0
+    assert (
+        systems(told)["given+a"]["config"]["method"]["base_url"] == "http://127.0.0.1:9/v1?<hidden>"
+    )
+    assert "&lt;hidden&gt;" in (out / "report.html").read_text()
+    for text in (told.out, told.err, *(file.read_text() for file in out.glob("*.*"))):
+        assert secret not in text
+
+
+def test_a_name_in_brackets_is_shown_on_a_terminal(given_suite):
+    shown = on_a_terminal("eval", str(given_suite), "--compare", "[/b]\x1b[31m=lexical")
+    assert "given+[/b]" in shown
+    assert "\x1b[31m=lexical" not in shown
+    assert "error" not in shown
+
+
 # ------------------------------------------------------------------ an interrupted run
 
 
@@ -440,6 +470,85 @@ def test_an_interrupted_run_is_neither_overwritten_nor_continued_unasked(
     assert secondpass(*call, "--force").code == 0
     assert len(begun) == len(QUERIES)
     assert secondpass(*call, "--resume").code == 1  # it is complete
+
+
+def test_an_interrupted_run_that_was_to_replace_results_is_continued(
+    secondpass, given_suite, tmp_path, interrupted
+):
+    out = tmp_path / "out"
+    call = ["eval", given_suite, "--out", out]
+    assert secondpass(*call, "--compare", "old=lexical").code == 0
+    interrupted(3)
+    stopped = secondpass(*call, "--compare", "new=lexical", "--force")
+    assert (stopped.code, "continue with --resume" in stopped.flat) == (130, True)
+    begun = interrupted(0)
+    again = secondpass(*call, "--compare", "new=lexical")
+    assert (again.code, "use --resume to continue it" in again.flat) == (1, True)
+    resumed = secondpass(*call, "--compare", "new=lexical", "--resume", "--json")
+    assert (resumed.code, len(begun)) == (0, 1)
+    assert "given+new" in systems(resumed)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(KeyboardInterrupt(), 130), (OSError(28, "No space left"), 1)]
+)
+def test_what_stops_the_writing_of_files_costs_no_ranking(
+    secondpass, given_suite, tmp_path, interrupted, monkeypatch, error, code
+):
+    def failing(_comparison):
+        raise error
+
+    out = tmp_path / "out"
+    call = ["eval", given_suite, "--out", out, "--preset", "lexical", "--json"]
+    with monkeypatch.context() as patch:
+        patch.setattr("secondpass.evaluation.report.files.page.page", failing)
+        stopped = secondpass(*call)
+    assert (stopped.code, "continue with --resume" in stopped.flat) == (code, True)
+    assert (out / "results.json").exists()
+    begun = interrupted(0)
+    resumed = secondpass(*call, "--resume")
+    assert (resumed.code, begun) == (0, [])
+    assert (out / "report.html").exists()
+    assert not (out / "rankings.jsonl").exists()
+
+
+def test_files_that_cannot_be_written_are_an_error_though_the_output_is_closed(
+    secondpass, given_suite, tmp_path, monkeypatch
+):
+    def failing(*_arguments, **_options):
+        raise BrokenPipeError
+
+    (tmp_path / "out" / "results.json").mkdir(parents=True)
+    monkeypatch.setattr("secondpass.cli.evaluation_output.write", failing)
+    told = secondpass(
+        "eval", given_suite, "--preset", "lexical", "--out", tmp_path / "out", "--force"
+    )
+    assert (told.code, "results.json" in told.flat) == (1, True)
+
+
+@pytest.mark.parametrize("option", [[], ["--resume"], ["--force"]])
+def test_two_runs_at_once_share_no_folder(secondpass, given_suite, tmp_path, interrupted, option):
+    out = tmp_path / "out"
+    out.mkdir()
+    begun = interrupted(0)
+    with Journal(out / "rankings.jsonl") as journal:
+        told = secondpass("eval", given_suite, "--preset", "lexical", "--out", out, *option)
+        assert (told.code, "another process is writing to it" in told.flat) == (1, True)
+        journal.add("a", Reranker("lexical").rerank("a", ["a"]))
+    assert begun == [1]
+    assert (out / "rankings.jsonl").stat().st_size
+
+
+@pytest.mark.parametrize("option", ["--resume", "--force"])
+def test_rankings_of_another_command_are_not_lost(secondpass, given_suite, tmp_path, option):
+    file = tmp_path / "out" / "rankings.jsonl"
+    call = ["rerank", "-p", "lexical", "-q", "owl", "--output", file]
+    file.parent.mkdir()
+    assert secondpass(*call, stdin=b'"an owl"\n').code == 0
+    content = file.read_bytes()
+    told = secondpass("eval", given_suite, "-p", "lexical", "--out", file.parent, option)
+    assert (told.code, "is not a file of finished rankings" in told.flat) == (1, True)
+    assert file.read_bytes() == content
 
 
 @pytest.mark.parametrize(

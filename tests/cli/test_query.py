@@ -507,6 +507,13 @@ def test_results_are_explained(here) -> None:
     assert "--explain far: was not retrieved" in done.stderr
 
 
+def test_what_the_threshold_leaves_out_is_explained_without_a_result(here) -> None:
+    options = ["--corpus", "words", "--lexical", "--rerank", "-p", "lexical", "-s", "floor=99"]
+    output = on_a_terminal("query", "owl", *options, "--explain", "owls")
+    assert "No results." in output
+    assert "is below 99" in output
+
+
 def test_only_reranked_results_are_explained(here) -> None:
     done = call("-q", "owl", "--corpus", "words", "--lexical", "--explain", "owls")
     assert done.exit_code == 2

@@ -3,7 +3,7 @@
 import pytest
 
 from secondpass import ConfigurationError, config
-from secondpass.config.keys import HIDDEN, with_hidden_keys, with_placeholder_keys
+from secondpass.config.keys import HIDDEN, may_name_key, with_hidden_keys, with_placeholder_keys
 
 KEY = "sk-test-SECRET-123"
 LLM = {"type": "openai", "model": "m"}
@@ -20,7 +20,25 @@ HIDDEN_CASES = [
     ({"type": "endpoint", "api_key_env": "CO"}, {"type": "endpoint", "api_key_env": "CO"}),
     (
         {"options": {"headers": {"X-API-Key": KEY, "User-Agent": "x"}, "max_tokens": 5}},
-        {"options": {"headers": {"X-API-Key": HIDDEN, "User-Agent": "x"}, "max_tokens": 5}},
+        {"options": {"headers": {"X-API-Key": HIDDEN, "User-Agent": HIDDEN}, "max_tokens": 5}},
+    ),
+    (
+        {"options": {"extra_headers": {"X-Any": KEY}, "keys": [KEY, [KEY]], "token": 5}},
+        {
+            "options": {
+                "extra_headers": {"X-Any": HIDDEN},
+                "keys": [HIDDEN, [HIDDEN]],
+                "token": HIDDEN,
+            }
+        },
+    ),
+    (
+        {"options": {"proxies": {"https": f"http://me:{KEY}@proxy:80"}, "use_auth": True}},
+        {"options": {"proxies": {"https": f"http://proxy:80?{HIDDEN}"}, "use_auth": True}},
+    ),
+    (
+        {"options": {"url": "http://host/v1", "key": None}},
+        {"options": {"url": "http://host/v1", "key": None}},
     ),
     ({"model_kwargs": {"token": KEY}}, {"model_kwargs": {"token": HIDDEN}}),
     ({"options": [{"password": KEY}]}, {"options": [{"password": HIDDEN}]}),
@@ -45,6 +63,30 @@ def test_keys_are_hidden_wherever_they_are(method, shown):
     assert found["method"]["stages"][1]["llm"]["api_key"] == HIDDEN
     assert KEY not in str(found)
     assert stages[1]["llm"]["api_key"] == KEY
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *[
+            (name, True)
+            for name in (
+                "api_key", "OPENAI_API_KEY", "xApiKey", "Authorization", "token", "HF_TOKEN",
+                "accessToken", "ACCESSTOKEN", "PGPASSWORD", "pwd", "client-secret",
+                "CLIENTSECRET", "extra_headers", "AZURE_PAT",
+            )
+        ],
+        *[
+            (name, False)
+            for name in (
+                "max_tokens", "depth", "PATH", "keyed", "SECONDPASS_DEBUG", "passages", "monkey",
+                "model", "",
+            )
+        ],
+    ],
+)  # fmt: skip
+def test_names_that_may_name_a_key(name, expected):
+    assert may_name_key(name) is expected
 
 
 @pytest.mark.parametrize("name", config.preset_names())

@@ -55,6 +55,7 @@ def test_a_ranking_is_given_back(tmp_path_factory, settings, count) -> None:
     [
         lambda call: call | {"system": "given+b"},
         lambda call: call | {"config": {"depth": 9}},
+        lambda call: call | {"query_id": "q2"},
         lambda call: call | {"query": "owls"},
         lambda call: call | {"candidates": CANDIDATES[:5]},
         lambda call: call | {"candidates": CANDIDATES[::-1]},
@@ -64,7 +65,8 @@ def test_a_ranking_is_given_back(tmp_path_factory, settings, count) -> None:
     ],
 )
 def test_whatever_a_ranking_depends_on_changes_its_key(change) -> None:
-    call = {"system": "given+a", "config": {"depth": 8}, "query": "owl", "candidates": CANDIDATES}
+    call = {"system": "given+a", "config": {"depth": 8}, "query_id": "q1", "query": "owl",
+            "candidates": CANDIDATES}  # fmt: skip
     assert ranking_key(**call) == ranking_key(**call)
     assert ranking_key(**change(call)) != ranking_key(**call)
 
@@ -83,9 +85,7 @@ def test_an_incomplete_line_is_removed(tmp_path: Path, torn: bytes) -> None:
     assert path.read_bytes() == whole + whole.replace(b'"key":"a"', b'"key":"b"')
 
 
-@pytest.mark.parametrize(
-    "line", ["[]", "{}", "null", '{"key": "a"}', '{"key": "a", "items": [[9]]}']
-)
+@pytest.mark.parametrize("line", ['{"key": "a"}', '{"key": "a", "items": [[9]]}'])
 def test_lines_that_make_no_sense_are_no_rankings(tmp_path: Path, line: str) -> None:
     path = tmp_path / "rankings.jsonl"
     path.write_text(line + "\n")
@@ -93,14 +93,88 @@ def test_lines_that_make_no_sense_are_no_rankings(tmp_path: Path, line: str) -> 
         assert journal.find("a", "owl", CANDIDATES) is None
 
 
+@pytest.mark.parametrize(
+    "content", [b"[]\n", b"{}\n", b"null\nx", b'{"query": "q"}\n{"query"', b"text", b"\xff\xfe"]
+)
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "rankings.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="is not a file of finished rankings"):
+        Journal(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("torn", [b"{", b'{"key":"', b'{"key":"a","items":[['])
+def test_a_first_line_that_is_incomplete_is_removed(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "rankings.jsonl"
+    path.write_bytes(torn)
+    with Journal(path) as journal:
+        assert path.read_bytes() == b""
+        assert not len(journal)
+
+
 def test_one_process_writes(tmp_path: Path) -> None:
     path = tmp_path / "rankings.jsonl"
+    ranking = Reranker("lexical").rerank("owl", CANDIDATES)
     with Journal(path) as journal:
-        journal.add("a", Reranker("lexical").rerank("owl", CANDIDATES))
-        with pytest.raises(InputError, match="another process is writing"):
-            Journal(path)
-    Journal(path).delete()
+        for _ in range(2):  # before its first ranking, too
+            with pytest.raises(InputError, match="another process is writing"):
+                Journal(path)
+            journal.add("a", ranking)
+    with Journal(path) as other:
+        for change in (journal.clear, journal.delete, lambda: journal.add("b", ranking)):
+            with pytest.raises(InputError, match="another process is writing"):
+                change()
+        assert len(other) == 1
+    journal.delete()
     assert not path.exists()
+
+
+def test_a_journal_without_rankings_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "rankings.jsonl"
+    with Journal(path):
+        assert path.exists()
+    assert not path.exists()
+
+
+def test_a_journal_is_cleared(tmp_path: Path) -> None:
+    path = tmp_path / "rankings.jsonl"
+    ranking = Reranker("lexical").rerank("owl", CANDIDATES)
+    with Journal(path) as journal:
+        journal.add("a", ranking)
+        journal.clear()
+        assert journal.find("a", "owl", CANDIDATES) is None
+        journal.add("b", ranking)
+    assert [json.loads(line)["key"] for line in path.read_text().splitlines()] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "other"),
+    [
+        ({1: "a", "b": 2, None: 3}, {1: "a", "b": 2, None: 4}),
+        ({("a", 1): "x"}, {("a", 1): "y"}),
+        ({1: "x"}, {"1": "x"}),
+        ({"a": {"b": 1}}, {"a": [["b", 1]]}),
+    ],
+)
+def test_metadata_of_any_kind_count(metadata, other) -> None:
+    def key(*candidates):
+        return ranking_key("given+a", {}, "q1", "owl", candidates)
+
+    candidate = replace(CANDIDATES[0], metadata=metadata)
+    assert key(candidate) == key(candidate)
+    assert key(candidate) != key(replace(candidate, metadata=other))
+    turned = replace(candidate, metadata=dict(reversed(metadata.items())))
+    assert key(candidate) == key(turned)
+
+
+def test_metadata_that_contains_itself_counts() -> None:
+    keys = set()
+    for value in ("a", "b"):
+        metadata = {"b": value}
+        metadata["self"] = [metadata]
+        keys.add(ranking_key("s", {}, "q1", "q", [replace(CANDIDATES[0], metadata=metadata)]))
+    assert len(keys) == 2
 
 
 class Lengths:
@@ -128,6 +202,16 @@ def test_only_what_can_be_recognized_and_has_not_failed_is_kept(tmp_path: Path) 
         assert found["lexical+kept"].status == found["lexical+object"].status == "ran"
     assert len(path.read_text().splitlines()) == 1
     assert json.loads(path.read_text())["report"]["status"] == "ok"
+
+
+def test_a_query_that_a_suite_has_twice_is_ranked_twice(tmp_path: Path) -> None:
+    corpus = [{"id": one.id, "text": one.text or "x"} for one in CANDIDATES]
+    queries = {"q1": "owl hunts", "q2": "owl hunts"}
+    suite = make_suite("s", queries, {query: {"d0": 1} for query in queries}, corpus=corpus)
+    for counts in ((0, 2), (2, 0)):
+        with Journal(tmp_path / "rankings.jsonl") as journal:
+            compare("lexical", suite, first_stages=["lexical"], journal=journal)
+            assert (journal.reused, journal.added) == counts
 
 
 def test_with_threads_all_that_finish_are_kept(tmp_path: Path, monkeypatch) -> None:

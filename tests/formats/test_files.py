@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from secondpass import InputError
 from secondpass.cli.resuming import Resumable
 from secondpass.cli.vectors import CachedEmbedder
 from secondpass.evaluation import write_queries
 from secondpass.formats import files as module
-from secondpass.formats.files import atomic_write
+from secondpass.formats.files import atomic_write, open_locked
 from secondpass.search.indexing import build
 
 
@@ -40,6 +41,19 @@ def check_order(events, name: str, folder: Path) -> None:
     draft = events[renamed + 1][1]
     assert ("flush", draft) in events[:renamed]
     assert ("flush", folder.name) in events[renamed:]
+
+
+def test_a_file_that_its_writer_has_removed_meanwhile_is_not_written(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "file"
+    lock = module.lock
+
+    def late(file) -> None:
+        path.unlink()
+        lock(file)
+
+    monkeypatch.setattr(module, "lock", late)
+    with pytest.raises(InputError, match="another process is writing to it"):
+        open_locked(path, "a+b")
 
 
 linux = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="names of open files")

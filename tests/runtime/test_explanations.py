@@ -113,7 +113,7 @@ def test_duplicates_are_found_by_position():
     ("arguments", "problem"),
     [
         ({"id": "pea"}, "no candidate has the id 'pea'; did you mean 'pear'"),
-        ({"id": "x"}, "no candidate has the id 'x'; known are: fig, moon, pear"),
+        ({"id": "x"}, "no candidate has the id 'x'; known are: 'fig', 'moon', 'pear'"),
         ({}, "give the id of a candidate, or its position"),
         ({"id": "fig", "position": 1}, "id, position: give one of them"),
         ({"position": 3}, "position: must be 0 to 2, not 3"),
@@ -124,6 +124,21 @@ def test_unknown_candidates(arguments, problem):
     ranking = Reranker(InOrder([0.2, 0.6, 0.4])).rerank("q", FRUIT)
     with pytest.raises(InputError, match=problem):
         ranking.explain(**arguments)
+
+
+def test_ids_are_quoted_in_errors():
+    ids = ["a\n\x1b[31m", "b" * 10_000]
+    ranking = Reranker(InOrder([0.2, 0.1])).rerank("q", [{"id": one, "text": "a"} for one in ids])
+    for wrong in ("zz", "b" * 9_999):
+        with pytest.raises(InputError, match=r"known are: 'a\\n\\x1b\[31m', a str$") as caught:
+            ranking.explain(wrong)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("arguments", [{"id": "a"}, {"position": 0}])
+def test_a_ranking_without_candidates(arguments):
+    with pytest.raises(InputError, match="has no candidates to explain"):
+        Reranker(InOrder([])).rerank("q", []).explain(**arguments)
 
 
 def test_candidates_without_ids_need_a_position():

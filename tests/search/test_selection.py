@@ -69,6 +69,14 @@ def test_an_index_keeps_its_patterns(docs, tmp_path) -> None:
     assert "owls.md has changed" in str(stale.value)
 
 
+def test_a_string_is_one_pattern(docs, tmp_path) -> None:
+    assert (
+        build(docs, tmp_path / "a", include="*.md").files
+        == build(docs, tmp_path / "b", include=["*.md"]).files
+    )
+    assert build(docs, tmp_path / "a", exclude="deep").files == 2
+
+
 PAGE = """<html><head><title>{title} - Docs 1.0 documentation</title></head><body>
 <div class="related" role="navigation" aria-label="Related"><h3>Navigation</h3><ul>
 <li><a href="genindex.html">index</a></li><li>{title}</li></ul></div>

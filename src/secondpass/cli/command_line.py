@@ -12,7 +12,7 @@ from secondpass.config.keys import may_name_key
 _MASK = "***"
 _ASSIGNMENT = re.compile(r"(?s)((?:--?[A-Za-z][\w-]*=)?(-?-?[\w.-]+)=)(.*)")
 _INNER_NAME = re.compile(r"[\"']?([\w-]+)[\"']?\s*[:=]")
-_ADDRESS = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://)[^\s/?#@]*@")
+_ADDRESS = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://)[^\s/?#]*@")
 _ADDRESS_TAIL = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s?#]*)[?#]\S*")
 _KNOWN_KEY = re.compile(
     r"(?i)\b(?:bearer\s+|(?:sk|pk|rk|hf|gsk|xai|pplx|pa|jina|r8|ghp|glpat)[-_]|AIza)[\w-]{8,}"

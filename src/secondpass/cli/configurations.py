@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,9 @@ def _parse_setting(setting: str) -> dict[str, Any]:
     key, equals, text = setting.partition("=")
     parts = key.split(".")
     if not equals or not all(parts) or len(parts) > _MAX_KEY_PARTS:
-        raise ConfigurationError(f"--set {setting[:80]}: write KEY=VALUE, such as depth=50")
+        # Only its name: the value may be a key.
+        name = re.split(r"[=:\s]", setting, maxsplit=1)[0][:80]
+        raise ConfigurationError(f"--set {name}: write KEY=VALUE, such as depth=50")
     if parts == ["preset"]:
         raise ConfigurationError("--set preset: use --preset")
     try:

@@ -21,6 +21,7 @@ from secondpass.cli.console import (
     warn,
     write,
 )
+from secondpass.formats.errors import FormatError
 
 if TYPE_CHECKING:
     from secondpass.evaluation.comparison import Comparison
@@ -42,12 +43,14 @@ def check_folder(out: Path | None, *, resume: bool, force: bool) -> Path | None:
         if resume:
             fail("--resume: needs --out, the folder of the interrupted run", USAGE_ERROR)
         return None
-    if (out / "results.json").exists() and not force:
-        fail(f"{out}: already has results; use --force to overwrite them")
     journal = out / _JOURNAL
-    if journal.exists() and journal.stat().st_size and not (resume or force):
+    # There may be results as well: those that the interrupted run was to replace, or its own.
+    is_interrupted = journal.exists() and journal.stat().st_size > 0
+    if is_interrupted and not (resume or force):
         hint = "use --resume to continue it, or --force to start again"
         fail(f"{out}: has the rankings of an interrupted run; {hint}")
+    if (out / "results.json").exists() and not (is_interrupted or force):
+        fail(f"{out}: already has results; use --force to overwrite them")
     return journal
 
 
@@ -64,15 +67,14 @@ def open_journal(path: Path | None, *, force: bool) -> Iterator[Journal | None]:
         return
     from secondpass.evaluation.journal import Journal
 
-    if force:
-        path.unlink(missing_ok=True)
     with Journal(path) as journal:
+        if force:
+            journal.clear()
         try:
             yield journal
-        except BaseException:
-            if len(journal):
+        finally:
+            if len(journal):  # it was not deleted
                 info(f"finished rankings are in {path}; continue with --resume")
-            raise
         if journal.reused:
             info(f"{journal.reused:,} finished rankings were read from {path}")
 
@@ -81,6 +83,28 @@ def with_command_line(comparison: Comparison) -> Comparison:
     """The comparison with the command line among its settings, without secrets."""
     settings = {**comparison.settings, "command": masked(sys.argv[1:])}
     return replace(comparison, settings=settings)
+
+
+def write_results(
+    comparison: Comparison, out: Path | None, journal: Journal | None
+) -> tuple[list[str], Exception | None]:
+    """Write the files, and remove the journal when they are complete.
+
+    Returns:
+        The paths; and the error if a file cannot be written, to be raised when the results have
+        been printed.
+    """
+    try:
+        written = [] if out is None else comparison.write(out)
+        if journal is not None:
+            journal.delete()
+    except FormatError as error:  # ids do not fit into TREC's files; the others are complete
+        if journal is not None:
+            journal.delete()
+        return [], error
+    except Exception as error:
+        return [], error
+    return written, None
 
 
 def print_results(

@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from secondpass.cli.console import live_console, message_console, on_terminal
+from secondpass.cli.console import live_console, message_console, on_terminal, one_line
 from secondpass.search import documents
 
 
@@ -43,7 +43,7 @@ def progress_bars(quiet: bool = False) -> Iterator[documents.Progress]:
         yield lambda _label, _done, _total: None
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # it may have a name in brackets
         BarColumn(),
         MofNCompleteColumn(),
         _Rate(),
@@ -55,7 +55,7 @@ def progress_bars(quiet: bool = False) -> Iterator[documents.Progress]:
 
         def update(label: str, done: int, total: int | None) -> None:
             if label not in tasks:
-                tasks[label] = bars.add_task(label, total=total)
+                tasks[label] = bars.add_task(one_line(label), total=total)
             bars.update(tasks[label], completed=done, total=total)
 
         yield update

@@ -119,6 +119,8 @@ class Resumable:
         if self._read < self.done:
             problem = f"has {self.done} requests, but the input has only {self._read}"
             raise InputError(f"{self.path}: {problem}; use --force to overwrite it")
+        if not self._read and is_gzip(self.path):
+            self.write("", {})  # an empty file is not one that can be decompressed
 
     def _start(self) -> BinaryIO:
         """Open the output, cut it to what is done, and write the first state."""
@@ -175,6 +177,9 @@ class Resumable:
             problem = "was changed since it was written"
             raise InputError(f"{self.path}: {problem}; use --force to overwrite it")
         self.done = done
+        if not done:  # a compressed file that says that there was no request
+            file.seek(0)
+            self._written = hashlib.sha256()
 
 
 def state_of(path: Path) -> Path:

@@ -48,9 +48,15 @@ def print_table(
 ) -> None:
     """Print records as a table, and the explanations below it."""
     console = result_console()
-    if not rows:
+    if rows:
+        console.print(_table(rows))
+    else:
         console.print("No results.")
-        return
+    for explanation in explanations:
+        console.print(Text(f"{escaped(str(explanation))}\n"))
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
     reranked = "rerank_score" in rows[0]
     for heading in ("#", "was", "score", "reranked", "final") if reranked else ("#", "score"):
@@ -62,9 +68,7 @@ def print_table(
             cells.insert(1, str(row["retrieval_rank"]))
             cells += [_number(row["rerank_score"]), _number(row["final_score"])]
         table.add_row(*cells, _passage(row))
-    console.print(table)
-    for explanation in explanations:
-        console.print(Text(f"{escaped(str(explanation))}\n"))
+    return table
 
 
 def _passage(row: Mapping[str, Any], max_length: int = 240) -> Text:

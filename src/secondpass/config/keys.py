@@ -18,17 +18,22 @@ _USUAL_SECRETS = frozenset({"api_key", "token"})
 
 _KEY_WORDS = frozenset(
     """
-    apikey auth authorization bearer cookie credential credentials header headers key keys passwd
-    password secret secrets token
+    auth authorization bearer cookie cookies credential credentials header headers jwt key keys pass
+    passphrase pat pwd secrets signature
     """.split()  # noqa: SIM905 - a table of words
 )
-"""Words in the name of a setting or variable whose value may be a key. `tokens` counts them."""
+"""Words in the name of a setting or variable whose value may be a key."""
+
+_KEY_ENDS = ("apikey", "apikeys", "passwd", "password", "passwords", "secret", "token")
+"""Ends of such words, as of `PGPASSWORD`. `tokens` counts them."""
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 
 
 def may_name_key(name: str) -> bool:
     """Whether the value of a setting or variable of this name may be a key."""
     words = re.split(r"[^a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
-    return not _KEY_WORDS.isdisjoint(words)
+    return any(word in _KEY_WORDS or word.endswith(_KEY_ENDS) for word in words)
 
 
 def literal_keys(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Problem]:
@@ -69,12 +74,14 @@ def _hidden(value: Any, *, foreign: bool) -> Any:
     if isinstance(value, list | tuple):
         return [_hidden(item, foreign=foreign) for item in value]
     if not isinstance(value, Mapping):
-        return value
+        return _without_query(value) if foreign and _is_address(value) else value
     secrets = _secrets_of(value.get("type"))
     result: dict[Any, Any] = {}
     for key, item in value.items():
-        if key in secrets or (foreign and isinstance(item, str) and may_name_key(str(key))):
+        if key in secrets:
             result[key] = _without_value(item)
+        elif foreign and may_name_key(str(key)):
+            result[key] = _without_any_value(item)
         elif key == "base_url":
             result[key] = _without_query(item)
         else:
@@ -86,6 +93,19 @@ def _without_value(item: Any) -> Any:
     if environment.names_variable(item):
         return {key: part if key == "env" else HIDDEN for key, part in item.items()}
     return None if item is None else HIDDEN
+
+
+def _without_any_value(item: Any) -> Any:
+    """The value of a name that may be a key's, such as `headers`; numbers may be keys, too."""
+    if isinstance(item, Mapping):
+        return {key: _without_any_value(part) for key, part in item.items()}
+    if isinstance(item, list | tuple):
+        return [_without_any_value(part) for part in item]
+    return item if item is None or isinstance(item, bool) else HIDDEN
+
+
+def _is_address(value: Any) -> bool:
+    return isinstance(value, str) and _ADDRESS.fullmatch(value) is not None
 
 
 def _without_query(item: Any) -> Any:

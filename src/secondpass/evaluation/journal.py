@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import sys
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from secondpass import __version__
+from secondpass.errors import InputError
 from secondpass.formats.files import open_locked
 from secondpass.formats.lines import AnyPath
 from secondpass.types import Candidate, EngineInfo, Issue, Ranked, Ranking, Report, Usage
 
 _FORMAT = 1
+_START = b'{"key":"'
 _KEPT = frozenset({"ok", "partial"})
 """Statuses of rankings to keep: the others failed, and are tried again."""
 _UNREADABLE = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -25,22 +28,24 @@ class Journal:
     """A file of JSON lines, one for each finished ranking, without texts.
 
     A ranking is found again by a hash of all it depends on: the version of secondpass, the
-    system's name and configuration, the query and its candidates. So a journal is never stale:
-    what has changed is ranked again. Rankings that are ``unchanged`` or ``degraded`` are not kept.
+    system's name and configuration, the query with its id, and its candidates. So a journal is
+    never stale: what has changed is ranked again. Rankings that are ``unchanged`` or ``degraded``
+    are not kept.
 
     A line is passed to the operating system as soon as a ranking is finished, so it survives the
-    end of the process. Safe to use from many threads.
+    end of the process. Safe to use from many threads. One process at a time can use the file.
 
     Args:
-        path: the file; created with the first ranking. A last line that is incomplete is removed.
+        path: the file; created if there is none, and removed when it is closed without a line. A
+            last line that is incomplete is removed.
 
     Attributes:
         reused: number of rankings that were found.
         added: number of rankings that were written.
 
     Raises:
-        InputError: another process is writing to it.
-        OSError: it cannot be read.
+        InputError: another process is writing to it, or it is no such file.
+        OSError: it cannot be opened, read or written.
     """
 
     def __init__(self, path: AnyPath) -> None:
@@ -48,10 +53,13 @@ class Journal:
         self.reused = self.added = 0
         self._lock = threading.Lock()
         self._lines: dict[str, bytes] = {}
-        self._file: BinaryIO | None = None
-        if self.path.exists():
-            self._file = open_locked(self.path, "a+b")
+        # Before the first ranking: a second process must not begin, or remove the file later.
+        self._file: BinaryIO | None = open_locked(self.path, "a+b")
+        try:
             self._load(self._file)
+        except BaseException:
+            self._file.close()
+            raise
 
     def __enter__(self) -> Journal:
         return self
@@ -63,17 +71,32 @@ class Journal:
         return len(self._lines)
 
     def close(self) -> None:
-        """Close the file. What is added later opens it again."""
+        """Close the file, and remove it if it is empty. What is added later opens it again."""
         with self._lock:
-            if self._file is not None:
-                self._file.close()
-                self._file = None
+            self._close(remove=self._file is not None and not _size(self._file))
+
+    def clear(self) -> None:
+        """Forget all rankings, in the file, too.
+
+        Raises:
+            InputError: another process is writing to it.
+            OSError: the file cannot be written.
+        """
+        with self._lock:
+            self._open().truncate(0)
+            self._lines.clear()
 
     def delete(self) -> None:
-        """Close and remove the file."""
-        self.close()
-        self._lines.clear()
-        self.path.unlink(missing_ok=True)
+        """Close and remove the file.
+
+        Raises:
+            InputError: another process is writing to it.
+            OSError: the file cannot be removed.
+        """
+        with self._lock:
+            self._open()
+            self._lines.clear()
+            self._close(remove=True)
 
     def find(self, key: str, query: str, candidates: Sequence[Candidate]) -> Ranking | None:
         """The ranking of this key; None if there is none.
@@ -102,41 +125,83 @@ class Journal:
             return
         line = json.dumps({"key": key, **_record(ranking)}, separators=(",", ":")).encode()
         with self._lock:
-            if self._file is None:
-                self._file = open_locked(self.path, "a+b")
-                self._file.seek(0, 2)
-            self._file.write(line + b"\n")
-            self._file.flush()
+            file = self._open()
+            file.write(line + b"\n")
+            file.flush()
             self._lines[key] = line
             self.added += 1
+
+    def _open(self) -> BinaryIO:
+        if self._file is None:
+            self._file = open_locked(self.path, "a+b")
+        return self._file
+
+    def _close(self, *, remove: bool) -> None:
+        file, self._file = self._file, None
+        if file is None:
+            return
+        if sys.platform == "win32":  # an open file cannot be removed there
+            file.close()
+        # Otherwise while it is locked: it may be that of another process afterwards.
+        if remove:
+            self.path.unlink(missing_ok=True)
+        file.close()
 
     def _load(self, file: BinaryIO) -> None:
         file.seek(0)
         complete = 0
+        is_foreign = False
         for line in file:
             if not line.endswith(b"\n"):
+                is_foreign |= not line.startswith(_START) and not _START.startswith(line)
                 break
             complete += len(line)
-            with suppress(*_UNREADABLE):
+            try:
                 self._lines[str(json.loads(line)["key"])] = line
+            except _UNREADABLE:
+                is_foreign = True
+        if is_foreign and not self._lines:  # do not cut or remove the file of something else
+            raise InputError(f"{self.path}: is not a file of finished rankings; move it away")
         file.truncate(complete)
 
 
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
 def ranking_key(
-    system: str, config: Mapping[str, Any], query: str, candidates: Sequence[Candidate]
+    system: str,
+    config: Mapping[str, Any],
+    query_id: str,
+    query: str,
+    candidates: Sequence[Candidate],
 ) -> str:
-    """The hash of all that a ranking depends on."""
+    """The hash of all that a ranking depends on, and of the id of the query.
+
+    Without the id, a query that a suite has twice would be ranked and timed once.
+    """
     digest = hashlib.sha256()
-    for part in (_FORMAT, __version__, system, config, query):
+    for part in (_FORMAT, __version__, system, config, query_id, query):
         digest.update(_bytes(part))
     for one in candidates:
-        digest.update(_bytes([one.id, one.text, one.score, dict(one.metadata)]))
+        digest.update(_bytes([one.id, one.text, one.score, one.metadata]))
     return digest.hexdigest()
 
 
 def _bytes(value: Any) -> bytes:
-    data = json.dumps(value, sort_keys=True, default=str, skipkeys=True).encode()
+    try:
+        data = json.dumps(_sorted(value), default=str).encode()
+    except (RecursionError, ValueError):  # metadata that contains itself
+        data = repr(value).encode("utf-8", "backslashreplace")
     return b"%d:" % len(data) + data  # with its length, so that no two sequences hash the same
+
+
+def _sorted(value: Any) -> Any:
+    """The value with mappings as sorted lists: keys of metadata can be anything."""
+    if isinstance(value, Mapping):
+        pairs = [[repr(key), _sorted(item)] for key, item in value.items()]
+        return {"": sorted(pairs, key=lambda pair: str(pair[0]))}
+    return [_sorted(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _record(ranking: Ranking) -> dict[str, Any]:

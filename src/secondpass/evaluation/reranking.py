@@ -66,7 +66,7 @@ class SystemRun:
             text, items = self.suite.queries[query], candidates[query]
             if self.journal is None or config is None:  # without one it cannot be recognized
                 return self._ranking(text, items)
-            key = ranking_key(self.name + label, config, text, items)
+            key = ranking_key(self.name + label, config, query, text, items)
             ranking = self.journal.find(key, text, items)
             if ranking is None:
                 ranking = self._ranking(text, items)

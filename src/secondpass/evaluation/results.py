@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from secondpass.config.keys import with_hidden_keys
 from secondpass.evaluation.costs import Cost, percentiles
 from secondpass.evaluation.measures import Evaluation
 from secondpass.evaluation.significance import Difference
@@ -129,7 +130,7 @@ class Result:
         return None if not count else (count - self.statuses.get("ok", 0)) / count
 
     def to_dict(self, *, text: bool = False) -> dict[str, Any]:
-        """Return everything except run and moves as plain values.
+        """Return everything except run and moves as plain values; keys are hidden.
 
         With ``text`` also the queries of gains and losses, and what their documents begin with.
         """
@@ -138,7 +139,7 @@ class Result:
             "status": self.status,
             "reason": self.reason,
             "first_stage": self.first_stage,
-            "config": self.config,
+            "config": None if self.config is None else with_hidden_keys(self.config),
         }
         if self.status == "skipped":
             return system

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import stat
 import zlib
 from os import PathLike, fspath
 from typing import BinaryIO, cast
@@ -39,17 +41,35 @@ class _GzipLines(gzip.GzipFile):
 
     def readline(self, size: int | None = -1) -> bytes:
         try:
-            return super().readline(size)
+            line = super().readline(size)
+            if not line:
+                self._check_not_empty()
+            return line
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise self._error(error) from None
 
     def read(self, size: int | None = -1) -> bytes:
         try:
-            return super().read(size)
+            data = super().read(size)
+            if not data:
+                self._check_not_empty()
+            return data
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise self._error(error) from None
 
+    def _check_not_empty(self) -> None:
+        """Check that the file has content; Python reads one without as no lines.
+
+        Raises:
+            EOFError: it is empty.
+        """
+        status = os.fstat(self.fileno())
+        if stat.S_ISREG(status.st_mode) and not status.st_size:
+            raise EOFError
+
     def _error(self, error: Exception) -> FormatError:
         is_cut = isinstance(error, EOFError)
-        problem = "is a gzip file that ends too early" if is_cut else "is not a gzip file"
+        problem = (
+            "is a gzip file that ends too early" if is_cut else "is not a gzip file, or damaged"
+        )
         return FormatError(self._path, None, problem)

@@ -93,11 +93,23 @@ def open_locked(path: Path, mode: Literal["xb", "r+b", "a+b"]) -> BinaryIO:
         try:
             lock(file)
         except BlockingIOError:
-            file.close()
-            raise InputError(f"{path}: another process is writing to it") from None
+            is_free = False
         except OSError:
-            pass  # the file system has no locks
+            is_free = True  # the file system has no locks
+        else:
+            is_free = _is_file_at(file, path)
+        if not is_free:
+            file.close()
+            raise InputError(f"{path}: another process is writing to it")
     return file
+
+
+def _is_file_at(file: BinaryIO, path: Path) -> bool:
+    """Whether an open file is still the one at a path: its writer may have removed it."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def lock(file: IO[Any]) -> None:

@@ -52,6 +52,8 @@ _CHARGED = frozenset({"content_filter", "bad_response", "response_too_long"})
 """Codes of errors for which providers charge without reporting the usage."""
 _LONGEST_QUOTE = 4000
 """Characters of an unusable reply that are sent back to the model."""
+_MAX_TOKENS = 10**12
+"""A reported count above this is wrong, and one of hundreds of digits is no float."""
 
 
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
@@ -256,7 +258,9 @@ def _validated(result: Any) -> Completion:
         message = f"the text of the reply is a {type(result.text).__name__}, not a string"
         raise LLMError(message, "bad_response")
     reported = [result.input_tokens, result.output_tokens]
-    counts = [count if type(count) is int and count >= 0 else None for count in reported]
+    counts = [
+        count if type(count) is int and 0 <= count <= _MAX_TOKENS else None for count in reported
+    ]
     if counts == reported:
         return result
     return replace(result, input_tokens=counts[0], output_tokens=counts[1])

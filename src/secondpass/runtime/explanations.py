@@ -14,6 +14,8 @@ from secondpass.types import Issue, ItemStatus, Ranking, ReportStatus, ScoreKind
 
 _MOST_SUGGESTED = 20
 """Ids that an error lists if none of them is similar."""
+_LONGEST_SUGGESTED = 50
+"""Characters of an id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,8 @@ def explain(ranking: Ranking, identifier: object, position: int | None) -> Expla
     trace = ranking.trace
     if trace is None:
         raise InputError("ranking: has no trace to explain; rank again, with Reranker.rerank")
+    if not trace.ids:
+        raise InputError("ranking: has no candidates to explain")
     same = []
     if position is None:
         same = _positions_of(identifier, trace, ranking)
@@ -240,12 +244,21 @@ def _positions_of(identifier: object, trace: Trace, ranking: Ranking) -> list[in
     positions = [position for position, one in enumerate(known) if one == text]
     if not positions:
         names = sorted({one for one in known if one is not None})
-        hint = suggestion(text, names) if names else "; they have no ids: give a position"
-        if "did you mean" not in hint and len(names) > _MOST_SUGGESTED:
-            hint = ""
-        raise InputError(f"id: no candidate has the id {describe(identifier)}{hint}")
+        raise InputError(f"id: no candidate has the id {describe(identifier)}{_hint(text, names)}")
     ranks = {item.position: item.rank for item in ranking}
     return sorted(positions, key=lambda position: ranks.get(position, len(known) + 1))
+
+
+def _hint(text: str, names: Sequence[str]) -> str:
+    """A similar id, or all ids if they are few. They are quoted, as they may be any text."""
+    if not names:
+        return "; they have no ids: give a position"
+    similar = [name for name in names if len(name) <= _LONGEST_SUGGESTED]
+    hint = suggestion(text, similar)
+    if "did you mean" in hint:
+        return hint
+    few = len(names) <= _MOST_SUGGESTED
+    return f"; known are: {', '.join(map(describe, names))}" if few else ""
 
 
 def _terms(trace: Trace, position: int) -> BlendTerms | None:

@@ -39,7 +39,7 @@ from secondpass.search.index_files import (
     write_parts,
 )
 from secondpass.search.retrieval import Embedder, HybridRetriever, search_texts
-from secondpass.search.selection import Selection, selection_of
+from secondpass.search.selection import Selection, selection_by, selection_of
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ def build(
     embedder: NamedEmbedder | None = None,
     *,
     passage_size: int = PASSAGE_SIZE,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
+    include: str | Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
     force: bool = False,
     progress: Progress | None = None,
 ) -> Built:
@@ -113,7 +113,7 @@ def build(
     source, folder = Path(source), Path(folder)
     if embedder is not None and not isinstance(embedder, NamedEmbedder):
         raise InputError(f"embedder: needs a 'name' and 'embed', not {kind_of(embedder)}")
-    selection = Selection(tuple(include), tuple(exclude))
+    selection = selection_by(include, exclude)
     check_folder(folder)
     old = open_existing(folder, embedder)
     if (

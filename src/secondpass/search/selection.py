@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
@@ -63,6 +63,19 @@ class Selection:
 
 
 ALL = Selection()
+
+
+def selection_by(include: str | Iterable[str], exclude: str | Iterable[str]) -> Selection:
+    """The selection of these patterns; a string is one pattern.
+
+    Raises:
+        InputError: a pattern is not a string, or is empty.
+    """
+    return Selection(_as_tuple(include), _as_tuple(exclude))
+
+
+def _as_tuple(patterns: str | Iterable[str]) -> tuple[str, ...]:
+    return (patterns,) if isinstance(patterns, str) else tuple(patterns)
 
 
 def selection_of(source: Mapping[str, Any]) -> Selection:

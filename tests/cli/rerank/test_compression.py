@@ -34,6 +34,14 @@ def test_compressed_output_is_resumed(secondpass, tmp_path, done):
     assert out.read_bytes() == whole.read_bytes()
 
 
+def test_compressed_output_of_no_requests(secondpass, tmp_path):
+    out = tmp_path / "out.jsonl.gz"
+    assert secondpass(*LEXICAL, "-o", out).code == 0
+    assert gzip.decompress(out.read_bytes()) == b""
+    assert out.stat().st_size
+    assert secondpass(*LEXICAL, out).code == 0
+
+
 def test_a_compressed_run(secondpass, trec, tmp_path):
     _, files = trec
     arguments = [part for pair in files.items() for part in pair]
@@ -54,8 +62,10 @@ def test_a_compressed_run(secondpass, trec, tmp_path):
         (json_lines(FRUIT), "is not a gzip file"),
         (gzip.compress(json_lines(FRUIT))[:-12], "is a gzip file that ends too early"),
         (gzip.compress(json_lines(FRUIT))[:10] + b"xxxxxxxxxxxxxxx", "is not a gzip file"),
+        (gzip.compress(json_lines(FRUIT))[:2], "is a gzip file that ends too early"),
+        (b"", "is a gzip file that ends too early"),
     ],
-    ids=["plain", "cut off", "damaged"],
+    ids=["plain", "cut off", "damaged", "two bytes", "empty"],
 )
 def test_broken_files_are_named(secondpass, tmp_path, content, problem):
     (tmp_path / "fruit.gz").write_bytes(content)

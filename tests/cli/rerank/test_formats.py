@@ -165,6 +165,11 @@ def test_candidates_are_explained(secondpass):
     assert "by lexical" in told.out
 
 
+def test_candidates_without_an_id_are_not_called_none(secondpass):
+    told = secondpass(*LEXICAL, "-q", "x", "--explain", "None", stdin=b'"a text"\n')
+    assert "--explain None: no candidate has this id" in told.flat
+
+
 def test_explained_candidates_have_to_exist(secondpass):
     call = [*LEXICAL, "-q", "x", "--explain", "no\x1bne"]
     told = secondpass(*call, stdin=json_lines(FRUIT))

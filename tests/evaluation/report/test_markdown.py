@@ -70,6 +70,12 @@ def test_changes_with_documents():
     assert "    3. (was 3; not judged) **d3**" in text
 
 
+def test_no_control_characters():
+    text = "\x1b]0;title\x07 \x1b[2J\u202eabc"
+    report = make(text=text, rerankers=(text,)).to_markdown()
+    assert not {*report} & {"\x1b", "\x07", "\u202e"}
+
+
 def test_best_is_bold_unless_all_are_alike():
     assert re.search(r"\*\*0\.\d{4}\*\*", report(make()))
     alike = with_reranker(make(), evaluation=make().results[0].evaluation)

@@ -212,7 +212,7 @@ def test_unusable_replies_are_charged():
     assert (usage.calls, usage.input_tokens, usage.output_tokens) == (2, 160, 40)
 
 
-@pytest.mark.parametrize("tokens", ["12", float("nan"), [1]])
+@pytest.mark.parametrize("tokens", ["12", float("nan"), [1], 10**13, 10**400])
 def test_invalid_token_counts_are_ignored(tokens):
     def function(messages):
         return Completion(graded(shown_in(messages)), input_tokens=tokens, output_tokens=5)

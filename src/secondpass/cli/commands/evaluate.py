@@ -16,6 +16,7 @@ from secondpass.cli.evaluation_output import (
     open_journal,
     print_results,
     with_command_line,
+    write_results,
 )
 from secondpass.cli.first_stages import IndexStage, open_for_search, read_passages, suite_retriever
 from secondpass.cli.options import (
@@ -238,15 +239,13 @@ def evaluate(
             progress=progress,
             journal=journal,
         )
-    comparison = with_command_line(comparison)
-    written: list[str] = []
+        comparison = with_command_line(comparison)
+        written, error = write_results(comparison, out, journal)
     try:
-        if out is not None:
-            written = comparison.write(out)
-        if journal is not None:
-            journal.delete()
-    finally:  # if a file cannot be written, the results are still printed
         print_results(comparison, written, details=details, as_json=as_json)
+    finally:
+        if error is not None:
+            raise error
 
 
 def _split_arguments(arguments: Sequence[str] | None) -> tuple[str | None, list[str]]:

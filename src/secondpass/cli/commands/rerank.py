@@ -229,7 +229,8 @@ def _without_ids_of(requests: Iterable[InputRequest], ids: set[str]) -> Iterator
     """Pass requests on, and remove the ids of their candidates from a set."""
     for request in requests:
         if ids:
-            ids.difference_update(str(candidate.id) for candidate in request.candidates)
+            known = (one.id for one in request.candidates if one.id is not None)
+            ids.difference_update(map(str, known))
         yield request
 
 

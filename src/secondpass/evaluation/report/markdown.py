@@ -11,6 +11,7 @@ from secondpass.evaluation.report.tables import tables
 from secondpass.evaluation.report.text import NONE, counted, listed
 from secondpass.evaluation.report.verdict import verdict
 from secondpass.evaluation.results import Change, ComparisonData
+from secondpass.formats.markup import clean
 
 _MARKUP = re.compile(r"[\\`*_\[\]<>|!&~]")
 _DOCUMENTS = 3
@@ -78,5 +79,8 @@ def _changes(measure: str, changes: Sequence[Change]) -> Iterator[str]:
 
 
 def _escaped(text: object) -> str:
-    """The text on one line, without any markup: no image, link or tag."""
-    return _MARKUP.sub(r"\\\g<0>", " ".join(str(text).split()))
+    """The text on one line, without any markup: no image, link or tag, and no control characters.
+
+    The report is also printed on terminals.
+    """
+    return _MARKUP.sub(r"\\\g<0>", " ".join(clean(text).split()))

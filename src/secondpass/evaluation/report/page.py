@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from secondpass.config.keys import with_hidden_keys
 from secondpass.errors import MissingExtraError
 from secondpass.evaluation.report import charts, query_charts, svg
 from secondpass.evaluation.report.cells import Table
@@ -83,7 +84,11 @@ def page(comparison: ComparisonData) -> str:
         settings=settings(comparison),
         configs={
             result.name: json.dumps(
-                result.config, ensure_ascii=False, indent=2, default=str, skipkeys=True
+                with_hidden_keys(result.config),
+                ensure_ascii=False,
+                indent=2,
+                default=str,
+                skipkeys=True,
             )
             for result in comparison.results
             if result.config is not None
