@@ -10,7 +10,7 @@ from pathlib import Path
 
 from local_rag.rag import PAGES, QUESTIONS, configuration, evaluate, make_index, query
 
-from secondpass import MissingExtraError, Reranker
+from secondpass import Reranker, SecondPassError
 from secondpass.evaluation import open_index
 
 MODES = ["vector", "lexical", "hybrid", "hybrid+rerank"]
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         {"index": _index, "query": _query, "evaluate": _evaluate}[options.command](options)
-    except MissingExtraError as error:
+    except (SecondPassError, FileNotFoundError) as error:
         print(f"local_rag: {error}", file=sys.stderr)
         return 1
     return 0
