@@ -185,7 +185,7 @@ def summary(records: Sequence[Record]) -> str:
 def unseen(records: Sequence[Record]) -> str:
     """The same table as for the others, of the collections given as ``--unseen``."""
     apart = [one for one in records if not one["seen"]]
-    return quality(apart) if apart else ""
+    return quality(apart) if apart else "None has been measured with the present rule."
 
 
 def notes(records: Sequence[Record]) -> str:
