@@ -137,7 +137,7 @@ def quality(records: Sequence[Record]) -> str:
                  interval(change.low, change.high),
                  f"{change.wins} / {change.ties} / {change.losses}", *others]
             )  # fmt: skip
-    header = ["collection", "first stage", "queries", "", "`embedded`", "", "95 % interval",
+    header = ["collection", "first stage", "queries", "before", "`embedded`", "gain", "95 % interval",
               "won / tied / lost", "*alone*", "`lexical`"]  # fmt: skip
     return table(header, rows, texts=2)
 
@@ -178,14 +178,14 @@ def summary(records: Sequence[Record]) -> str:
                  plain(mean(after.values())), signed(change.mean),
                  interval(change.low, change.high)]
             )  # fmt: skip
-    header = ["collection", "first stage", "queries", "", "with `embedded`", "", "95 % interval"]
+    header = ["collection", "first stage", "queries", "before", "with `embedded`", "gain", "95 % interval"]
     return table(header, rows, texts=2)
 
 
 def unseen(records: Sequence[Record]) -> str:
     """The same table as for the others, of the collections given as ``--unseen``."""
     apart = [one for one in records if not one["seen"]]
-    return quality(apart) if apart else ""
+    return quality(apart) if apart else "None has been measured with the present rule."
 
 
 def notes(records: Sequence[Record]) -> str:

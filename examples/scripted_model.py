@@ -1,9 +1,10 @@
 """A scripted language model, so that the examples run without a key.
 
-It is an OpenAI-compatible server on the loopback interface that scores each document of a prompt by
-the words that it shares with the query, and replies in the form that the prompt asks for. It
-understands nothing: what it shows is how the parts work together, not how good a model is. Reports
-name it ``scripted-word-overlap``.
+It is a server on the loopback interface that scores each document of a prompt by the words that it
+shares with the query, and replies in the form that the prompt asks for. It understands nothing:
+what it shows is how the parts work together, not how good a model is. Reports name it
+``scripted-word-overlap``. It speaks what the examples need: Chat Completions (OpenAI, vLLM, Ollama,
+llama.cpp), Ollama's own ``/api/chat``, and ``/v1/rerank`` as vLLM and llama.cpp serve it.
 
 :func:`language_model` chooses: the model of the environment, or without one the scripted model.
 """
@@ -74,7 +75,7 @@ Score: TypeAlias = Callable[[Prompt, str], float]
 
 def words(text: str) -> set[str]:
     """The words of a text, without common ones and without a final s."""
-    found = re.findall(r"[^\W\d_]{2,}", text.lower())
+    found = re.findall(r"[^\W_]{2,}", text.lower())
     return {word.rstrip("s") for word in found if word not in _COMMON}
 
 
@@ -96,21 +97,27 @@ class ScriptedModel:
         fails: reply in prose that cannot be read, as models sometimes do.
 
     Attributes:
-        prompts: the prompts it was sent.
+        prompts: the prompts it was sent. A prompt without documents is answered with the first
+            line that begins with ``[1]``, as a source does.
     """
 
     def __init__(self, score: Score = word_overlap, *, fails: bool = False) -> None:
         self.score = score
         self.fails = fails
         self.prompts: list[Prompt] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._reply))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self.answer))
         # Called with the seconds after which it looks whether it should end.
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
     @property
+    def address(self) -> str:
+        """Without a path."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    @property
     def base_url(self) -> str:
         """The address for OpenAI's clients."""
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
+        return f"{self.address}/v1"
 
     def __enter__(self) -> ScriptedModel:
         self._thread.start()
@@ -121,11 +128,33 @@ class ScriptedModel:
         self._server.server_close()
         self._thread.join()
 
+    def answer(self, path: str, body: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The response to a request; None if there is no such path."""
+        if path == "/v1/rerank":
+            return {"model": NAME, "results": self._rows(body["query"], body["documents"])}
+        if path not in {"/v1/chat/completions", "/api/chat"}:
+            return None
+        message = {"role": "assistant", "content": self._reply(body["messages"])}
+        if path == "/api/chat":
+            return {"model": NAME, "message": message, "done": True, "done_reason": "stop"}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        completion = {"id": NAME, "object": "chat.completion", "created": 0, "model": NAME}
+        return {**completion, "choices": [choice]}
+
+    def _rows(self, query: str, documents: Sequence[str]) -> list[dict[str, Any]]:
+        prompt = Prompt("", query, "", {}, "")
+        scores = [min(self.score(prompt, document), 1.0) for document in documents]
+        return [{"index": index, "relevance_score": score} for index, score in enumerate(scores)]
+
     def _reply(self, messages: Sequence[Mapping[str, str]]) -> str:
         prompt = Prompt.parse(messages)
         self.prompts.append(prompt)
         if self.fails:
             return "I would rather talk about these texts than grade them."
+        if not prompt.documents:
+            source = re.search(r"^\[1\] (.*)$", prompt.instructions, re.MULTILINE)
+            quoted = source[1] if source else "nothing"
+            return f"(scripted, no language model) The first source says: {quoted} [1]"
         scores = {label: self.score(prompt, text) for label, text in prompt.documents.items()}
         return json.dumps(_as_requested(prompt.instructions, scores))
 
@@ -159,9 +188,14 @@ def language_model(
         yield {}
         return
     reason = "as requested" if fails else f"no {' or '.join(keys)} is set"
-    print(f"Scripted model ({reason}): it compares words, nothing more.", file=sys.stderr)
+    announce(reason)
     with ScriptedModel(score, fails=fails) as scripted:
         yield {"base_url": scripted.base_url, "model": NAME, **settings}
+
+
+def announce(reason: str) -> None:
+    """Say on standard error that the model is scripted."""
+    print(f"Scripted model ({reason}): it compares words, nothing more.", file=sys.stderr)
 
 
 def _as_requested(instructions: str, scores: Mapping[str, float]) -> Any:
@@ -187,19 +221,14 @@ def _between(tag: str, text: str) -> str:
 
 
 def _handler(
-    reply: Callable[[Sequence[Mapping[str, str]]], str],
+    answer: Callable[[str, Mapping[str, Any]], dict[str, Any] | None],
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if self.path != "/v1/chat/completions":
-                self.send_error(404)
-                return
-            message = {"role": "assistant", "content": reply(request["messages"])}
-            choice = {"index": 0, "finish_reason": "stop", "message": message}
-            completion = {"id": NAME, "object": "chat.completion", "created": 0, "model": NAME}
-            body = json.dumps({**completion, "choices": [choice]}).encode()
-            self.send_response(200)
+            response = answer(self.path, request)
+            body = json.dumps(response or {"error": {"message": "no such path"}}).encode()
+            self.send_response(404 if response is None else 200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

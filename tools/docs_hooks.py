@@ -2,6 +2,7 @@
 
 - Links that leave ``docs/`` lead to the repository, because the site has no such pages.
 - ``\\|`` within code of a table is a bar; GitHub wants the backslash, MkDocs shows it.
+- The link to the repository is a link alone: the theme asks GitHub's API about it on each visit.
 - Roles of reStructuredText in docstrings (``:class:`Reranker```) become code.
 - Each page is written as Markdown beside its HTML, with signatures and docstrings in place of the
   directives of mkdocstrings, and ``llms.txt`` lists these files.
@@ -43,7 +44,13 @@ def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:  #
 def on_post_page(output: str, *, page: Any, config: Any) -> str:  # noqa: ARG001
     name = posixpath.basename(page.file.src_uri)
     link = f'<link rel="alternate" type="text/markdown" href="{name}">'
-    return output.replace("</head>", f"{link}</head>", 1)
+    output = output.replace("</head>", f"{link}</head>", 1)
+    return without_requests(output)
+
+
+def without_requests(html: str) -> str:
+    """The page without the mark by which the theme's script asks GitHub for stars and releases."""
+    return html.replace(' data-md-component="source"', "")
 
 
 def on_post_build(*, config: Any) -> None:

@@ -369,8 +369,6 @@ def other_tables(folder: Path) -> Iterator[str]:
         if path.is_file():
             data = json.loads(path.read_text())
             yield f"### {data['title']}\n\n{data['text']}\n\n{data['table']}"
-        else:
-            yield f"### `benchmarks/speed/{name}.py`\n\n{NOT_MEASURED.capitalize()} in this run."
 
 
 def sections(speed: Speed, folder: Path, images: str) -> str:

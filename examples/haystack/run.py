@@ -107,7 +107,7 @@ def _secrets(value: Any) -> Iterator[list[str]]:
             yield from _secrets(part)
 
 
-def told(error: BaseException) -> str:
+def original_message(error: BaseException) -> str:
     """The message of the original error, without Haystack's wrappers."""
     while (
         isinstance(error, DeserializationError | PipelineRuntimeError)
@@ -124,27 +124,27 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("question", nargs="?", default=QUESTION)
     parser.add_argument("--order", help="an ordering, such as learn in learners.yaml")
     parser.add_argument("--top-k", type=int, help="number of documents to return")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
 
-    path = given.file if given.file.exists() else HERE / given.file
+    path = options.file if options.file.exists() else HERE / options.file
     if not path.is_file():
-        there = ", ".join(sorted(one.name for one in HERE.glob("*.yaml")))
-        sys.exit(f"There is no file {given.file}. In the gallery are: {there}")
+        names = ", ".join(sorted(one.name for one in HERE.glob("*.yaml")))
+        sys.exit(f"There is no file {options.file}. In the gallery are: {names}")
     text = path.read_text(encoding="utf-8")
     if keys := missing_keys(text):
         names = ", ".join(dict.fromkeys(keys))
         sys.exit(f"{path.name} needs a key. Set it in the environment: {names}")
-    settings = {"order": given.order, "top_k": given.top_k}
-    chosen = {name: value for name, value in settings.items() if value is not None}
+    arguments_of_run = {"order": options.order, "top_k": options.top_k}
+    settings = {name: value for name, value in arguments_of_run.items() if value is not None}
     try:
         pipeline = Pipeline.loads(text)
         with closing(pipeline):
             fill(pipeline)
             ranker = ranker_of(pipeline)
-            data = inputs(pipeline, given.question, **chosen)
+            data = inputs(pipeline, options.question, **settings)
             show(pipeline.run(data, include_outputs_from={ranker}), ranker)
     except Exception as error:  # print a message instead of a traceback
-        sys.exit(f"{path.name} could not be run. {told(error)}")
+        sys.exit(f"{path.name} could not be run. {original_message(error)}")
 
 
 if __name__ == "__main__":

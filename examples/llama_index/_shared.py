@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,11 +23,11 @@ def show(nodes: Sequence[NodeWithScore], report: Mapping[str, Any]) -> None:
     """
     print("rank   score  retrieved  status      text")
     for one in nodes:
-        told = one.metadata
-        retrieved = "-" if told["retrieval_score"] is None else f"{told['retrieval_score']:.3f}"
+        meta = one.metadata
+        retrieved = "-" if meta["retrieval_score"] is None else f"{meta['retrieval_score']:.3f}"
         print(
-            f"{told['rerank_rank']:4} {one.score:7.3f}  {retrieved:>9}  "
-            f"{told['rerank_status']:10}  {one.node.get_content()[:70]}"
+            f"{meta['rerank_rank']:4} {one.score:7.3f}  {retrieved:>9}  "
+            f"{meta['rerank_status']:10}  {one.node.get_content()[:70]}"
         )
     print(f"status: {report['status']}, by {report['method'] or 'the retriever'}")
     for issue in report["issues"]:
@@ -35,7 +36,7 @@ def show(nodes: Sequence[NodeWithScore], report: Mapping[str, Any]) -> None:
         print(f"  left out: {len(positions)}, {reason}")
 
 
-class Played(CustomLLM):
+class ScriptedLLM(CustomLLM):
     """A stub language model that grades passages from a table.
 
     It finds the passages and their labels in the prompt, and replies in the requested format: the
@@ -48,28 +49,28 @@ class Played(CustomLLM):
     @property
     def metadata(self) -> LLMMetadata:
         """The name of the model."""
-        return LLMMetadata(model_name="a played model")
+        return LLMMetadata(model_name="scripted")
 
     def complete(self, prompt: str, *_: Any, **__: Any) -> CompletionResponse:
         """The reply."""
-        shown = re.findall(r'<doc id="([^"]*)">(.*?)</doc>', prompt, re.DOTALL)
-        found = {label: self._worth_of(text) for label, text in shown}
+        documents = re.findall(r'<doc id="([^"]*)">(.*?)</doc>', prompt, re.DOTALL)
+        grades = {label: self._grade(text) for label, text in documents}
         if self.grades:
-            return CompletionResponse(text=json.dumps(found))
-        order = sorted(found, key=lambda label: -found[label])
+            return CompletionResponse(text=json.dumps(grades))
+        order = sorted(grades, key=lambda label: -grades[label])
         return CompletionResponse(text=json.dumps({"ranking": order}))
 
     def stream_complete(self, prompt: str, *_: Any, **__: Any) -> Iterator[CompletionResponse]:
         """The reply in one chunk."""
         yield self.complete(prompt)
 
-    def _worth_of(self, shown: str) -> float:
+    def _grade(self, document: str) -> float:
         # Long passages are truncated in the prompt.
-        return next((worth for text, worth in self.worth.items() if text[:40] in shown), 0.0)
+        return next((worth for text, worth in self.worth.items() if text[:40] in document), 0.0)
 
 
-def model(played: LLM) -> LLM:
-    """OpenAI's model if its package is installed and a key is set, else ``played``."""
+def model(scripted: LLM) -> LLM:
+    """OpenAI's model if its package is installed and a key is set, else ``scripted``."""
     if os.environ.get("OPENAI_API_KEY"):
         try:
             from llama_index.llms.openai import OpenAI
@@ -77,4 +78,5 @@ def model(played: LLM) -> LLM:
             print("OPENAI_API_KEY is set; to use it: pip install llama-index-llms-openai")
         else:
             return OpenAI("gpt-4.1-mini")
-    return played
+    print("Scripted model: its grades are a table in the example.", file=sys.stderr)
+    return scripted

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from _shared import Played, model, show
+from _shared import ScriptedLLM, model, show
 from llama_index.core.llms import LLM
 from llama_index.core.schema import NodeWithScore, TextNode
 
@@ -38,7 +38,7 @@ CASCADE = {
 }
 
 
-class Down(Played):
+class Down(ScriptedLLM):
     """A model that is unavailable."""
 
     def complete(self, *_: Any, **__: Any) -> NoReturn:
@@ -64,7 +64,7 @@ def search(llm: LLM) -> None:
 def main() -> None:
     """A model that answers, then one that does not."""
     print(QUESTION)
-    search(model(Played(worth=PASSAGES, grades=False)))
+    search(model(ScriptedLLM(worth=PASSAGES, grades=False)))
     print("\nThe same while the model is down:")
     search(Down(worth=PASSAGES))
 

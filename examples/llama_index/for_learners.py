@@ -11,7 +11,7 @@ preset's Gemini model.
 
 from __future__ import annotations
 
-from _shared import Played, model, show
+from _shared import ScriptedLLM, model, show
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
@@ -43,7 +43,7 @@ def retrieved() -> list[NodeWithScore]:
 
 def main() -> None:
     """Search twice, with a different ordering for each call."""
-    llm = model(Played(worth={text: grade for text, _, grade in PASSAGES}))
+    llm = model(ScriptedLLM(worth={text: grade for text, _, grade in PASSAGES}))
     rerank = SecondPassRerank("objlib", llm=llm)
     print(QUESTION)
     for order in ("research", "learn"):

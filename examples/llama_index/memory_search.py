@@ -9,7 +9,7 @@ replaces the preset's model on Groq. If the model fails, the retriever's scores 
 
 from __future__ import annotations
 
-from _shared import Played, model, show
+from _shared import ScriptedLLM, model, show
 from llama_index.core.llms import LLM
 from llama_index.core.schema import NodeWithScore, TextNode
 
@@ -44,7 +44,7 @@ def search(llm: LLM) -> None:
 def main() -> None:
     """Search once."""
     print(QUESTION)
-    search(model(Played(worth={text: worth for text, _, worth in MEMORIES})))
+    search(model(ScriptedLLM(worth={text: worth for text, _, worth in MEMORIES})))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from local_rag.rag import PAGES, QUESTIONS, configuration, evaluate, make_index, query
 
-from secondpass import MissingExtraError, Reranker
-from secondpass.evaluation import open_index
+from secondpass import InputError, Reranker, SecondPassError
+from secondpass.evaluation import Index, open_index
 
 MODES = ["vector", "lexical", "hybrid", "hybrid+rerank"]
 
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         {"index": _index, "query": _query, "evaluate": _evaluate}[options.command](options)
-    except MissingExtraError as error:
+    except (SecondPassError, OSError) as error:
         print(f"local_rag: {error}", file=sys.stderr)
         return 1
     return 0
@@ -32,6 +32,12 @@ def _index(options: argparse.Namespace) -> None:
     print(f"{options.index}: {len(index.corpus)} passages")
 
 
+def _opened(folder: Path) -> Index:
+    if not folder.exists():
+        raise InputError(f"there is no index {folder}; `python -m local_rag index` makes it")
+    return open_index(folder)
+
+
 def _query(options: argparse.Namespace) -> None:
     mode, _, rerank = options.mode.partition("+")
     reranker = None
@@ -40,7 +46,7 @@ def _query(options: argparse.Namespace) -> None:
         reranker = Reranker.from_config(
             configuration(preset, options.rerank_model, options.rerank_top_n)
         )
-    index = open_index(options.index)
+    index = _opened(options.index)
     answer = query(index, options.question, mode, reranker, k=options.k, rrf_k=options.rrf_k)
     print(json.dumps(answer, indent=2))
 
@@ -50,7 +56,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     if options.preset or options.rerank_model:
         preset = options.preset or "polymarket"
         reranker = configuration(preset, options.rerank_model, options.rerank_top_n)
-    comparison = evaluate(open_index(options.index), options.questions, reranker)
+    comparison = evaluate(_opened(options.index), options.questions, reranker)
     if options.out is not None:
         comparison.write(options.out)
     for result in comparison.results:

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from memory_recall.recall import Memory, records
+from memory_recall.recall import Memory, records, shown
 from scripted_model import language_model
 
 from secondpass import Ranking, Reranker
@@ -39,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     print("final  model  search")
     for item in ranking:
-        model = "   -" if item.rerank_score is None else f"{item.rerank_score:4.2f}"
-        print(f" {item.final_score:4.2f}   {model}    {item.score:4.2f}  {item.text}")
+        scores = [shown(score) for score in (item.final_score, item.rerank_score, item.score)]
+        print(" {}   {}    {}".format(*scores), item.text, sep="  ")
     dropped = len(ranking.report.left_out.get("floor", ()))
     print(f"{ranking.report.status}: {dropped} of {len(memory.memories)} memories dropped")
     return 0

@@ -11,11 +11,13 @@ import { createInterface } from "node:readline";
 export class Reranker {
   #process;
   #lines;
+  #problem = "secondpass rerank has ended; its standard error says why";
   #previous = Promise.resolve();
 
   constructor(...options) {
     const command = ["rerank", "--batch", "1", "--quiet", ...options];
     this.#process = spawn("secondpass", command, { stdio: ["pipe", "pipe", "inherit"] });
+    this.#process.on("error", (error) => (this.#problem = error.message)); // not installed
     this.#process.stdin.on("error", () => {}); // it has ended, which the next read reports
     this.#lines = createInterface({ input: this.#process.stdout })[Symbol.asyncIterator]();
   }
@@ -30,7 +32,7 @@ export class Reranker {
   async #exchange(request) {
     this.#process.stdin.write(JSON.stringify(request) + "\n");
     const { value, done } = await this.#lines.next();
-    if (done) throw new Error("secondpass rerank has ended; its standard error says why");
+    if (done) throw new Error(this.#problem);
     return JSON.parse(value);
   }
 

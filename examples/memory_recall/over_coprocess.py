@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from coprocess import Coprocess, llm_options
-from memory_recall.recall import Memory
+from memory_recall.recall import Memory, shown
 from scripted_model import language_model
 
 
@@ -25,7 +25,7 @@ def main(queries: Sequence[str]) -> int:
             answer = coprocess.rerank(query, memory.search(query))
             print(f"{query} {answer['report']['status']}")
             for item in answer["ranking"]:
-                print(f" {item['final_score']:4.2f}  {item['text']}")
+                print(f" {shown(item['final_score'])}  {item['text']}")
     return 0
 
 

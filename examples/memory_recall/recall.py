@@ -59,3 +59,8 @@ def records(ranking: Ranking) -> list[Record]:
         }
         for item in ranking
     ]
+
+
+def shown(score: float | None) -> str:
+    """A score in four characters; a dash for a memory that the model left out of its reply."""
+    return "   -" if score is None else f"{score:4.2f}"

@@ -28,15 +28,18 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # scripted_model.py
+
 import handbook
-import scripted_chat
+from scripted_model import ScriptedModel, announce
 
 from secondpass import Ranking, Reranker
+from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.provider import Form, Provider
-from secondpass.questions import Completion, Prompt
 from secondpass.services import json_http
 from secondpass.services.client import Connection, token_count
 from secondpass.settings import configurable
@@ -115,8 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         base_url = os.environ.get("OLLAMA_HOST") or "http://localhost:11434"
         if options.scripted:
-            print("a scripted server answers, which only counts shared words", file=sys.stderr)
-            base_url = stack.enter_context(scripted_chat.serve())
+            announce("as requested")
+            base_url = stack.enter_context(ScriptedModel()).address
         elif "://" not in base_url:
             base_url = f"http://{base_url}"  # Ollama's own variable is often a host and a port
         handbook.show(rank(base_url, options.model, "The screen says E71, what now?"))

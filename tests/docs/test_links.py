@@ -139,6 +139,12 @@ def test_code_is_left_as_it_is(hooks):
     assert changed.count("](../NOTICE)") == 1
 
 
+def test_a_visit_asks_no_other_server(hooks):
+    html = '<div class="md-header__source"><a href="x" data-md-component="source">x</a></div>'
+    plain = '<div class="md-header__source"><a href="x">x</a></div>'
+    assert hooks.without_requests(html) == plain
+
+
 def test_bars_in_code_of_tables_lose_their_backslash(hooks):
     page = "| `a\\|b` | c |\nin text: `a\\|b`"
     assert hooks.bars_in_tables(page) == "| `a|b` | c |\nin text: `a\\|b`"

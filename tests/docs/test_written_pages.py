@@ -53,6 +53,35 @@ def test_every_setting_has_a_meaning(written):
     assert len(rows) > 100
 
 
+# ---------------------------------------------------------------------- public names
+
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def imported(code):
+    """The names of ours that a program imports, by their modules."""
+    return {
+        f"{node.module}.{name.name}"
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.ImportFrom) and node.module and "secondpass" in node.module
+        for name in node.names
+    }
+
+
+def test_docs_and_examples_import_what_the_reference_has(written):
+    pages = [ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    programs = [block for page in pages for block in BLOCK.findall(page.read_text())]
+    own = {"demo.py", "frameworks.py", "python_docs.py"}  # parts of the project's demo
+    programs += [
+        path.read_text() for path in (ROOT / "examples").rglob("*.py") if path.name not in own
+    ]
+    reference = set(re.findall(r"^::: (\S+)$", "".join(written.values()), re.MULTILINE))
+    modules = {name.rpartition(".")[0] for name in reference}
+    used = set().union(*map(imported, programs)) - modules
+    assert len(used) > 20
+    assert used - reference == set()
+
+
 # ---------------------------------------------------------------------- issue codes
 
 RAISED = {"MethodError", "LLMError", "ReplyError", "ModelLoadError", "DeadlineError", "BudgetError"}

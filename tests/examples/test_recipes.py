@@ -6,21 +6,20 @@ import re
 import subprocess
 import sys
 import tomllib
-import urllib.error
-import urllib.request
 
 import handbook
 import own_scorer
 import plain_rag
 import pytest
 import quality_gate
-import scripted_chat
 import yaml
+from scripted_model import ScriptedModel
 
 import fake_provider as fake
 from example_commands import EXAMPLES, ROOT, of_folder, run
 from fake_provider import FakeProvider
 from secondpass import Reranker
+from unset_models import MODEL_VARIABLES
 
 RECIPES = EXAMPLES / "recipes"
 COMMANDS = of_folder(RECIPES)
@@ -37,15 +36,15 @@ def _environment(monkeypatch):
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    names = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "RERANK_LLM", "RERANK_MODEL")
-    for name in names:
+    for name in (*MODEL_VARIABLES, "RERANK_LLM", "RERANK_MODEL"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def local_servers(monkeypatch):
     """A scripted server at the address of each local server."""
-    with scripted_chat.serve() as address:
+    with ScriptedModel() as model:
+        address = model.address
         for name, path in {"OLLAMA_URL": "/v1", "VLLM_URL": "", "LLAMA_CPP_URL": ""}.items():
             monkeypatch.setenv(name, address + path)
         monkeypatch.setenv("OLLAMA_HOST", address.removeprefix("http://"))
@@ -105,52 +104,6 @@ def test_python_of_the_pages_runs(page, local_servers, monkeypatch, capsys):
         assert (page.parent / link).exists(), link
 
 
-class TestTheScriptedModel:
-    def test_shared_words(self):
-        assert scripted_chat.shared_words("The screen says E71", "E71: a screen") == 2 / 3
-        assert scripted_chat.shared_words("is it on?", "it is on") == 0
-
-    @pytest.mark.parametrize("reply", ["listwise", "graded"])
-    def test_replies_are_read_by_the_strategies(self, reply):
-        with scripted_chat.language_model() as llm:
-            reranker = Reranker.from_config({"method": {"type": reply, "llm": llm}})
-            ranking = reranker.rerank("display shows E17", ["E71 again", "it shows E17", "a bus"])
-            reranker.close()
-        assert ranking.order == (1, 0, 2)
-        assert ranking.report.status == "ok"
-        assert not ranking.report.issues
-
-    def test_says_what_it_is(self, capsys):
-        with scripted_chat.language_model() as llm:
-            assert llm["model"] == "scripted"
-        assert "scripted" in capsys.readouterr().err
-        assert "no language model" in scripted_chat.reply_to("[1] a source")
-
-    @pytest.mark.parametrize(
-        ("variables", "expected"),
-        [
-            ({"OPENAI_API_KEY": "sk"}, {"model": "gpt-4.1-mini"}),
-            (
-                {"OPENAI_BASE_URL": "http://localhost:1/v1", "OPENAI_MODEL": "m"},
-                {"model": "m", "base_url": "http://localhost:1/v1"},
-            ),
-        ],
-    )
-    def test_a_real_model_is_preferred(self, variables, expected, monkeypatch, capsys):
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        with scripted_chat.language_model() as llm:
-            assert llm == {"type": "openai", **expected}
-        assert capsys.readouterr().err == ""
-
-    def test_other_paths_are_not_found(self):
-        with scripted_chat.serve() as address:
-            request = urllib.request.Request(f"{address}/v1/embeddings", data=b"{}")
-            with pytest.raises(urllib.error.HTTPError, match="404") as caught:
-                urllib.request.urlopen(request, timeout=10)
-            caught.value.close()
-
-
 class TestPlainRag:
     def test_without_a_key_the_answer_says_that_it_is_scripted(self, capsys):
         assert plain_rag.main([]) == 0
@@ -159,7 +112,7 @@ class TestPlainRag:
         assert (
             "(scripted, no language model) The first source says: Display shows E71" in printed.out
         )
-        assert scripted_chat.NOTICE in printed.err
+        assert printed.err.startswith("Scripted model (no OPENAI_API_KEY is set)")
 
     @pytest.mark.parametrize("llm_rerank", [False, True])
     def test_with_the_readers_model(self, llm_rerank, monkeypatch, capsys):
@@ -170,7 +123,7 @@ class TestPlainRag:
         with FakeProvider(step) as provider:
             monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url("openai"))
             monkeypatch.setenv("OPENAI_API_KEY", "sk-test-SECRET")
-            monkeypatch.setenv("OPENAI_MODEL", "m")
+            monkeypatch.setenv("LLM_MODEL", "m")
             assert plain_rag.main(["--llm-rerank"] * llm_rerank) == 0
         assert len(provider.requests) == 1 + llm_rerank
         answering = provider.requests[-1]
@@ -185,6 +138,7 @@ class TestPlainRag:
         with FakeProvider(fake.status(401)) as provider:
             monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url("openai"))
             monkeypatch.setenv("OPENAI_API_KEY", "sk-test-SECRET")
+            monkeypatch.setenv("LLM_MODEL", "m")
             assert plain_rag.main([]) == 1
         printed = capsys.readouterr()
         assert rows(printed.out)[0] == "e71"
@@ -249,8 +203,8 @@ def test_the_scorer_by_its_name(tmp_path):
 
 
 def test_the_provider_by_its_name(tmp_path):
-    with scripted_chat.serve() as address:
-        environment = {**registered("own_provider", tmp_path), "OLLAMA_URL": address}
+    with ScriptedModel() as model:
+        environment = {**registered("own_provider", tmp_path), "OLLAMA_URL": model.address}
         result = reranked("own_provider.yaml", environment)
     assert result["ranking"][0]["id"] == "e71"
     assert result["report"]["status"] == "ok"
@@ -265,23 +219,23 @@ class TestOwnProvider:
 
         bodies = []
 
-        def answered(path, body):
+        def answered(model, path, body):
             bodies.append((path, body))
-            return answer(body) if callable(answer) else answer
+            return answer(model, body) if callable(answer) else answer
 
-        monkeypatch.setattr(scripted_chat, "_answer", answered)
-        with scripted_chat.serve() as address:
-            llm = Ollama("m", base_url=address, **settings)
+        monkeypatch.setattr(ScriptedModel, "answer", answered)
+        with ScriptedModel() as model:
+            llm = Ollama("m", base_url=model.address, **settings)
             reranker = Reranker(Graded(llm), limits={"retries": 0, "repair": 0})
             ranking = reranker.rerank("E71", ["E17", "E71"])
             reranker.close()
         return ranking, bodies
 
     def test_the_request_is_that_of_ollama(self, monkeypatch):
-        answer = scripted_chat._answer
+        answer = ScriptedModel.answer
 
-        def ollama(body):
-            return {**answer("/api/chat", body), "prompt_eval_count": 70, "eval_count": 9}
+        def ollama(model, body):
+            return {**answer(model, "/api/chat", body), "prompt_eval_count": 70, "eval_count": 9}
 
         settings = {"context_window": 4096, "max_tokens": 300, "options": {"top_k": 1}}
         ranking, [(path, body)] = self.ask(ollama, monkeypatch, **settings)

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # what the recipes share
+sys.path.insert(0, str(Path(__file__).parents[1]))  # handbook.py
+sys.path.insert(0, str(Path(__file__).parents[2]))  # scripted_model.py
 
 import handbook
-import scripted_chat
+from scripted_model import ScriptedModel, announce
 
 from secondpass import Reranker
 from secondpass.evaluation import HybridRetriever
@@ -32,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with ExitStack() as stack:
         if options.scripted:
-            print("a scripted server answers, which only counts shared words", file=sys.stderr)
-            address = stack.enter_context(scripted_chat.serve())
+            announce("as requested")
+            address = stack.enter_context(ScriptedModel()).address
             path = "" if options.server in {"vllm", "llama_cpp"} else "/v1"
             os.environ[VARIABLES[options.server.removesuffix("_chat")]] = address + path
         found = HybridRetriever(handbook.passages()).retrieve(options.question, 10, "lexical")

@@ -467,7 +467,7 @@ def test_the_router_takes_the_other_way_when_the_model_failed(
     assert good["router"] == {"judged": good["ranker"]["documents"]}
     serve(provider, step)
     failed = run(path)
-    assert failed["router"] == {"makeshift": failed["ranker"]["documents"]}
+    assert failed["router"] == {"fallback": failed["ranker"]["documents"]}
     report = failed["ranker"]["report"]
     assert (report["status"], report["method"]) == ("degraded", "lexical")
     assert code in {issue["code"] for issue in report["issues"]}
@@ -506,7 +506,7 @@ def test_the_script_shows_a_fallback_without_any_key() -> None:
     assert ended.stdout.splitlines()[-3:] == [
         "status: degraded, by lexical",
         "  no_key: no API key: set the environment variable OPENAI_API_KEY",
-        "router: makeshift",
+        "router: fallback",
     ]
 
 

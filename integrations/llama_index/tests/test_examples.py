@@ -22,24 +22,24 @@ ROW = re.compile(r"^ *(\d+) +(\S+) +(\S+)  (\w+) +(\w.*)$", re.MULTILINE)
 EXPECTED: dict[str, list[tuple[str, list[str], str]]] = {
     "cascade_with_llm": [
         (
-            "ok, by lexical, then listwise by a played model",
+            "ok, by lexical, then listwise by scripted",
             ["A sourdough", "Wheat bread", "Which flour", "Bread rolls", "Trains", "The oven"],
             "",
         ),
         (
-            "degraded, by lexical, then listwise by a played model",
+            "degraded, by lexical, then listwise by scripted",
             ["Which flour", "A sourdough", "Wheat bread", "Bread rolls", "Trains", "The oven"],
             "connection: this stage scored nothing",
         ),
     ],
     "for_learners": [
         (
-            "ok, by graded by a played model",
+            "ok, by graded by scripted",
             ["No measure", "That bread", "Every swan", "To justify", "Hume was", "Induction"],
             "",
         ),
         (
-            "ok, by graded by a played model",
+            "ok, by graded by scripted",
             ["Every swan", "Hume was", "Induction", "That bread", "To justify", "No measure"],
             "",
         ),
@@ -53,7 +53,7 @@ EXPECTED: dict[str, list[tuple[str, list[str], str]]] = {
     ],
     "memory_search": [
         (
-            "ok, by graded by a played model",
+            "ok, by graded by scripted",
             ["Ana is allergic", "Ana liked", "Ana cooks", "Bought a new"],
             "left out: 1, floor",
         ),

@@ -25,6 +25,9 @@ ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 _WIDE = 10_000
 """Columns where output is not a terminal, so that lines are not wrapped."""
 
+_SEPARATORS = "\x85\u2028\u2029"
+"""Ends of lines in Unicode that JSON does not escape."""
+
 _live: list[Console] = []
 """The console of the progress bars on screen; messages must pass through it."""
 
@@ -136,11 +139,18 @@ def write(text: str) -> None:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Serialise as JSON; NaN and infinities become null."""
+    """Serialise as JSON; NaN and infinities become null.
+
+    Without an indent it is one line for every reader, also for those that end lines at Unicode's
+    separators, such as Node's readline.
+    """
     try:
-        return json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
+        text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False)
+        text = json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False)
+    for separator in _SEPARATORS:
+        text = text.replace(separator, f"\\u{ord(separator):04x}")
+    return text
 
 
 def _finite(value: Any) -> Any:

@@ -50,8 +50,9 @@ class CrossEncoderScorer:
             model and this processor: OpenVINO, onnxruntime, or torch. The first two need neither
             torch nor sentence-transformers, and a file of the model in their format, such as
             ``onnx/model.onnx`` (``secondpass export`` makes one).
-        precision: ``auto``, the default, multiplies in bfloat16 where backend and processor support
-            it, which changes scores by less than a percent of their spread; ``exact`` is float32.
+        precision: ``auto`` multiplies in bfloat16 where that is faster, which changes scores by
+            less than a percent of their spread; ``exact`` is float32. None is ``auto``, unless
+            ``dtype`` is set.
         file: the ONNX or OpenVINO file within the model, such as ``onnx/model_int8.onnx``. None is
             the usual float32 file.
         device: ``auto`` selects an accelerator if there is one; or ``cpu``, ``cuda:1``, ….

@@ -37,22 +37,22 @@ class EmbeddedScorer:
     Args:
         max_length: tokens per text; longer texts are truncated.
         backend: what runs the model. ``auto`` is OpenVINO if it is installed, else onnxruntime.
-        precision: ``auto`` is bfloat16 with OpenVINO on a processor that multiplies bfloat16
-            itself, and changes scores by at most 0.005; ``exact`` is float32.
+        precision: ``auto`` is bfloat16 with OpenVINO where that is faster, and changes scores by at
+            most 0.005; ``exact`` is float32.
         threads: batches that are encoded at a time; None is the number of available CPUs.
         remember: passages that are kept encoded, the last used ones. Scoring them again costs about
             a hundredth. Each takes 1.5 KB per token: 150 MB for 1,000 passages of 100 tokens.
         feedback: the embedding of the query is moved towards that many passages, the best of the
             list by a first scoring; 0 for none. No text is encoded twice.
         idf: words of the query that are rare in the list count more.
-        language: what to do with a list that is not English (:mod:`secondpass.scorers.english`).
-            ``keep`` keeps its order and encodes nothing; ``lean`` scores by MaxSim alone, with a
-            weight of 0.5 for the original order; ``auto`` keeps the order if more than 5 % of the
-            word pieces are unknown, else leans; ``ignore`` scores it as English. Only
-            :meth:`score_lists` looks at it.
+        language: what to do with a list that is not English. ``keep`` keeps its order and encodes
+            nothing; ``lean`` scores by MaxSim alone, with a weight of 0.5 for the original order;
+            ``auto`` keeps the order if more than 5 % of the word pieces are unknown, else leans;
+            ``ignore`` scores it as English.
 
     Scores are between -1 and 1 (kind ``similarity``). With ``feedback`` or ``idf``, they depend on
     the passages of the list, not on their order; without both, in English, on one passage each.
+    Only :meth:`score_lists`, which rerankers call, looks at ``language``.
     A text without a readable token has the score 0. Rounding adds up to 1e-5 in ``exact``, and in
     ``auto`` a hundredth of the standard deviation (with feedback, three hundredths).
     Scorers with the same settings share one model. Safe for many threads, and after a fork.

@@ -145,6 +145,13 @@ def test_non_finite_numbers_become_null(secondpass):
     assert told["ranking"][0]["metadata"] == {"far": [None]}
 
 
+def test_a_ranking_is_one_line_for_every_reader(secondpass):
+    text = "".join(map(chr, (*range(32), *range(0x7F, 0xA0), 0x2028, 0x2029))) + "fruit"
+    written = secondpass(*LEXICAL, "-q", "fruit", stdin=json_lines([{"text": text}]))
+    (line,) = written.out.splitlines()
+    assert json.loads(line)["ranking"][0]["text"] == text
+
+
 def test_table_escapes_terminal_control_text(secondpass):
     stdin = json_lines([{"id": "a\x1b[2J", "text": "one\n\x1b]0;title\x07 two \u202e[bold]"}])
     told = secondpass(*LEXICAL, "-q", "\x1b[31mred", "--format", "table", stdin=stdin)

@@ -93,6 +93,8 @@ const candidates = %s;
 const queries = ["cats", "dogs", "cars"];
 const answers = await Promise.all(queries.map((query) => reranker.rerank(query, candidates)));
 console.log(JSON.stringify(answers.map(({ ranking }) => ranking.map(({ id }) => id))));
+const [{ text }] = (await reranker.rerank("a", [{ text: "a\\u2028b\\u2029c\\u0085d" }])).ranking;
+console.log(text.length);
 const failed = await reranker.rerank("cats", [{}]).catch((error) => error.message);
 console.log(failed);
 reranker.close();
@@ -115,7 +117,26 @@ def test_from_node():
         timeout=120,
         check=True,
     )
-    orders, failed = done.stdout.splitlines()
+    orders, length, failed = done.stdout.splitlines()
+    assert length == "7"
     assert json.loads(orders)[0][0] == "c"
     assert [sorted(order) for order in json.loads(orders)] == [["a", "b", "c"]] * 3
     assert failed == "secondpass rerank has ended; its standard error says why"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
+def test_from_node_without_the_command(tmp_path):
+    script = f"""
+import {{ Reranker }} from "{CLIENT.as_uri()}";
+const reranker = new Reranker();
+console.log(await reranker.rerank("cats", []).catch((error) => error.message));
+"""
+    done = subprocess.run(
+        [shutil.which("node"), "--input-type=module", "--eval", script],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "spawn secondpass ENOENT\n"

@@ -114,3 +114,19 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
     assert answer["results"][0]["id"] == "orders.md#2"
     assert main(["evaluate", "--preset", "embedded"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == MODES
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["query", QUESTION, "--index", "none"], "there is no index none"),
+        (["query", QUESTION, "--mode", "hybrid+rerank", "--preset", "embeded"], "embedded"),
+        (["index", "--pages", "none"], "none"),
+    ],
+)
+def test_errors_are_messages(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("local_rag: ")
+    assert message in error

@@ -89,3 +89,20 @@ def test_the_same_through_a_coprocess(memory, capfd):
     capfd.readouterr()
     assert over_coprocess.main(queries) == 0
     assert capfd.readouterr().out.splitlines() == expected
+
+
+class Forgetful(ScriptedModel):
+    """Leaves the first memory out of its reply."""
+
+    def _reply(self, messages):
+        return json.dumps(json.loads(super()._reply(messages))[1:])
+
+
+def test_a_memory_that_the_model_leaves_out_is_printed(served, memory, capsys):
+    with Forgetful() as model:
+        served(model)
+        assert main([QUERY]) == 0
+    first = memory.search(QUERY)[0]
+    lines = capsys.readouterr().out.splitlines()
+    assert f"    -      -    {first['score']:4.2f}  {first['content']}" in lines
+    assert lines[-1].startswith("partial: ")

@@ -1,5 +1,8 @@
 """Every console block of the READMEs runs, and prints what the README shows."""
 
+import importlib
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,42 @@ from readme_blocks import console_blocks, copied, run
 
 EXAMPLES = Path(scripted_model.__file__).parent
 FOLDERS = ("tactician_search", "learning_search", "local_rag", "docs_search", "memory_recall")
+
+
+def in_this_process(commands, patch):
+    """Run ``export`` and ``python -m``: the exit codes. None if there is anything else."""
+    codes = []
+    for line in commands.splitlines():
+        command, _, _ = line.partition(" || ")
+        match shlex.split(command):
+            case ["export", *variables]:
+                for variable in variables:
+                    patch.setenv(*variable.split("=", 1))
+            case ["python", "-m", name, *arguments] if not name.endswith("over_coprocess"):
+                module = importlib.import_module(name)
+                if not hasattr(module, "main"):
+                    module = importlib.import_module(f"{name}.__main__")
+                codes.append(module.main(arguments))
+            case _:
+                return None
+    return codes
+
+
+@pytest.mark.parametrize("folder", [name for name in FOLDERS if name != "local_rag"])
+def test_blocks_without_other_programs(folder, tmp_path, monkeypatch, capsys):
+    """Those of local_rag take too long; test_local_rag.py runs its commands, too."""
+    monkeypatch.chdir(tmp_path)
+    ran = 0
+    for block in console_blocks(EXAMPLES / folder / "README.md"):
+        with monkeypatch.context() as patch:
+            codes = in_this_process(block.commands, patch)
+        printed = capsys.readouterr().out
+        if codes is not None:
+            ran += 1
+            assert codes[-1] == ("||" in block.commands)
+            if block.output is not None:
+                assert printed == re.sub("^exit code .*\n", "", block.output, flags=re.MULTILINE)
+    assert ran > 1
 
 
 @pytest.mark.long  # about thirty processes

@@ -5,7 +5,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from scripted_model import NAME, ScriptedModel, language_model, word_overlap
+from scripted_model import NAME, ScriptedModel, language_model, word_overlap, words
 
 from secondpass import Reranker
 
@@ -74,6 +74,34 @@ def test_a_model_that_fails():
         reranker.close()
     assert ranking.report.status == "unchanged"
     assert ranking.report.issues[-1].code == "reply_refused"
+
+
+def test_words_with_digits_count():
+    assert words("The screens say E71, not E-17!") == {"screen", "say", "e71", "17"}
+
+
+def post(address, path, body):
+    request = urllib.request.Request(f"{address}{path}", json.dumps(body).encode())
+    with urllib.request.urlopen(request, timeout=10) as response:
+        return json.load(response)
+
+
+def test_as_a_rerank_server():
+    with ScriptedModel() as model:
+        answer = post(model.address, "/v1/rerank", {"query": QUERY, "documents": TEXTS})
+    scores = [row["relevance_score"] for row in answer["results"]]
+    assert scores == [0, 1, 0.5, 0]
+    assert [row["index"] for row in answer["results"]] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat"])
+def test_a_question_about_sources(path):
+    prompt = "Sources:\n[1] Tea is green.\n[2] Cars.\n\nQuestion: tea?"
+    with ScriptedModel() as model:
+        answer = post(model.address, path, {"messages": [{"role": "user", "content": prompt}]})
+    message = answer.get("message") or answer["choices"][0]["message"]
+    said = "(scripted, no language model) The first source says: Tea is green. [1]"
+    assert message["content"] == said
 
 
 def test_other_paths_do_not_exist():
