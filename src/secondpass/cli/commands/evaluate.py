@@ -175,6 +175,7 @@ def evaluate(
     It prints the verdict and one table; `--details` prints the rest. After an interruption, the
     same command with `--resume` continues: no finished ranking is made again.
     """
+    from secondpass.cli.dry_run import print_comparison, print_expected
     from secondpass.evaluation.dry_run import expected_comparison
     from secondpass.evaluation.experiment import compare as run_comparison
     from secondpass.evaluation.loading import load_suite
@@ -207,8 +208,6 @@ def evaluate(
             else suite_retriever(suite, needed, depth, folder, progress)
         )
         if dry_run:
-            from secondpass.cli.dry_run import print_comparison
-
             expected = expected_comparison(
                 rerankers,
                 suite,
@@ -237,6 +236,7 @@ def evaluate(
             skipped=skipped,
             progress=progress,
             journal=journal,
+            expected=print_expected,
         )
     comparison = with_command_line(comparison)
     written: list[str] = []
