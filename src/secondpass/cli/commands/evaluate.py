@@ -17,7 +17,6 @@ from secondpass.cli.evaluation_output import (
     print_results,
     with_command_line,
 )
-from secondpass.cli.first_stages import IndexStage, open_for_search, read_passages, suite_retriever
 from secondpass.cli.options import (
     AsJson,
     DryRun,
@@ -28,9 +27,7 @@ from secondpass.cli.options import (
     complete_preset,
 )
 from secondpass.cli.progress import progress_bars
-from secondpass.cli.vectors import cache_folder
 from secondpass.search.documents import PASSAGE_SIZE
-from secondpass.search.index_files import is_index
 
 if TYPE_CHECKING:
     from secondpass.evaluation.first_stages import FirstStage
@@ -176,10 +173,18 @@ def evaluate(
     same command with `--resume` continues: no finished ranking is made again.
     """
     from secondpass.cli.dry_run import print_comparison, print_expected
+    from secondpass.cli.first_stages import (
+        IndexStage,
+        open_for_search,
+        read_passages,
+        suite_retriever,
+    )
+    from secondpass.cli.vectors import cache_folder
     from secondpass.evaluation.dry_run import expected_comparison
     from secondpass.evaluation.experiment import compare as run_comparison
     from secondpass.evaluation.loading import load_suite
     from secondpass.evaluation.measures import DEFAULT_MEASURES
+    from secondpass.search.index_files import is_index
 
     suite_name, more = _split_arguments(arguments)
     compare = [*(compare or ()), *more]
