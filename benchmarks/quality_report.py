@@ -137,8 +137,10 @@ def quality(records: Sequence[Record]) -> str:
                  interval(change.low, change.high),
                  f"{change.wins} / {change.ties} / {change.losses}", *others]
             )  # fmt: skip
-    header = ["collection", "first stage", "queries", "before", "`embedded`", "gain", "95 % interval",
-              "won / tied / lost", "*alone*", "`lexical`"]  # fmt: skip
+    header = [
+        *("collection", "first stage", "queries", "before", "`embedded`", "gain", "95 % interval"),
+        *("won / tied / lost", "*alone*", "`lexical`"),
+    ]
     return table(header, rows, texts=2)
 
 
@@ -178,7 +180,15 @@ def summary(records: Sequence[Record]) -> str:
                  plain(mean(after.values())), signed(change.mean),
                  interval(change.low, change.high)]
             )  # fmt: skip
-    header = ["collection", "first stage", "queries", "before", "with `embedded`", "gain", "95 % interval"]
+    header = [
+        "collection",
+        "first stage",
+        "queries",
+        "before",
+        "with `embedded`",
+        "gain",
+        "95 % interval",
+    ]
     return table(header, rows, texts=2)
 
 

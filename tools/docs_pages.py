@@ -32,6 +32,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = "python tools/docs_pages.py"
 BEGIN = f"<!-- begin: measured, written by `{COMMAND}` -->\n"
 END = "<!-- end -->"
+_STRATEGIES = "`graded`, `listwise`, `blocks` or `partition`"
 
 
 def pages() -> dict[str, str]:
@@ -76,9 +77,9 @@ def sections() -> dict[str, list[Part]]:
                  ("method",)),
         ],
         "Language models": [
-            *_registered("llms", "`llm:` of `graded`, `listwise`, `blocks` or `partition`."),
+            *_registered("llms", f"`llm:` of {_STRATEGIES}."),
             Part("prices", Prices, "`prices:` of a language model."),
-            Part("prompt", Prompting, "`prompt:` of `graded`, `listwise`, `blocks` or `partition`."),
+            Part("prompt", Prompting, f"`prompt:` of {_STRATEGIES}."),
             *_registered("contexts", "`context:` of `prompt`."),
         ],
         "Orderings": _registered("orderings", "`order:`, or an entry of `orders`."),

@@ -1,5 +1,6 @@
 """The command as a whole: help, exit codes, streams, and that no traceback reaches anybody."""
 
+import inspect
 import json
 import os
 import pty
@@ -7,15 +8,14 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import secondpass as package
-from secondpass.cli.app import app
+from secondpass.cli import app
 
-COMMANDS = sorted(
-    one.name or one.callback.__name__ for one in app.registered_commands if one.callback
-)
+COMMANDS = sorted(app.COMMANDS)
 SCRIPT = [sys.executable, "-m", "secondpass"]
 # Each example is a whole run of the command, so there are fewer of them than usual.
 shared_folder = settings(
@@ -105,8 +105,9 @@ def test_importing_the_library_imports_nothing_of_the_command():
 
 @pytest.mark.parametrize("arguments", [["--help"], ["rerank", "--help"], ["eval", "--help"]])
 def test_asking_for_help_loads_nothing_slow(arguments):
-    """0.2 s of CPU time at the time of writing; a model runtime or a Markdown parser doubles it."""
+    """A model runtime or a Markdown parser would double the CPU time."""
     slow = "numpy scipy torch onnxruntime openvino openai matplotlib httpx asyncio yaml pygments "
+    slow += "secondpass.search.retrieval " if "eval" in arguments else ""
     told = python(
         "import sys; from secondpass.cli import main\n"
         f"sys.argv = ['secondpass', *{arguments}]\n"
@@ -114,6 +115,25 @@ def test_asking_for_help_loads_nothing_slow(arguments):
         f"except SystemExit: print([name for name in {slow!r}.split() if name in sys.modules])"
     )
     assert told.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_imports_no_other(command):
+    module = app.COMMANDS[command].partition(":")[0]
+    told = python(
+        "import sys; from secondpass.cli import main\n"
+        f"sys.argv = ['secondpass', {command!r}, '--help']\n"
+        "try: main()\n"
+        "except SystemExit: print([name for name in sys.modules if 'cli.commands.' in name])"
+    )
+    assert told.stdout.splitlines()[-1] == f"['secondpass.cli.commands.{module}']"
+
+
+def test_a_similar_command_is_suggested(secondpass):
+    told = secondpass("rernk")
+    assert (told.code, told.out) == (2, "")
+    suggests = "suggest_commands" in inspect.signature(typer.Typer).parameters  # newer ones do
+    assert ("rerank" in told.flat) is suggests
 
 
 def test_ctrl_c_is_told_as_such_whatever_a_library_makes_of_it():

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from fake_provider import FakeProvider
 from secondpass import Reranker
 from secondpass.evaluation import Journal
 from secondpass.search.embedders import EmbeddedEmbedder
@@ -408,6 +409,79 @@ def test_a_name_in_brackets_is_shown_on_a_terminal(given_suite):
     assert "given+[/b]" in shown
     assert "\x1b[31m=lexical" not in shown
     assert "error" not in shown
+
+
+# ------------------------------------------------------------------ the cost beforehand
+
+
+@pytest.fixture
+def provider(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    with FakeProvider() as running:
+        yield running
+
+
+@pytest.fixture
+def graded(write, provider):
+    """A configuration that asks the provider, two questions a query; an input token costs 1."""
+    prices = "{input: 1000000, output: 0}"
+    return write(
+        "graded.yaml",
+        "method: {type: graded, batch_size: 5, "
+        f"llm: {{type: openai, model: m, prices: {prices}, "
+        f"base_url: '{provider.base_url('openai')}'}}}}\n",
+    )
+
+
+def announced(told):
+    """The calls that each system is said to take, and the cost."""
+    found = re.findall(r"(\S+) will ask m: (\d+) calls?, .*?, cost about ([\d.e+]+)", told.flat)
+    return {name: (int(calls), float(cost)) for name, calls, cost in found}
+
+
+def test_what_models_will_cost_is_said_before_they_are_asked(
+    secondpass, given_suite, graded, provider
+):
+    call = ["eval", given_suite, "--json", "--preset", "lexical", "--config", graded]
+    planned = json.loads(secondpass(*call, "--dry-run").out)
+    assert provider.calls == 0
+    told = secondpass(*call)
+    assert told.code == 0
+    assert json.loads(told.out)["queries"] == len(QUERIES)  # standard output has only the results
+    assert announced(told) == {
+        "given+graded": (provider.calls, pytest.approx(planned["total"]["cost"], rel=1e-3))
+    }
+    assert provider.calls == 2 * len(QUERIES)
+    assert "Tokens are estimated at four bytes each" in told.flat
+    both = secondpass(*call, "--compare", f"second={graded}", "--shuffles", "1")
+    assert {name: calls for name, (calls, _) in announced(both).items()} == {
+        "given+graded": 4 * len(QUERIES),
+        "given+second": 4 * len(QUERIES),
+    }
+    assert f"in total: {8 * len(QUERIES)} calls" in both.flat
+
+
+def test_local_models_cost_nothing(secondpass, given_suite):
+    told = secondpass("eval", given_suite, "--preset", "lexical", "--preset", "embedded")
+    assert (told.code, told.err) == (0, "")
+
+
+@pytest.mark.parametrize("shuffles", [0, 1])
+def test_rankings_that_are_finished_cost_nothing(
+    secondpass, given_suite, graded, provider, interrupted, tmp_path, shuffles
+):
+    call = ["eval", given_suite, "--config", graded, "--out", tmp_path / "out"]
+    call += ["--shuffles", shuffles]
+    interrupted(2 + 2 * shuffles)
+    assert secondpass(*call).code == 130
+    before = provider.calls
+    interrupted(0)
+    told = secondpass(*call, "--resume")
+    assert told.code == 0
+    ((calls, _),) = announced(told).values()
+    finished = 1 + 2 * shuffles
+    assert before == 2 * finished
+    assert calls == provider.calls - before == 2 * (len(QUERIES) * (1 + shuffles) - finished)
 
 
 # ------------------------------------------------------------------ an interrupted run

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fakes import ByTable, Model, numbered, ranked
 from secondpass import Candidate, InputError, Reranker
-from secondpass.evaluation import make_suite
+from secondpass.evaluation import compare, make_suite
 from secondpass.evaluation.dry_run import expected_comparison, expected_use
 from secondpass.prompts.truncation import estimate_tokens
 from secondpass.runtime.dry_run import total
@@ -121,3 +121,47 @@ def test_a_first_stage_that_cannot_run_is_a_reason_to_skip():
     expected = expected_comparison({"scorer": Reranker(ByTable())}, SUITE, behind="lexical")
     assert expected.systems == {}
     assert "no corpus" in expected.skipped["lexical+scorer"]
+
+
+def given_suite(count):
+    """Queries with six candidates each."""
+    candidates = [Candidate(f"{number} owls", f"d{number}") for number in range(6)]
+    queries = {f"q{number}": "owl" for number in range(count)}
+    qrels = {query: {"d1": 1} for query in queries}
+    return make_suite("suite", queries, qrels, candidates=dict.fromkeys(queries, candidates))
+
+
+@pytest.mark.parametrize(("queries", "sampled"), [(3, None), (100, None), (130, 100)])
+@pytest.mark.parametrize("shuffles", [0, 1])
+def test_the_cost_is_known_before_a_model_is_asked(queries, sampled, shuffles):
+    model = Model()
+    rerankers = {"graded": Reranker(Graded(model, batch_size=4)), "scorer": Reranker(ByTable())}
+    seen = []
+    compare(
+        rerankers,
+        given_suite(queries),
+        shuffles=shuffles,
+        expected=lambda expected: seen.append((expected, len(model.prompts))),
+    )
+    ((expected, asked_before),) = seen
+    assert asked_before == 0
+    assert (expected.queries, expected.sampled) == (queries, sampled)
+    ((name, (use,)),) = expected.systems.items()
+    assert name == "given+graded"
+    assert use.calls == len(model.prompts) == 2 * queries * (1 + shuffles)
+
+
+def test_no_service_no_cost():
+    seen = []
+    compare({"scorer": Reranker(ByTable())}, SUITE, expected=seen.append)
+    assert seen == []
+
+
+def test_candidates_without_text_cost_nothing():
+    seen = []
+    suite = make_suite(
+        "suite", {"q": "owl"}, {"q": {"d": 1}}, candidates={"q": [Candidate(None, "d")]}
+    )
+    found = compare({"graded": Reranker(Graded(Model()))}, suite, expected=seen.append)
+    assert seen == []
+    assert found["given+graded"].status == "not_measured"

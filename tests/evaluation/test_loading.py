@@ -1,3 +1,4 @@
+import gzip
 import json
 import re
 import sys
@@ -49,6 +50,46 @@ def test_beir_folder(folder: Path) -> None:
     assert (suite.name, suite.queries, suite.qrels) == ("animals", QUERIES, QRELS)
     assert suite.corpus == CORPUS
     assert (suite.candidates, suite.notes) == (None, ())
+
+
+def compress(path: Path) -> None:
+    path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+
+
+NAMES = ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "candidates.jsonl"]
+
+
+@pytest.mark.parametrize("names", [*([name] for name in NAMES), NAMES])
+def test_compressed_files_are_found(folder: Path, names: list[str]) -> None:
+    json_lines(folder / "candidates.jsonl", {"query_id": "q1", "candidates": [{"id": "c"}]})
+    plain = load_suite(folder)
+    for name in names:
+        compress(folder / name)
+    assert load_suite(folder) == plain
+    assert [one.id for one in plain.candidates["q1"]] == ["c"]
+
+
+@pytest.mark.parametrize("name", ["qrels.tsv", "qrels.txt", "qrels"])
+def test_compressed_qrels_beside_the_rest(folder: Path, name: str) -> None:
+    (folder / "qrels" / "test.tsv").unlink()
+    (folder / "qrels").rmdir()
+    write_qrels(folder / f"{name}.gz", QRELS)
+    assert load_suite(folder).qrels == QRELS
+
+
+def test_compressed_queries_with_relevant_ids(folder: Path) -> None:
+    path = json_lines(folder / "asked.jsonl", {"query": "owl", "relevant": ["a"]})
+    plain = load_suite(path)
+    compress(path)
+    compress(folder / "corpus.jsonl")
+    suite = load_suite(folder / "asked.jsonl.gz")
+    assert (suite.name, suite) == ("asked", plain)
+
+
+def test_an_uncompressed_file_comes_first(folder: Path) -> None:
+    write_queries(folder / "queries.jsonl.gz", {"q1": "another"})
+    assert load_suite(folder).queries == QUERIES
 
 
 @pytest.mark.parametrize("name", ["qrels.tsv", "qrels.txt", "qrels"])

@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import pytest
@@ -33,12 +34,17 @@ shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixt
     )
 )
 def test_a_corpus_comes_back(tmp_path, corpus):
-    path = tmp_path / "corpus.jsonl"
-    write_corpus(path, corpus)
-    assert list(read_corpus(path)) == corpus
+    plain, packed = tmp_path / "corpus.jsonl", tmp_path / "corpus.jsonl.gz"
+    for path in (plain, packed):
+        write_corpus(path, corpus)
+        assert list(read_corpus(path)) == corpus
+    first = packed.read_bytes()
+    assert gzip.decompress(first) == plain.read_bytes()
+    write_corpus(packed, corpus)
+    assert packed.read_bytes() == first  # no time, no name
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "tsv"])
+@pytest.mark.parametrize("suffix", ["jsonl", "tsv", "jsonl.gz", "tsv.gz"])
 @shared_folder
 @given(st.dictionaries(words, st.lists(words, min_size=1).map(" ".join), max_size=5))
 def test_queries_come_back(tmp_path, suffix, queries):

@@ -1,5 +1,6 @@
 """Files become titled passages; what is not text is skipped."""
 
+import gzip
 import os
 from pathlib import Path
 
@@ -134,6 +135,14 @@ def test_unreadable_files_and_names_are_skipped_by_name(tmp_path) -> None:
         "bad.txt": "cannot be read: Input/output error",
         "na\\udcefve.txt": "has a name that is not UTF-8",
     }
+
+
+def test_folder_with_a_compressed_corpus(tmp_path) -> None:
+    (tmp_path / "corpus.jsonl.gz").write_bytes(gzip.compress(b'{"_id": "a", "text": "owl"}'))
+    (tmp_path / "notes.md").write_text("# Notes")
+    source = read_source(tmp_path)
+    assert [*source.files] == ["corpus.jsonl.gz"]
+    assert [(one.id, one.text) for one in source.corpus] == [("a", "owl")]
 
 
 def test_folder_with_a_corpus(tmp_path) -> None:

@@ -1,5 +1,6 @@
 """What a build reads, keeps and leaves alone."""
 
+import hashlib
 import os
 
 import pytest
@@ -8,6 +9,7 @@ from letter_embedder import LetterEmbedder, ids
 from secondpass import InputError
 from secondpass.evaluation import FormatError, HybridRetriever
 from secondpass.formats.errors import IndexFaultError
+from secondpass.search import documents, indexing
 from secondpass.search.index import open_index
 from secondpass.search.index_files import MANIFEST, read_manifest, write_manifest
 from secondpass.search.indexing import build
@@ -23,16 +25,57 @@ def test_build_summary_and_progress(docs, tmp_path) -> None:
     )
     assert (built.made, built.files, built.passages, built.vectors) == (True, 3, 4, 4)
     assert (built.kept, built.embedder, built.skipped) == (0, "letters", {"x.bin": "is not text"})
-    assert steps[0] == ("reading files", 0, 4)
+    assert steps[:2] == [("reading files", 0, None), ("reading files", 0, 4)]
     assert ("indexing words", 0, None) in steps
     assert ("indexing words", 1, 1) in steps
-    assert steps[-1] == ("encoding passages", 4, 4)
+    assert ("encoding passages", 4, 4) in steps
+    assert steps[-1] == ("writing the index", 1, 1)
     index = open_index(tmp_path / "index", LetterEmbedder())
     assert index.modes == ("vector", "lexical", "hybrid")
     assert ids(index.retrieve("owl", 5, "lexical"))[0] in {"owls.md#1", "cats.html#1"}
     assert "passages" in repr(index)
     with pytest.raises(IndexError):
         index.corpus[4]
+
+
+@pytest.mark.parametrize("kind", ["new", "unchanged", "changed", "corpus"])
+def test_every_slow_part_is_announced(docs, tmp_path, monkeypatch, kind) -> None:
+    """While files are listed, read, hashed, encoded or written, some label is unfinished."""
+    folder, embedder = tmp_path / "index", LetterEmbedder()
+    if kind == "corpus":
+        (docs / "corpus.jsonl").write_text('{"_id": "a", "text": "owl"}')
+    elif kind != "new":
+        build(docs, folder, embedder)
+    if kind == "changed":
+        (docs / "more.txt").write_text("More owls.")
+    shown: dict[str, bool] = {}
+    slow: list[tuple[str, bool]] = []
+
+    def report(label: str, done: int, total: int | None) -> None:
+        shown[label] = total is None or done < total
+
+    def watch(owner: object, name: str) -> None:
+        original = getattr(owner, name)
+
+        def watched(*arguments, **options):
+            slow.append((name, any(shown.values())))
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    for name in ("entries_of", "_read", "read_corpus"):
+        watch(documents, name)
+    for name in ("HybridRetriever", "write_parts", "write_manifest"):
+        watch(indexing, name)
+    if kind in {"unchanged", "changed"}:
+        watch(indexing, "open_existing")
+        watch(indexing, "changes")
+    watch(embedder, "embed")
+    watch(hashlib, "file_digest")
+    build(docs, folder, embedder, progress=report)
+    assert slow
+    assert all(announced for _, announced in slow), slow
+    assert not any(shown.values())
 
 
 def test_unchanged_source_is_not_rebuilt(docs, tmp_path) -> None:

@@ -2,24 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from secondpass import __version__
-from secondpass.cli.commands import config
-from secondpass.cli.commands.doctor import doctor
-from secondpass.cli.commands.evaluate import evaluate
-from secondpass.cli.commands.export import export
-from secondpass.cli.commands.index import index
-from secondpass.cli.commands.presets import presets
-from secondpass.cli.commands.query import query
-from secondpass.cli.commands.rerank import rerank
-from secondpass.cli.commands.schema import schema
 from secondpass.cli.running import report_errors
+
+COMMANDS = {
+    "rerank": "rerank:rerank",
+    "index": "index:index",
+    "query": "query:query",
+    "export": "export:export",
+    "presets": "presets:presets",
+    "schema": "schema:schema",
+    "doctor": "doctor:doctor",
+    "eval": "evaluate:evaluate",
+    "config": "config:config_app",
+}
+"""Module and function of each subcommand, in the order of the help."""
+
+
+class _LazyGroup(TyperGroup):
+    """Imports and builds a subcommand when it is called; all take as long as typer itself."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as in typer
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        # All of them for an unknown name, so that typer suggests a similar one.
+        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
+            if name not in self.commands:
+                self.commands[name] = _build(name)
+        return self.commands.get(cmd_name)
+
+
+def _build(name: str) -> Any:
+    module, _, member = COMMANDS[name].partition(":")
+    command = getattr(import_module(f"secondpass.cli.commands.{module}"), member)
+    if not isinstance(command, typer.Typer):
+        function = command
+        command = typer.Typer(
+            add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+        )
+        command.command(name)(report_errors(function))
+    return get_command(command)
+
 
 app = typer.Typer(
     name="secondpass",
+    cls=_LazyGroup,
     help="Rerank the candidates of a retriever, search documents, and measure whether reranking "
     "helps.",
     no_args_is_help=True,
@@ -45,18 +80,3 @@ def main(
     ] = False,
 ) -> None:
     """Options of the command itself."""
-
-
-for command in (rerank, index, query, export, presets, schema, doctor):
-    app.command()(report_errors(command))
-app.command("eval")(report_errors(evaluate))
-
-config_app = typer.Typer(
-    help="Check configurations without running them, and show them resolved.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-config_app.command()(report_errors(config.validate))
-config_app.command()(report_errors(config.show))
-app.add_typer(config_app, name="config")

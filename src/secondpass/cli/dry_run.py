@@ -16,10 +16,8 @@ from secondpass.reranker import Reranker
 from secondpass.runtime.dry_run import Expected, merged, total
 from secondpass.types import Request
 
-_NOTE = (
-    "dry run: no model was called. Tokens are estimated at four bytes each, and without retries, "
-    "fallbacks and reasoning"
-)
+_TOKENS = "Tokens are estimated at four bytes each, and without retries, fallbacks and reasoning"
+_NOTE = f"dry run: no model was called. {_TOKENS}"
 
 
 def print_dry_run(
@@ -71,6 +69,23 @@ def print_comparison(
     else:
         _print_table(expected.systems)
     info(f"{_count(expected.queries, 'query', 'queries')}. {_NOTE}")
+
+
+def print_expected(expected: ExpectedComparison) -> None:
+    """Say on standard error what the systems that ask a service are expected to take."""
+    rows = [(name, use) for name, uses in expected.systems.items() for use in uses if use.calls]
+    for name, use in rows:
+        info(f"{one_line(name)} will ask {one_line(use.model)}: {_sentence(use)}")
+    if len(rows) > 1:
+        info(f"in total: {_sentence(total(use for _, use in rows))}")
+    sample = f"; from {expected.sampled:,} rankings of each system" if expected.sampled else ""
+    info(f"{_TOKENS}{sample}")
+
+
+def _sentence(use: Expected) -> str:
+    cost = "" if use.cost is None else f", cost about {use.cost:.4g}"
+    tokens = f"{_shown(use.input_tokens)} tokens in and {_shown(use.output_tokens)} out"
+    return f"{_count(use.calls, 'call')}, about {tokens}{cost}"
 
 
 def _record(uses: Sequence[Expected]) -> dict[str, Any]:

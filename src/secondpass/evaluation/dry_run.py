@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Unpack
 
 from secondpass import methods
 from secondpass.call_options import CallOptions
 from secondpass.candidates import to_requests
-from secondpass.errors import MissingExtraError
+from secondpass.errors import MissingExtraError, SecondPassError
 from secondpass.evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass.evaluation.rerankers import Spec, create_rerankers
-from secondpass.evaluation.reranking import Progress
+from secondpass.evaluation.reranking import Progress, SystemRun
+from secondpass.evaluation.stability import shuffled_candidates
 from secondpass.evaluation.suites import Suite
 from secondpass.methods import Stage
 from secondpass.ranking_pass import RankingPass
 from secondpass.reranker import Reranker
 from secondpass.runtime.dry_run import Expected, dry_run, merged
 from secondpass.runtime.ledger import Ledger
-from secondpass.types import RequestLike
+from secondpass.types import Candidate, RequestLike
+
+_SAMPLE = 100
+"""Rankings of a system to estimate what all of them take."""
 
 
 def expected_use(
@@ -55,11 +61,13 @@ class ExpectedComparison:
         queries: number of queries.
         systems: per reranker behind a first stage, what each model would take.
         skipped: why other systems would not run, by name.
+        sampled: number of rankings of a system that the estimate was made of, if not of all.
     """
 
     queries: int
     systems: dict[str, list[Expected]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    sampled: int | None = None
 
 
 def expected_comparison(
@@ -106,6 +114,65 @@ def expected_comparison(
             if owned:
                 reranker.close()
     return expected
+
+
+def expected_of_services(
+    systems: Sequence[SystemRun], *, shuffles: int, seed: int
+) -> ExpectedComparison | None:
+    """What those systems would take that ask a language model or a rerank API.
+
+    It is estimated from at most 100 rankings of each system, so that it takes about a second where
+    all rankings of a large suite would take minutes. Rankings in the journal are not counted.
+
+    Args:
+        systems: with the candidates of every query.
+        shuffles: as for ``compare``.
+        seed: of the shuffles.
+
+    Returns:
+        None if nothing is to be asked. A system whose requests are wrong is left out.
+    """
+    asking: dict[str, list[Expected]] = {}
+    largest = queries = 0
+    for system in systems:
+        texts = system.suite.queries
+        requests = [(texts[query], items) for query, items in system.candidates.items()]
+        repeats = 1 + shuffles
+        with suppress(SecondPassError):  # the result of the system will say it
+            uses = _sampled_use(system.reranker, requests)
+            begun = system.journal is not None and len(system.journal) > 0
+            if begun and any(use.calls for use in uses):
+                requests, repeats = _unfinished(system, shuffles, seed), 1
+                uses = _sampled_use(system.reranker, requests)
+            if any(use.calls for use in uses):
+                asking[system.name] = [use.times(repeats) for use in uses]
+                largest = max(largest, len(requests))
+                queries = max(queries, len(system.candidates))
+    if not asking:
+        return None
+    return ExpectedComparison(queries, asking, sampled=_SAMPLE if largest > _SAMPLE else None)
+
+
+def _sampled_use(
+    reranker: Reranker, requests: Sequence[tuple[str, Sequence[Candidate]]]
+) -> list[Expected]:
+    """What the requests would take, estimated from some of them, evenly spaced."""
+    count = min(len(requests), _SAMPLE)
+    sample = [requests[number * len(requests) // count] for number in range(count)]
+    return [use.times(len(requests) / count) for use in expected_use(reranker, sample)]
+
+
+def _unfinished(
+    system: SystemRun, shuffles: int, seed: int
+) -> list[tuple[str, Sequence[Candidate]]]:
+    """The queries and candidates, also shuffled ones, whose rankings the journal does not have."""
+    shuffled = shuffled_candidates(
+        system.candidates, depth=system.reranker.depth, shuffles=shuffles, seed=seed
+    )
+    passes = chain([("", system.candidates)], shuffled)
+    return [
+        request for label, candidates in passes for request in system.unfinished(candidates, label)
+    ]
 
 
 def _runnable(stages: Sequence[Stage]) -> Stage:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from secondpass.errors import InputError
 from secondpass.evaluation import environment
 from secondpass.evaluation.comparison import Comparison
+from secondpass.evaluation.dry_run import ExpectedComparison, expected_of_services
 from secondpass.evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass.evaluation.journal import Journal
 from secondpass.evaluation.measures import DEFAULT_MEASURES, evaluate
@@ -38,6 +40,7 @@ def compare(
     skipped: Mapping[str, str] | None = None,
     progress: Progress | bool | None = None,
     journal: Journal | None = None,
+    expected: Callable[[ExpectedComparison], object] | None = None,
 ) -> Comparison:
     """Measure first stages, and rerankers behind one or several of them, on a suite.
 
@@ -72,6 +75,10 @@ def compare(
         journal: receives each finished ranking; those that it has are not made again, and count
             with the time and the usage that they had. Rerankers whose configuration cannot be
             serialised are not recorded.
+        expected: called before the first reranker runs, if any asks a language model or a rerank
+            API, with the calls, tokens and cost that these are expected to take. They are estimated
+            from at most 100 rankings of each, without calling anything; what the journal has is
+            not counted.
 
     Raises:
         InputError: an argument is wrong, or the retriever returns candidates without ids.
@@ -109,18 +116,36 @@ def compare(
 
         results = [search.measure(stage, measures) for stage in stages]
         first = dict(zip(stages, results, strict=True))
+        systems = {
+            name: [
+                SystemRun(
+                    f"{stage}+{name}",
+                    reranker,
+                    suite,
+                    search.retrieved(stage).candidates,
+                    concurrency,
+                    report,
+                    journal,
+                )
+                for stage in behinds
+            ]
+            for name, (reranker, _) in created.items()
+        }
+        if expected is not None:
+            # Those behind a first stage that could not run have no candidates, so ask nothing.
+            estimate = expected_of_services(
+                [*chain.from_iterable(systems.values())], shuffles=shuffles, seed=seed
+            )
+            if estimate is not None:
+                expected(estimate)
         for name, (reranker, owned) in created.items():
             try:
-                for stage in behinds:
-                    label, before = f"{stage}+{name}", first[stage]
+                for stage, system in zip(behinds, systems[name], strict=True):
+                    before = first[stage]
                     if before.status == "skipped":
                         reason = f"{stage}: {before.reason}"
-                        results.append(Result(label, "skipped", reason, stage))
+                        results.append(Result(system.name, "skipped", reason, stage))
                         continue
-                    candidates = search.retrieved(stage).candidates
-                    system = SystemRun(
-                        label, reranker, suite, candidates, concurrency, report, journal
-                    )
                     results.append(
                         measure_reranker(system, before, measures, shuffles=shuffles, seed=seed)
                     )

@@ -70,6 +70,10 @@ class Journal:
     def __len__(self) -> int:
         return len(self._lines)
 
+    def __contains__(self, key: str) -> bool:
+        with self._lock:
+            return key in self._lines
+
     def close(self) -> None:
         """Close the file, and remove it if it is empty. What is added later opens it again."""
         with self._lock:

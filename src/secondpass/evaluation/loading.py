@@ -7,6 +7,8 @@
   ``{"query": …, "relevant": [id, …]}``, beside a corpus;
 - a name of ir_datasets, such as ``beir/scifact/test``, if that package is installed.
 
+Any of these files may be compressed, with ``.gz`` added to its name.
+
 The text of a passage is its title and its text, as in BEIR, for first stages and rerankers alike.
 Otherwise the first stage would read titles that the reranker does not see.
 """
@@ -21,6 +23,7 @@ from typing import Any
 
 from secondpass.errors import InputError
 from secondpass.evaluation.suites import Suite, make_suite, with_title
+from secondpass.formats.compression import find_file, uncompressed_name
 from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import AnyPath, Line, read_json_lines
 from secondpass.formats.reading import read_corpus, read_qrels, read_queries, read_run
@@ -35,7 +38,7 @@ _FILES = {
     "queries": ("queries.jsonl", "queries.tsv"),
     "qrels": ("qrels/test.tsv", "qrels.tsv", "qrels.txt", "qrels"),
 }
-"""Names of the files in a folder; the first that exists is read."""
+"""Names of the files in a folder; the first that exists is read, as it is or with ``.gz``."""
 
 _QUERY_KEYS = ("query", "question", "text")
 
@@ -52,7 +55,8 @@ def load_suite(
 
     Args:
         source: a BEIR folder; a file of JSON lines with ``relevant`` ids, whose corpus is the
-            ``corpus.jsonl`` beside it unless ``corpus`` is set; or a name of ir_datasets.
+            ``corpus.jsonl`` beside it unless ``corpus`` is set; or a name of ir_datasets. Names of
+            files may have ``.gz`` added.
         queries: a file that replaces the folder's.
         qrels: a file that replaces the folder's.
         corpus: replaces the folder's: a file, a folder of documents, an index, or passages, such as
@@ -79,9 +83,11 @@ def load_suite(
         if paths:
             what = f"is a file of queries and judgements; leave out {', '.join(sorted(paths))}"
             raise InputError(f"{source}: {what}")
-        if passages is None and (beside := place.with_name("corpus.jsonl")).is_file():
-            passages = beside
-        return _assemble(place.stem, *_read_queries_with_relevant(place), passages, run)
+        if passages is None:
+            passages = find_file(place.parent, _FILES["corpus"])
+        return _assemble(
+            uncompressed_name(place).stem, *_read_queries_with_relevant(place), passages, run
+        )
     if paths or passages is not None or run is not None or not _may_be_a_name(str(source)):
         raise InputError(f"{source}: there is no such file or folder")
     return _from_ir_datasets(str(source))
@@ -90,7 +96,7 @@ def load_suite(
 def _in_folder(folder: Path) -> dict[str, Path]:
     paths = {}
     for part, names in _FILES.items():
-        path = next((folder / name for name in names if (folder / name).is_file()), None)
+        path = find_file(folder, names)
         if path is not None:
             paths[part] = path
     return paths
@@ -109,7 +115,7 @@ def _from_files(
         raise InputError(f"{name}: has no {' and no '.join(missing)}")
     queries, qrels = read_queries(paths["queries"]), read_qrels(paths["qrels"])
     corpus = paths.get("corpus") if corpus is None else corpus
-    ready = None if folder is None else folder / "candidates.jsonl"
+    ready = None if folder is None else find_file(folder, ["candidates.jsonl"])
     return _assemble(name, queries, qrels, corpus, run, ready=ready)
 
 
@@ -126,7 +132,7 @@ def _assemble(
     candidates = None
     if run is not None:
         candidates = _candidates_of_run(run, passages)
-    elif ready is not None and ready.is_file():
+    elif ready is not None:
         candidates = _read_candidates(ready, passages)
     return make_suite(name, queries, qrels, corpus=passages, candidates=candidates)
 

@@ -51,6 +51,28 @@ class SystemRun:
             self.progress(self.name + label, len(rankings), len(candidates))
         return rankings
 
+    def unfinished(
+        self, candidates: Mapping[str, Sequence[Candidate]], label: str = ""
+    ) -> list[tuple[str, Sequence[Candidate]]]:
+        """The queries with their candidates whose ranking is not in the journal."""
+        config = self._recorded_config()
+        return [
+            (self.suite.queries[query], items)
+            for query, items in candidates.items()
+            if self.journal is None
+            or config is None
+            or self._key(label, config, query, items) not in self.journal
+        ]
+
+    def _recorded_config(self) -> Mapping[str, Any] | None:
+        """The configuration that journaled rankings are recognized by; None: none is."""
+        return None if self.journal is None else _config_of(self.reranker)
+
+    def _key(
+        self, label: str, config: Mapping[str, Any], query: str, candidates: Sequence[Candidate]
+    ) -> str:
+        return ranking_key(self.name + label, config, query, self.suite.queries[query], candidates)
+
     def _ranking(self, query: str, candidates: Sequence[Candidate]) -> Ranking:
         try:
             return self.reranker.rerank(query, candidates)
@@ -60,13 +82,13 @@ class SystemRun:
     def _reranked(
         self, candidates: Mapping[str, Sequence[Candidate]], label: str
     ) -> Iterator[tuple[str, Ranking]]:
-        config = None if self.journal is None else _config_of(self.reranker)
+        config = self._recorded_config()
 
         def rerank(query: str) -> Ranking:
             text, items = self.suite.queries[query], candidates[query]
             if self.journal is None or config is None:  # without one it cannot be recognized
                 return self._ranking(text, items)
-            key = ranking_key(self.name + label, config, query, text, items)
+            key = self._key(label, config, query, items)
             ranking = self.journal.find(key, text, items)
             if ranking is None:
                 ranking = self._ranking(text, items)

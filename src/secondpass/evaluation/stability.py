@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from secondpass.evaluation.measures import evaluate
 from secondpass.evaluation.results import Stability
@@ -38,19 +38,14 @@ def measure_stability(
     """
     from scipy.stats import kendalltau
 
-    rng = random.Random(seed)
+    heads = {query: {item.id for item in items[:depth]} for query, items in candidates.items()}
     taus: list[float] = []
     overlaps: list[float] = []
     means = []
-    for number in range(1, shuffles + 1):
-        shuffled, heads = {}, {}
-        for query, items in candidates.items():
-            # The tail keeps its place: otherwise other candidates would be judged.
-            head = list(items[:depth])
-            rng.shuffle(head)
-            shuffled[query] = [*head, *items[len(head) :]]
-            heads[query] = {item.id for item in head}
-        run = rerank(shuffled, f", shuffle {number} of {shuffles}")
+    for label, shuffled in shuffled_candidates(
+        candidates, depth=depth, shuffles=shuffles, seed=seed
+    ):
+        run = rerank(shuffled, label)
         for query, scores in run.items():
             ranks = {document: rank for rank, document in enumerate(scores)}
             # Without the tail, which never moves and would raise the correlation.
@@ -62,6 +57,21 @@ def measure_stability(
                 overlaps.append(len(set(top).intersection(list(scores)[:_TOP])) / len(top))
         means.append(evaluate(run, qrels, [measure]).mean[measure])
     return Stability(shuffles, _mean(taus), _mean(overlaps), measure, tuple(means))
+
+
+def shuffled_candidates(
+    candidates: Mapping[str, Sequence[Candidate]], *, depth: int | None, shuffles: int, seed: int
+) -> Iterator[tuple[str, dict[str, list[Candidate]]]]:
+    """Each shuffle: its label, and the candidates by query id. Arguments as above."""
+    rng = random.Random(seed)
+    for number in range(1, shuffles + 1):
+        shuffled = {}
+        for query, items in candidates.items():
+            # The tail keeps its place: otherwise other candidates would be judged.
+            head = list(items[:depth])
+            rng.shuffle(head)
+            shuffled[query] = [*head, *items[len(head) :]]
+        yield f", shuffle {number} of {shuffles}", shuffled
 
 
 def _mean(values: Sequence[float]) -> float:

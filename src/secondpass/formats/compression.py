@@ -6,7 +6,9 @@ import gzip
 import os
 import stat
 import zlib
+from collections.abc import Iterable
 from os import PathLike, fspath
+from pathlib import Path
 from typing import BinaryIO, cast
 
 from secondpass.formats.errors import FormatError
@@ -15,6 +17,17 @@ from secondpass.formats.errors import FormatError
 def is_gzip(path: str | PathLike[str]) -> bool:
     """Whether the name of a file says that it is compressed."""
     return fspath(path).endswith(".gz")
+
+
+def uncompressed_name(path: str | PathLike[str]) -> Path:
+    """The path without a last ``.gz``, whose suffix says the format of the content."""
+    return Path(fspath(path).removesuffix(".gz"))
+
+
+def find_file(folder: Path, names: Iterable[str]) -> Path | None:
+    """The first of these files that a folder has, as it is or compressed, with ``.gz`` added."""
+    paths = (folder / f"{name}{suffix}" for name in names for suffix in ("", ".gz"))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def open_input(path: str | PathLike[str]) -> BinaryIO:
@@ -30,6 +43,12 @@ def open_input(path: str | PathLike[str]) -> BinaryIO:
 def compressed(data: bytes) -> bytes:
     """A complete part of a gzip file, which may follow others; equal for equal data."""
     return gzip.compress(data, mtime=0)
+
+
+def compress_into(file: BinaryIO, lines: Iterable[bytes]) -> None:
+    """Write a complete gzip file, without its name and the time; equal for equal lines."""
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+        packed.writelines(lines)
 
 
 class _GzipLines(gzip.GzipFile):

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from secondpass.formats.compression import open_input
+from secondpass.formats.compression import compress_into, is_gzip, open_input
 from secondpass.formats.errors import FormatError
 from secondpass.formats.files import atomic_write
 from secondpass.settings import describe
@@ -122,6 +122,10 @@ def check_field(path: AnyPath, name: str, value: object) -> None:
 
 
 def write_lines(path: AnyPath, lines: Iterable[str]) -> None:
-    """Write a file atomically: after any exception it is unchanged."""
+    """Write a file atomically: after any exception it is unchanged. ``.gz`` is compressed."""
     with atomic_write(Path(path)) as file:
-        file.writelines(line.encode() for line in lines)
+        encoded = (line.encode() for line in lines)
+        if is_gzip(path):
+            compress_into(file, encoded)
+        else:
+            file.writelines(encoded)

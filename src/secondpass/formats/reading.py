@@ -3,17 +3,18 @@
 Formats: BEIR's JSON lines and TSV (Thakur et al., "BEIR", NeurIPS Datasets 2021), and the
 white-space separated files of trec_eval. Files are UTF-8; a byte order mark and blank lines are
 ignored. A malformed line raises :class:`FormatError` with file and line; nothing is guessed or
-skipped. :mod:`secondpass.formats.writing` writes the same formats.
+skipped. Files whose names end in ``.gz`` are decompressed.
+:mod:`secondpass.formats.writing` writes the same formats.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from secondpass.errors import InputError
+from secondpass.formats.compression import uncompressed_name
 from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import (
     INTEGER,
@@ -74,7 +75,8 @@ def read_queries(path: AnyPath) -> dict[str, str]:
     r"""Read queries: id -> text, in the order of the file.
 
     Reads JSON lines with ``_id`` (or ``id``) and ``text``, or lines of ``id<TAB>text``. The suffix
-    decides (``.jsonl``, ``.tsv``); with any other, a first line that begins with ``{`` means JSON.
+    decides (``.jsonl``, ``.tsv``, also before ``.gz``); with any other, a first line that begins
+    with ``{`` means JSON.
 
     Raises:
         FormatError: a line is malformed, or an id is repeated.
@@ -170,7 +172,7 @@ def parse_run_line(line: Line) -> tuple[str, str, float]:
 
 
 def _is_json(path: AnyPath) -> bool:
-    suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
+    suffix = uncompressed_name(path).suffix.lower()
     if suffix in {".jsonl", ".tsv"}:
         return suffix == ".jsonl"
     with open(path, "rb") as file:

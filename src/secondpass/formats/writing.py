@@ -1,16 +1,16 @@
 """Write corpora, queries, judgments and runs, in the formats of :mod:`secondpass.formats.reading`.
 
 Files are written atomically: no reader sees a partial file, and after an exception the old file is
-unchanged.
+unchanged. Files whose names end in ``.gz`` are compressed.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 from secondpass.errors import InputError
+from secondpass.formats.compression import uncompressed_name
 from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import AnyPath, check_field, write_lines
 from secondpass.formats.runs import strictly_falling, whole_relevance
@@ -52,19 +52,20 @@ def write_corpus(path: AnyPath, corpus: Iterable[Candidate]) -> None:
 
 
 def write_queries(path: AnyPath, queries: Mapping[str, str]) -> None:
-    """Write queries as JSON lines, or as ``id<TAB>text`` if the suffix is ``.tsv``.
+    """Write queries as JSON lines, or as ``id<TAB>text`` in a ``.tsv`` or ``.tsv.gz``.
 
     Raises:
         FormatError: an id or text does not fit the format (a TSV cannot hold tabs and line breaks).
         OSError: the file cannot be written.
     """
+    is_tsv = uncompressed_name(path).suffix.lower() == ".tsv"
 
     def lines() -> Iterator[str]:
         for query, text in queries.items():
             if not isinstance(text, str):
                 problem = f"the text must be a string, not {describe(text)}"
                 raise FormatError(path, None, f"query {query!r}: {problem}")
-            if Path(path).suffix.lower() != ".tsv":
+            if not is_tsv:
                 yield _json_line(path, f"query {query!r}", {"_id": query, "text": text})
                 continue
             check_field(path, "query id", query)

@@ -38,9 +38,14 @@ class Expected:
     output_tokens: float | None = None
     cost: float | None = None
 
-    def times(self, factor: int) -> Expected:
-        """What it takes to do the same several times, 1 or more."""
-        return total([self] * factor, self.model)
+    def times(self, factor: float) -> Expected:
+        """What it takes to do the same several times; calls and pairs are rounded."""
+        tokens_in, tokens_out, cost = (
+            None if number is None else number * factor
+            for number in (self.input_tokens, self.output_tokens, self.cost)
+        )
+        calls, pairs = round(self.calls * factor), round(self.pairs * factor)
+        return Expected(self.model, calls, pairs, tokens_in, tokens_out, cost)
 
 
 def dry_run(plan: Plan[Any], ledger: Ledger) -> list[Expected]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from secondpass.errors import InputError
+from secondpass.formats.compression import find_file
 from secondpass.formats.lines import AnyPath
 from secondpass.formats.reading import read_corpus
 from secondpass.search.html import parse_html
@@ -32,6 +33,7 @@ READER_VERSION = 5
 """Version of how files become passages. A build replaces an index of another version."""
 
 CORPUS_NAME = "corpus.jsonl"
+"""Name of a corpus in BEIR's format, which may be compressed: ``corpus.jsonl.gz``."""
 _HTML = frozenset({".html", ".htm", ".xhtml"})
 _MARKDOWN = frozenset({".md", ".markdown", ".mdown", ".mkd"})
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"),
@@ -39,6 +41,10 @@ _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-
 
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Called with a label, the number done, and the total; None where the total is unknown."""
+
+
+def no_progress(_label: str, _done: int, _total: int | None) -> None:
+    """Ignore progress."""
 
 
 class SourceFile(NamedTuple):
@@ -88,9 +94,9 @@ def read_source(
     """Read a folder of text, Markdown and HTML files, one such file, or a corpus in BEIR's format.
 
     Folders are read recursively, except hidden files and folders (names that begin with a dot). A
-    folder with a ``corpus.jsonl`` is read as that corpus. Passages have the id ``path#number`` and
-    the metadata ``title``, ``path`` and ``passage``. Of a site that Sphinx has made, only the
-    pages are read: no index of its search, no sources, no scripts.
+    folder with a ``corpus.jsonl`` or ``corpus.jsonl.gz`` is read as that corpus. Passages have the
+    id ``path#number`` and the metadata ``title``, ``path`` and ``passage``. Of a site that Sphinx
+    has made, only the pages are read: no index of its search, no sources, no scripts.
 
     Args:
         path: a folder, a ``.jsonl`` in BEIR's format, or another file.
@@ -112,40 +118,39 @@ def read_source(
         )
     path = Path(path)
     source = Source(path)
+    report = progress or no_progress
     if (corpus := corpus_file(path)) is not None:
         if selection != ALL:
             raise InputError(f"include, exclude: {corpus} is a corpus; they select files")
+        report("reading passages", 0, None)  # before the file is hashed
         with open(corpus, "rb") as file:
             status = os.fstat(file.fileno())
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         source.files[corpus.name] = SourceFile(status.st_size, status.st_mtime_ns, digest)
         for candidate in read_corpus(corpus):
             source.corpus.append(candidate)
-            if progress is not None and len(source.corpus) % 1000 == 0:
-                progress("reading passages", len(source.corpus), None)
-        if progress is not None:
-            progress("reading passages", len(source.corpus), len(source.corpus))
+            if len(source.corpus) % 1000 == 0:
+                report("reading passages", len(source.corpus), None)
+        report("reading passages", len(source.corpus), len(source.corpus))
         return source
+    report("reading files", 0, None)  # before the folders are listed
     entries = list(entries_of(path, exclude, selection))
     for done, (name, file_path, problem) in enumerate(entries):
-        if progress is not None:
-            progress("reading files", done, len(entries))
+        report("reading files", done, len(entries))
         if problem or file_path is None:
             source.files[name] = SourceFile(0, 0, "", problem)
             continue
         source.files[name], document = _read(file_path)
         if document is not None:
             source.corpus.extend(_candidates(name, document, passage_size))
-    if progress is not None:
-        progress("reading files", len(entries), len(entries))
+    report("reading files", len(entries), len(entries))
     return source
 
 
 def corpus_file(path: Path) -> Path | None:
     """The corpus in BEIR's format at a path; None if the path holds documents."""
     if path.is_dir():
-        path = path / CORPUS_NAME
-        return path if path.is_file() else None
+        return find_file(path, [CORPUS_NAME])
     return path if path.name.lower().endswith((".jsonl", ".jsonl.gz")) else None
 
 

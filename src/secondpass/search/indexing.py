@@ -22,6 +22,7 @@ from secondpass.search.documents import (
     Progress,
     changes,
     corpus_file,
+    no_progress,
     read_source,
 )
 from secondpass.search.embedders import NamedEmbedder, embed_in_batches
@@ -115,19 +116,25 @@ def build(
         raise InputError(f"embedder: needs a 'name' and 'embed', not {kind_of(embedder)}")
     selection = selection_by(include, exclude)
     check_folder(folder)
+    report = progress or no_progress
+    if has_folder := folder.exists():
+        report("checking the index", 0, None)
     old = open_existing(folder, embedder)
-    if (
+    is_current = (
         old is not None
         and not force
         and _is_current(old, source, embedder, passage_size, selection)
-    ):
+    )
+    if has_folder:
+        report("checking the index", 1, 1)
+    if old is not None and is_current:
         if len(os.listdir(folder)) > len({MANIFEST, LOCK, old.manifest["folder"]}):
             with suppress(IndexFaultError), index_lock(folder):
                 remove_leftovers(folder)
         return _summary(old, made=False, kept=old.manifest["counts"]["vectors"], started=started)
 
     read = read_source(
-        source, passage_size=passage_size, exclude=folder, selection=selection, progress=progress
+        source, passage_size=passage_size, exclude=folder, selection=selection, progress=report
     )
     if not read.corpus:
         skipped = first_few(read.skipped)
@@ -143,6 +150,7 @@ def build(
         try:
             parts_folder.mkdir()
             retriever = _retriever(read.corpus, vectors if embedder else None, progress)
+            report("writing the index", 0, None)
             parts = write_parts(parts_folder, retriever.parts)
             manifest = {
                 "format": FORMAT,
@@ -165,6 +173,7 @@ def build(
                 "parts": parts,
             }
             write_manifest(folder, manifest)
+            report("writing the index", 1, 1)
         except BaseException:
             shutil.rmtree(parts_folder, ignore_errors=True)
             if is_new:

@@ -1,1 +1,1 @@
-"""The subcommands: one module each, registered in :mod:`secondpass.cli.app`."""
+"""The subcommands: one module each, named in :mod:`secondpass.cli.app`."""

@@ -21,6 +21,7 @@ from secondpass.cli.console import (
     write,
 )
 from secondpass.cli.options import AsJson, Preset, Set
+from secondpass.cli.running import report_errors
 from secondpass.config import load
 from secondpass.config.keys import with_hidden_keys, with_placeholder_keys
 from secondpass.errors import ConfigurationError, MissingExtraError
@@ -117,3 +118,14 @@ def _checked(
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, str(preset if file is None else file)) from None
     return config, None
+
+
+config_app = typer.Typer(
+    help="Check configurations without running them, and show them resolved.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+config_app.command()(report_errors(validate))
+config_app.command()(report_errors(show))

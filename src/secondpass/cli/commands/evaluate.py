@@ -18,7 +18,6 @@ from secondpass.cli.evaluation_output import (
     with_command_line,
     write_results,
 )
-from secondpass.cli.first_stages import IndexStage, open_for_search, read_passages, suite_retriever
 from secondpass.cli.options import (
     AsJson,
     DryRun,
@@ -29,9 +28,7 @@ from secondpass.cli.options import (
     complete_preset,
 )
 from secondpass.cli.progress import progress_bars
-from secondpass.cli.vectors import cache_folder
 from secondpass.search.documents import PASSAGE_SIZE
-from secondpass.search.index_files import is_index
 
 if TYPE_CHECKING:
     from secondpass.evaluation.first_stages import FirstStage
@@ -176,10 +173,19 @@ def evaluate(
     It prints the verdict and one table; `--details` prints the rest. After an interruption, the
     same command with `--resume` continues: no finished ranking is made again.
     """
+    from secondpass.cli.dry_run import print_comparison, print_expected
+    from secondpass.cli.first_stages import (
+        IndexStage,
+        open_for_search,
+        read_passages,
+        suite_retriever,
+    )
+    from secondpass.cli.vectors import cache_folder
     from secondpass.evaluation.dry_run import expected_comparison
     from secondpass.evaluation.experiment import compare as run_comparison
     from secondpass.evaluation.loading import load_suite
     from secondpass.evaluation.measures import DEFAULT_MEASURES
+    from secondpass.search.index_files import is_index
 
     suite_name, more = _split_arguments(arguments)
     compare = [*(compare or ()), *more]
@@ -208,8 +214,6 @@ def evaluate(
             else suite_retriever(suite, needed, depth, folder, progress)
         )
         if dry_run:
-            from secondpass.cli.dry_run import print_comparison
-
             expected = expected_comparison(
                 rerankers,
                 suite,
@@ -238,6 +242,7 @@ def evaluate(
             skipped=skipped,
             progress=progress,
             journal=journal,
+            expected=print_expected,
         )
         comparison = with_command_line(comparison)
         written, error = write_results(comparison, out, journal)
