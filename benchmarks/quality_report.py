@@ -178,7 +178,15 @@ def summary(records: Sequence[Record]) -> str:
                  plain(mean(after.values())), signed(change.mean),
                  interval(change.low, change.high)]
             )  # fmt: skip
-    header = ["collection", "first stage", "queries", "before", "with `embedded`", "gain", "95 % interval"]
+    header = [
+        "collection",
+        "first stage",
+        "queries",
+        "before",
+        "with `embedded`",
+        "gain",
+        "95 % interval",
+    ]
     return table(header, rows, texts=2)
 
 
