@@ -93,7 +93,7 @@ def test_tables_name_every_row(folder):
         assert f"| {name} |" in text
     assert r"no \| memory" in text
     assert "### Caches" in text
-    assert "Not measured in this run." in text
+    assert "benchmarks/speed/attempts.py" not in text
 
 
 def test_page_keeps_its_text(tmp_path):
