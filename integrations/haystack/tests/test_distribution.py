@@ -48,7 +48,7 @@ def test_the_class_is_defined_in_the_namespace_of_integrations() -> None:
 
 
 # With Haystack 3, pipelines/test_serialisation.py loads many in another process every time.
-@(pytest.mark.usefixtures() if haystack_two.IS_INSTALLED else pytest.mark.long)
+@((lambda test: test) if haystack_two.IS_INSTALLED else pytest.mark.long)
 def test_pipelines_load_without_an_allow_list() -> None:
     pipeline = Pipeline()
     pipeline.add_component("ranker", SecondPassRanker("lexical", top_k=1))
