@@ -33,6 +33,11 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 # The tests of Ctrl-C send it themselves.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+WITHOUT_LONG = ("not long", "not long and not integration")
+"""What `-m` is for the quick tests."""
+
+Row = type(pytest.param())
+
 ONE_AUTHORITY = Path(__file__).parent / "tests/support/one_authority.pem"
 
 
@@ -46,6 +51,34 @@ def pytest_collection():
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc):
+    """No items are made of `long` rows that would only be deselected: most rows of matrices are.
+
+    A row without its own id is kept, because the ids of those after it may count it. So is a table
+    of which nothing would be left.
+    """
+    if metafunc.config.option.markexpr not in WITHOUT_LONG:
+        return
+    parametrize = metafunc.parametrize
+
+    def parametrize_usual(names, rows, *more, ids=None, **settings):
+        rows = list(rows)
+        if ids is None and not more:
+            rows = [row for row in rows if not _is_named_and_long(row)] or rows
+        parametrize(names, rows, *more, ids=ids, **settings)
+
+    metafunc.parametrize = parametrize_usual
+
+
+def _is_named_and_long(row):
+    return (
+        isinstance(row, Row)
+        and row.id is not None
+        and any(mark.name == "long" for mark in row.marks)
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)

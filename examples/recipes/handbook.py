@@ -8,6 +8,7 @@ examples.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from secondpass import Candidate, Ranking
@@ -19,7 +20,10 @@ SUITE = HERE / "suite"
 DIMENSIONS = 384
 """Of the vectors of :func:`embed`."""
 
-_model = MiniLM()
+
+@cache
+def _model() -> MiniLM:
+    return MiniLM()
 
 
 def passages() -> list[Candidate]:
@@ -34,7 +38,7 @@ def questions() -> dict[str, str]:
 
 def embed(texts: Sequence[str]) -> list[list[float]]:
     """Vectors of length 1 by all-MiniLM-L6-v2, 384 numbers each."""
-    vectors: list[list[float]] = _model.embed(texts).tolist()
+    vectors: list[list[float]] = _model().embed(texts).tolist()
     return vectors
 
 

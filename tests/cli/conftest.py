@@ -1,58 +1,16 @@
-"""The command, run in this process: as its script runs it, with streams of its own."""
-
-import io
-import json
-import sys
-from dataclasses import dataclass
-from functools import cache
+"""The command, run in this process."""
 
 import pytest
 
+from command_calls import called
 from command_requests import json_lines
-from secondpass.cli import main
-from secondpass.scorers import minilm
-
-LOADED_ONCE = cache(minilm.MiniLM)
+from remembered_model import remember
 
 
 @pytest.fixture(autouse=True)
-def loaded_once(monkeypatch):
+def _remembered_model(monkeypatch):
     """Each call of the command makes its own reranker; the embedded model stays loaded."""
-    monkeypatch.setattr(minilm, "MiniLM", LOADED_ONCE)
-
-
-@dataclass
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def flat(self):
-        """What was said, without the frames and line ends that a terminal's width makes."""
-        return " ".join(self.err.replace("│", " ").split())
-
-    def lines(self):
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-def called(*arguments, stdin=b""):
-    streams = sys.argv, sys.stdin, sys.stdout, sys.stderr
-    out, err = io.BytesIO(), io.BytesIO()
-    sys.argv = ["secondpass", *map(str, arguments)]
-    sys.stdin = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
-    own = [io.TextIOWrapper(stream, encoding="utf-8") for stream in (out, err)]
-    sys.stdout, sys.stderr = own
-    code = 0
-    try:
-        main()
-    except SystemExit as stop:
-        code = 0 if stop.code is None else stop.code
-    finally:
-        sys.argv, sys.stdin, sys.stdout, sys.stderr = streams
-        for stream in own:
-            stream.flush()
-    return Outcome(code, out.getvalue().decode(), err.getvalue().decode())
+    remember(monkeypatch)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from command_calls import called
 from secondpass import Reranker
 
 ROOT = Path(__file__).parents[2]
@@ -86,66 +87,94 @@ def test_every_block_has_a_language_that_is_tested_or_shown_for_a_reason():
 
 # ---------------------------------------------------------------------- consoles
 
-CHECK = """
-import re, sys, tomllib
-from pathlib import Path
-root, tool, *arguments = Path(sys.argv[1]), *sys.argv[2:]
-if tool == "make":
-    targets = re.findall(r"^([a-z-]+(?: [a-z-]+)*):", (root / "Makefile").read_text(), re.M)
-    known = {name for line in targets for name in line.split()}
-    wanted = [name for name in arguments if "=" not in name]
-    assert set(wanted) <= known, wanted
-elif tool == "pip":
-    assert arguments[0] == "install", arguments
-    extras = {}
-    for file in [root / "pyproject.toml", *root.glob("integrations/*/pyproject.toml")]:
-        project = tomllib.loads(file.read_text())["project"]
-        extras[project["name"]] = project.get("optional-dependencies", {}).keys()
-    for requirement in arguments[1:]:
-        name, wanted = re.fullmatch(r"([\\w-]+)(?:\\[([\\w,-]+)\\])?", requirement).groups()
-        assert set((wanted or "").split(",")) - {""} <= extras[name], requirement
-else:
-    script = next(argument for argument in arguments if not argument.startswith("-"))
-    module = root / (script.replace(".", "/") + ".py")
-    assert (root / script).exists() or module.exists(), script
-"""
-"""Stands for `pip`, `make` and `python`: checks that what a line installs or runs exists."""
+PROGRAMS = ("pip", "make", "python", "secondpass")
 
 
 @pytest.fixture
-def tools(folder):
-    """Programs that the consoles call, and the files that their lines name."""
-    programs = folder / "programs"
-    programs.mkdir()
-    (programs / "check.py").write_text(CHECK)
-    for tool in ("pip", "make", "python"):
-        write_program(
-            programs / tool, f'"{sys.executable}" "{programs}/check.py" "{ROOT}" {tool} "$@"'
-        )
-    write_program(programs / "secondpass", f'"{sys.executable}" -m secondpass "$@"')
+def bash(folder, monkeypatch):
+    """Runs a block by bash; calls of some programs are not run, and returned in order."""
     shutil.copytree(Path(__file__).parent / "files", folder, dirs_exist_ok=True)
-    return programs
+    program = folder / "programs" / "secondpass"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m secondpass "$@"\n')
+    program.chmod(0o755)
+    beside = Path(shutil.which("cat") or "/bin/cat").parent
+    monkeypatch.setenv("PATH", f"{program.parent}:{beside}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    recorded = folder / "calls"
 
-
-def write_program(path, line):
-    path.write_text(f"#!/bin/sh\nexec {line}\n")
-    path.chmod(0o755)
-
-
-@pages_with("console", "bash", among=CONSOLES)
-def test_consoles_run(page, tools, monkeypatch):
-    path = [str(tools), str(Path(shutil.which("cat") or "/bin/cat").parent)]
-    monkeypatch.setenv("PATH", ":".join(path))
-    for block in blocks(page, "console", "bash"):
-        kept = [line for line in block.splitlines() if not line.startswith(tuple(NOT_RUN))]
+    def run(block, *programs):
+        functions = [
+            f"{name}() {{ printf '%s\\0' {name} \"$@\" $'\\n' >> \"{recorded}\"; }}"
+            for name in programs
+        ]
+        lines = [line for line in block.splitlines() if not line.startswith(tuple(NOT_RUN))]
+        recorded.write_text("")
         done = subprocess.run(
-            [shutil.which("bash") or "/bin/bash", "-euc", "\n".join(kept)],
+            [shutil.which("bash") or "/bin/bash", "-euc", "\n".join([*functions, *lines])],
             capture_output=True,
             text=True,
             check=False,
             timeout=300,
         )
         assert done.returncode == 0, f"{block}\n{done.stderr}"
+        calls = [call.split("\0")[:-1] for call in recorded.read_text().split("\n\0")[:-1]]
+        assert len(calls) == sum(line.startswith(programs) for line in lines), block
+        return calls
+
+    return run
+
+
+def check_exists(program, arguments):
+    """Check that what a line installs, makes or runs exists."""
+    if program == "make":
+        text = (ROOT / "Makefile").read_text()
+        targets = re.findall(r"^([a-z-]+(?: [a-z-]+)*):", text, re.MULTILINE)
+        wanted = {name for name in arguments if "=" not in name}
+        assert wanted <= {name for line in targets for name in line.split()}
+    elif program == "pip":
+        assert arguments[0] == "install"
+        extras = extras_of_projects()
+        for requirement in arguments[1:]:
+            name, wanted = re.fullmatch(r"([\w-]+)(?:\[([\w,-]+)\])?", requirement).groups()
+            assert set((wanted or "").split(",")) - {""} <= extras[name], requirement
+    else:
+        script = next(argument for argument in arguments if not argument.startswith("-"))
+        module = ROOT / (script.replace(".", "/") + ".py")
+        assert (ROOT / script).exists() or module.exists(), script
+
+
+def extras_of_projects():
+    projects = [ROOT / "pyproject.toml", *ROOT.glob("integrations/*/pyproject.toml")]
+    tables = [tomllib.loads(file.read_text())["project"] for file in projects]
+    return {table["name"]: set(table.get("optional-dependencies", ())) for table in tables}
+
+
+@pages_with("console", "bash", among=CONSOLES)
+def test_consoles_run(page, bash):
+    """All commands of the blocks; those of secondpass run in this process, after the block."""
+    for block in blocks(page, "console", "bash"):
+        outputs = re.findall(r"^(?:secondpass) [^\n#]*[|>&;]", block, re.MULTILINE)
+        assert not outputs, f"{outputs}: needs a process"
+        for program, *arguments in bash(block, *PROGRAMS):
+            if program == "secondpass":
+                outcome = called(*arguments)
+                assert outcome.code == 0, f"{block}\n{outcome.err}"
+            else:
+                check_exists(program, arguments)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=() if page.stem == "start" else pytest.mark.long)
+        for page in CONSOLES
+        if any("secondpass " in block for block in blocks(page, "console", "bash"))
+    ],
+)
+def test_consoles_run_as_processes(page, bash):
+    for block in blocks(page, "console", "bash"):
+        bash(block, "pip", "make", "python")
 
 
 def test_every_exception_is_needed():
@@ -156,15 +185,12 @@ def test_every_exception_is_needed():
 
 
 def test_install_lines_in_text_name_extras_that_exist():
-    projects = [ROOT / "pyproject.toml", *ROOT.glob("integrations/*/pyproject.toml")]
-    extras = {}
-    for file in projects:
-        project = tomllib.loads(file.read_text())["project"]
-        extras[project["name"]] = {*project.get("optional-dependencies", ()), "…"}
+    extras = extras_of_projects()
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for name, wanted in REQUIREMENT.findall(text):
-            assert set(wanted.split(",")) <= extras[name], f"{page.name}: {name}[{wanted}]"
+            known = extras[name] | {"…"}
+            assert set(wanted.split(",")) <= known, f"{page.name}: {name}[{wanted}]"
 
 
 # ---------------------------------------------------------------------- completeness

@@ -123,6 +123,7 @@ def codes_of(module):
     return {code for code in found if isinstance(code, str) and IDENTIFIER.fullmatch(code)}
 
 
+@pytest.fixture(scope="module")
 def codes_of_the_sources():
     from secondpass.services import provider_errors
 
@@ -143,11 +144,10 @@ def codes_of_the_page():
     return {code for row in rows for code in re.findall(r"`([a-z_]+)`", row)}
 
 
-def test_troubleshooting_has_every_issue_code():
-    codes = codes_of_the_sources()
-    assert len(codes) > 60
-    assert codes - codes_of_the_page() == set()
+def test_troubleshooting_has_every_issue_code(codes_of_the_sources):
+    assert len(codes_of_the_sources) > 60
+    assert codes_of_the_sources - codes_of_the_page() == set()
 
 
-def test_troubleshooting_has_no_code_that_no_report_has():
-    assert codes_of_the_page() - codes_of_the_sources() == set()
+def test_troubleshooting_has_no_code_that_no_report_has(codes_of_the_sources):
+    assert codes_of_the_page() - codes_of_the_sources == set()

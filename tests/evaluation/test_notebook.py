@@ -11,9 +11,12 @@ from secondpass.evaluation import HybridRetriever, compare, make_suite
 from secondpass.evaluation.progress import progress_bar
 from topic_suites import CANDIDATES, SUITE, ByGrade, suite_of
 
-FOUND = compare(
-    {"x": Reranker(ByGrade())}, SUITE, first_stages=["lexical"], measures=["nDCG@10", "RR"]
-)
+
+@pytest.fixture(scope="module")
+def comparison():
+    return compare(
+        {"x": Reranker(ByGrade())}, SUITE, first_stages=["lexical"], measures=["nDCG@10", "RR"]
+    )
 
 
 def test_suites_in_notebooks():
@@ -50,9 +53,9 @@ def test_suites_as_plain_values():
     assert suite_of(candidates=CANDIDATES).to_dict()["queries"][0]["candidates"] == 12
 
 
-def test_results_in_notebooks():
-    result = FOUND["lexical+x"]
-    assert repr(FOUND["lexical"]).startswith("<Result 'lexical': nDCG@10 ")
+def test_results_in_notebooks(comparison):
+    result = comparison["lexical+x"]
+    assert repr(comparison["lexical"]).startswith("<Result 'lexical': nDCG@10 ")
     page = result._repr_html_()
     assert f"{result.evaluation.mean['RR']:.4f}" in page
     assert f"{result.differences['RR'].mean:+.4f}" in page
@@ -62,23 +65,23 @@ def test_results_in_notebooks():
     assert "no &lt;i&gt;key" in page
 
 
-def test_results_as_plain_values():
-    result = FOUND["lexical+x"]
+def test_results_as_plain_values(comparison):
+    result = comparison["lexical+x"]
     assert result.gains
     assert "wombats see" not in json.dumps(result.to_dict())
     assert "wombats see" in json.dumps(result.to_dict(text=True))
-    system = FOUND.to_dict()["systems"][1]
+    system = comparison.to_dict()["systems"][1]
     assert system["seconds"].pop("end_to_end")  # a result alone does not know its search
     assert result.to_dict(text=True) == system
 
 
-def test_data_frames():
+def test_data_frames(comparison):
     pytest.importorskip("pandas")
     assert list(SUITE.to_pandas()["judged"]) == [4] * 6
     assert SUITE.to_pandas(text=True)["query"][0] == "owls"
-    frame = FOUND["lexical+x"].to_pandas()
+    frame = comparison["lexical+x"].to_pandas()
     assert list(frame.columns) == ["query_id", "nDCG@10", "RR", "seconds"]
-    assert frame["RR"].mean() == pytest.approx(FOUND["lexical+x"].evaluation.mean["RR"])
+    assert frame["RR"].mean() == pytest.approx(comparison["lexical+x"].evaluation.mean["RR"])
     skipped = compare([], SUITE, first_stages=["lexical"], skipped={"far": "no key"})
     assert len(skipped["lexical+far"].to_pandas()) == 0
 

@@ -1,16 +1,28 @@
 import json
-import subprocess
+import runpy
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "quality.py"
 
+Run: TypeAlias = Callable[..., tuple[int, str, str]]
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the script in this process: exit code, standard output and standard error."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", [str(SCRIPT), *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        return stop.value.code, *capsys.readouterr()
+
+    return run
 
 
 def json_lines(path: Path, records: list[dict]) -> None:
@@ -35,14 +47,14 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_line_per_first_stage(data: Path) -> None:
+def test_a_line_per_first_stage(data: Path, run: Run) -> None:
     config = data / "mine.yaml"
     config.write_text("method: {type: lexical}\n")
-    done = run(
+    code, out, err = run(
         "--data", data, "--sets", "ready", "words", "--preset", "lexical", "--config", config
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    rows = [line.split(" | ")[:7] for line in done.stdout.splitlines() if line.startswith("| ")][2:]
+    assert (code, err) == (0, "")
+    rows = [line.split(" | ")[:7] for line in out.splitlines() if line.startswith("| ")][2:]
     assert rows[0] == [
         "| ready", "BM25", "0.5000", "lexical", "1.0000", "+0.5000", "1 / 0 / 0",
     ]  # fmt: skip
@@ -54,21 +66,21 @@ def test_a_line_per_first_stage(data: Path) -> None:
     assert rows[4][2:] == ["1.0000", "lexical", "1.0000", "+0.0000", "0 / 1 / 0"]
 
 
-def test_incomplete_rankings_are_reported(data: Path) -> None:
+def test_incomplete_rankings_are_reported(data: Path, run: Run) -> None:
     config = data / "short.yaml"
     config.write_text("method: {type: lexical}\nlimits: {deadline: 1.0e-9}\n")
-    done = run("--data", data, "--sets", "words", "--config", config)
-    assert "1 of 1 rankings unchanged by the first stage" in done.stdout
+    _, out, _ = run("--data", data, "--sets", "words", "--config", config)
+    assert "1 of 1 rankings unchanged by the first stage" in out
 
 
-def test_without_data(tmp_path: Path) -> None:
-    done = run("--data", tmp_path / "none")
-    assert done.returncode == 0
-    assert "Not measured" in done.stdout
-    assert "nothing to measure" in done.stdout
+def test_without_data(tmp_path: Path, run: Run) -> None:
+    code, out, _ = run("--data", tmp_path / "none")
+    assert code == 0
+    assert "Not measured" in out
+    assert "nothing to measure" in out
 
 
-def test_unknown_preset(data: Path) -> None:
-    done = run("--data", data, "--sets", "words", "--preset", "lexicle")
-    assert done.returncode == 1
-    assert "did you mean 'lexical'?" in done.stderr
+def test_unknown_preset(data: Path, run: Run) -> None:
+    code, _, err = run("--data", data, "--sets", "words", "--preset", "lexicle")
+    assert code == 1
+    assert "did you mean 'lexical'?" in err

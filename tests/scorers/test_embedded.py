@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sampling import rotating
 from secondpass import (
     ConfigurationError,
     MissingExtraError,
@@ -429,10 +430,10 @@ print(max(abs(a - b) for a, b in [*zip(here, there), *zip(here, again)]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
-@pytest.mark.parametrize("threads", [1, 2])
-def test_it_works_after_a_fork(scorer, threads):
+@rotating(runtime=RUNTIMES, threads=[1, 2])
+def test_it_works_after_a_fork(runtime, threads):
     """In a process of its own: one with the threads of other tests is not safe to fork."""
-    settings_ = [scorer.backend, scorer.precision, str(threads)]
+    settings_ = [*runtime, str(threads)]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKING, *settings_, *PASSAGES[:3]],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""A setting of Haystack for all tests, and a small cross-encoder."""
+"""A setting of Haystack for all tests, a small cross-encoder, and one embedded model."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 
 import haystack_two
 import tiny_models
+from remembered_model import remember
 
 haystack_two.install()  # before the test modules import
 # Its embedders for tests came with Haystack 3.
@@ -17,6 +18,11 @@ collect_ignore = ["pipelines/test_retrievers.py"] if haystack_two.IS_INSTALLED e
 # end without it too, as soon as the executor that they belong to is collected.
 if hasattr(InMemoryDocumentStore, "__del__"):
     del InMemoryDocumentStore.__del__
+
+
+@pytest.fixture(autouse=True)
+def _remembered_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Events and spans of LlamaIndex's dispatcher, and a server."""
+"""Events and spans of LlamaIndex's dispatcher, a server, and one embedded model."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from fake_provider import FakeProvider
 from llama_llms import Listening
+from remembered_model import remember
 
 
 class Events(BaseEventHandler):
@@ -58,6 +59,11 @@ def listening() -> Iterator[Listening]:
     root.event_handlers.append(handler)
     yield handler
     root.event_handlers.remove(handler)
+
+
+@pytest.fixture(autouse=True)
+def _remembered_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(monkeypatch)
 
 
 @pytest.fixture(scope="module")

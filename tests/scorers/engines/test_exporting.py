@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sampling import rotating
 from secondpass.errors import InputError, MissingExtraError, ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines import exporting
@@ -164,13 +165,11 @@ def test_a_file_that_ranks_differently_is_refused(model, tmp_path, monkeypatch):
     assert files(model) - before >= {"onnx/model.onnx"}
 
 
-@pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize("score", [float("nan"), float("inf")])
-@pytest.mark.parametrize(
-    ("part", "whose"),
-    [("TorchModel", "the original's"), ("LightModel", "the new file's float32")],
+@rotating(
+    part=["TorchModel", "LightModel"], score=[float("nan"), float("inf")], force=[False, True]
 )
-def test_a_score_that_is_not_finite_is_refused(model, monkeypatch, part, whose, score, force):
+def test_a_score_that_is_not_finite_is_refused(model, monkeypatch, part, score, force):
+    whose = {"TorchModel": "the original's", "LightModel": "the new file's float32"}[part]
     original = getattr(exporting, part)
 
     class Broken(original):
