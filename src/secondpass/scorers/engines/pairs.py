@@ -244,5 +244,6 @@ class _Plan:
             batches = [[lengths[index] for index in batch] for batch in self._plan(count)]
             return engine.pace.seconds(batches)
 
-        count = sum(total <= tokens for total in accumulate(lengths))
+        # One alone may be longer than what is planned together.
+        count = max(1, sum(total <= tokens for total in accumulate(lengths)))
         return most(count, seconds, self._seconds() * _SHARE)
