@@ -144,7 +144,8 @@ class RankingPass:
         task = Task(rendering.query(self.query), shown, candidates, self.context)
         if self.settings.passages is not None:
             task = with_windows(task, self.settings.passages, rendering)
-        for stage in self.settings.stages:
+        for number, stage in enumerate(self.settings.stages, 1):
+            self.ledger.keep_time(for_fallback=number < len(self.settings.stages))
             name = stage.method.name
             try:
                 judgement = yield from judged_by_windows(stage.method, task)

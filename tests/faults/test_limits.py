@@ -245,6 +245,41 @@ def test_fallback_scorer_takes_over(provider, graded):
     assert ranking.report.usage.calls == provider.calls + 1
 
 
+@pytest.mark.parametrize("server", ["none", "silent", "busy"])
+@pytest.mark.parametrize("mode", ["rerank", "arerank", "rerank_many"])
+def test_a_dead_server_leaves_time_for_the_fallback(provider, graded, monkeypatch, server, mode):
+    monkeypatch.setattr("secondpass.runtime.dispatch._FIRST_PAUSE", 0.05)
+    llm = {"base_url": f"http://127.0.0.1:{fake.unused_port()}/v1"} if server == "none" else {}
+
+    def rank(deadline):
+        provider.play(fake.status(503) if server == "busy" else fake.silence())
+        limits = {"deadline": deadline, "retries": 1000}
+        one = graded(llm, limits=limits, fallback=["lexical"])
+        if mode == "rerank_many":
+            return one.rerank_many([("9", GIVEN)] * 2)
+        if mode == "arerank":
+            return [asyncio.run(one.arerank("9", GIVEN))]
+        return [one.rerank("9", GIVEN)]
+
+    def are_degraded(rankings):
+        return all(ranking.report.status == "degraded" for ranking in rankings)
+
+    rankings = within_deadlines(rank, are_degraded)
+    assert are_degraded(rankings)
+    for ranking in rankings:
+        assert ranking[0].position == 1
+        assert ranking.report.method == "lexical"
+        assert codes(ranking) & {"deadline", "timeout", "connection", "server_error"}
+
+
+def test_without_a_fallback_questions_have_all_of_the_time(provider, graded):
+    def rank(deadline):
+        provider.play(fake.good(after=deadline * 0.85))
+        return graded(limits={"deadline": deadline, "retries": 0}).rerank("q", GIVEN)
+
+    assert within_deadlines(rank, lambda one: one.report.status == "ok").report.status == "ok"
+
+
 def test_fallback_model_takes_over(provider, graded):
     provider.play_by(
         lambda request: fake.status(500) if request.flavour == "openai" else fake.good()

@@ -332,7 +332,7 @@ WAITS = {
 @pytest.mark.parametrize(("ledgers", "expected"), WAITS.values(), ids=WAITS)
 def test_wait_ends_when_the_first_is_overdue(ledgers, expected):
     started = [
-        SimpleNamespace(ledger=SimpleNamespace(seconds_left=left, waiting=waiting))
+        SimpleNamespace(ledger=SimpleNamespace(question_seconds_left=left, waiting=waiting))
         for left, waiting in ledgers
     ]
     seconds = drivers._wait_seconds(started)

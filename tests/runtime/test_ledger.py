@@ -230,3 +230,34 @@ def test_clock_starts_with_the_first_call():
 def test_seconds_left_is_never_negative():
     assert Ledger().seconds_left is None
     assert Ledger(Limits(deadline=1), time.perf_counter() - 60).seconds_left == 0.0
+
+
+KEPT = {
+    # deadline, seconds since the start, whether the clock has started; seconds of questions
+    "no deadline": (None, 10, True, None),
+    "at the start": (1000, 0, True, 800),
+    "after another method": (1000, 500, True, 400),
+    "clock not started": (1000, 600, False, 800),
+    "passed": (1000, 2000, True, 0),
+}
+
+
+@pytest.mark.parametrize(("deadline", "since", "started", "seconds"), KEPT.values(), ids=KEPT)
+def test_questions_leave_a_fifth_of_the_time_to_fallbacks(deadline, since, started, seconds):
+    now = time.perf_counter()
+    ledger = Ledger(Limits(deadline=deadline), now - since, waiting=not started)
+    ledger.keep_time(for_fallback=True)
+    ledger.start_clock()
+    left = ledger.seconds_left
+    assert ledger.question_seconds_left == (seconds and pytest.approx(seconds, abs=60))
+    assert ledger.keeps_time == bool(seconds)
+    ledger.keep_time(for_fallback=False)
+    assert ledger.question_seconds_left == (left and pytest.approx(left, abs=60))
+    assert not ledger.keeps_time
+
+
+def test_rounds_left_by_the_time_of_questions():
+    ledger = Ledger(Limits(deadline=100))
+    ledger.add_question_round(10)
+    ledger.keep_time(for_fallback=True)
+    assert ledger.rounds_left() == 6  # of 12 seconds each, in 80

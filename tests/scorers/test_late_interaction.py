@@ -226,6 +226,37 @@ def test_a_deadline_of_several_queries(folder, monkeypatch):
     assert abs(len(ranks[0]) - len(ranks[2])) <= 1
 
 
+@pytest.mark.parametrize("timed", [False, True])
+def test_copies_are_scored_once(folder, monkeypatch, timed):
+    scorer = LateInteractionScorer(folder)
+    clock = Clock(monkeypatch, scorer._model.get())
+    copies = [*MANY[:3], *MANY[:3] * 20, *MANY[3:20], MANY[0]]
+    requests = [("cat", copies), ("dog", MANY[:2] * 2)]
+    expected = {query: scorer.score_pairs(query, [*{*texts}]) for query, texts in requests}
+    known = {
+        query: dict(zip([*{*texts}], expected[query], strict=True)) for query, texts in requests
+    }
+    compared = []
+    compare = scorer._model.get().scores
+    monkeypatch.setattr(
+        scorer._model.get(),
+        "scores",
+        lambda query, passages: compared.extend(passages) or compare(query, passages),
+    )
+    clock.batches.clear()
+    deadline = clock.now + 1000 if timed else None
+    found = [item for batch in scorer.score_batches(requests, deadline) for item in batch]
+    assert len(compared) == 20 + 2
+    assert sorted(item[:2] for item in found) == [
+        (number, index) for number, (_, texts) in enumerate(requests) for index in range(len(texts))
+    ]
+    scores = {}
+    for number, index, score in found:
+        query, texts = requests[number]
+        assert score == close(known[query][texts[index]])
+        assert scores.setdefault((number, texts[index]), score) == score
+
+
 def test_a_slow_batch(folder, monkeypatch):
     """Each call scores one passage in any case, and so learns that the model became faster."""
     hurried = LateInteractionScorer(folder)
@@ -267,7 +298,8 @@ def test_deadline_of_a_ranking(folder, monkeypatch):
         return encode(texts)
 
     monkeypatch.setattr(model, "passages", slow)
-    ranking = Reranker(scorer, limits={"deadline": 1.0}, depth=None).rerank("cat", MANY * 3)
+    texts = [f"the cat sat {number}" for number in range(300)]
+    ranking = Reranker(scorer, limits={"deadline": 1.0}, depth=None).rerank("cat", texts)
     assert sorted(ranking.order) == list(range(300))
     scored = [item.position for item in ranking if item.status == "scored"]
     assert sorted(scored) == list(range(len(scored)))

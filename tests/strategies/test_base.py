@@ -77,11 +77,22 @@ def test_errors_that_a_retry_got_over_are_issues_without_positions():
     assert "rate_limited: busy" in issue.message
 
 
-@pytest.mark.parametrize("code", ["reply_refused", "empty_reply"])
-def test_errors_of_readers_name_the_reply(code):
-    assert error_message(ReplyError("it is empty", code)).startswith("the model's reply")
-    assert error_message(ReplyError("it is not JSON", "bad_response")).startswith("the model's")
-    assert error_message(ReplyError("reading it raised X", "timeout")) == "reading it raised X"
+MESSAGES = [
+    # error; whether the reply is named
+    (ReplyError("it is empty", "empty_reply"), True),
+    (ReplyError("it is not JSON", "bad_response"), True),
+    (ReplyError("none of its numbers is one from 0 to 1", "score_out_of_range"), True),
+    (ReplyError("two orders stand in it", "of_your_own"), True),
+    (LLMError("it is empty", "empty_reply"), True),
+    (LLMError("it took too long", "timeout"), False),
+    (MethodError("it raised ValueError"), False),
+]
+
+
+@pytest.mark.parametrize(("error", "named"), MESSAGES)
+def test_errors_of_readers_name_the_reply(error, named):
+    before = "the model's reply cannot be used: " if named else ""
+    assert error_message(error) == f"{before}{error}"
 
 
 @pytest.mark.parametrize(

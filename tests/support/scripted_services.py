@@ -16,9 +16,10 @@ def question(read=lambda completion: completion.text, shrink=lambda: None, text=
     return Question(prompt, read, "Reply with ONLY a word.", shrink, Estimate(10, 5), 3)
 
 
-def ask_all(model, *questions, width=8, **limits):
-    """The answers to questions, and the ledger."""
+def ask_all(model, *questions, width=8, fallback=False, **limits):
+    """The answers to questions of a method, perhaps one with a fallback, and the ledger."""
     ledger = Ledger(Limits(**limits))
+    ledger.keep_time(fallback)
 
     async def act():
         return await ask(Ask(model, questions), ledger, Gate(width))

@@ -47,7 +47,7 @@ def test_every_kind_of_node_comes_back() -> None:
     ("resource", "status"),
     [
         (MediaResource(text="red panda"), "scored"),
-        (MediaResource(text=""), "scored"),
+        (MediaResource(text=""), "unjudged"),
         (MediaResource(data=b"eA=="), "unjudged"),
         (None, "unjudged"),
     ],

@@ -57,7 +57,7 @@ _MAX_TOKENS = 10**12
 
 
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
-    """Answer every question, by the ledger's deadline at the latest. Cancellation passes.
+    """Answer every question, in the time that the ledger has for it. Cancellation passes.
 
     Raises:
         NestedCallError: the service called the ranking that waits for it.
@@ -74,7 +74,7 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     pending = set(tasks)
     try:
         while pending:
-            seconds = ledger.seconds_left
+            seconds = ledger.question_seconds_left
             if ledger.waiting and seconds is not None:
                 seconds = _CLOCK_CHECK  # the clock starts with the first question that gets a slot
             elif seconds == 0:
@@ -85,7 +85,7 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
             task.cancel()
     ledger.pairs += sum(item.question.documents for item in questions if item.requests)
     ledger.add_question_round(time.perf_counter() - started)
-    late = DeadlineError("the deadline passed before this was answered")
+    late = _deadline_error(ledger, "answered")
     return [
         question.failed(late) if task in pending else task.result()
         for task, question in zip(tasks, questions, strict=True)
@@ -172,9 +172,9 @@ class PendingQuestion:
         ledger, estimate, prices = self.ledger, self.question.estimate, self.prices
         async with self.slots:
             ledger.start_clock()
-            left = ledger.seconds_left
+            left = ledger.question_seconds_left
             if left == 0:
-                raise DeadlineError("the deadline passed before this was asked")
+                raise _deadline_error(ledger, "asked")
             ledger.reserve(estimate, prices)
             self.requests += 1
             timeouts = [seconds for seconds in (left, self.timeout) if seconds is not None]
@@ -218,8 +218,8 @@ class PendingQuestion:
             raise LLMError(str(error), error.code) from None
 
     def _timeout_error(self) -> MethodError:
-        if self.ledger.seconds_left == 0:
-            return DeadlineError("the deadline passed before this was answered")
+        if self.ledger.question_seconds_left == 0:
+            return _deadline_error(self.ledger, "answered")
         message = f"no answer within {self.timeout:g} s" if self.timeout else "no answer"
         origin = getattr(self.service, "origin", "")
         if isinstance(origin, str) and origin:
@@ -240,9 +240,14 @@ class PendingQuestion:
         pause = random.uniform(0.5, 1) * min(_FIRST_PAUSE * 2**pauses, _LONGEST_PAUSE)
         if error.retry_after is not None:
             pause = max(pause, error.retry_after)
-        left = self.ledger.seconds_left
+        left = self.ledger.question_seconds_left
         longest = _LONGEST_RETRY_AFTER if left is None else min(left, _LONGEST_RETRY_AFTER)
         return pause if pause < longest else None
+
+
+def _deadline_error(ledger: Ledger, done: str) -> DeadlineError:
+    kept = ", less the time kept for a fallback," if ledger.keeps_time else ""
+    return DeadlineError(f"the deadline{kept} passed before this was {done}")
 
 
 def _validated(result: Any) -> Completion:

@@ -138,7 +138,7 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
 def _wait_seconds(started: Collection[StartQuestions]) -> float | None:
     """Seconds until the first of these is overdue; None if none has a running deadline."""
     ledgers = [command.ledger for command in started if not command.ledger.waiting]
-    left = [seconds for ledger in ledgers if (seconds := ledger.seconds_left) is not None]
+    left = [seconds for ledger in ledgers if (seconds := ledger.question_seconds_left) is not None]
     return min(min(left) + _GRACE, threading.TIMEOUT_MAX) if left else None
 
 
@@ -159,7 +159,7 @@ def _take_answers(
         answered.append((command.number, answers))
     if not done:
         for future, command in list(started.items()):
-            if command.ledger.seconds_left == 0 and not command.ledger.waiting:
+            if command.ledger.question_seconds_left == 0 and not command.ledger.waiting:
                 future.cancel()
                 del started[future]
                 answered.append((command.number, command.failed(scoring_deadline_error())))

@@ -14,6 +14,8 @@ from secondpass.types import EngineInfo, Usage
 
 _ROUND_MARGIN = 1.2
 """The next round is expected to take this many times the mean of the rounds so far."""
+_FALLBACK_SHARE = 0.2
+"""Of the time left, what a method's questions leave to its fallbacks."""
 
 
 @dataclass(slots=True)
@@ -62,6 +64,7 @@ class Ledger:
     _reserved: _Total = field(default_factory=_Total)
     _question_rounds: int = 0
     _question_seconds: float = 0.0
+    _kept_seconds: float = 0.0
 
     def start_clock(self) -> None:
         """Restart the clock if the pass has only waited for others so far."""
@@ -79,6 +82,22 @@ class Ledger:
         """Seconds to the deadline, 0 if it has passed; None without a deadline."""
         deadline = self.limits.deadline
         return None if deadline is None else max(0.0, deadline - self.seconds)
+
+    def keep_time(self, for_fallback: bool) -> None:
+        """Keep a part of the time left from the questions of the next method, or nothing."""
+        left = self.limits.deadline if self.waiting else self.seconds_left
+        self._kept_seconds = _FALLBACK_SHARE * (left or 0.0) if for_fallback else 0.0
+
+    @property
+    def keeps_time(self) -> bool:
+        """Whether questions end before the deadline, so that a fallback has time."""
+        return self._kept_seconds > 0
+
+    @property
+    def question_seconds_left(self) -> float | None:
+        """Seconds that questions have left, 0 if none; None without a deadline."""
+        left = self.seconds_left
+        return None if left is None else max(0.0, left - self._kept_seconds)
 
     def record_exception(self, error: BaseException, source: str) -> None:
         """Keep the first exception of the user's code, and log each for diagnosis."""
@@ -166,7 +185,7 @@ class Ledger:
             ):
                 if limit is not None and spent:
                     bounds.append((min(limit, sys.maxsize) - spent) / (spent / self.questions))
-        if (left := self.seconds_left) is not None and self._question_rounds:
+        if (left := self.question_seconds_left) is not None and self._question_rounds:
             mean = self._question_seconds / self._question_rounds
             bounds.append(left / (mean * _ROUND_MARGIN) if mean else left)
         return max(0, int(min(*bounds, sys.maxsize))) if bounds else None

@@ -40,9 +40,8 @@ class IssueCollector:
 
 
 def error_message(error: MethodError) -> str:
-    """The message of an error. Those of readers begin with "it", which is the reply."""
-    of_reader = isinstance(error, ReplyError) and str(error).startswith(("it ", "its "))
-    if of_reader or error.code in {"reply_refused", "empty_reply"}:
+    """The message of an error. That of a ReplyError speaks of the reply as "it"."""
+    if isinstance(error, ReplyError) or error.code in {"reply_refused", "empty_reply"}:
         return f"the model's reply cannot be used: {error}"
     return str(error)
 

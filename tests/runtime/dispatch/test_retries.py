@@ -79,21 +79,23 @@ def test_pauses_double_up_to_a_limit(pauses):
 
 
 PAUSES = {
-    # seconds that the server asks for; the deadline; the pause before the retry
-    "jitter": (None, None, [0.25]),
-    "longer than ours": (2, None, [2]),
-    "shorter than ours": (0.01, None, [0.25]),
-    "longest": (29.9, None, [29.9]),
-    "too long": (30, None, []),
-    "before the end": (29, 1000, [29]),
-    "past the end": (29, 20, []),
+    # seconds that the server asks for; the deadline; whether there is a fallback; the pause
+    "jitter": (None, None, False, [0.25]),
+    "longer than ours": (2, None, False, [2]),
+    "shorter than ours": (0.01, None, False, [0.25]),
+    "longest": (29.9, None, False, [29.9]),
+    "too long": (30, None, False, []),
+    "before the end": (29, 1000, False, [29]),
+    "past the end": (29, 20, False, []),
+    "before the fallback": (29, 1000, True, [29]),
+    "into its time": (25, 30, True, []),
 }
 
 
-@pytest.mark.parametrize(("wanted", "end", "expected"), PAUSES.values(), ids=PAUSES)
-def test_servers_may_ask_for_longer_pauses(wanted, end, expected, pauses, monkeypatch):
+@pytest.mark.parametrize(("wanted", "end", "fallback", "expected"), PAUSES.values(), ids=PAUSES)
+def test_servers_may_ask_for_longer_pauses(wanted, end, fallback, expected, pauses, monkeypatch):
     monkeypatch.setattr(module.random, "uniform", lambda low, _: low)
-    ask_all(ScriptedService(after(wanted), "yes"), question(), deadline=end)
+    ask_all(ScriptedService(after(wanted), "yes"), question(), fallback=fallback, deadline=end)
     assert pauses == expected
 
 

@@ -177,16 +177,18 @@ def test_unanswered_questions_keep_their_issues(monkeypatch):
 
 
 WAITS = {
-    # limits, settings of the ledger; the first wait for all questions
-    "unlimited": ({}, {}, None),
-    "limited": ({"deadline": 1000}, {}, pytest.approx(1000, abs=60)),
-    "not started": ({"deadline": 1000}, {"waiting": True}, 0.05),
-    "unlimited and not started": ({}, {"waiting": True}, None),
+    # limits, settings of the ledger, whether there is a fallback; the first wait for all questions
+    "unlimited": ({}, {}, False, None),
+    "limited": ({"deadline": 1000}, {}, False, pytest.approx(1000, abs=60)),
+    "with a fallback": ({"deadline": 1000}, {}, True, pytest.approx(800, abs=60)),
+    "unlimited, with a fallback": ({}, {}, True, None),
+    "not started": ({"deadline": 1000}, {"waiting": True}, False, 0.05),
+    "unlimited and not started": ({}, {"waiting": True}, False, None),
 }
 
 
-@pytest.mark.parametrize(("limits", "settings", "expected"), WAITS.values(), ids=WAITS)
-def test_waits_until_time_is_over(limits, settings, expected, monkeypatch):
+@pytest.mark.parametrize(("limits", "settings", "fallback", "expected"), WAITS.values(), ids=WAITS)
+def test_waits_until_time_is_over(limits, settings, fallback, expected, monkeypatch):
     waits = []
     wait = asyncio.wait
 
@@ -195,8 +197,32 @@ def test_waits_until_time_is_over(limits, settings, expected, monkeypatch):
         return await wait(tasks, timeout=timeout)
 
     monkeypatch.setattr(module.asyncio, "wait", spy)
-    run_ask(ScriptedService("yes"), Ledger(Limits(**limits), **settings), question())
+    ledger = Ledger(Limits(**limits), **settings)
+    ledger.keep_time(fallback)
+    run_ask(ScriptedService("yes"), ledger, question())
     assert waits[0] == expected
+
+
+KEPT = "the deadline, less the time kept for a fallback, passed before this was"
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_time_kept_for_a_fallback_is_not_for_questions(asked):
+    """A question in progress is given up, and no other is asked."""
+
+    class Ageing(ScriptedService):
+        async def complete(self, prompt):
+            await super().complete(prompt)
+            ledger.started -= 900
+            raise TimeoutError
+
+    ledger = Ledger(Limits(deadline=1000))
+    ledger.keep_time(for_fallback=True)
+    ledger.started -= 0 if asked else 900
+    (answer,) = run_ask(Ageing("yes"), ledger, question())
+    assert (answer.error.code, str(answer.error)) == ("deadline", f"{KEPT} answered")
+    assert ledger.questions == asked
+    assert ledger.seconds_left > 40
 
 
 def test_timeout_at_the_end_is_final():

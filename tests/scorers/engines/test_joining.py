@@ -5,99 +5,14 @@ import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from joined_calls import SECONDS, Calls, FakePair, Model, expected, score_of, wait_until
 from secondpass.scorers.engines.joining import JoinedBatches
 from secondpass.scorers.engines.pairs import PairEngine
-
-SECONDS = 30
-
-
-class FakePair(NamedTuple):
-    text: str
-    length: int
-
-
-class Model:
-    """Scores a pair by its text. ``hold`` lets a batch wait until it is set."""
-
-    backend, precision = "onnx", "float32"
-
-    def __init__(self, threads=1, budget=64):
-        self.threads, self.budget = threads, budget
-        self.batches = []
-        self.hold = None
-        self.begun = threading.Semaphore(0)
-
-    def prepare(self, query, passages):
-        return [FakePair(query + passage, 1 + len(passage)) for passage in passages]
-
-    def run(self, pairs):
-        self.batches.append([pair.text for pair in pairs])
-        self.begun.release()
-        if self.hold is not None:
-            assert self.hold.wait(SECONDS)
-        for pair in pairs:
-            if "!" in pair.text:
-                raise LookupError(pair.text)
-        return [score_of(pair.text) for pair in pairs]
-
-
-def score_of(text):
-    return float(sum(map(ord, text)))
-
-
-def expected(query, passages):
-    return [score_of(query + passage) for passage in passages]
-
-
-class Calls:
-    """Calls that all wait while a first one holds the threads of a model."""
-
-    def __init__(self, model):
-        self.model = model
-        self.engine = PairEngine(model)
-        self._pool = ThreadPoolExecutor(33)
-
-    def __enter__(self):
-        self.model.hold = threading.Event()
-        for _ in range(self.model.threads):
-            self._pool.submit(self.engine.score, [("first", ["x"])])
-            assert self.model.begun.acquire(timeout=SECONDS)
-        return self
-
-    def submit(self, function, *arguments):
-        """Start a call, and return when it waits."""
-        line = self.engine._joined._line
-        before = len(line)
-        future = self._pool.submit(function, *arguments)
-        wait_until(lambda: len(line) > before)
-        return future
-
-    def score(self, query, passages):
-        return self.submit(lambda: self.engine.score([(query, passages)])[0])
-
-    def go(self):
-        self.model.batches.clear()
-        self.model.hold.set()
-
-    def __exit__(self, *_error):
-        self.model.hold.set()
-        self._pool.shutdown()
-
-
-def wait_until(condition):
-    deadline = threading.Event()
-    for _ in range(SECONDS * 1000):
-        if condition():
-            return
-        deadline.wait(0.001)
-    raise AssertionError("waited for too long")
-
 
 PASSAGES = st.lists(st.text("ab", max_size=30), max_size=12)
 
@@ -246,6 +161,13 @@ def test_scores_before_a_deadline_come_as_batches_end():
     assert list(scored) == [[(0, n, score_of(f"q{text}"))] for n, text in enumerate("abc")]
 
 
+def test_a_pair_longer_than_what_is_planned_together():
+    engine, texts = PairEngine(Model(budget=4)), ["a", "b" * 100, "c"]
+    batches = engine.score_until([("q", texts)], threading.TIMEOUT_MAX)
+    found = {index: score for batch in batches for _, index, score in batch}
+    assert found == dict(enumerate(expected("q", texts)))
+
+
 @pytest.mark.parametrize("until", [None, threading.TIMEOUT_MAX])
 def test_the_last_batch_ends_before_its_call_asks(until):
     model = Model()
@@ -299,27 +221,6 @@ def test_known_pairs_do_not_wait():
         model.prepare = lambda *texts: [pair._replace(length=0) for pair in prepare(*texts)]
         assert calls.engine.score([("q", ["a"])]) == [expected("q", ["a"])]
         model.hold = hold
-
-
-def test_a_pool_that_takes_no_jobs(monkeypatch):
-    """The interpreter is being shut down, or no thread can be started."""
-    model = Model()
-    with Calls(model) as calls:
-        waiting = calls.score("q", ["a"])
-
-        def refuse(function):
-            raise RuntimeError("shut down")
-
-        monkeypatch.setattr(calls.engine._joined._pool, "submit", refuse)
-        calls.go()
-        with pytest.raises(RuntimeError, match="shut down"):
-            waiting.result(SECONDS)
-    engine = PairEngine(Model())
-    monkeypatch.setattr(engine._joined._pool, "submit", refuse)
-    with pytest.raises(RuntimeError, match="shut down"):
-        engine.score([("q", ["a"])])
-    monkeypatch.undo()
-    assert engine.score([("q", ["a"])]) == [expected("q", ["a"])]
 
 
 def test_an_engine_is_released_with_its_last_holder():

@@ -153,6 +153,46 @@ def test_a_generator_used_both_ways_is_closed_both_ways(first: str) -> None:
     assert {"close", "close_async"} <= set(generator.called)
 
 
+class Unclosable(Life):
+    """As the generators of Haystack 2."""
+
+    def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
+        self.note("run")
+        return super().run(messages)
+
+    async def run_async(self, messages: list[ChatMessage]) -> dict[str, Any]:
+        self.note("run_async")
+        return Life.run(self, messages)
+
+
+class ClosedAtOnce(Unclosable):
+    def close(self) -> None:
+        self.note("close")
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (AsyncLife, ["run_async", "close_async"] * 2),
+        (ClosedAtOnce, ["run_async", "close"] * 2),
+        (Unclosable, ["run_async", "run"]),
+    ],
+)
+def test_a_second_event_loop_asks_a_client_of_the_first_only_if_it_was_closed(
+    kind: type[Life], expected: list[str]
+) -> None:
+    generator = kind()
+    ranker = SecondPassRanker(BY_INDEX, chat_generator=generator)
+
+    async def life() -> None:
+        assert ids(await ranker.run_async(QUERY, four())) == [*"bacd"]
+        await ranker.close_async()
+
+    for _ in range(2):
+        asyncio.run(life())
+    assert generator.called == expected
+
+
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_pipelines_see_to_the_life_of_the_generator(asynchronous: bool) -> None:
     generator = BothLife()

@@ -12,10 +12,11 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
+
+from secondpass.scorers.engines.workers import Worker, Workers
 
 Item: TypeAlias = tuple[int, Sequence[int], Any]
 """(index of the request, indices of the passage in its list, prepared pair)."""
@@ -67,6 +68,10 @@ class _Batch:
         self.items = items
         self.open = len(items)
 
+    def entries(self) -> list[_Entry]:
+        """Its pairs as those of a round."""
+        return [_Entry(self, item) for item in self.items]
+
 
 class _Entry(NamedTuple):
     """A pair in a round."""
@@ -93,14 +98,13 @@ class JoinedBatches:
         self._run_pairs = run
         self._threads = threads
         self._plan = plan
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="secondpass-engine")
         self._lock = threading.Lock()
         self._line: list[_Call] = []
         """Calls with batches that are in no round yet."""
         self._round: deque[list[_Entry]] = deque()
         self._calls: set[_Call] = set()
-        self._jobs = 0
-        """Jobs of the pool; there is one at least while anything waits."""
+        self._workers = Workers(threads, "secondpass-engine")
+        """One at least is busy while anything waits, unless no thread can be started."""
 
     @property
     def calls(self) -> int:
@@ -148,16 +152,20 @@ class JoinedBatches:
 
     def _add(self, call: _Call, items: Sequence[Item]) -> None:
         with self._lock:
-            call.waiting.append(_Batch(call, items))
-            call.running += 1
-            if call not in self._line:
-                self._line.append(call)
-            if self._jobs < self._threads:
-                self._start_job()
+            try:
+                call.waiting.append(_Batch(call, items))
+                call.running += 1
+                if call not in self._line:
+                    self._line.append(call)
+                self._workers.start(self._work)
+            except BaseException:  # Ctrl-C too
+                self._line = [other for other in self._line if other is not call]
+                raise
 
     def _fetch(self, call: _Call) -> Found:
-        """Wait for scores of a call."""
+        """Wait for scores of a call. Without any worker, its batches run in this thread."""
         while True:
+            entries = None
             with self._lock:
                 if call.ready:
                     scored, call.scored = call.scored, []
@@ -165,74 +173,92 @@ class JoinedBatches:
                         return scored
                     error, call.error = call.error, None
                     break
-            call.progress.get()
+                if call.waiting and not self._workers.any_busy:
+                    entries = self._live(self._withdrawn(call))
+            if entries is None:
+                call.progress.get()
+            elif entries:
+                self._run(entries)
         try:
             raise error
         finally:
             del error  # its traceback has this frame
 
-    # ------------------------------------------------------------------ in the pool
+    def _withdrawn(self, call: _Call) -> list[_Entry]:
+        """The next batch of a call, which is then in no round."""
+        batch = call.waiting.popleft()
+        if not call.waiting:
+            self._line.remove(call)
+        return batch.entries()
 
-    def _start_job(self) -> None:
-        """Let the pool run a batch. If that fails, jobs are too few rather than too many."""
-        try:
-            self._jobs += 1
-            self._pool.submit(self._work)
-        except BaseException:
-            self._jobs -= 1
-            raise
+    # ------------------------------------------------------------------ workers
 
-    def _work(self) -> None:
+    def _work(self, worker: Worker) -> None:
         """Run one batch, and see that the next is run."""
         with self._lock:
-            batch = self._next_batch()
-        if batch:
-            self._run(batch)
+            if not self._workers.is_busy(worker):
+                return
+            entries = self._next_batch()
+        if entries:
+            self._run(entries)
         with self._lock:
-            self._jobs = max(0, self._jobs - 1)
             if not self._round and not self._line:
+                self._workers.release(worker)
                 return
             try:
-                self._start_job()
-            except RuntimeError as error:  # the interpreter is being shut down
-                for call in {*self._line, *(entry.batch.call for b in self._round for entry in b)}:
-                    call.error = error
-                    call.wake()
+                # Not a loop, because no batch may begin while the process ends.
+                self._workers.submit(worker, self._work)
+            except BaseException as error:
+                in_round = (entry.batch.call for batch in self._round for entry in batch)
+                self._fail({*self._line, *in_round}, error)
 
     def _next_batch(self) -> list[_Entry]:
         """The next batch without the pairs that nobody waits for; empty if there is none."""
         while self._round or self._line:
             if not self._round:
                 self._begin_round()
-                continue
-            now = time.monotonic()
-            batch = []
-            for entry in self._round.popleft():
-                call = entry.batch.call
-                if call.left or call.error is not None:
-                    continue
-                if now < call.until:
-                    batch.append(entry)
-                else:
-                    self._end(entry)
-            if batch:
-                return batch
+            elif entries := self._live(self._round.popleft()):
+                return entries
         return []
 
+    def _live(self, entries: Iterable[_Entry]) -> list[_Entry]:
+        """Those that their calls wait for. Those whose time is over end."""
+        now = time.monotonic()
+        live = []
+        for entry in entries:
+            call = entry.batch.call
+            if call.left or call.error is not None:
+                continue
+            if now < call.until:
+                live.append(entry)
+            else:
+                self._end(entry)
+        return live
+
     def _begin_round(self) -> None:
-        batches = []
-        self._line = [call for call in self._line if not call.left]
-        for call in self._line:
-            for _ in range(min(self._threads, len(call.waiting))):
-                batches.append([_Entry(call.waiting[0], item) for item in call.waiting[0].items])
-                call.waiting.popleft()
-        single = len(self._line) == 1
-        self._line = [call for call in self._line if call.waiting]
-        if not single:
+        calls = [call for call in self._line if not call.left and call.error is None]
+        batches = [
+            call.waiting.popleft().entries()
+            for call in calls
+            for _ in range(min(self._threads, len(call.waiting)))
+        ]
+        self._line = [call for call in calls if call.waiting]
+        if len(calls) > 1:
             entries = [entry for batch in batches for entry in batch]
-            plan = self._plan([entry.item[2].length for entry in entries])
-            batches = [[entries[index] for index in indices] for indices in plan]
+            try:
+                plan = self._plan([entry.item[2].length for entry in entries])
+                batches = [[entries[index] for index in indices] for indices in plan]
+            except BaseException as error:
+                self._fail(calls, error)
+                return
         self._round.extend(batches)
+
+    def _fail(self, calls: Iterable[_Call], error: BaseException) -> None:
+        """Raise an error in all of these calls."""
+        for call in calls:
+            call.error = error
+            call.wake()
+        self._line = [call for call in self._line if call.error is None]
 
     def _run(self, entries: list[_Entry]) -> None:
         try:

@@ -9,6 +9,7 @@ from itertools import accumulate, zip_longest
 from typing import Any, Protocol
 
 from secondpass.scorers.engines.batches import by_length
+from secondpass.scorers.engines.copies import distinct
 from secondpass.scorers.engines.joining import Found, Item, JoinedBatches
 from secondpass.scorers.engines.pace import TokenPace, most
 from secondpass.types import EngineInfo
@@ -94,7 +95,7 @@ class PairEngine:
         """One score per pair, in batches across the requests."""
         items = [
             (request, indices, pair)
-            for request, (query, passages) in enumerate(_distinct(requests))
+            for request, (query, passages) in enumerate(distinct(requests))
             for indices, pair in zip(
                 passages.values(), self.model.prepare(query, [*passages]), strict=True
             )
@@ -140,24 +141,13 @@ def _expanded(found: Found) -> Scored:
     return [(request, index, score) for request, indices, score in found for index in indices]
 
 
-def _distinct(requests: Requests) -> list[tuple[str, dict[str, list[int]]]]:
-    """Each query with its passages, in order, and the indices of each passage."""
-    distinct = []
-    for query, passages in requests:
-        indices: dict[str, list[int]] = {}
-        for index, passage in enumerate(passages):
-            indices.setdefault(passage, []).append(index)
-        distinct.append((query, indices))
-    return distinct
-
-
 class _Plan:
     """What to score next before a deadline: the first passages of each request first."""
 
     def __init__(self, engine: PairEngine, requests: Requests, deadline: float) -> None:
         self._engine = engine
         self._requests = [
-            (query, [*passages], [*passages.values()]) for query, passages in _distinct(requests)
+            (query, [*passages], [*passages.values()]) for query, passages in distinct(requests)
         ]
         self._deadline = deadline - _RESERVE
         self._prepared = self._prepare()
@@ -244,5 +234,6 @@ class _Plan:
             batches = [[lengths[index] for index in batch] for batch in self._plan(count)]
             return engine.pace.seconds(batches)
 
-        count = sum(total <= tokens for total in accumulate(lengths))
+        # One alone may be longer than what is planned together.
+        count = max(1, sum(total <= tokens for total in accumulate(lengths)))
         return most(count, seconds, self._seconds() * _SHARE)

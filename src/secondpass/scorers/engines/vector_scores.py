@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
 
+from secondpass.scorers.engines.copies import distinct
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.score_cache import text_digest
 from secondpass.scorers.engines.torch_vectors import VectorModel
@@ -40,19 +41,19 @@ class VectorScores:
 
     def score(self, requests: Requests) -> list[list[float]]:
         """A score for each passage of each query. Equal passages are encoded once."""
-        places: dict[str, list[tuple[int, int]]] = {}
-        for query, (_, passages) in enumerate(requests):
-            for index, passage in enumerate(passages):
-                places.setdefault(passage, []).append((query, index))
+        places: dict[str, list[tuple[int, list[int]]]] = {}
+        for query, (_, copies) in enumerate(distinct(requests)):
+            for passage, indices in copies.items():
+                places.setdefault(passage, []).append((query, indices))
         scores = [[0.0] * len(passages) for _, passages in requests]
         queries = self._queries(requests)
         texts = sorted(places, key=len)
         for start in range(0, len(texts), _BLOCK):
             block = texts[start : start + _BLOCK]
             wanted = [
-                (query, index, vectors)
+                (query, indices, vectors)
                 for text, vectors in zip(block, self._passages(block), strict=True)
-                for query, index in places[text]
+                for query, indices in places[text]
             ]
             for query, index, score in self._compare(queries, wanted):
                 scores[query][index] = score
@@ -74,15 +75,15 @@ class VectorScores:
             return
         model = self._model
         ranked = sorted(
-            (index, query)
-            for query, (_, passages) in enumerate(requests)
-            for index in range(len(passages))
+            (indices[0], query, passage, indices)
+            for query, (_, copies) in enumerate(distinct(requests))
+            for passage, indices in copies.items()
         )
         queries = self._queries(requests)
         done = 0
         while done < len(ranked):
             window = ranked[done : done + _WINDOW * model.batch_size]
-            texts = [requests[query][1][index] for index, query in window]
+            texts = [passage for _, _, passage, _ in window]
             sizes = self._sizes(texts)
             count = model.pace.fitting(sizes, deadline - monotonic())
             if not done:
@@ -101,7 +102,7 @@ class VectorScores:
                     return
                 vectors = self._passages([texts[place] for place in batch])
                 wanted = [
-                    (window[place][1], window[place][0], passage)
+                    (window[place][1], window[place][3], passage)
                     for place, passage in zip(batch, vectors, strict=True)
                 ]
                 scored = self._compare(queries, wanted)
@@ -137,16 +138,18 @@ class VectorScores:
         return [size if vectors is None else 0 for size, vectors in zip(sizes, known, strict=True)]
 
     def _compare(
-        self, queries: Sequence[Tensor], wanted: Sequence[tuple[int, int, Tensor]]
+        self, queries: Sequence[Tensor], wanted: Sequence[tuple[int, list[int], Tensor]]
     ) -> Scored:
-        """The scores of passages, given as index of the query, index, and vectors."""
-        by_query: dict[int, list[tuple[int, Tensor]]] = {}
-        for query, index, vectors in wanted:
-            by_query.setdefault(query, []).append((index, vectors))
+        """The scores of passages, given as index of the query, indices of copies, and vectors."""
+        by_query: dict[int, list[tuple[list[int], Tensor]]] = {}
+        for query, indices, vectors in wanted:
+            by_query.setdefault(query, []).append((indices, vectors))
         scored: Scored = []
         for query, passages in by_query.items():
             scores = self._model.scores(queries[query], [vectors for _, vectors in passages])
             scored += [
-                (query, index, score) for (index, _), score in zip(passages, scores, strict=True)
+                (query, index, score)
+                for (indices, _), score in zip(passages, scores, strict=True)
+                for index in indices
             ]
         return scored

@@ -117,12 +117,19 @@ class OwnedChatGenerator(SavedByAdapter, ChatGeneratorLLM):
             self.chat_generator.close()
 
     async def close_async(self) -> None:
-        """Close what was used: asynchronous in this event loop, synchronous in a thread."""
-        self.home.leave()
-        if hasattr(self.chat_generator, "close_async") and self._take("async"):
-            await self.chat_generator.close_async()
-        if hasattr(self.chat_generator, "close") and self._take("sync"):
-            await in_thread(self.chat_generator.close)
+        """Close what was used: asynchronous in this event loop, synchronous in a thread.
+
+        A generator that cannot be closed, as those of Haystack 2, keeps the connections of its
+        event loop, so in another one its `run` is called.
+        """
+        generator: Any = self.chat_generator
+        has_async, has_sync = (hasattr(generator, name) for name in ("close_async", "close"))
+        if has_async or has_sync:
+            self.home.leave()
+        if has_async and self._take("async"):
+            await generator.close_async()
+        if has_sync and self._take("sync"):
+            await in_thread(generator.close)
 
     def _take(self, interface: str) -> bool:
         """Whether this interface was used since it was last closed; it counts as closed now.

@@ -1,0 +1,87 @@
+"""Threads that run one job after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+
+class Worker:
+    """A thread, started with its first job.
+
+    A pool of one thread: it ends with the last reference to it, the process waits for its job at
+    the end, and from then on it takes no further one.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+
+    def submit(self, job: Callable[[Worker], None]) -> None:
+        """Call ``job`` with this worker after the jobs before.
+
+        Raises:
+            RuntimeError: the process ends, or the system starts no more threads.
+        """
+        self._pool.submit(job, self)
+
+
+class Workers:
+    """Workers with and without a job. Not safe for use from several threads at once.
+
+    Args:
+        count: of workers with a job at a time.
+        name: of the threads.
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self._count = count
+        self._name = name
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+
+    @property
+    def any_busy(self) -> bool:
+        """Whether any worker has a job."""
+        return bool(self._busy)
+
+    def is_busy(self, worker: Worker) -> bool:
+        """Whether a worker is to do the job that it has."""
+        return worker in self._busy
+
+    def start(self, job: Callable[[Worker], None]) -> bool:
+        """Give a worker a job, unless all have one.
+
+        Returns:
+            False if none was idle and none could be started.
+
+        Raises:
+            RuntimeError: the process ends.
+        """
+        if len(self._busy) >= self._count:
+            return True
+        if self._idle:
+            self.submit(self._idle.pop(), job)
+            return True
+        try:
+            self.submit(Worker(self._name), job)
+        except RuntimeError:
+            return False
+        return True
+
+    def submit(self, worker: Worker, job: Callable[[Worker], None]) -> None:
+        """Give a worker a job. After an error it is not busy, even if its thread was started.
+
+        So a job must first ask :meth:`is_busy`, as soon as this has returned or raised.
+
+        Raises:
+            RuntimeError: see :meth:`Worker.submit`; of a worker that had a job, the process ends.
+        """
+        # In this order, so that Ctrl-C in between leaves no worker busy that has no job.
+        self._busy.discard(worker)
+        worker.submit(job)
+        self._busy.add(worker)
+
+    def release(self, worker: Worker) -> None:
+        """Let a worker be idle."""
+        self._busy.discard(worker)
+        self._idle.append(worker)

@@ -1,0 +1,93 @@
+"""A model whose batches can be held, and calls that wait for it."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from secondpass.scorers.engines.pairs import PairEngine
+
+SECONDS = 30
+
+
+class FakePair(NamedTuple):
+    text: str
+    length: int
+
+
+class Model:
+    """Scores a pair by its text. ``hold`` lets a batch wait until it is set."""
+
+    backend, precision = "onnx", "float32"
+
+    def __init__(self, threads=1, budget=64):
+        self.threads, self.budget = threads, budget
+        self.batches = []
+        self.hold = None
+        self.begun = threading.Semaphore(0)
+
+    def prepare(self, query, passages):
+        return [FakePair(query + passage, 1 + len(passage)) for passage in passages]
+
+    def run(self, pairs):
+        self.batches.append([pair.text for pair in pairs])
+        self.begun.release()
+        if self.hold is not None:
+            assert self.hold.wait(SECONDS)
+        for pair in pairs:
+            if "!" in pair.text:
+                raise LookupError(pair.text)
+        return [score_of(pair.text) for pair in pairs]
+
+
+def score_of(text):
+    return float(sum(map(ord, text)))
+
+
+def expected(query, passages):
+    return [score_of(query + passage) for passage in passages]
+
+
+class Calls:
+    """Calls that all wait while a first one holds the threads of a model."""
+
+    def __init__(self, model):
+        self.model = model
+        self.engine = PairEngine(model)
+        self._pool = ThreadPoolExecutor(33)
+
+    def __enter__(self):
+        self.model.hold = threading.Event()
+        for _ in range(self.model.threads):
+            self._pool.submit(self.engine.score, [("first", ["x"])])
+            assert self.model.begun.acquire(timeout=SECONDS)
+        return self
+
+    def submit(self, function, *arguments):
+        """Start a call, and return when it waits."""
+        line = self.engine._joined._line
+        before = len(line)
+        future = self._pool.submit(function, *arguments)
+        wait_until(lambda: len(line) > before)
+        return future
+
+    def score(self, query, passages):
+        return self.submit(lambda: self.engine.score([(query, passages)])[0])
+
+    def go(self):
+        self.model.batches.clear()
+        self.model.hold.set()
+
+    def __exit__(self, *_error):
+        self.model.hold.set()
+        self._pool.shutdown()
+
+
+def wait_until(condition):
+    deadline = threading.Event()
+    for _ in range(SECONDS * 1000):
+        if condition():
+            return
+        deadline.wait(0.001)
+    raise AssertionError("waited for too long")
