@@ -542,6 +542,20 @@ def test_the_span_is_the_best_sentence(text, sentence, remember):
         assert item.metadata.get("rerank_span") == (list(item.span) if item.span else None)
 
 
+@pytest.mark.parametrize("remember", [0, 10])
+def test_the_span_of_a_long_text_that_is_shortened_before_it_is_read(remember):
+    scorer = EmbeddedScorer(remember=remember)
+    tides = "The  tides\t\tfollow   the moon. \n\n" * 20
+    answer = "Ripe  bananas are \u200byellow."
+    spaced, plain = (f"{tides}{text} {tides * 30}" for text in (answer, "Ripe bananas are yellow."))
+    for _ in range(2):
+        for item in Reranker(scorer).rerank("which color has a banana?", [spaced, plain]):
+            assert "".join(item.text[slice(*item.span)].split()) in {
+                "Ripebananasareyellow.",
+                "Ripebananasare\u200byellow.",
+            }
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=4))
 def test_spans_are_sentences(texts):

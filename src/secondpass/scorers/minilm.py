@@ -103,8 +103,8 @@ class Tokens(NamedTuple):
 
     Attributes:
         ids: the tokens' numbers in the vocabulary, int64, shape (tokens,).
-        starts: where each token begins, in characters; 0 for special tokens.
-        text: what was tokenized: the text up to the end of the last token.
+        starts: where each token begins, in characters of ``text``; 0 for special tokens.
+        text: what was tokenized: the shortened text up to the end of the last token.
     """
 
     ids: NDArray[np.int64]
