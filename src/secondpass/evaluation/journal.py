@@ -129,8 +129,10 @@ def ranking_key(
     digest = hashlib.sha256()
     for part in (_FORMAT, __version__, system, config, query):
         digest.update(_bytes(part))
-    for one in candidates:
-        digest.update(_bytes([one.id, one.text, one.score, dict(one.metadata)]))
+    for candidate in candidates:
+        digest.update(
+            _bytes([candidate.id, candidate.text, candidate.score, dict(candidate.metadata)])
+        )
     return digest.hexdigest()
 
 
