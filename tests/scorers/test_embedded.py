@@ -401,6 +401,14 @@ def test_the_tokenizer_is_that_of_bert_uncased():
         assert ours.encode(text).ids == theirs(text, truncation=True, max_length=512)["input_ids"]
 
 
+def test_lone_surrogates(scorer):
+    odd = ["a cat \ud83d", "\udc00" + " a cat" * 2000]
+    same = [text.encode("utf-8", "replace").decode() for text in odd]
+    assert scorer.score_pairs("cat\ud800", odd) == scorer.score_pairs("cat?", same)
+    model = minilm.MiniLM()
+    assert (model.embed(odd) == model.embed(same)).all()
+
+
 def test_special_tokens_in_a_text_are_text():
     ids = minilm.MiniLM().tokenizer.encode("[SEP] [CLS] [MASK]").ids
     assert [number for number in ids if number in {101, 102, 103}] == [101, 102]
