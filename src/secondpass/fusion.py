@@ -44,7 +44,9 @@ def reciprocal_rank_fusion(
     if not isinstance(rrf_k, Real) or not 0 <= rrf_k < float("inf"):
         raise InputError(f"rrf_k: must be a number, 0 or more, not {describe(rrf_k)}")
     checked = _checked(lists)
-    scores = [[1 / (rrf_k + rank) for rank in range(1, len(one) + 1)] for one in checked]
+    scores = [
+        [1 / (rrf_k + rank) for rank in range(1, len(candidates) + 1)] for candidates in checked
+    ]
     return _fuse(checked, scores, weights)
 
 

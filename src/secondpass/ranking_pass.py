@@ -140,8 +140,8 @@ class RankingPass:
             candidates = [self.candidates[position] for position in self.renderable]
         if not self.renderable:
             return None
-        shown = [text for text in texts if text is not None]
-        task = Task(rendering.query(self.query), shown, candidates, self.context)
+        texts_to_judge = [text for text in texts if text is not None]
+        task = Task(rendering.query(self.query), texts_to_judge, candidates, self.context)
         if self.settings.passages is not None:
             task = with_windows(task, self.settings.passages, rendering)
         for number, stage in enumerate(self.settings.stages, 1):
@@ -203,7 +203,7 @@ class RankingPass:
             self._add_issue("floor_not_applied", message, (), stage.method.name)
         elif stage.floor is not None:
             self.trace.floor = stage.floor
-            below = [at for at in order if final[at] < stage.floor]  # type: ignore[operator]
+            below = [index for index in order if final[index] < stage.floor]  # type: ignore[operator]
             order = order[: len(order) - len(below)]
         if len(scored) < len(head):
             for other in ("backfilled", "unjudged", "tail"):
@@ -212,7 +212,7 @@ class RankingPass:
 
     def _final_scores(self, scored: Sequence[int], stage: Stage) -> tuple[Sequence[float], bool]:
         """The final scores, and whether they are on the scale that the stage is configured for."""
-        reranked: list[float] = [self.rerank_score[at] for at in scored]  # type: ignore[misc]
+        reranked: list[float] = [self.rerank_score[index] for index in scored]  # type: ignore[misc]
         if stage.blend is None and not self.original:
             return reranked, True
         originals = [retrieval_score(self.candidates[position]) for position in scored]

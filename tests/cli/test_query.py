@@ -344,7 +344,7 @@ def cut(own: Path) -> None:
 
 def other_version(own: Path) -> None:
     path = own / "index" / "secondpass-index.json"
-    path.write_text(path.read_text().replace('"version": 2', '"version": 9'))
+    path.write_text(path.read_text().replace('"version": 3', '"version": 9'))
 
 
 def other_embedder(own: Path) -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import math
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -43,13 +44,56 @@ def test_scores_are_logits(folder, scorer):
 
 
 def test_sigmoid_gives_probabilities(folder, scorer):
-    import math
-
     probable = CrossEncoderScorer(folder, activation="sigmoid", precision="exact")
     assert (scorer.score_kind, probable.score_kind) == ("logit", "probability")
     assert probable.score_pairs("cat", DOCUMENTS) == pytest.approx(
         [1 / (1 + math.exp(-logit)) for logit in scorer.score_pairs("cat", DOCUMENTS)], abs=1e-6
     )
+
+
+@pytest.mark.parametrize("deadline", [None, 30])
+def test_an_infinite_logit_is_no_certainty(monkeypatch, deadline):
+    logits = {"a": math.inf, "b": 0.5, "c": -math.inf, "d": math.nan}
+    scorer = CrossEncoderScorer("any", activation="sigmoid")
+    engine = KnownScores(logits)
+    monkeypatch.setattr(scorer._pairs, "_create", lambda: engine)
+    ranking = Reranker(scorer, limits={"deadline": deadline}).rerank("q", list(logits))
+    assert {item.text: item.rerank_score for item in ranking} == {
+        **dict.fromkeys("acd"),
+        "b": pytest.approx(0.6225, abs=1e-4),
+    }
+    assert ranking.report.status == "partial"
+    [issue] = ranking.report.issues
+    assert (issue.code, issue.positions) == ("score_not_finite", (0, 2, 3))
+
+
+class KnownScores:
+    """In place of an engine."""
+
+    info = None
+
+    def __init__(self, scores):
+        self.scores = scores
+
+    def score(self, requests):
+        return [[self.scores[passage] for passage in passages] for _, passages in requests]
+
+    def score_until(self, requests, deadline):
+        for request, scores in enumerate(self.score(requests)):
+            yield [(request, passage, score) for passage, score in enumerate(scores)]
+
+
+def test_the_key_of_scores_has_files_of_modules(folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    scorer = CrossEncoderScorer(str(copy), backend="torch", score_cache=10)
+    model = scorer._pairs.get()._engine.model
+    identities = [model.identity()]
+    for place in ("1_Module/weights", "onnx/model.onnx"):
+        (copy / place).parent.mkdir()
+        (copy / place).write_bytes(b"weights")
+        identities.append(model.identity())
+    assert identities[0] != identities[1] == identities[2]
 
 
 def test_a_score_does_not_depend_on_the_others(scorer):

@@ -402,6 +402,14 @@ def test_the_tokenizer_is_that_of_bert_uncased():
         assert ours.encode(text).ids == theirs(text, truncation=True, max_length=512)["input_ids"]
 
 
+def test_lone_surrogates(scorer):
+    odd = ["a cat \ud83d", "\udc00" + " a cat" * 2000]
+    same = [text.encode("utf-8", "replace").decode() for text in odd]
+    assert scorer.score_pairs("cat\ud800", odd) == scorer.score_pairs("cat?", same)
+    model = minilm.MiniLM()
+    assert (model.embed(odd) == model.embed(same)).all()
+
+
 def test_special_tokens_in_a_text_are_text():
     ids = minilm.MiniLM().tokenizer.encode("[SEP] [CLS] [MASK]").ids
     assert [number for number in ids if number in {101, 102, 103}] == [101, 102]
@@ -541,6 +549,20 @@ def test_the_span_is_the_best_sentence(text, sentence, remember):
             assert sentence.startswith(found)
             assert bool(found) == bool(sentence)
         assert item.metadata.get("rerank_span") == (list(item.span) if item.span else None)
+
+
+@pytest.mark.parametrize("remember", [0, 10])
+def test_the_span_of_a_long_text_that_is_shortened_before_it_is_read(remember):
+    scorer = EmbeddedScorer(remember=remember)
+    tides = "The  tides\t\tfollow   the moon. \n\n" * 20
+    answer = "Ripe  bananas are \u200byellow."
+    spaced, plain = (f"{tides}{text} {tides * 30}" for text in (answer, "Ripe bananas are yellow."))
+    for _ in range(2):
+        for item in Reranker(scorer).rerank("which color has a banana?", [spaced, plain]):
+            assert "".join(item.text[slice(*item.span)].split()) in {
+                "Ripebananasareyellow.",
+                "Ripebananasare\u200byellow.",
+            }
 
 
 @settings(max_examples=30, deadline=None)

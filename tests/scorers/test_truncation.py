@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.scorers.minilm import MiniLM
-from secondpass.scorers.truncation import Shortener
+from secondpass.scorers.truncation import Shortener, span_before
 
 TOKENS = 8
 """Small, so that small texts are longer than what is used of them."""
@@ -66,6 +66,19 @@ def test_the_tokens_stay_the_same_in_small_blocks(tokenizer, text, block):
         patch.setattr("secondpass.scorers.truncation._BLOCK", block)
         shortened = Shortener(tokenizer, TOKENS)(text)
     assert tokenizer.encode(shortened).ids == tokenizer.encode(text).ids
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=hostile, block=st.integers(1, 40))
+def test_tokens_are_found_in_the_text_before(tokenizer, text, block):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("secondpass.scorers.truncation._CHARACTERS_PER_TOKEN", 1)
+        patch.setattr("secondpass.scorers.truncation._BLOCK", block)
+        shortened = Shortener(tokenizer, TOKENS)(text)
+    before, after = (tokenizer.encode(whole).offsets[1:-1] for whole in (text, shortened))
+    spans = [span_before(text, shortened, span) for span in after]
+    assert [start for start, _ in spans] == [start for start, _ in before]
+    assert all(start < stop <= end for (start, stop), (_, end) in zip(spans, before, strict=True))
 
 
 def test_reordered_marks(tokenizer):

@@ -62,9 +62,9 @@ def test_changed_manifest_is_refused_or_equivalent(index, data) -> None:
         ("[]", "cannot be read"),
         ("[" * 100_000, "cannot be read"),
         ("{}", "cannot be read"),
-        ('{"format": "secondpass index", "version": 9}', "version 9; this program reads 2"),
-        ('{"format": "secondpass index", "version": 1}', "version 1; this program reads 2"),
-        ('{"format": "secondpass index", "version": 2}', "was changed"),
+        ('{"format": "secondpass index", "version": 9}', "version 9; this program reads 3"),
+        ('{"format": "secondpass index", "version": 1}', "version 1; this program reads 3"),
+        ('{"format": "secondpass index", "version": 3}', "was changed"),
     ],
 )
 def test_other_manifests_are_refused(index, manifest, message) -> None:

@@ -120,18 +120,18 @@ def test_an_older_reader_version_rebuilds(docs, tmp_path) -> None:
     assert not build(docs, folder, LetterEmbedder()).made
 
 
-@pytest.mark.parametrize("embedder", [LetterEmbedder(), None])
-def test_older_format_is_refused_but_keeps_its_vectors(docs, tmp_path, embedder) -> None:
+@pytest.mark.parametrize(("embedder", "version"), [(LetterEmbedder(), 1), (None, 2)])
+def test_older_format_is_refused_but_keeps_its_vectors(docs, tmp_path, embedder, version) -> None:
     folder = tmp_path / "index"
     build(docs, folder, embedder, passage_size=99)
     manifest = read_manifest(folder)
-    write_manifest(folder, {**manifest, "version": 1})
+    write_manifest(folder, {**manifest, "version": version})
     options = "--passage-size 99" if embedder else "--passage-size 99 --words-only"
     for stale_ok in (False, True):
         with pytest.raises(IndexFaultError) as error:
             open_index(folder, embedder, stale_ok=stale_ok)
         assert str(error.value) == (
-            f"{folder}: its format is version 1; this program reads 2. "
+            f"{folder}: its format is version {version}; this program reads 3. "
             f"To rebuild it, run: secondpass index {docs} --into {folder} {options}"
         )
     built = build(docs, folder, embedder, passage_size=99)

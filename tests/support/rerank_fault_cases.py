@@ -204,7 +204,7 @@ TRANSPORT = [
     Case(
         "transport",
         "redirect with a gzip bomb",
-        (fake.raw(fake.http(302, fake._bomb(256), {"Content-Encoding": "gzip", "Location": "/"})),),
+        (fake.raw(fake.http(302, fake.bomb(256), {"Content-Encoding": "gzip", "Location": "/"})),),
         codes="redirected response_too_long",
         memory=120,
         apis=("tei",),

@@ -176,7 +176,7 @@ def provider(
     monkeypatch.setattr(
         importlib.import_module("secondpass.runtime.dispatch"), "_FIRST_PAUSE", 0.01
     )
-    monkeypatch.setitem(fake._APIS, "/embeddings", "embeddings")
+    monkeypatch.setitem(fake.APIS, "/embeddings", "embeddings")
     serve(server, good)
     return server
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from secondpass.candidates import kind_of
-from secondpass.errors import ConfigurationError, InputError, Problem
+from secondpass.errors import ConfigurationError, InputError
 from secondpass.ordering import to_ordering
 from secondpass.reranker import Reranker
 from secondpass.settings import describe
@@ -62,7 +62,7 @@ def check_order(order: object, reranker: Reranker) -> None:
     try:
         to_ordering(order, reranker.orders)
     except ConfigurationError as error:
-        problems = [Problem(("order", *one.path), one.message) for one in error.problems]
+        problems = [problem.under(("order",)) for problem in error.problems]
         raise ConfigurationError(problems) from None
 
 

@@ -187,8 +187,9 @@ def ranking_key(
     digest = hashlib.sha256()
     for part in (_FORMAT, __version__, system, config, query_id, query):
         digest.update(_bytes(part))
-    for one in candidates:
-        digest.update(_bytes([one.id, one.text, one.score, one.metadata]))
+    for candidate in candidates:
+        known = [candidate.id, candidate.text, candidate.score, candidate.metadata]
+        digest.update(_bytes(known))
     return digest.hexdigest()
 
 

@@ -238,8 +238,8 @@ class ComparisonData:
         """
         before: Mapping[str, float] = {}
         if result.first_stage is not None:
-            stages = (one for one in self.results if one.name == result.first_stage)
-            before = next((one.cost.seconds for one in stages), {})
+            stages = (stage for stage in self.results if stage.name == result.first_stage)
+            before = next((stage.cost.seconds for stage in stages), {})
         return {
             query: seconds + before.get(query, 0.0)
             for query, seconds in result.cost.seconds.items()

@@ -91,15 +91,15 @@ def total(uses: Iterable[Expected], model: str = "total") -> Expected:
     The cost is None unless it is known of every model that is asked.
     """
     uses = list(uses)
-    asked = [use for use in uses if use.calls]
-    costs = [use.cost for use in asked if use.cost is not None]
+    with_calls = [use for use in uses if use.calls]
+    costs = [use.cost for use in with_calls if use.cost is not None]
     return Expected(
         model,
-        sum(use.calls for use in asked),
+        sum(use.calls for use in with_calls),
         sum(use.pairs for use in uses),
-        sum(use.input_tokens or 0 for use in asked) if asked else None,
-        sum(use.output_tokens or 0 for use in asked) if asked else None,
-        sum(costs) if asked and len(costs) == len(asked) else None,
+        sum(use.input_tokens or 0 for use in with_calls) if with_calls else None,
+        sum(use.output_tokens or 0 for use in with_calls) if with_calls else None,
+        sum(costs) if with_calls and len(costs) == len(with_calls) else None,
     )
 
 

@@ -198,7 +198,7 @@ def explain(ranking: Ranking, identifier: object, position: int | None) -> Expla
         raise InputError(f"position: must be 0 to {len(trace.ids) - 1}, not {describe(position)}")
     report = ranking.report
     rank = next((item.rank for item in ranking if item.position == position), None)
-    left_out = (reason for reason, at in report.left_out.items() if position in at)
+    left_out = (reason for reason, positions in report.left_out.items() if position in positions)
     before = _rank_in(trace.before, position)
     status = trace.status[position]
     return Explanation(
@@ -240,10 +240,10 @@ def _positions_of(identifier: object, trace: Trace, ranking: Ranking) -> list[in
         raise InputError("id: give the id of a candidate, or its position")
     # Ids of mappings are converted to strings when a candidate is made.
     text = str(identifier)
-    known = [None if one is None else str(one) for one in trace.ids]
-    positions = [position for position, one in enumerate(known) if one == text]
+    known = [None if known_id is None else str(known_id) for known_id in trace.ids]
+    positions = [position for position, known_id in enumerate(known) if known_id == text]
     if not positions:
-        names = sorted({one for one in known if one is not None})
+        names = sorted({known_id for known_id in known if known_id is not None})
         raise InputError(f"id: no candidate has the id {describe(identifier)}{_hint(text, names)}")
     ranks = {item.position: item.rank for item in ranking}
     return sorted(positions, key=lambda position: ranks.get(position, len(known) + 1))
@@ -265,7 +265,7 @@ def _terms(trace: Trace, position: int) -> BlendTerms | None:
     if trace.blend is None or position not in trace.scored:
         return None
     index = trace.scored.index(position)
-    originals = [trace.original(at) for at in trace.scored]
-    reranked: list[float] = [trace.rerank_score[at] for at in trace.scored]  # type: ignore[misc]
+    originals = [trace.original(item) for item in trace.scored]
+    reranked: list[float] = [trace.rerank_score[item] for item in trace.scored]  # type: ignore[misc]
     retrieved, rerank, _ = trace.blend.comparable(originals, reranked, trace.scale)
     return BlendTerms(trace.blend.normalize, trace.blend.original, retrieved[index], rerank[index])

@@ -104,7 +104,11 @@ def _read_list(result: object, lengths: Sequence[int]) -> ListScores:
             issues.append(Issue("span_invalid", f"the scorer did not return {count} spans"))
         else:
             spans = [to_span(value, size) for value, size in zip(values, lengths, strict=True)]
-            wrong = [at for at in range(count) if values[at] is not None and spans[at] is None]
+            wrong = [
+                index
+                for index in range(count)
+                if values[index] is not None and spans[index] is None
+            ]
             if wrong:
                 message = "spans of these are not (start, stop) within the text"
                 issues.append(Issue("span_invalid", message, tuple(wrong)))

@@ -9,12 +9,13 @@ in their length, up to ``max_length`` tokens.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite, nan
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, MinLen
 
+from secondpass.blending import sigmoid
 from secondpass.concurrency.lazy import Lazy
 from secondpass.errors import ConfigurationError
 from secondpass.scorers.engines import choice
@@ -125,8 +126,8 @@ class CrossEncoderScorer:
             raise ConfigurationError("precision, dtype: give one of them")
         for name in ("dtype", "torch_dtype"):
             if model_kwargs is not None and name in model_kwargs and (precision or dtype):
-                one = "precision" if precision is not None else "dtype"
-                raise ConfigurationError(f"{one}, model_kwargs.{name}: give one of them")
+                setting = "precision" if precision is not None else "dtype"
+                raise ConfigurationError(f"{setting}, model_kwargs.{name}: give one of them")
         if model_kwargs is not None and "token" in model_kwargs:
             raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
         self.model = model
@@ -187,8 +188,9 @@ class CrossEncoderScorer:
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
         activate = self._activation()
-        scores = self._pairs.get().score(requests)
-        return [[activate(score) for score in one] for one in scores]
+        return [
+            [activate(logit) for logit in logits] for logits in self._pairs.get().score(requests)
+        ]
 
     def score_batches(self, requests: Requests, deadline: float | None) -> Iterator[Scored]:
         """Scores in batches: the first documents first, until shortly before the deadline.
@@ -225,7 +227,7 @@ class CrossEncoderScorer:
         self._shared = None
 
     def _activation(self) -> Callable[[float], float]:
-        return float if self.activation == "none" else sigmoid
+        return float if self.activation == "none" else _probability
 
     def _settings_for_torch(self) -> tuple[str, ...]:
         """Names of settings that are set and that only torch supports.
@@ -291,9 +293,6 @@ class CrossEncoderScorer:
         return CachedPairs(self._shared.value.retry(), self.score_cache)
 
 
-def sigmoid(logit: float) -> float:
-    """``1 / (1 + exp(-logit))``, without overflow."""
-    if logit >= 0:
-        return 1 / (1 + math.exp(-logit))
-    power = math.exp(logit)
-    return power / (1 + power)
+def _probability(logit: float) -> float:
+    """The sigmoid; NaN for infinity, which is an overflow of the model and no certainty."""
+    return sigmoid(logit) if isfinite(logit) else nan

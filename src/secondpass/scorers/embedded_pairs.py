@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from secondpass.scorers import minilm
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.similarity import Match, Text, encoded_text, match
+from secondpass.scorers.truncation import span_before
 
 _QUERIES = 256
 """Queries that are kept encoded."""
@@ -18,12 +19,14 @@ class _Pair(NamedTuple):
 
     Attributes:
         length: tokens of the passage; 0 if it is remembered.
-        key: the text of the passage as it is remembered.
+        passage: the passage.
+        key: its text as it is remembered: without what no token needs, if it is long.
         tokens: None if it is remembered; then ``match`` is known.
     """
 
     length: int
     query: Text
+    passage: str
     key: str
     tokens: minilm.Tokens | None
     match: Match | None = None
@@ -63,12 +66,13 @@ class EmbeddedPairs:
         if self.passages.capacity:
             known = self.passages.get_many(keys)
         pairs = []
-        for key, passage in zip(keys, known, strict=True):
-            if passage is None:
+        for passage, key, text in zip(passages, keys, known, strict=True):
+            if text is None:
                 tokens = self.model.tokenize(key)
-                pairs.append(_Pair(len(tokens.ids), encoded, key, tokens))
+                pairs.append(_Pair(len(tokens.ids), encoded, passage, key, tokens))
             else:
-                pairs.append(_Pair(0, encoded, key, None, match(encoded, passage)))
+                known_match = _match(encoded, text, passage, key)
+                pairs.append(_Pair(0, encoded, passage, key, None, known_match))
         return pairs
 
     def run(self, pairs: Sequence[_Pair]) -> list[Match]:
@@ -81,15 +85,14 @@ class EmbeddedPairs:
         if self.passages.capacity:  # an earlier batch may have encoded it since
             known = zip(tokens, self.passages.get_many(tokens), strict=True)
             texts = {key: text for key, text in known if text is not None}
-        missing = {key: one for key, one in tokens.items() if key not in texts}
+        missing = {key: value for key, value in tokens.items() if key not in texts}
         if missing:
             encodings = self.model.encode_batch([*missing.values()])
-            found = map(encoded_text, encodings, missing.values())
-            new = dict(zip(missing, found, strict=True))
+            new = dict(zip(missing, map(encoded_text, encodings, missing.values()), strict=True))
             texts.update(new)
             self.passages.put_many(new.items())
         return [
-            match(pair.query, texts[pair.key]) if pair.match is None else pair.match
+            pair.match or _match(pair.query, texts[pair.key], pair.passage, pair.key)
             for pair in pairs
         ]
 
@@ -100,3 +103,11 @@ class EmbeddedPairs:
             encoded = encoded_text(self.model.encode(key))
             self._queries.put_many([(key, encoded)])
         return encoded
+
+
+def _match(query: Text, text: Text, passage: str, key: str) -> Match:
+    """Compare a query with a passage; the span is of the passage, not of its key."""
+    result = match(query, text)
+    if result.span is None or passage.startswith(key):
+        return result
+    return result._replace(span=span_before(passage, key, result.span))

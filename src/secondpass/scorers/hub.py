@@ -43,15 +43,19 @@ class HubModel:
 
     def stamp(self) -> tuple[tuple[str, int, int], ...]:
         """Names, sizes and times of the files in a local folder; empty for a model of the hub."""
-        found = []
-        folder = Path(self.name)
-        for path in (*folder.glob("*"), *folder.glob("*/*")) if self.is_local else ():
+        stamps = []
+        for path in self.entries():
             try:
                 status = path.stat()
             except OSError:  # a link to nothing, or removed meanwhile
                 continue
-            found.append((str(path), status.st_size, status.st_mtime_ns))
-        return tuple(sorted(found))
+            stamps.append((str(path), status.st_size, status.st_mtime_ns))
+        return tuple(stamps)
+
+    def entries(self) -> list[Path]:
+        """What is in a local folder and in its folders, sorted; empty for a model of the hub."""
+        folder = Path(self.name)
+        return sorted((*folder.glob("*"), *folder.glob("*/*"))) if self.is_local else []
 
     def is_offline(self) -> bool:
         """Whether the hub need not or cannot be contacted. Loaders would retry for a minute."""

@@ -115,7 +115,6 @@ class LateInteractionScorer:
         self.config_kwargs = config_kwargs
         self._model = Lazy(self._load, per_process=True)
         self._remembered: LRU[bytes, Tensor] = LRU(remember)
-        self._engine: EngineInfo | None = None
 
     @property
     def model_name(self) -> str:
@@ -124,8 +123,9 @@ class LateInteractionScorer:
 
     @property
     def engine(self) -> EngineInfo | None:
-        """How the model runs; None while it is not loaded."""
-        return self._engine
+        """How the model runs; None if it is not loaded."""
+        model = self._model.loaded
+        return None if model is None else model.info
 
     def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
         """One score per document; ``[]`` for none.
@@ -181,7 +181,6 @@ class LateInteractionScorer:
         """Release the model and the encoded passages; the next call loads it again."""
         self._model.clear()
         self._remembered.clear()
-        self._engine = None
 
     def _scores(self) -> VectorScores:
         return VectorScores(self._model.get(), self._remembered)
@@ -193,7 +192,7 @@ class LateInteractionScorer:
         source = HubModel(
             self.model, self.revision, self.cache_folder, token, self.local_files_only
         )
-        model = VectorModel(
+        return VectorModel(
             source,
             device=self.device,
             dtype=self.dtype,
@@ -208,12 +207,3 @@ class LateInteractionScorer:
                 "config_kwargs": self.config_kwargs,
             },
         )
-        self._engine = EngineInfo(
-            method="",  # the report has the name
-            backend="torch",
-            precision=model.precision,
-            threads=model.threads,
-            batch_rule=f"up to {model.batch_size} texts, sorted by length",
-            reason="late_interaction runs on torch only",
-        )
-        return model

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 from secondpass.concurrency.lazy import Lazy, is_installed, require
 from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.rendering import well_formed
 from secondpass.scorers import minilm_graph
 from secondpass.scorers.engines.batches import by_length
 from secondpass.scorers.engines.processor import usable_cpus
@@ -103,8 +104,8 @@ class Tokens(NamedTuple):
 
     Attributes:
         ids: the tokens' numbers in the vocabulary, int64, shape (tokens,).
-        starts: where each token begins, in characters; 0 for special tokens.
-        text: what was tokenized: the text up to the end of the last token.
+        starts: where each token begins, in characters of ``text``; 0 for special tokens.
+        text: what was tokenized: the shortened text up to the end of the last token.
     """
 
     ids: NDArray[np.int64]
@@ -199,7 +200,7 @@ class MiniLM:
         """The tokens of a text, with both special tokens."""
         import numpy as np
 
-        text = self.shortened(text)
+        text = well_formed(self.shortened(text))
         # One text at a time: `encode_batch_fast` starts threads of its own, for 0.3 % of the time
         # of the model.
         encoding = self.tokenizer.encode(text)

@@ -33,7 +33,8 @@ class Passages:
         combine: the score of a text: that of its best window (``max``), of its first, which is then
             the only one that is judged (``first``), or the mean of all (``mean``).
 
-    A text of n characters has at most ``1 + 2 * n / (size - overlap)`` windows.
+    A text of n characters has at most ``1 + 2 * n / (size - overlap)`` windows; perhaps twice as
+    many beside other fields, such as a title.
     """
 
     size: Annotated[int, Ge(1)] = 500
@@ -79,6 +80,9 @@ _WORD_END = re.compile(rf"(?=\s)|(?<=[{_COMMA}])")
 _BETWEEN_WORDS = re.compile(rf"[\s{_COMMA}]")
 _NOT_SPACE = re.compile(r"\S")
 _ZERO_WIDTH_JOINER = "\u200d"
+_VIRAMA = 9
+"""Combining class of the signs that join a consonant to the next one, in India's scripts, Khmer and
+Burmese."""
 
 
 def split(
@@ -179,6 +183,7 @@ def _inside_character(text: str, position: int) -> bool:
         # Accents, vowel signs, variation selectors; joiners, tags of flags
         unicodedata.category(after) in {"Mn", "Mc", "Me", "Cf"}
         or before == _ZERO_WIDTH_JOINER
+        or unicodedata.combining(before) == _VIRAMA
         or "\U0001f3fb" <= after <= "\U0001f3ff"  # skin tones
         or "\u1160" <= after <= "\u11ff"  # vowels and finals of Korean syllables
         or ("\U0001f1e6" <= after <= "\U0001f1ff" and "\U0001f1e6" <= before <= "\U0001f1ff")

@@ -63,8 +63,8 @@ class Text(NamedTuple):
         tokens: shape (n, 384); zeros likewise.
         weights: shape (n,), with the sum 1.
         ids: the tokens' numbers in the vocabulary, shape (n,); those that are not readable are -1.
-        sentences: (start, stop) of the sentences that have a token, in characters; none for a query
-            and for a text without a readable token.
+        sentences: (start, stop) of the sentences that have a token, in characters of the shortened
+            text; none for a query and for a text without a readable token.
         first: the first token of each of these sentences, ascending, the first of all being 0.
     """
 
@@ -85,7 +85,8 @@ class Match(NamedTuple):
         best: the largest cosine of each query token with a passage token, shape (n,).
         present: whether the passage has that query token, shape (n,).
         mean: the mean of the passage, shape (384,).
-        span: the sentence with the highest second term, with the weights w; None without any.
+        span: the sentence with the highest second term, with the weights w; None without any. As
+            for ``Text.sentences``.
     """
 
     query: Text

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from secondpass.effects import Span
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -104,3 +106,22 @@ class Shortener:
                 between += 1
             kinds.append(_SEPARATE if between else _SPACE)
         return kinds
+
+
+def span_before(text: str, shortened: str, span: Span) -> Span:
+    """Where a part of a shortened text was before.
+
+    Args:
+        text: any text.
+        shortened: what a :class:`Shortener` made of it.
+        span: (start, stop) in characters of ``shortened``.
+
+    What was removed is a character that is kept nowhere, or the rest of a run, which ends where a
+    character of another kind follows. So each character is the next one that is equal.
+    """
+    places = []
+    place = -1
+    for character in shortened[: span[1]]:
+        place = text.index(character, place + 1)
+        places.append(place)
+    return places[span[0]], places[-1] + 1

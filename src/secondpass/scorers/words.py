@@ -6,6 +6,9 @@ is a phrase. Characters of these scripts become overlapping pairs (bigrams), as 
 ``CJKAnalyzer``. Retrieval by bigrams is about as good as by segmented words: Kwok, "Comparing
 representations in Chinese information retrieval", 1997; Nie et al., "On the use of words and
 n-grams for Chinese information retrieval", 2000.
+
+The scripts of India, Sri Lanka and Tibet write vowels as marks on a letter. Regular expressions
+count marks as neither letters nor digits, but they are part of the word.
 """
 
 from __future__ import annotations
@@ -35,12 +38,23 @@ _MYANMAR = (
 )
 _BIGRAMS = _HAN + _KANA + _HANGUL + _THAI + _LAO + _KHMER + _MYANMAR
 _VOICING = "\u3099\u309a"  # combining; composed with the kana before them
+_BRAHMIC = "\u0900-\u0dff\u0f00-\u0fff"  # Devanagari to Sinhala, and Tibetan
+_SIGNS = "".join(
+    character
+    for character in map(chr, [*range(0x900, 0xE00), *range(0xF00, 0x1000)])
+    if unicodedata.category(character)[0] == "M"
+)
 # Zero-width spaces and joiners, and variation selectors: two spellings of one text.
 _INVISIBLE = "\u200b-\u200d\u2060\ufe00-\ufe0f\U000e0100-\U000e01ef"
 
 _WORD = re.compile(r"\w+")
-_HAS_BIGRAMS = re.compile(f"[{_BIGRAMS}]")
-_WORD_OR_RUN = re.compile(rf"([{_BIGRAMS}][{_BIGRAMS}{_VOICING}{_INVISIBLE}]*)|[^\W{_BIGRAMS}]+")
+_NEEDS_SCRIPTS = re.compile(f"[{_BIGRAMS}{_BRAHMIC}]")
+_LETTERS = rf"[^\W{_BIGRAMS}]"
+_WORD_OR_RUN = re.compile(
+    rf"([{_BIGRAMS}][{_BIGRAMS}{_VOICING}{_INVISIBLE}]*)"
+    rf"|{_LETTERS}+(?:\u200d?[{_SIGNS}][{_SIGNS}\u200c\u200d]*{_LETTERS}*)*"
+)
+_HAS_BRAHMIC = re.compile(f"[{_BRAHMIC}]")
 _REMOVED = re.compile(f"[{_INVISIBLE}]+")
 # A letter with its vowel signs and tone marks, and in Khmer and Burmese with the consonants that
 # are written below it, after U+17D2 and U+1039. Ideographs that this Python does not know are not
@@ -55,18 +69,27 @@ def split_words(text: str) -> list[str]:
     Runs of Han, Hiragana, Katakana, Hangul, Thai, Lao, Khmer and Myanmar characters become
     bigrams; a run of one character becomes that character. A letter with its combining marks is one
     character. In such runs compatibility forms are equal (NFKC: half-width Katakana, decomposed
-    Hangul), and zero-width characters are ignored. Other text is not normalized.
+    Hangul), and zero-width characters are ignored. A word in a script of India, Sri Lanka or Tibet
+    includes its vowel signs; equivalent spellings of it are equal (NFC), and joiners are ignored.
+    Other text is not normalized.
     """
     text = text.lower()
-    if text.isascii() or not _HAS_BIGRAMS.search(text):
+    if text.isascii() or not _NEEDS_SCRIPTS.search(text):
         return _WORD.findall(text)
     words = []
     for match in _WORD_OR_RUN.finditer(text):
         if match.lastindex:
             words += _bigrams(match[0])
         else:
-            words.append(match[0])
+            words.append(_composed(match[0]))
     return words
+
+
+def _composed(word: str) -> str:
+    """The usual spelling of a word."""
+    if word.isascii() or not _HAS_BRAHMIC.search(word):
+        return word
+    return unicodedata.normalize("NFC", _REMOVED.sub("", word))
 
 
 def _bigrams(run: str) -> list[str]:

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FORMAT_VERSION = 2
-"""Version of the parts. Version 1 has phrases where version 2 has bigrams of characters."""
-_OLDER_VERSIONS = (1,)
+FORMAT_VERSION = 3
+"""Version of the parts. Version 1 has phrases where version 2 has bigrams of characters, and before
+version 3 vowel signs divide the words of India's scripts."""
+_OLDER_VERSIONS = (1, 2)
 """Versions whose manifest and vectors can be read; their words cannot be searched."""
 MANIFEST = "secondpass-index.json"
 

@@ -200,12 +200,12 @@ class Endpoint(Client[Pairs]):
         self, task: Task, stretches: Iterable[range]
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
         """The answers about stretches of the task."""
-        asked = list(stretches)
+        parts = list(stretches)
         answers: list[Answer[ResponseScores]] = yield Ask(
             self,
-            [self._question(task.query, task.texts[part.start : part.stop]) for part in asked],
+            [self._question(task.query, task.texts[part.start : part.stop]) for part in parts],
         )
-        return dict(zip(asked, answers, strict=True))
+        return dict(zip(parts, answers, strict=True))
 
     # ------------------------------------------------------------------ one request
 

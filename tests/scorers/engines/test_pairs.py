@@ -269,6 +269,18 @@ def test_known_scores_come_before_the_rest_is_prepared(clock):
     assert sum(map(len, batches)) < 200  # and it ends at the deadline
 
 
+def test_scores_of_a_call_that_is_left_are_kept():
+    model = FakeModel(budget=8)
+    cached = CachedPairs(PairEngine(model), 10)
+    batches = cached.score_until([("q", ["a", "b" * 8])], 1e9)
+    scored = next(batches)
+    batches.close()
+    model.batches.clear()
+    known = next(cached.score_until([("q", ["a", "b" * 8])], 1e9))
+    assert known == scored
+    assert not model.batches
+
+
 def test_scores_do_not_wait_until_they_are_kept(monkeypatch):
     cached = CachedPairs(PairEngine(FakeModel()), 10)
     kept = []

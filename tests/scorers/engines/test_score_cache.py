@@ -249,6 +249,23 @@ def test_a_failure_is_a_miss_and_logged_once(path, caplog, monkeypatch):
     assert "the score cache 'scores.sqlite' is not used for a minute" in record.getMessage()
 
 
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE pairs SET score = 'high'", "UPDATE pairs SET score = NULL", "DELETE FROM state"],
+)
+def test_wrong_values_in_a_file(path, caplog, change):
+    cache = open_cache(path)
+    cache.put_many([(KEYS[0], 1.0)])
+    with closing(sqlite3.connect(path)) as other:
+        other.execute(change)
+        other.commit()
+    cache.put_many([(KEYS[1], 2.0)])
+    is_logged = change.startswith("DELETE")
+    assert cache.get_many(KEYS[:2]) == ([1.0, None] if is_logged else [None, 2.0])
+    assert len(caplog.records) == is_logged
+    cache.close()
+
+
 def test_a_file_that_is_gone(path, caplog):
     cache = open_cache(path)
     cache.close()

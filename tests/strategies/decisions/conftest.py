@@ -25,7 +25,7 @@ KEY_VARIABLES = ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY")
 @pytest.fixture(scope="module")
 def provider():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(fake._APIS, "/decisions", "decisions")
+        patch.setitem(fake.APIS, "/decisions", "decisions")
         with FakeProvider() as server:
             yield server
 

@@ -73,34 +73,38 @@ def _tradeoff(
     """Numbered marks, and a legend of the numbers."""
     measure = comparison.measures[0]
     points = [
-        (x, one.evaluation.mean[measure], one)
-        for one in comparison.ran
-        if one.evaluation is not None and (x := price_of(one)) is not None
+        (x, result.evaluation.mean[measure], result)
+        for result in comparison.ran
+        if result.evaluation is not None and (x := price_of(result)) is not None
     ]
-    if all(one.first_stage is None for *_, one in points):
+    if all(result.first_stage is None for *_, result in points):
         return None
-    means = {one.name: one.evaluation.mean[measure] for one in comparison.ran if one.evaluation}
+    means = {
+        result.name: result.evaluation.mean[measure]
+        for result in comparison.ran
+        if result.evaluation
+    }
     level = None if comparison.baseline is None else means.get(comparison.baseline)
     titles = {}
     lowest = min(y for _, y, _ in points)
     width, height = LARGE
     with figure(width, height + _LEGEND_ROW * len(points)) as (drawing, axes):
-        for index, (x, y, one) in enumerate(points):
-            change = one.differences.get(measure)
-            base = means.get(comparison.base_of(one) or "")
+        for index, (x, y, result) in enumerate(points):
+            change = result.differences.get(measure)
+            base = means.get(comparison.base_of(result) or "")
             if base is not None and change and change.low is not None and change.high is not None:
                 ends = base + change.low, base + change.high
                 axes.plot([x, x], ends, color=_colour(change), linewidth=1.2, zorder=2)
                 lowest = min(lowest, ends[0])
-            reranks = one.first_stage is not None
-            name = shortened_name(short_name(one), 60)
+            reranks = result.first_stage is not None
+            name = shortened_name(short_name(result), 60)
             (mark,) = axes.plot(
                 [x], [y], "o" if reranks else "s", markersize=7, zorder=3,
                 color=ACCENT if reranks else MUTED, markerfacecolor=ACCENT if reranks else PAPER,
                 label=f"{index + 1}  {name}",
             )  # fmt: skip
             mark.set_gid(f"hover-{index}")
-            title = f"{one.name}: {measure} {y:.4f}, {x:,.4g} {axis}"
+            title = f"{result.name}: {measure} {y:.4f}, {x:,.4g} {axis}"
             titles[f"hover-{index}"] = f"{index + 1} {title}"
         axes.margins(x=0.1, y=0.14)
         if lowest >= 0:
@@ -169,22 +173,22 @@ def _scale(axes: Any, values: Sequence[float]) -> None:
 def differences(comparison: ComparisonData, prefix: str) -> str | None:
     """Each system's difference by the first measure, with its interval."""
     measure = comparison.measures[0]
-    rows = [one for one in comparison.ran if measure in one.differences]
+    rows = [result for result in comparison.ran if measure in result.differences]
     if not rows:
         return None
     with figure(LARGE[0], 1.0 + 0.32 * len(rows)) as (drawing, axes):
         texts = []
-        for y, one in enumerate(rows):
-            change = one.differences[measure]
+        for y, result in enumerate(rows):
+            change = result.differences[measure]
             colour = _colour(change)
-            text = f"{one.name}: {change.mean:+.4f}"
+            text = f"{result.name}: {change.mean:+.4f}"
             if change.low is not None and change.high is not None:
                 axes.plot([change.low, change.high], [y, y], color=colour, linewidth=1.6)
                 text += f" ({change.low:+.4f} to {change.high:+.4f})"
             axes.plot([change.mean], [y], "o", color=colour, markersize=6)
             texts.append(text)
         axes.axvline(0, color=MUTED, linewidth=0.9)
-        _names(axes, [short_name(one) for one in rows])
+        _names(axes, [short_name(result) for result in rows])
         axes.locator_params(axis="x", nbins=6)
         base = "the baseline" if comparison.baseline else "its own first stage"
         axes.set_xlabel(f"difference in {shortened(measure, 30)} from {base}")
@@ -194,26 +198,26 @@ def differences(comparison: ComparisonData, prefix: str) -> str | None:
 def sensitivity(comparison: ComparisonData, prefix: str) -> str | None:
     """The measure for each shuffle of the candidates, and for their original order."""
     rows = [
-        (one, one.stability)
-        for one in comparison.ran
-        if one.stability is not None and one.stability.means
+        (result, result.stability)
+        for result in comparison.ran
+        if result.stability is not None and result.stability.means
     ]
     if not rows:
         return None
     texts = []
     with figure(LARGE[0], 1.0 + 0.36 * len(rows)) as (drawing, axes):
-        for y, (one, stability) in enumerate(rows):
+        for y, (result, stability) in enumerate(rows):
             low, high = min(stability.means), max(stability.means)
             axes.plot([low, high], [y, y], color=ACCENT, linewidth=1.2)
             axes.plot(stability.means, [y] * len(stability.means), "o", color=ACCENT, markersize=6,
                       alpha=0.55)  # fmt: skip
-            text = f"{one.name}: {low:.4f} to {high:.4f} when shuffled"
-            if one.evaluation is not None and stability.measure in one.evaluation.mean:
-                original = one.evaluation.mean[stability.measure]
+            text = f"{result.name}: {low:.4f} to {high:.4f} when shuffled"
+            if result.evaluation is not None and stability.measure in result.evaluation.mean:
+                original = result.evaluation.mean[stability.measure]
                 axes.plot([original], [y], "|", color=INK, markersize=17, markeredgewidth=2)
                 text += f", {original:.4f} in the original order"
             texts.append(text)
-        _names(axes, [short_name(one) for one, _ in rows])
+        _names(axes, [short_name(result) for result, _ in rows])
         axes.margins(x=0.12)
         axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel(shortened(comparison.measures[0], 30))

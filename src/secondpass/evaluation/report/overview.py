@@ -14,22 +14,26 @@ def overview(comparison: ComparisonData) -> Table:
     if not comparison.ran:
         return Table("overview", "Overview", (), ())
     measure = comparison.measures[0]
-    means = {one.name: one.evaluation.mean[measure] for one in comparison.ran if one.evaluation}
+    means = {
+        result.name: result.evaluation.mean[measure]
+        for result in comparison.ran
+        if result.evaluation
+    }
     best = max(means.values(), default=0.0) if len(set(means.values())) > 1 else None
-    has_prices = any(one.cost.cost is not None for one in comparison.ran)
+    has_prices = any(result.cost.cost is not None for result in comparison.ran)
     rows = []
-    for one in comparison.ran:
-        if one.name not in means:
+    for result in comparison.ran:
+        if result.name not in means:
             continue
-        median = percentile(comparison.end_to_end(one).values(), 0.5)
+        median = percentile(comparison.end_to_end(result).values(), 0.5)
         cells: list[str | Cell] = [
-            one.name,
-            Cell(f"{means[one.name]:.4f}", best=means[one.name] == best),
-            *_difference(one, measure),
+            result.name,
+            Cell(f"{means[result.name]:.4f}", best=means[result.name] == best),
+            *_difference(result, measure),
             in_milliseconds(median),
         ]
         if has_prices:
-            cells.append(number(cost_of_1000(one), 2))
+            cells.append(number(cost_of_1000(result), 2))
         rows.append(row(*cells))
     against = comparison.baseline or "its first stage"
     heads = [measure, f"against {against}", "interval", "corrected p", "ms per query"]
@@ -47,15 +51,15 @@ def cost_of_1000(result: Result) -> float | None:
 
 
 def _difference(result: Result, measure: str) -> list[str | Cell]:
-    one = result.differences.get(measure)
-    if one is None:
+    difference = result.differences.get(measure)
+    if difference is None:
         return [NONE] * 3
-    tone = tone_of(one)
+    tone = tone_of(difference)
     interval = NONE
-    if one.low is not None and one.high is not None:
-        interval = f"{one.low:+.4f} to {one.high:+.4f}"
+    if difference.low is not None and difference.high is not None:
+        interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
     return [
-        Cell(f"{one.mean:+.4f}", tone),
+        Cell(f"{difference.mean:+.4f}", tone),
         Cell(interval, tone),
-        Cell(p_value(one.corrected_p), tone),
+        Cell(p_value(difference.corrected_p), tone),
     ]

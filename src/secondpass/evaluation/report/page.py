@@ -58,9 +58,11 @@ def page(comparison: ComparisonData) -> str:
     """
     outcome = verdict(comparison)
     has_plots = svg.available()
-    shown = tables(comparison)
+    report_tables = tables(comparison)
     script = _sort_script()
-    figures = {table.key: list(_figures(table, comparison)) if has_plots else [] for table in shown}
+    figures = {
+        table.key: list(_figures(table, comparison)) if has_plots else [] for table in report_tables
+    }
     return _render(
         "page.html.j2",
         comparison=comparison,
@@ -74,7 +76,7 @@ def page(comparison: ComparisonData) -> str:
         script=script,
         script_hash=_csp_hash(script),
         has_plots=has_plots,
-        tables=shown,
+        tables=report_tables,
         figures=figures,
         sections=[
             _system(comparison, result, number, has_plots)
@@ -187,16 +189,20 @@ def _origin(comparison: ComparisonData) -> str:
 
 def _tiles(outcome: Verdict) -> list[tuple[str, str, str]]:
     """The figures of the verdict: term, value, remark."""
-    best, one = outcome.best, outcome.difference
-    if best is None or one is None or best.evaluation is None:
+    best, difference = outcome.best, outcome.difference
+    if best is None or difference is None or best.evaluation is None:
         return []
     interval = ""
-    if one.low is not None and one.high is not None:
-        interval = f"{one.confidence:.0%}: {one.low:+.4f} to {one.high:+.4f}"
+    if difference.low is not None and difference.high is not None:
+        interval = f"{difference.confidence:.0%}: {difference.low:+.4f} to {difference.high:+.4f}"
     tiles = [
-        (one.measure, f"{best.evaluation.mean[one.measure]:.4f}", best.name),
-        ("gain" if one.mean >= 0 else "loss", f"{one.mean:+.4f}", interval),
-        ("queries better : worse", f"{one.wins:,} : {one.losses:,}", f"{one.ties:,} equal"),
+        (difference.measure, f"{best.evaluation.mean[difference.measure]:.4f}", best.name),
+        ("gain" if difference.mean >= 0 else "loss", f"{difference.mean:+.4f}", interval),
+        (
+            "queries better : worse",
+            f"{difference.wins:,} : {difference.losses:,}",
+            f"{difference.ties:,} equal",
+        ),
     ]
     median, slow = (best.cost.percentile(share) for share in (0.5, 0.95))
     if median is not None and slow is not None:

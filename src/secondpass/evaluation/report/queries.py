@@ -11,8 +11,8 @@ from secondpass.evaluation.significance import TIE
 def all_queries(comparison: ComparisonData) -> Table:
     """Every query with its values; those of a reranker are coloured if they differ."""
     measure = comparison.measures[0] if comparison.measures else ""
-    measured = {one.name: one.evaluation for one in comparison.ran if one.evaluation}
-    first_stages = {one.name: one.first_stage or "" for one in comparison.ran}
+    measured = {result.name: result.evaluation for result in comparison.ran if result.evaluation}
+    first_stages = {result.name: result.first_stage or "" for result in comparison.ran}
     rows = []
     for query, text in comparison.queries.items() if measured else ():
         cells = [Cell(text or query), Cell(query)]
@@ -20,8 +20,8 @@ def all_queries(comparison: ComparisonData) -> Table:
             value = _value(evaluation, measure, query)
             before = measured.get(first_stages[name])
             old = None if before is None else _value(before, measure, query)
-            shown = "" if value is None else f"{value:.3f}"
-            cells.append(Cell(shown, _tone(old, value)))
+            number = "" if value is None else f"{value:.3f}"
+            cells.append(Cell(number, _tone(old, value)))
         rows.append(row(*cells))
     note = (
         f"{measure} of every query. Coloured: better or worse than the first stage of the reranker."

@@ -74,7 +74,7 @@ def per_query(comparison: ComparisonData, result: Result, prefix: str) -> str | 
 
 def deltas(comparison: ComparisonData, result: Result) -> Mapping[str, float]:
     """The change of the first measure by query; empty if the first stage was not measured."""
-    before = next((one for one in comparison.ran if one.name == result.first_stage), None)
+    before = next((stage for stage in comparison.ran if stage.name == result.first_stage), None)
     if before is None or before.evaluation is None or result.evaluation is None:
         return {}
     measure = comparison.measures[0]

@@ -54,7 +54,11 @@ def not_measured(comparison: ComparisonData) -> Table:
 
 def differences(comparison: ComparisonData) -> Table:
     """Every system against the baseline, or its own first stage, by every measure."""
-    items = [(result.name, one) for result in comparison.ran for one in result.differences.values()]
+    items = [
+        (result.name, difference)
+        for result in comparison.ran
+        for difference in result.differences.values()
+    ]
     title = f"Against {comparison.baseline or 'the first stage of each'}"
     if not items:
         return Table("differences", title, (), ())
@@ -72,29 +76,29 @@ def differences(comparison: ComparisonData) -> Table:
         *map(Column, ("difference", f"{first.confidence:.0%} interval", "p", "corrected p")),
         *map(Column, ("significant", "won / tied / lost")),
     )
-    rows = tuple(_difference_row(name, one) for name, one in items)
+    rows = tuple(_difference_row(name, difference) for name, difference in items)
     return Table("differences", title, columns, rows, (note,))
 
 
-def _difference_row(name: str, one: Difference) -> Row:
-    tone = tone_of(one)
+def _difference_row(name: str, difference: Difference) -> Row:
+    tone = tone_of(difference)
     interval = NONE
-    if one.low is not None and one.high is not None:
-        interval = f"{one.low:+.4f} to {one.high:+.4f}"
-    significant = Cell("yes" if is_significant(one) else "no", tone)
-    if not one.enough_queries:
+    if difference.low is not None and difference.high is not None:
+        interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
+    significant = Cell("yes" if is_significant(difference) else "no", tone)
+    if not difference.enough_queries:
         significant = Cell("too few queries")
-    elif one.corrected_p is None:
+    elif difference.corrected_p is None:
         significant = Cell(NONE)
     return row(
         name,
-        one.measure,
-        Cell(f"{one.mean:+.4f}", tone),
+        difference.measure,
+        Cell(f"{difference.mean:+.4f}", tone),
         Cell(interval, tone),
-        p_value(one.p),
-        Cell(p_value(one.corrected_p), tone),
+        p_value(difference.p),
+        Cell(p_value(difference.corrected_p), tone),
         significant,
-        f"{one.wins} / {one.ties} / {one.losses}",
+        f"{difference.wins} / {difference.ties} / {difference.losses}",
     )
 
 
@@ -175,13 +179,13 @@ def input_order(comparison: ComparisonData) -> Table:
     rows = tuple(
         row(
             result.name,
-            f"{one.tau:.3f}",
-            f"{one.overlap:.3f}",
-            _spread(one),
-            number(one.shuffles),
+            f"{stability.tau:.3f}",
+            f"{stability.overlap:.3f}",
+            _spread(stability),
+            number(stability.shuffles),
         )
         for result in comparison.ran
-        if (one := result.stability) is not None
+        if (stability := result.stability) is not None
     )
     note = (
         "Each query's candidates were shuffled and reranked; tau is the rank correlation with the "
@@ -191,10 +195,10 @@ def input_order(comparison: ComparisonData) -> Table:
     return Table("order", title, (SYSTEM, *map(Column, heads)), rows, (note,) if rows else ())
 
 
-def _spread(one: Stability) -> str:
-    if not one.means:
+def _spread(stability: Stability) -> str:
+    if not stability.means:
         return NONE
-    return f"{min(one.means):.4f} to {max(one.means):.4f} ({one.measure})"
+    return f"{min(stability.means):.4f} to {max(stability.means):.4f} ({stability.measure})"
 
 
 def skipped(comparison: ComparisonData) -> Table:

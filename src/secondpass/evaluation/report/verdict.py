@@ -32,7 +32,7 @@ class Verdict:
 
 def verdict(comparison: ComparisonData) -> Verdict:
     """The verdict by the first measure: the best reranker, its gain, and its cost."""
-    rerankers = [one for one in comparison.ran if one.first_stage is not None]
+    rerankers = [result for result in comparison.ran if result.first_stage is not None]
     if not rerankers:
         what = "could be run" if comparison.skipped else "was requested"
         if comparison.not_measured:
@@ -40,14 +40,17 @@ def verdict(comparison: ComparisonData) -> Verdict:
         because = [f"No reranker {what}, so there is no second pass to judge."]
         return Verdict("No verdict.", " ".join([*because, *_not_measured(comparison)]))
     measure = comparison.measures[0]
-    compared = [one for one in rerankers if measure in one.differences]
+    compared = [result for result in rerankers if measure in result.differences]
     if not compared:
         (only, *_) = rerankers
         if only.name == comparison.baseline:
             return Verdict("No verdict.", f"{only.name} has nothing to be compared with.", only)
         return Verdict("No verdict.", "There is no baseline to compare with.", only)
     # A significant gain ranks above a larger one that may be chance.
-    best = max(compared, key=lambda one: (is_significant_gain(one.differences[measure]), mean(one)))
+    best = max(
+        compared,
+        key=lambda result: (is_significant_gain(result.differences[measure]), mean(result)),
+    )
     difference = best.differences[measure]
     parts = [
         _figures(comparison, best, difference),
@@ -60,30 +63,32 @@ def verdict(comparison: ComparisonData) -> Verdict:
     return Verdict(answer, " ".join(filter(None, parts)), best, difference)
 
 
-def is_significant(one: Difference) -> bool:
+def is_significant(difference: Difference) -> bool:
     """Whether the corrected p is below 1 - confidence, on enough queries."""
-    is_low = one.corrected_p is not None and one.corrected_p < 1 - one.confidence
-    return one.enough_queries and is_low
+    is_low = (
+        difference.corrected_p is not None and difference.corrected_p < 1 - difference.confidence
+    )
+    return difference.enough_queries and is_low
 
 
-def is_significant_gain(one: Difference) -> bool:
+def is_significant_gain(difference: Difference) -> bool:
     """Whether it is positive and significant."""
-    return one.mean > 0 and is_significant(one)
+    return difference.mean > 0 and is_significant(difference)
 
 
-def tone_of(one: Difference) -> Tone:
-    """The colour of a difference: only one that is significant has any."""
-    if not is_significant(one) or abs(one.mean) < _ZERO:
+def tone_of(difference: Difference) -> Tone:
+    """The colour of a difference: only a significant one has any."""
+    if not is_significant(difference) or abs(difference.mean) < _ZERO:
         return ""
-    return "gain" if one.mean > 0 else "loss"
+    return "gain" if difference.mean > 0 else "loss"
 
 
-def too_few(one: Difference) -> str:
+def too_few(difference: Difference) -> str:
     """A phrase that there are too few queries; empty if there are enough."""
-    if one.enough_queries:
+    if difference.enough_queries:
         return ""
-    are = "query is" if one.queries == 1 else "queries are"
-    return f"{one.queries} {are} too few to say"
+    are = "query is" if difference.queries == 1 else "queries are"
+    return f"{difference.queries} {are} too few to say"
 
 
 def mean(result: Result) -> float:
@@ -115,7 +120,7 @@ def degraded_by(result: Result) -> str:
 def _answer(comparison: ComparisonData, best: Result, difference: Difference) -> str:
     base = comparison.base_of(best)
     over_reranker = any(
-        one.name == base and one.first_stage is not None for one in comparison.results
+        result.name == base and result.first_stage is not None for result in comparison.results
     )
     subject = f"{best.name} over {base}" if over_reranker else "The second pass"
     if few := too_few(difference):
@@ -129,23 +134,27 @@ def _answer(comparison: ComparisonData, best: Result, difference: Difference) ->
     return f"{subject} pays." if significant else f"{subject} may pay, but that may be chance."
 
 
-def _figures(comparison: ComparisonData, best: Result, one: Difference) -> str:
+def _figures(comparison: ComparisonData, best: Result, difference: Difference) -> str:
     base = comparison.base_of(best)
-    no_difference = abs(one.mean) < _ZERO
-    more = f"{abs(one.mean):.4f} {'more' if one.mean > 0 else 'less'} than"
+    no_difference = abs(difference.mean) < _ZERO
+    more = f"{abs(difference.mean):.4f} {'more' if difference.mean > 0 else 'less'} than"
     how = "the same as" if no_difference else more
-    text = f"The best reranker, {best.name}, has {one.measure} {mean(best):.4f}, {how} {base}"
-    if one.enough_queries and one.low is not None and one.high is not None:
-        text += f" ({one.confidence:.0%} interval {one.low:+.4f} to {one.high:+.4f})"
-    if one.enough_queries and one.corrected_p is not None and not no_difference:
-        count = sum(one.measure in result.differences for result in comparison.ran)
-        significant = "significant" if is_significant(one) else "not significant"
-        p = "p < 0.001" if one.corrected_p < 0.001 else f"p = {one.corrected_p:.3f}"
+    text = (
+        f"The best reranker, {best.name}, has {difference.measure} {mean(best):.4f}, {how} {base}"
+    )
+    if difference.enough_queries and difference.low is not None and difference.high is not None:
+        interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
+        text += f" ({difference.confidence:.0%} interval {interval})"
+    if difference.enough_queries and difference.corrected_p is not None and not no_difference:
+        count = sum(difference.measure in result.differences for result in comparison.ran)
+        significant = "significant" if is_significant(difference) else "not significant"
+        p = "p < 0.001" if difference.corrected_p < 0.001 else f"p = {difference.corrected_p:.3f}"
         corrected = f", corrected for {count} comparisons" if count > 1 else ""
         text += f", which is {significant} ({p}{corrected})"
-    text += f". Query by query: {one.wins} better, {one.losses} worse, {one.ties} equal."
-    if not one.enough_queries:
-        fewest = fewest_queries(one.confidence)
+    text += f". Query by query: {difference.wins} better, {difference.losses} worse"
+    text += f", {difference.ties} equal."
+    if not difference.enough_queries:
+        fewest = fewest_queries(difference.confidence)
         text += f" A difference can be told from chance with {fewest} queries or more."
     return text
 
@@ -185,18 +194,24 @@ def _failures(best: Result) -> str:
 def _others(comparison: ComparisonData, best: Result) -> list[str]:
     """Why systems with a higher mean than the best reranker are not the best."""
     others = []
-    for one in comparison.ran:
-        if one is best or mean(one) <= mean(best) + _ZERO:
+    for result in comparison.ran:
+        if result is best or mean(result) <= mean(best) + _ZERO:
             continue
-        if one.name == comparison.baseline:
-            if one.first_stage is not None:
-                others.append(f"{one.name} itself, the baseline, is a reranker.")
-        elif one.first_stage is None:
-            others.append(f"{one.name}, without a second pass, measures more: {mean(one):.4f}.")
+        if result.name == comparison.baseline:
+            if result.first_stage is not None:
+                others.append(f"{result.name} itself, the baseline, is a reranker.")
+        elif result.first_stage is None:
+            others.append(
+                f"{result.name}, without a second pass, measures more: {mean(result):.4f}."
+            )
         else:
-            others.append(f"{one.name} measures more, {mean(one):.4f}, but that may be chance.")
+            others.append(
+                f"{result.name} measures more, {mean(result):.4f}, but that may be chance."
+            )
     return others
 
 
 def _not_measured(comparison: ComparisonData) -> list[str]:
-    return [f"{one.name} is not measured: {one.reason}." for one in comparison.not_measured]
+    return [
+        f"{result.name} is not measured: {result.reason}." for result in comparison.not_measured
+    ]

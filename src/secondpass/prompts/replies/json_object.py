@@ -23,5 +23,5 @@ class JsonObject(dict[str, Any]):
             self[key] = value
 
 
-def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)
+def _same(value: Any, other: Any) -> bool:
+    return type(value) is type(other) and bool(value == other)

@@ -75,9 +75,10 @@ def read_ranked(completion: Completion, labels: Labels) -> Order:
     if bracketed - {None} - set(order.places):
         raise ReplyError("it has documents in brackets that are not in its order")
     starts = {chain[0].start() for chain in orders}
-    for one, other in itertools.pairwise(chains):
-        gap = text[one[-1].end() : other[0].start()]
-        if _BESIDE.fullmatch(gap) and (one[0].start() in starts) != (other[0].start() in starts):
+    for chain, following in itertools.pairwise(chains):
+        gap = text[chain[-1].end() : following[0].start()]
+        in_order = {part[0].start() in starts for part in (chain, following)}
+        if _BESIDE.fullmatch(gap) and len(in_order) > 1:
             raise ReplyError("its order is interrupted")
     cut = False
     for chain in orders:

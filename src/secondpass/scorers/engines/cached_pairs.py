@@ -40,7 +40,7 @@ class CachedPairs:
         if self._cache is None:
             return self._engine.score(requests)
         known, keys = self._known(requests)
-        scores = [list(one) for one in known]
+        scores = [list(values) for values in known]
         rest, indices = self._missing(requests, known)
         new = self._engine.score(rest) if rest else []
         kept = []
@@ -73,8 +73,10 @@ class CachedPairs:
                 (indices[place][0], indices[place][1][passage], score)
                 for place, passage, score in batch
             ]
-            yield scored  # first: a file that other processes write may be busy for seconds
-            self._cache.put_many([(keys[r][p], score) for r, p, score in scored])
+            try:
+                yield scored  # first: a file that other processes write may be busy for seconds
+            finally:  # also of a batch that came too late
+                self._cache.put_many([(keys[r][p], score) for r, p, score in scored])
 
     def close(self) -> None:
         """Release the cache; the engine is released with its last holder."""
@@ -85,7 +87,7 @@ class CachedPairs:
         """The remembered scores of each pair, and the keys."""
         assert self._cache is not None
         keys = [pair_keys(self._namespace, query, passages) for query, passages in requests]
-        return [self._cache.get_many(one) for one in keys], keys
+        return [self._cache.get_many(query_keys) for query_keys in keys], keys
 
     @staticmethod
     def _missing(

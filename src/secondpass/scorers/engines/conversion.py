@@ -126,12 +126,12 @@ def quiet() -> Iterator[None]:
     from transformers.utils import logging as transformers_logging
 
     logging: Any = transformers_logging
-    shown = logging.is_progress_bar_enabled()
+    was_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        if shown:
+        if was_enabled:
             logging.enable_progress_bar()

@@ -50,7 +50,7 @@ def move_into(draft: Path, folder: Path, file: str, aside: Path) -> None:
     replaced = [place for place in changed.values() if place.exists()]
     if replaced and places[model].exists():
         replaced.insert(0, places[model])
-    made = [path for path in (folder / file).parents if not path.exists()]
+    new_folders = [path for path in (folder / file).parents if not path.exists()]
     try:
         for number, place in enumerate(replaced):
             os.replace(place, aside / str(number))
@@ -65,7 +65,7 @@ def move_into(draft: Path, folder: Path, file: str, aside: Path) -> None:
             for number, place in enumerate(replaced):
                 with suppress(FileNotFoundError):  # it was not moved yet
                     os.replace(aside / str(number), place)
-            for path in made:
+            for path in new_folders:
                 with suppress(OSError):
                     path.rmdir()
         raise

@@ -35,8 +35,8 @@ class _Rate:
         self.value: float | None = None
 
     def learn(self, size: int, seconds: float) -> None:
-        """Take a batch into the rate, unless it has no size."""
-        if size:
+        """Take a batch into the rate, unless it has no size or took no time."""
+        if size and seconds > 0:
             rate = seconds / size
             known = rate if self.value is None else self.value
             self.value = known + self._weight * (rate - known)

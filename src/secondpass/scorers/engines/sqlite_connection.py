@@ -129,7 +129,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def connect(uri: str, timeout: float) -> sqlite3.Connection:
-    """Open a file that exists.
+    """Open a file by its URI, whose mode says whether it is created.
+
+    Args:
+        uri: of the file.
+        timeout: seconds to wait for other processes that lock it.
 
     Raises:
         sqlite3.Error: it cannot be opened.

@@ -72,7 +72,8 @@ class SQLiteScores:
         for key, _, used in found:
             if used < self._old and len(self._read_again) < _MAX_READ_AGAIN:
                 self._read_again[key] = None
-        scores = {key: score for key, score, _ in found}
+        # SQLite does not check types: a damaged file may hold anything.
+        scores = {key: score for key, score, _ in found if isinstance(score, float)}
         return [scores.get(key) for key in keys]
 
     def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
@@ -145,8 +146,10 @@ def _update(
     added = connection.executemany(
         "INSERT OR IGNORE INTO pairs VALUES (?, ?, ?)", [(key, score, used) for key, score in pairs]
     ).rowcount
-    [(count,)] = execute("SELECT pairs FROM state")
-    count += max(added, 0)
+    state = execute("SELECT pairs FROM state").fetchone()
+    if state is None:
+        raise sqlite3.DatabaseError("the number of pairs is missing")
+    count: int = state[0] + max(added, 0)
     if count > capacity:
         count -= execute(
             "DELETE FROM pairs WHERE key IN (SELECT key FROM pairs ORDER BY used LIMIT ?)",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.errors import ModelLoadError
+from secondpass.rendering import well_formed
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.truncation import Shortener
 
@@ -151,7 +152,7 @@ class PairTokenizer:
         known = remembered.get_many(texts)
         missing = [index for index, tokens in enumerate(known) if tokens is None]
         if missing:
-            shortened = [self._shortened(_encodable(texts[index])) for index in missing]
+            shortened = [self._shortened(well_formed(texts[index])) for index in missing]
             encodings = self._tokenizer.encode_batch_fast(shortened, add_special_tokens=False)
             new = []
             for index, encoding in zip(missing, encodings, strict=True):
@@ -223,11 +224,6 @@ class _Parts:
         self.has_types = any(types)
         if set(types[:second]) != {self.head_type}:
             raise ValueError("the tokens before the passage are of several types")
-
-
-def _encodable(text: str) -> str:
-    """The text with lone surrogates replaced, which the tokenizer rejects."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _shortener(tokenizer: Tokenizer, room: int | None, truncates_left: bool) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.errors import MissingExtraError, ModelLoadError
@@ -110,8 +109,12 @@ class TorchModel:
         import sentence_transformers
         import torch
 
-        folder = Path(self._source.name)
-        files = sorted(path for path in folder.glob("*") if path.is_file())
+        # Modules have folders of their own; those of other engines do not matter here.
+        files = [
+            path
+            for path in self._source.entries()
+            if path.is_file() and path.parent.name not in {"onnx", "openvino"}
+        ]
         config = getattr(getattr(self.encoder, "model", None), "config", None)
         return {
             "model": self._source.name,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.pace import Pace
 from secondpass.scorers.hub import HubModel
+from secondpass.types import EngineInfo
 
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
@@ -40,8 +41,7 @@ class VectorModel:
         options: further arguments of ``MultiVectorEncoder``.
 
     Attributes:
-        precision: of the weights.
-        threads: of one forward pass.
+        info: how it runs.
         batch_size: texts per forward pass.
         characters: about as many of a passage are read.
         pace: of encoding passages.
@@ -88,13 +88,18 @@ class VectorModel:
             raise
         except Exception as error:
             raise source.load_error(error, offline) from error
-        self.precision = str(next(self._encoder.parameters()).dtype).removeprefix("torch.")
-        self.threads = torch.get_num_threads()
         longest = getattr(self._encoder[0], "document_length", None) or self._encoder.max_seq_length
         self.characters = _CHARACTERS_PER_TOKEN * longest if longest else sys.maxsize
         self.batch_size = batch_size or (8 if self._encoder.device.type == "cpu" else 32)
-
         self.pace = Pace(self.batch_size)
+        self.info = EngineInfo(
+            method="",  # the report has the name
+            backend="torch",
+            precision=str(next(self._encoder.parameters()).dtype).removeprefix("torch."),
+            threads=torch.get_num_threads(),
+            batch_rule=f"up to {self.batch_size} texts, sorted by length",
+            reason="late_interaction runs on torch only",
+        )
 
     def queries(self, texts: Sequence[str]) -> list[Tensor]:
         """The vectors of each query, of shape (tokens, dimensions)."""

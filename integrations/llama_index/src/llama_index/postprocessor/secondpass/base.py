@@ -107,8 +107,8 @@ class SecondPassRerank(RerankFields, PromptMixin):
         text, nodes = _query_text(query), checked_nodes(nodes)
         settings = self._settings(top_n, order, context)
         with self._observe(query, nodes, settings) as observed:
-            given = candidates(nodes, self.metadata_mode)
-            return self._result(nodes, self._reranker.rerank(text, given, **settings), observed)
+            converted = candidates(nodes, self.metadata_mode)
+            return self._result(nodes, self._reranker.rerank(text, converted, **settings), observed)
 
     async def arerank_nodes(
         self,
@@ -123,8 +123,8 @@ class SecondPassRerank(RerankFields, PromptMixin):
         text, nodes = _query_text(query), checked_nodes(nodes)
         settings = self._settings(top_n, order, context)
         with self._observe(query, nodes, settings) as observed:
-            given = candidates(nodes, self.metadata_mode)
-            ranking = await self._reranker.arerank(text, given, **settings)
+            converted = candidates(nodes, self.metadata_mode)
+            ranking = await self._reranker.arerank(text, converted, **settings)
             return self._result(nodes, ranking, observed)
 
     def query_settings(
@@ -174,8 +174,8 @@ class SecondPassRerank(RerankFields, PromptMixin):
             ValueError: ``top_k`` is no whole number of 1 or more.
         """
         top_k = whole_number("top_k", top_k)
-        wanted = self._settings(top_k, None, None)["top_k"]
-        return self._reranker.candidates_needed(wanted, depth=self.depth)
+        items = self._settings(top_k, None, None)["top_k"]
+        return self._reranker.candidates_needed(items, depth=self.depth)
 
     @dispatcher.span
     def _postprocess_nodes(
@@ -190,9 +190,9 @@ class SecondPassRerank(RerankFields, PromptMixin):
         return (await self.arerank_nodes(nodes, query_bundle))[0]
 
     def _settings(self, top_n: int | None, order: object, context: object) -> dict[str, Any]:
-        given = {"top_k": whole_number("top_n", top_n), "order": order, "context": context}
-        given = {name: value for name, value in given.items() if value is not None}
-        return self.PARAMETERS.call_settings(self, **settings_of(self._scope) | given)
+        options = {"top_k": whole_number("top_n", top_n), "order": order, "context": context}
+        options = {name: value for name, value in options.items() if value is not None}
+        return self.PARAMETERS.call_settings(self, **settings_of(self._scope) | options)
 
     def _observe(
         self, query: QueryType | None, nodes: Sequence[NodeWithScore], settings: Mapping[str, Any]

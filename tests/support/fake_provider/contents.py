@@ -1,0 +1,251 @@
+"""Responses whose envelope or text is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from fake_provider.replies import (
+    best_first,
+    by_number,
+    envelope,
+    grades_of,
+    reply_text,
+    rerank_envelope,
+    rerank_rows,
+)
+from fake_provider.requests import Grade, Request, Step, Wire
+from fake_provider.steps import by_api, changed, good_but, http
+
+
+def without_choices(empty: bool) -> Step:
+    """No choice to take a text from: an empty list of them, or none."""
+
+    def change(name: str) -> Step:
+        return changed(lambda reply: reply.update({name: []}) if empty else reply.pop(name))
+
+    return by_api(anthropic=change("content"), google=change("candidates"), other=change("choices"))
+
+
+def content(value: Any) -> Step:
+    """Something in the place of the text: None, a list, a number."""
+
+    def change_google(reply: Any) -> None:
+        reply["candidates"][0]["content"] = {"parts": value} if isinstance(value, list) else value
+
+    return by_api(
+        anthropic=changed(lambda reply: reply.update(content=value)),
+        google=changed(change_google),
+        other=changed(lambda reply: reply["choices"][0]["message"].update(content=value)),
+    )
+
+
+def text_in_parts() -> Step:
+    """The text as a list of two parts, which some servers send and some APIs allow."""
+
+    def change(make: Callable[[str], dict[str, Any]]) -> Step:
+        def step(request: Request) -> Iterator[Wire]:
+            text = reply_text(request)
+            parts = [make(text[:9]), make(text[9:])]
+            reply = envelope(request, text)
+            if request.api == "anthropic":
+                reply["content"] = parts
+            elif request.api == "google":
+                reply["candidates"][0]["content"]["parts"] = parts
+            else:
+                reply["choices"][0]["message"]["content"] = parts
+            yield http(200, reply)
+
+        return step
+
+    return by_api(
+        google=change(lambda text: {"text": text}),
+        other=change(lambda text: {"type": "text", "text": text}),
+    )
+
+
+def cut_off() -> Step:
+    """The reply ends in the middle of its JSON, at the largest number of tokens."""
+
+    def step(request: Request) -> Iterator[Wire]:
+        text = reply_text(request)
+        reply = envelope(request, text[: len(text) // 2])
+        _finish(request, reply, "length", "max_tokens", "MAX_TOKENS")
+        yield http(200, reply)
+
+    return step
+
+
+def cut_off_before_the_first_word() -> Step:
+    """All tokens went into thinking, and the text is empty."""
+
+    def step(request: Request) -> Iterator[Wire]:
+        reply = envelope(request, "")
+        if request.api == "google":
+            reply["candidates"][0]["content"] = {"role": "model"}
+        _finish(request, reply, "length", "max_tokens", "MAX_TOKENS")
+        yield http(200, reply)
+
+    return step
+
+
+def _finish(request: Request, reply: Any, openai: str, anthropic: str, google: str) -> None:
+    if request.api == "anthropic":
+        reply["stop_reason"] = anthropic
+    elif request.api == "google":
+        reply["candidates"][0]["finishReason"] = google
+    else:
+        reply["choices"][0]["finish_reason"] = openai
+
+
+def tool_call_instead() -> Step:
+    """A call of a tool that was not offered."""
+    call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"a": 5}'}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    use = {"type": "tool_use", "id": "t1", "name": "search", "input": {"a": 5}}
+    parts = [{"functionCall": {"name": "search", "args": {"a": 5}}}]
+    return by_api(
+        anthropic=changed(lambda reply: reply.update(content=[use], stop_reason="tool_use")),
+        google=changed(lambda reply: reply["candidates"][0]["content"].update(parts=parts)),
+        other=changed(
+            lambda reply: reply["choices"][0].update(message=message, finish_reason="tool_calls")
+        ),
+    )
+
+
+def thinking_before() -> Step:
+    """Thoughts beside the text, in the place that each dialect has for them; no fault."""
+
+    def change_google(reply: Any) -> None:
+        parts = reply["candidates"][0]["content"]["parts"]
+        parts.insert(0, {"text": 'Perhaps {"a": 1}', "thought": True})
+
+    thought = {"type": "thinking", "thinking": 'Perhaps {"a": 1}', "signature": "s"}
+    return by_api(
+        anthropic=changed(lambda reply: reply["content"].insert(0, thought)),
+        google=changed(change_google),
+        other=changed(
+            lambda reply: reply["choices"][0]["message"].update(reasoning_content='{"a": 1}')
+        ),
+    )
+
+
+def usage(value: Any) -> Step:
+    """Something in the place of the usage; None takes it out."""
+
+    def change(name: str) -> Step:
+        return changed(
+            lambda reply: reply.pop(name) if value is None else reply.update({name: value})
+        )
+
+    return by_api(google=change("usageMetadata"), other=change("usage"))
+
+
+def typed(kind: str) -> Step:
+    """A good reply under another content type; an empty one takes the header out."""
+    return good_but(lambda _request, whole: [http(200, whole, kind=kind)])
+
+
+def event_stream() -> Step:
+    """A stream of events, which was not requested."""
+    return good_but(
+        lambda _request, whole: [
+            http(200, b"data: " + whole + b"\n\ndata: [DONE]\n\n", kind="text/event-stream")
+        ]
+    )
+
+
+@dataclass
+class Answer:
+    """What a reply could say, for functions that say it wrongly.
+
+    Attributes:
+        grades: by label, in the order of the request.
+    """
+
+    grades: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> list[str]:
+        """In the order of the request."""
+        return list(self.grades)
+
+    @property
+    def ranking(self) -> list[str]:
+        """The labels, best first."""
+        return best_first(self.grades)
+
+    @property
+    def json(self) -> str:
+        """The keyed object."""
+        return json.dumps(self.grades)
+
+    def but(self, value: Any) -> str:
+        """The keyed object with another value for the first label."""
+        return json.dumps({**self.grades, self.labels[0]: value})
+
+    def but_raw(self, value: str) -> str:
+        """The same with a value that need not be JSON."""
+        return self.but("@@").replace('"@@"', value)
+
+    def pairs(self, key: str = "id", score: str = "score") -> list[dict[str, Any]]:
+        """The rows of the reply form ``pairs``."""
+        return [{key: label, score: value} for label, value in self.grades.items()]
+
+
+def says(make: Callable[[Answer], Any], grade: Grade = by_number) -> Step:
+    """The text that a function makes of the right answer; what is not a string is made JSON."""
+
+    def step(request: Request) -> Iterator[Wire]:
+        reply = make(Answer(grades_of(request, grade)))
+        text = reply if isinstance(reply, str) else json.dumps(reply)
+        yield http(200, envelope(request, text))
+
+    return step
+
+
+RERANK_FAULTS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
+    "index out of range": lambda rows: [{**rows[0], "index": len(rows)}, *rows[1:]],
+    "index far out of range": lambda rows: [{**rows[0], "index": 10**30}, *rows[1:]],
+    "index negative": lambda rows: [{**rows[0], "index": -1}, *rows[1:]],
+    "index doubled": lambda rows: [rows[0], *rows],
+    "index doubled with another score": lambda rows: [*rows, {**rows[0], "score": 0.001}],
+    "index missing": lambda rows: [{"score": rows[0]["score"]}, *rows[1:]],
+    "index a string": lambda rows: [{**row, "index": str(row["index"])} for row in rows],
+    "index a float": lambda rows: [{**rows[0], "index": 0.5}, *rows[1:]],
+    "index a boolean": lambda rows: [{**rows[0], "index": True}, *rows[1:]],
+    "index none": lambda rows: [{**rows[0], "index": None}, *rows[1:]],
+    "score not a number": lambda rows: [{**rows[0], "score": float("nan")}, *rows[1:]],
+    "score infinite": lambda rows: [{**rows[0], "score": float("inf")}, *rows[1:]],
+    "score none": lambda rows: [{**rows[0], "score": None}, *rows[1:]],
+    "score a string": lambda rows: [{**rows[0], "score": "0.9"}, *rows[1:]],
+    "score a boolean": lambda rows: [{**rows[0], "score": True}, *rows[1:]],
+    "score missing": lambda rows: [{"index": rows[0]["index"]}, *rows[1:]],
+    "score nested": lambda rows: [{**rows[0], "score": [0.9]}, *rows[1:]],
+    "scores unsorted": lambda rows: sorted(rows, key=lambda row: row["index"]),
+    "fewer results than asked": lambda rows: rows[:-1],
+    "more results than asked": lambda rows: [*rows, *({**row, "index": 99} for row in rows)],
+    "no results": lambda rows: [],
+    "results none": lambda rows: None,
+    "results a mapping": lambda rows: {str(row["index"]): row["score"] for row in rows},
+    "rows are lists": lambda rows: [[row["index"], row["score"]] for row in rows],
+    "rows are none": lambda rows: [None for _ in rows],
+}
+"""What a rerank API may answer: functions of the right rows of ``index`` and ``score``."""
+
+
+def rerank_answers(change: Callable[[list[dict[str, Any]]], Any]) -> Step:
+    """The reply of a rerank API whose rows a function has changed."""
+
+    def step(request: Request) -> Iterator[Wire]:
+        rows = change(rerank_rows(request))
+        if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+            yield http(200, rerank_envelope(request, rows))
+            return
+        reply = rerank_envelope(request, [])
+        named = request.rerank.rows if request.rerank else ""
+        yield http(200, {**reply, named: rows} if named else rows)
+
+    return step

@@ -1,0 +1,168 @@
+"""Good replies, computed from the request."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from fake_provider.requests import RERANK_APIS, Grade, Request
+
+INPUT_TOKENS = 100
+
+OUTPUT_TOKENS = 20
+"""What every good reply says that it used."""
+
+
+def by_number(text: str) -> float:
+    """The first number in a text; 0 where there is none."""
+    match = re.search(r"\d+", text)
+    return float(match.group()) if match else 0.0
+
+
+def grades_of(request: Request, grade: Grade = by_number) -> dict[str, float]:
+    """The grade of each label of a request."""
+    return {label: grade(text) for label, text in request.documents.items()}
+
+
+def reply_text(
+    request: Request, grade: Grade = by_number, form: str = "auto", bare: bool = False
+) -> str:
+    """The JSON of a good answer.
+
+    Args:
+        request: what was asked.
+        grade: of a text; the highest is best.
+        form: ``keyed``, ``pairs``, ``index pairs`` or ``ranking``; ``auto`` follows the request's
+            schema, and without one the words of its prompt.
+        bare: an array stands alone, not in an object.
+    """
+    grades = grades_of(request, grade)
+    if form == "auto" and request.schema is not None:
+        return json.dumps(_by_schema(request.schema, grades))
+    if form == "auto":
+        form = _form_by_prompt(request)
+    if form == "keyed":
+        return json.dumps(grades)
+    if form == "ranking":
+        return json.dumps(best_first(grades) if bare else {"ranking": best_first(grades)})
+    key = "id" if form == "pairs" else "index"
+    rows = [
+        {key: int(label) if key == "index" else label, "score": value}
+        for label, value in grades.items()
+    ]
+    return json.dumps(rows if bare else {"grades": rows})
+
+
+def best_first(grades: Mapping[str, float]) -> list[str]:
+    """The labels by falling grade; equals keep their order."""
+    return sorted(grades, key=lambda label: -grades[label])
+
+
+def _by_schema(schema: Mapping[str, Any], grades: Mapping[str, float]) -> Any:
+    """A value that the schema admits, with the grades where labels stand."""
+    kind = schema.get("type")
+    if isinstance(kind, str) and kind.lower() == "array":
+        return _array_by_schema(schema["items"], grades)
+    if "properties" not in schema:
+        return "because"
+    value: dict[str, Any] = {}
+    for name, own in schema["properties"].items():
+        value[name] = grades[name] if name in grades else _by_schema(own, grades)
+    return value
+
+
+def _array_by_schema(items: Mapping[str, Any], grades: Mapping[str, float]) -> list[Any]:
+    names = list(items.get("properties", {}))
+    if not names:
+        numeric = str(items.get("type", "")).lower() == "integer"
+        return [int(label) if numeric else label for label in best_first(grades)]
+    key = "index" if "index" in names else "id"
+    score = next(name for name in names if name in {"score", "grade"})
+    numeric = str(items["properties"][key].get("type", "")).lower() == "integer"
+    return [
+        {key: int(label) if numeric else label, score: value} for label, value in grades.items()
+    ]
+
+
+def _form_by_prompt(request: Request) -> str:
+    text = "\n".join(request.messages)
+    if '"ranking"' in text:
+        return "ranking"
+    if '"grades"' in text:
+        return "index pairs" if '"index"' in text else "pairs"
+    return "keyed"
+
+
+def envelope(request: Request, text: str) -> dict[str, Any]:
+    """The reply of the API that was asked, around a text."""
+    if request.api == "anthropic":
+        blocks: list[dict[str, Any]] = [{"type": "text", "text": text}]
+        stop = "end_turn"
+        if request.tool:
+            with suppress(ValueError):
+                tool = {"type": "tool_use", "id": "toolu_1", "name": request.tool}
+                blocks, stop = [{**tool, "input": json.loads(text)}], "tool_use"
+        return {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "fake",
+            "content": blocks,
+            "stop_reason": stop,
+            "stop_sequence": None,
+            "usage": {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS},
+        }
+    if request.api == "google":
+        content = {"role": "model", "parts": [{"text": text}]}
+        return {
+            "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+            "usageMetadata": {
+                "promptTokenCount": INPUT_TOKENS,
+                "candidatesTokenCount": OUTPUT_TOKENS,
+                "totalTokenCount": INPUT_TOKENS + OUTPUT_TOKENS,
+            },
+            "modelVersion": "fake",
+            "responseId": "r1",
+        }
+    message = {"role": "assistant", "content": text, "refusal": None}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1_700_000_000,
+        "model": "fake",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
+        "usage": {
+            "prompt_tokens": INPUT_TOKENS,
+            "completion_tokens": OUTPUT_TOKENS,
+            "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+        },
+    }
+
+
+def rerank_envelope(request: Request, results: Sequence[Mapping[str, Any]]) -> Any:
+    """The reply of the rerank API that was asked, around rows of ``index`` and ``score``."""
+    api = request.rerank or RERANK_APIS["tei"]
+    rows = [
+        {{"score": api.score}.get(name, name): value for name, value in row.items()}
+        for row in results
+    ]
+    if not api.rows:
+        return rows
+    if request.api == "cohere":
+        meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
+        return {"id": "r1", api.rows: rows, "meta": meta}
+    usage = {"prompt_tokens": INPUT_TOKENS, "total_tokens": INPUT_TOKENS}
+    return {"id": "r1", "model": "fake", "object": "rerank", "usage": usage, api.rows: rows}
+
+
+def rerank_rows(request: Request, grade: Grade = by_number) -> list[dict[str, Any]]:
+    """The rows of a good answer of a rerank API: best first, with scores of 0 to 1."""
+    grades = grades_of(request, grade)
+    count = request.body.get("top_n") or request.body.get("top_k") or len(grades)
+    rows = [
+        {"index": int(index), "score": min(1.0, grades[index] / 10)} for index in best_first(grades)
+    ]
+    return rows[:count]

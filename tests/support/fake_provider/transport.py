@@ -1,0 +1,140 @@
+"""Faults below HTTP's meaning: slow, endless, broken, misdirected or packed responses."""
+
+from __future__ import annotations
+
+import gzip
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from email.utils import formatdate
+from functools import cache
+
+from fake_provider.requests import End, Pause, Request, Step, Wire
+from fake_provider.steps import good_bytes, http, raw
+
+
+def silence() -> Step:
+    """Nothing, for ever."""
+    return raw(End.HOLD)
+
+
+def headers_then_silence() -> Step:
+    """A status line and headers, then nothing."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n"
+    return raw(head, b'{"id": ', End.HOLD)
+
+
+def drip(seconds: float = 0.02) -> Step:
+    """A good reply, a byte at a time: no single read takes long, all of them together do."""
+
+    def step(request: Request) -> Iterator[Wire]:
+        for byte in http(200, good_bytes(request)):
+            yield bytes([byte])
+            yield Pause(seconds)
+
+    return step
+
+
+def endless_space(seconds: float = 0.02) -> Step:
+    """White space before the JSON, without end, as some gateways send to keep a line open."""
+
+    def step(_request: Request) -> Iterator[Wire]:
+        yield b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+        yield b"Transfer-Encoding: chunked\r\n\r\n"
+        while True:
+            yield b"1\r\n \r\n"
+            yield Pause(seconds)
+
+    return step
+
+
+def endless_headers(seconds: float = 0.02) -> Step:
+    """Header lines without end."""
+
+    def step(_request: Request) -> Iterator[Wire]:
+        yield b"HTTP/1.1 200 OK\r\n"
+        while True:
+            yield b"X-More: 1\r\n"
+            yield Pause(seconds)
+
+    return step
+
+
+def redirect(code: int, loop: bool = False) -> Step:
+    """A redirect to another origin (the same port under another name), or onto itself."""
+
+    def step(request: Request) -> Iterator[Wire]:
+        where = request.path if loop else f"{request.origin}/elsewhere{request.path}"
+        yield http(code, {"see": "there"}, {"Location": where})
+
+    return step
+
+
+def page(code: int = 200) -> Step:
+    """A web page, as portals and proxies send."""
+    text = "<!doctype html><html><title>5 results</title><body>Sign in: 7, 9</body></html>"
+    return raw(http(code, text.encode(), kind="text/html; charset=utf-8"))
+
+
+def chunked(*chunks: bytes, end: Sequence[Wire] = (b"0\r\n\r\n",)) -> Step:
+    """These raw bytes after the headers of a chunked response."""
+    head = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    return raw(head, *chunks, *end)
+
+
+def in_chunks() -> Step:
+    """A good reply in chunks; no fault."""
+
+    def step(request: Request) -> Iterator[Wire]:
+        body = good_bytes(request)
+        yield b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+        yield b"Transfer-Encoding: chunked\r\n\r\n"
+        for part in (body[:7], body[7:]):
+            yield f"{len(part):x}\r\n".encode() + part + b"\r\n"
+        yield b"0\r\n\r\n"
+
+    return step
+
+
+@cache
+def bomb(megabytes: int) -> bytes:
+    """A small gzip file that unpacks to as many megabytes and the beginning of a reply."""
+    packer = zlib.compressobj(1, wbits=31)
+    packed = packer.compress(b'{"choices": "')
+    for _ in range(megabytes):
+        packed += packer.compress(bytes(2**20))
+    return packed + packer.flush()
+
+
+def gzip_bomb(megabytes: int = 256) -> Step:
+    """A small body that unpacks to a large one."""
+    return lambda _request: [http(200, bomb(megabytes), {"Content-Encoding": "gzip"})]
+
+
+def encoded(encoding: str, truthfully: bool = False) -> Step:
+    """A good reply that claims an encoding; truthfully only with gzip."""
+
+    def step(request: Request) -> Iterator[Wire]:
+        body = good_bytes(request)
+        packed = gzip.compress(body) if truthfully else body
+        yield http(200, packed, {"Content-Encoding": encoding})
+
+    return step
+
+
+def many_headers(count: int, length: int) -> Step:
+    """A good reply under a great many headers."""
+
+    def step(request: Request) -> Iterator[Wire]:
+        yield http(
+            200, good_bytes(request), {f"X-Filler-{index}": "x" * length for index in range(count)}
+        )
+
+    return step
+
+
+def http_date(seconds_from_now: float) -> str:
+    """A date as ``Retry-After`` may hold one."""
+    return formatdate(time.time() + seconds_from_now, usegmt=True)
