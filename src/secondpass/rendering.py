@@ -71,9 +71,8 @@ class Rendering:
             ranking returns candidates whole.
 
     Fields that are absent, None or an empty string are skipped. Other values are rendered, 0 and
-    False included; lists as ``a, b`` and mappings as ``name: value, name: value``. A candidate with
-    nothing but white space in all fields is not judged. A field that no candidate has is an issue
-    of the report, unless it is optional.
+    False included; lists as ``a, b`` and mappings as ``name: value, name: value``. A field that no
+    candidate has is an issue of the report, unless it is optional.
     """
 
     fields: Annotated[Sequence[str], MinLen(1)] = ("text",)
@@ -110,14 +109,13 @@ class Rendering:
         return well_formed(self.query_prefix + query + self.query_suffix)
 
     def candidates(self, candidates: Sequence[Candidate]) -> list[str | None]:
-        """Return the text of each candidate for a method; None if its fields are blank."""
+        """Return the text of each candidate for a method; None if it has none of the fields."""
         decorated = self.labels or self.prefix or self.suffix or self.max_characters is not None
         if self.needs_text and not decorated:
-            texts = [
+            return [
                 well_formed(candidate.text) if isinstance(candidate.text, str) else None
                 for candidate in candidates
             ]
-            return [None if _is_blank(text) else text for text in texts]
         return [self._rendered(candidate) for candidate in candidates]
 
     def span_of_text(self, candidate: Candidate, span: Span) -> Span | None:
@@ -157,9 +155,9 @@ class Rendering:
         return well_formed(text[: self.max_characters] + self.suffix)
 
     def _parts(self, candidate: Candidate) -> list[tuple[str, str]] | None:
-        """The label and the value of each field; None if all of them are blank."""
+        """The label and the value of each field; None if the candidate has none of the fields."""
         values = [(field.names[0], as_text(field.value(candidate))) for field in self._fields]
-        if all(_is_blank(value) for _, value in values):
+        if all(value is None for _, value in values):
             return None
         if not self.labels:
             return [("", value) for _, value in values if value]
@@ -181,11 +179,6 @@ def well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode()
     return text
-
-
-def _is_blank(text: str | None) -> bool:
-    """Whether there is nothing to judge. Some rerank APIs reject all documents because of one."""
-    return not text or text.isspace()
 
 
 def _count(value: Any) -> Any:

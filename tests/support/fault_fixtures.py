@@ -467,7 +467,7 @@ def none_lost(carried: Sequence[Carried], sources: Sequence[Carried], method: st
         assert one.metadata.keys() == before.metadata.keys() | mine
         assert all(one.metadata[key] is value for key, value in before.metadata.items())
         assert one.metadata.get("rerank_rank", rank) == rank
-    head = {one.place for one in sources[:100] if odd_candidates.has_content(one.text)}
+    head = {one.place for one in sources[:100] if isinstance(one.text, str)}
     scored = [one for one in carried if one.metadata.get("rerank_status") == "scored"]
     if method.startswith("listwise") and len(head) < 2:
         return  # one that only orders need not ask about one

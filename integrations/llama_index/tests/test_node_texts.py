@@ -47,7 +47,7 @@ def test_every_kind_of_node_comes_back() -> None:
     ("resource", "status"),
     [
         (MediaResource(text="red panda"), "scored"),
-        (MediaResource(text=""), "unjudged"),
+        (MediaResource(text=""), "scored"),
         (MediaResource(data=b"eA=="), "unjudged"),
         (None, "unjudged"),
     ],
