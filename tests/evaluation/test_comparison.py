@@ -170,7 +170,7 @@ def test_unfit_ids_fail_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert found["lexical+longest"].gains
     with pytest.raises(FormatError, match="white space"):
         found.write(tmp_path)
-    assert "owl cat ?" in (tmp_path / "report.md").read_text()
+    assert "owl cat \ufffd" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "report.html").exists()
 
 
