@@ -159,7 +159,7 @@ def test_every_framework_and_the_core_are_tested_at_their_lowest_and_newest(proj
     extras = {extra for one in of_project for extra in one.extras}
     optional = set(project.settings["optional-dependencies"]) - check_wheels.TORCH_EXTRAS
     if project.name == "secondpass":
-        assert optional - extras == {"dev", "onnx", "openvino"}  # engines: by `make test`
+        assert optional - extras == {"dev", "onnx"}  # the same engine as that of `embedded`
 
 
 @pytest.mark.parametrize("requirement", ["numpy", "numpy<3", "numpy @ https://example.org/a.whl"])
@@ -317,6 +317,8 @@ def test_only_packages_that_are_left_out_skip_a_test():
     assert error_of("raise ModuleNotFoundError('', name='torch.nn')") == "torch.nn"
     assert error_of("import a_package_that_is_not_there") is None
     assert error_of("raise ValueError('torch')") is None
+    assert error_of("raise ImportError('', name='torch', path='torch/__init__.py')") is None
+    assert error_of("raise ImportError('', name='torch')") == "torch"
     wrapped = "try:\n    raise ModuleNotFoundError('', name='onnx')\nexcept Exception as error:\n"
     assert error_of(f"{wrapped}    raise RuntimeError() from error") == "onnx"
     missing = "from secondpass import MissingExtraError as Missing; raise Missing({!r}, 'it')"
