@@ -24,9 +24,10 @@ test: $(VENV)/.test
 
 test-long: $(VENV)/.test-long
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m "not integration" -n auto
+	$(MAKE) check-wheels
 
-# Wheels and sdists in dist/, and the tests against them with several versions of the frameworks, each in
-# an environment of its own under build/wheels. About twenty minutes.
+# Wheels and sdists in dist/, and the tests against them with the lowest and the newest versions of what they
+# need, each in an environment of its own under build/wheels. About half an hour.
 check-wheels:
 	$(PYTHON) tools/check_wheels.py
 

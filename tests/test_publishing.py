@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+import absent_packages
 import check_wheels
 import secondpass
-import without_engines
+from install_lines import PLACES, install_lines
 
 ROOT = Path(__file__).parent.parent
 REPOSITORY = "https://github.com/secondpass/secondpass"
@@ -146,6 +147,21 @@ def test_lowest_versions(requirement, pin):
     assert check_wheels.lowest([requirement]) == [pin]
 
 
+def test_of_two_lowest_versions_the_higher_one_counts():
+    stated = ["a>=0.9", "a>=0.21", "b>=1", "a>=0.3"]
+    assert check_wheels.lowest(stated) == ["a==0.21", "b==1"]
+
+
+@pytest.mark.parametrize("project", check_wheels.PROJECTS.values(), ids=lambda one: one.name)
+def test_every_framework_and_the_core_are_tested_at_their_lowest_and_newest(project):
+    of_project = [one for one in check_wheels.ENVIRONMENTS.values() if one.project == project.name]
+    assert {True, False} == {one.lowest for one in of_project}
+    extras = {extra for one in of_project for extra in one.extras}
+    optional = set(project.settings["optional-dependencies"]) - check_wheels.TORCH_EXTRAS
+    if project.name == "secondpass":
+        assert optional - extras == {"dev", "onnx"}  # the same engine as that of `embedded`
+
+
 @pytest.mark.parametrize("requirement", ["numpy", "numpy<3", "numpy @ https://example.org/a.whl"])
 def test_a_requirement_without_a_lowest_version_is_an_error(requirement):
     with pytest.raises(check_wheels.CheckError, match="no lowest version"):
@@ -159,10 +175,64 @@ def test_environments_name_what_exists(name):
     assert set(environment.extras) <= set(project.settings["optional-dependencies"])
     stated = check_wheels.requirements(project, environment.extras)
     assert check_wheels.lowest(stated)
+    assert not set(environment.extras) & check_wheels.TORCH_EXTRAS
+    assert set(environment.beside) <= set(check_wheels.PROJECTS)
     for path in (*environment.tests, *check_wheels.NEEDS_SOURCES):
         file, _, function = path.partition("::")
         assert (ROOT / file).exists()
         assert not function or f"def {function}(" in read(ROOT / file)
+
+
+def test_the_plugin_reads_the_variable_that_the_script_sets():
+    assert absent_packages.VARIABLE == check_wheels.VARIABLE
+
+
+# ---------------------------------------------------------------------- install lines
+
+
+def test_install_lines_are_read_in_each_form(tmp_path):
+    forms = {
+        "README.md": '```console\npip install "secondpass[cli]"  # the command\n```\n',
+        "docs/a.md": 'Run `pip install secondpass`, or `pip install a "b[c,d]"`; pip installs it.',
+        "examples/a.ipynb": '"`pip install \\"secondpass[cli]\\" jupyter`"',
+        "src/a.j2": "<code>pip install &quot;secondpass[report]&quot;</code>",
+        "src/a.py": 'a = \'pip install "secondpass[extra]"\', "Run: pip install x-y==1.0"',
+    }
+    for name, text in forms.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert install_lines(tmp_path) == {
+        ("secondpass[cli]",): ["README.md"],
+        ("secondpass",): ["docs/a.md"],
+        ("a", "b[c,d]"): ["docs/a.md"],
+        ("secondpass[cli]", "jupyter"): ["examples/a.ipynb"],
+        ("secondpass[report]",): ["src/a.j2"],
+        ("x-y==1.0",): ["src/a.py"],
+    }
+
+
+def test_install_lines_name_extras_that_exist():
+    offered = {
+        project.name: {*project.settings["optional-dependencies"]}
+        for project in check_wheels.PROJECTS.values()
+    }
+    lines = install_lines(ROOT)
+    assert ("secondpass[embedded]",) in lines
+    for requirements, files in lines.items():
+        for requirement in requirements:
+            name = re.split(r"[\[=]", requirement)[0]
+            if name in offered:
+                assert check_wheels.extras_of(requirement) <= offered[name], files
+            else:
+                assert "secondpass" not in name, files
+
+
+def test_install_lines_are_looked_for_where_some_are():
+    found = {Path(name) for files in install_lines(ROOT).values() for name in files}
+    assert {path.parts[0] for path in found} == {place.split("/")[0] for place in PLACES}
+
+
+# ---------------------------------------------------------------------- releases
 
 
 CHANGELOG = "# Changelog\n\n## 0.2.0 (2026-01-02)\n\n- New.\n\n## 0.1.0 (unreleased)\n\n- Old.\n"
@@ -236,17 +306,19 @@ def test_the_copy_for_the_tests_has_no_sources(tmp_path):
     assert not list(tmp_path.glob("**/src"))
 
 
-def test_only_engines_that_are_missing_skip_a_test():
+def test_only_packages_that_are_left_out_skip_a_test():
     def error_of(code):
         try:
             exec(code)
         except Exception as error:
-            return without_engines.missing(error)
+            return absent_packages.missing(error)
         return None
 
     assert error_of("raise ModuleNotFoundError('', name='torch.nn')") == "torch.nn"
     assert error_of("import a_package_that_is_not_there") is None
     assert error_of("raise ValueError('torch')") is None
+    assert error_of("raise ImportError('', name='torch', path='torch/__init__.py')") is None
+    assert error_of("raise ImportError('', name='torch')") == "torch"
     wrapped = "try:\n    raise ModuleNotFoundError('', name='onnx')\nexcept Exception as error:\n"
     assert error_of(f"{wrapped}    raise RuntimeError() from error") == "onnx"
     missing = "from secondpass import MissingExtraError as Missing; raise Missing({!r}, 'it')"

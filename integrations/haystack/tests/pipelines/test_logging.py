@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import inspect
 import json
 import logging
 import threading
@@ -145,7 +146,8 @@ def test_a_pipeline_with_it_is_drawn(tmp_path: Path) -> None:
 
 def test_telemetry_has_the_class_but_no_settings() -> None:
     pipeline = retrieving(SecondPassRanker("lexical", query_prefix="confidential"))
-    properties = pipeline_running.__wrapped__(pipeline)  # type: ignore[attr-defined]
+    undecorated = inspect.getclosurevars(pipeline_running).nonlocals["func"]
+    properties = undecorated(pipeline)
     event = json.dumps(properties)
     assert "SecondPassRanker" in event
     assert "confidential" not in event
