@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from remembered_model import remember_loaded
 from sampling import rotating
 from secondpass import (
     ConfigurationError,
@@ -43,6 +44,14 @@ PASSAGES = [
 
 
 RUNTIMES = [("onnx", "exact"), ("openvino", "exact"), ("openvino", "auto")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded_once():
+    """A model is loaded once for all tests with its settings, which takes most of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        remember_loaded(patch)
+        yield
 
 
 @pytest.fixture(scope="module", params=RUNTIMES, ids="-".join)
@@ -151,7 +160,8 @@ def test_the_engine_says_what_ran(precision):
 
 def test_bfloat16_only_where_it_is_fast(monkeypatch):
     monkeypatch.setattr("secondpass.scorers.engines.runtimes.has_fast_bfloat16", lambda: False)
-    assert minilm.MiniLM(backend="openvino", precision="auto").precision == "float32"
+    model = minilm.MiniLM(max_tokens=30, backend="openvino", precision="auto")  # not yet loaded
+    assert model.precision == "float32"
 
 
 def test_scorers_with_the_same_settings_share_a_model():

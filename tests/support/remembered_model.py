@@ -1,7 +1,8 @@
 """The embedded model, loaded once a process, which encodes each text once.
 
 For tests in which it only has to be there: most of their time would be loading it and encoding
-the same few passages again. `tests/scorers` tests the model as it is.
+the same few passages again. `tests/scorers` tests the model as it is, and loads it once for each
+of its settings.
 """
 
 from __future__ import annotations
@@ -14,27 +15,40 @@ import pytest
 
 from secondpass.scorers.minilm import Encoding, MiniLM, Tokens
 
+_MODELS = 8
+"""About 100 MB each."""
+
 _ENCODINGS = 500
 """About 100 KB each."""
 
 _load = MiniLM.__init__
 _encode_batch = MiniLM.encode_batch
-_loaded: dict[Hashable, dict[str, Any]] = {}
+_loaded: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
 _encodings: OrderedDict[Hashable, Encoding] = OrderedDict()
 
 
 def remember(patch: pytest.MonkeyPatch) -> None:
     """Let models with the same settings share what one of them has loaded and encoded."""
-    patch.setattr(MiniLM, "__init__", _load_once)
+    remember_loaded(patch)
     patch.setattr(MiniLM, "encode_batch", _encode_once)
+
+
+def remember_loaded(patch: pytest.MonkeyPatch) -> None:
+    """Let models with the same settings share what one of them has loaded."""
+    patch.setattr(MiniLM, "__init__", _load_once)
 
 
 def _load_once(model: MiniLM, **settings: Any) -> None:
     key = tuple(sorted(settings.items()))
-    if key not in _loaded:
+    found = _loaded.get(key)
+    if found is None:
         _load(model, **settings)
-        _loaded[key] = vars(model).copy()
-    vars(model).update(_loaded[key])
+        found = vars(model).copy()
+    _loaded[key] = found
+    _loaded.move_to_end(key)
+    while len(_loaded) > _MODELS:
+        _loaded.popitem(last=False)
+    vars(model).update(found)
 
 
 def _encode_once(model: MiniLM, texts: Sequence[Tokens]) -> list[Encoding]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from remembered_trace import remember
 from sampling import rotating
 from secondpass.errors import InputError, MissingExtraError, ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
@@ -16,6 +17,11 @@ from tiny_architectures import CONFIGS, word_pairs, write_architecture
 from tiny_models import write_causal, write_classifier
 
 PAIRS = word_pairs(queries=2)
+
+
+@pytest.fixture(autouse=True)
+def _remembered_trace(monkeypatch):
+    remember(monkeypatch)
 
 
 @pytest.fixture
