@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from secondpass.scorers.minilm import Encoding, MiniLM, Tokens
+from secondpass.scorers.engines.processor import usable_cpus
+from secondpass.scorers.minilm import MAX_TOKENS, Encoding, MiniLM, Tokens, choose_backend
 
 _MODELS = 8
 """About 100 MB each."""
@@ -39,7 +40,13 @@ def remember_loaded(patch: pytest.MonkeyPatch) -> None:
 
 
 def _load_once(model: MiniLM, **settings: Any) -> None:
-    key = tuple(sorted(settings.items()))
+    backend, reason = choose_backend(settings.get("backend", "auto"))
+    key = (
+        backend,
+        settings.get("precision", "exact"),
+        settings.get("threads") or usable_cpus(),
+        settings.get("max_tokens", MAX_TOKENS),
+    )
     found = _loaded.get(key)
     if found is None:
         _load(model, **settings)
@@ -48,7 +55,7 @@ def _load_once(model: MiniLM, **settings: Any) -> None:
     _loaded.move_to_end(key)
     while len(_loaded) > _MODELS:
         _loaded.popitem(last=False)
-    vars(model).update(found)
+    vars(model).update(found, reason=reason)
 
 
 def _encode_once(model: MiniLM, texts: Sequence[Tokens]) -> list[Encoding]:

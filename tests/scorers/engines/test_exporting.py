@@ -44,7 +44,17 @@ def scores(model: Path, backend: str, **settings: object) -> list[float]:
     ] + scorer.score_pairs("cat", ["a"])
 
 
-@pytest.mark.parametrize("architecture", CONFIGS)
+# These are built as BERT, or exported in test_files.py.
+LIKE_OTHERS = {"electra", "distilbert", "xlm-roberta"}
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        pytest.param(name, id=name, marks=pytest.mark.long if name in LIKE_OTHERS else ())
+        for name in CONFIGS
+    ],
+)
 def test_every_architecture_scores_as_before_on_both_backends(tmp_path, architecture):
     folder = write_architecture(tmp_path / "model", architecture)
     expected = scores(folder, "torch", device="cpu")
