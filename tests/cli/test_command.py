@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import secondpass as package
 from secondpass.cli import app
+from terminals import on_a_terminal
 
 COMMANDS = sorted(app.COMMANDS)
 SCRIPT = [sys.executable, "-m", "secondpass"]
@@ -220,8 +221,8 @@ def test_presets_are_listed_one_a_line_for_whatever_reads_them(secondpass):
 # ---------------------------------------------------------------------- streams
 
 
-def in_a_terminal(*arguments, env=None):
-    """What the command shows in a terminal."""
+def in_a_terminal(*arguments):
+    """What the command shows in a terminal, as a process."""
     ours, theirs = pty.openpty()
     run = subprocess.Popen(
         [*SCRIPT, *arguments],
@@ -231,7 +232,6 @@ def in_a_terminal(*arguments, env=None):
         env={
             **{k: v for k, v in os.environ.items() if k != "NO_COLOR"},
             "TERM": "xterm",
-            **(env or {}),
         },
     )
     os.close(theirs)
@@ -249,30 +249,35 @@ def in_a_terminal(*arguments, env=None):
     return shown.decode()
 
 
-def test_colour_is_for_terminals_that_want_it():
+def test_colour_is_for_terminals_that_want_it(secondpass):
     arguments = ["presets", "lexical"]
     assert "\x1b[" in in_a_terminal(*arguments)
-    assert "\x1b[" not in process(*arguments).stdout.decode()
+    assert "\x1b[" in on_a_terminal(*arguments)
+    assert "\x1b[" not in secondpass(*arguments).out
     wrong = ["rerank", "--preset", "nosuch"]
-    assert "\x1b[1;31m" in in_a_terminal(*wrong)
-    assert "31m" not in in_a_terminal(*wrong, env={"NO_COLOR": "1"})
+    assert "\x1b[1;31m" in on_a_terminal(*wrong)
+    assert "31m" not in on_a_terminal(*wrong, env={"NO_COLOR": "1"})
     assert "\x1b[" not in process(*wrong).stderr.decode()
 
 
-def test_a_variable_that_asks_for_colour_makes_no_terminal_of_a_pipe():
+def test_a_variable_that_asks_for_colour_makes_no_terminal_of_a_pipe(secondpass, monkeypatch):
     call = ["rerank", "-p", "lexical", "-q", "a"]
-    told = process(*call, stdin=b'"a"', env={"FORCE_COLOR": "1"})
-    assert json.loads(told.stdout)["report"]["status"] == "ok"
-    assert b"1 query in" in told.stderr
-    assert b"Reranking" not in told.stderr
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    told = secondpass(*call, stdin=b'"a"')
+    assert json.loads(told.out)["report"]["status"] == "ok"
+    assert "1 query in" in told.err
+    assert "Reranking" not in told.err
 
 
-def test_a_table_in_a_file_is_the_same_from_a_terminal_and_from_a_pipe(tmp_path):
+def test_a_table_in_a_file_is_the_same_from_a_terminal_and_from_a_pipe(
+    secondpass, tmp_path, monkeypatch
+):
     candidates = tmp_path / "in.jsonl"
     candidates.write_text(json.dumps("a text that is long enough to be cut " * 9))
     call = ["rerank", "-p", "lexical", str(candidates), "-q", "text", "-f", "table", "-o"]
-    in_a_terminal(*call, str(tmp_path / "one"))
-    process(*call, tmp_path / "other", env={"FORCE_COLOR": "1"})
+    on_a_terminal(*call, tmp_path / "one")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    secondpass(*call, tmp_path / "other")
     written = (tmp_path / "one").read_text()
     assert written == (tmp_path / "other").read_text()
     assert "be cut a text" in written
@@ -282,7 +287,7 @@ def test_a_table_in_a_file_is_the_same_from_a_terminal_and_from_a_pipe(tmp_path)
 def test_rankings_that_are_shown_have_no_bars_between_them(tmp_path):
     candidates = tmp_path / "in.jsonl"
     candidates.write_text('"a text"')
-    shown = in_a_terminal("rerank", "-p", "lexical", str(candidates), "-q", "text")
+    shown = on_a_terminal("rerank", "-p", "lexical", candidates, "-q", "text")
     assert "a text" in shown
     assert "Reranking" not in shown
 
@@ -293,7 +298,7 @@ def test_json_can_be_asked_for_in_a_terminal(tmp_path, command):
         candidates = tmp_path / "in.jsonl"
         candidates.write_text('"a text"')
         command = [*command, "-p", "lexical", str(candidates)]
-    assert json.loads(in_a_terminal(*command, "--json"))
+    assert json.loads(on_a_terminal(*command, "--json"))
 
 
 def test_output_is_utf8_whatever_the_locale_says():

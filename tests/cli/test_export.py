@@ -5,13 +5,15 @@ import sys
 
 import pytest
 
+from remembered_trace import remember
 from secondpass.scorers.engines import exporting
 from tiny_architectures import word_pairs, write_architecture
 from tiny_models import write_classifier
 
 
 @pytest.fixture
-def model(tmp_path):
+def model(tmp_path, monkeypatch):
+    remember(monkeypatch)
     return write_architecture(tmp_path / "model", "bert")
 
 

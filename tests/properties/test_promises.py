@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fakes import ANSWERS, Answering, ByTable, InOrder, candidate_likes, odd_scores
+from remembered_model import remember_loaded
 from secondpass import Candidate, InputError, Reranker, RerankError
 from secondpass.blending import Blend
 from secondpass.candidates import to_candidates
@@ -253,6 +254,14 @@ def test_promise_5_the_same_input_gives_the_same_output(reranker, given_candidat
 TEXTS = ["a cat", "the cat sat on a mat", "mats", "dogs bark", "a loud dog", "กรุงเทพ", "Paris"]
 
 
+@pytest.fixture(scope="module")
+def loaded_once():
+    with pytest.MonkeyPatch.context() as patch:
+        remember_loaded(patch)
+        yield
+
+
+@pytest.mark.usefixtures("loaded_once")
 @pytest.mark.parametrize("settings_", [{}, {"feedback": 0, "idf": False}], ids=["list", "pairs"])
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.permutations(TEXTS), min_size=2, max_size=3), st.integers(1, len(TEXTS)))

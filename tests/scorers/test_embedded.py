@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sampling import rotating
+from remembered_model import remember_loaded
 from secondpass import (
     ConfigurationError,
     MissingExtraError,
@@ -42,7 +42,16 @@ PASSAGES = [
 ]
 
 
+POINTWISE = {"feedback": 0, "idf": False}
 RUNTIMES = [("onnx", "exact"), ("openvino", "exact"), ("openvino", "auto")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded_once():
+    """A model is loaded once for all tests with its settings, which takes most of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        remember_loaded(patch)
+        yield
 
 
 @pytest.fixture(scope="module", params=RUNTIMES, ids="-".join)
@@ -95,28 +104,32 @@ def english(count):
 @pytest.mark.parametrize("precision", ["exact", "auto"])
 def test_the_batch_is_within_the_promised_tolerance(precision):
     scorer = pointwise(backend="openvino", precision=precision, threads=1)
-    texts = english(60)
+    texts = english(40)
     together = np.array(scorer.score_pairs("a bridge over the river", texts))
     alone = np.array([scorer.score_pairs("a bridge over the river", [one])[0] for one in texts])
     tolerance = 1e-5 if precision == "exact" else 0.01 * together.std()
     assert np.abs(together - alone).max() <= tolerance
 
 
+@pytest.fixture(scope="module")
+def original():
+    return onnxruntime.InferenceSession(original_file(), providers=["CPUExecutionProvider"])
+
+
 @pytest.mark.parametrize(("backend", "precision"), RUNTIMES)
-def test_runtimes_agree_with_the_original_graph(backend, precision):
+def test_runtimes_agree_with_the_original_graph(original, backend, precision):
     model = minilm.MiniLM(backend=backend, precision=precision)
-    session = onnxruntime.InferenceSession(original_file(), providers=["CPUExecutionProvider"])
     tolerance = 1e-4 if precision == "exact" else 0.15
     for text in (*PASSAGES, *english(5)):
         row = model.tokenize(text).ids[None]
         inputs = {"input_ids": row, "attention_mask": row * 0 + 1, "token_type_ids": row * 0}
-        (states,) = session.run(None, inputs)
+        (states,) = original.run(None, inputs)
         assert model.encode(text).states == pytest.approx(states[0], abs=tolerance)
 
 
 @pytest.mark.parametrize(("backend", "precision"), RUNTIMES[1:])
 def test_scores_agree(backend, precision):
-    texts = [*PASSAGES, *english(30)]
+    texts = [*PASSAGES, *english(15)]
     tolerance = 1e-4 if precision == "exact" else 5e-3
     scorer = EmbeddedScorer(backend=backend, precision=precision)
     reference = EmbeddedScorer(backend="onnx", precision="exact")
@@ -151,11 +164,12 @@ def test_the_engine_says_what_ran(precision):
 
 def test_bfloat16_only_where_it_is_fast(monkeypatch):
     monkeypatch.setattr("secondpass.scorers.engines.runtimes.has_fast_bfloat16", lambda: False)
-    assert minilm.MiniLM(backend="openvino", precision="auto").precision == "float32"
+    model = minilm.MiniLM(max_tokens=30, backend="openvino", precision="auto")  # not yet loaded
+    assert model.precision == "float32"
 
 
 def test_scorers_with_the_same_settings_share_a_model():
-    one, other = EmbeddedScorer(max_length=24), EmbeddedScorer(max_length=24)
+    one, other = (EmbeddedScorer(threads=1, remember=24) for _ in range(2))
     one.warm_up()
     other.warm_up()
     assert one._engine.get() is other._engine.get()
@@ -164,11 +178,18 @@ def test_scorers_with_the_same_settings_share_a_model():
     assert other.score_pairs("capital", PASSAGES) == expected
 
 
-@pytest.mark.parametrize("backend", ["onnx", "openvino"])
-@pytest.mark.parametrize("rule", [{}, {"feedback": 0, "idf": False}], ids=["list", "pointwise"])
+@pytest.mark.parametrize(
+    ("backend", "rule"),
+    [
+        pytest.param("onnx", {}, id="onnx-list"),
+        pytest.param("openvino", POINTWISE, id="openvino-pointwise"),
+        pytest.param("onnx", POINTWISE, id="onnx-pointwise", marks=pytest.mark.long),
+        pytest.param("openvino", {}, id="openvino-list", marks=pytest.mark.long),
+    ],
+)
 def test_lists_until_the_deadline(backend, rule):
     scorer = EmbeddedScorer(backend=backend, precision="exact", threads=1, **rule)
-    texts = english(40)
+    texts = english(30)
     requests = [("bananas", texts), ("capital", PASSAGES)]
     expected = scorer.score_many(requests)
     for deadline in (None, time.monotonic() + 60):
@@ -220,7 +241,7 @@ def test_what_is_read_is_scored_unless_scoring_takes_long(monkeypatch, seconds, 
 THAI = "กรุงเทพเป็นเมืองหลวงของประเทศไทย"
 
 
-@pytest.mark.parametrize("rule", [{}, {"feedback": 0, "idf": False}], ids=["list", "pointwise"])
+@pytest.mark.parametrize("rule", [{}, POINTWISE], ids=["list", "pointwise"])
 @pytest.mark.parametrize("query", [THAI, "", "?!", "bananas"])
 def test_a_text_that_cannot_be_read_matches_nothing(query, rule):
     scorer = EmbeddedScorer(**rule)
@@ -261,7 +282,7 @@ def test_languages(language, texts, original, deadline):
 
 
 def test_nothing_is_encoded_if_the_order_is_kept():
-    scorer = EmbeddedScorer(language="keep", threads=3)
+    scorer = EmbeddedScorer(language="keep", threads=1, remember=3)  # shared with no other
     scorer.warm_up()
     scorer._engine.get().model.model.encode_batch = None
     for deadline in (None, time.monotonic() + 60, time.monotonic() - 1):
@@ -364,11 +385,13 @@ def test_a_repeated_passage_is_encoded_once(monkeypatch):
     assert scores[0][0] == scores[0][1]
 
 
-@pytest.mark.parametrize("rule", [{}, {"feedback": 0, "idf": False}], ids=["list", "pointwise"])
+@pytest.mark.parametrize(
+    "rule", [{}, pytest.param(POINTWISE, marks=pytest.mark.long)], ids=["list", "pointwise"]
+)
 def test_repeated_passages_have_equal_scores(scorer, rule):
     """In whatever batch each of them is, so that ties keep the order of the input."""
     scorer = EmbeddedScorer(backend=scorer.backend, precision=scorer.precision, **rule)
-    texts = [*english(100), *english(100)]
+    texts = english(50) * 2  # in two batches or more
     assert len({*zip(texts, scorer.score_pairs("old bridge", texts), strict=True)}) == len({*texts})
     *_, (last,) = scorer.score_lists([("old bridge", texts)], time.monotonic() + 60)
     assert len({*zip(texts, last.scores, strict=True)}) == len({*texts})
@@ -402,18 +425,37 @@ def test_the_tokenizer_is_that_of_bert_uncased():
         assert ours.encode(text).ids == theirs(text, truncation=True, max_length=512)["input_ids"]
 
 
+ODD = ["a cat \ud83d", "\udc00" + " a cat" * 2000]
+SAME = [text.encode("utf-8", "replace").decode() for text in ODD]
+
+
 def test_lone_surrogates(scorer):
-    odd = ["a cat \ud83d", "\udc00" + " a cat" * 2000]
-    same = [text.encode("utf-8", "replace").decode() for text in odd]
-    assert scorer.score_pairs("cat\ud800", odd) == scorer.score_pairs("cat?", same)
+    assert scorer.score_pairs("cat\ud800", ODD) == scorer.score_pairs("cat?", SAME)
+
+
+def test_lone_surrogates_in_embeddings():
     model = minilm.MiniLM()
-    assert (model.embed(odd) == model.embed(same)).all()
+    assert (model.embed(ODD) == model.embed(SAME)).all()
 
 
 def test_special_tokens_in_a_text_are_text():
     ids = minilm.MiniLM().tokenizer.encode("[SEP] [CLS] [MASK]").ids
     assert [number for number in ids if number in {101, 102, 103}] == [101, 102]
 
+
+# Each runtime, and each number of threads; all of both in long runs.
+FORKS = [
+    pytest.param(
+        runtime,
+        threads,
+        id=f"{'-'.join(runtime)}-{threads}",
+        marks=()
+        if (runtime, threads) in {(RUNTIMES[0], 2), (RUNTIMES[2], 1)}
+        else pytest.mark.long,
+    )
+    for runtime in RUNTIMES
+    for threads in (1, 2)
+]
 
 FORKING = """
 import multiprocessing, sys
@@ -438,7 +480,7 @@ print(max(abs(a - b) for a, b in [*zip(here, there), *zip(here, again)]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
-@rotating(runtime=RUNTIMES, threads=[1, 2])
+@pytest.mark.parametrize(("runtime", "threads"), FORKS)
 def test_it_works_after_a_fork(runtime, threads):
     """In a process of its own: one with the threads of other tests is not safe to fork."""
     settings_ = [*runtime, str(threads)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 from secondpass.cli import main
 
@@ -31,19 +32,26 @@ class Outcome:
 
 def called(*arguments: object, stdin: bytes = b"") -> Outcome:
     """The outcome of a command."""
-    streams = sys.argv, sys.stdin, sys.stdout, sys.stderr
     out, err = io.BytesIO(), io.BytesIO()
+    streams = [
+        io.TextIOWrapper(stream, encoding="utf-8") for stream in (io.BytesIO(stdin), out, err)
+    ]
+    code = run_main(arguments, *streams)
+    return Outcome(code, out.getvalue().decode(), err.getvalue().decode())
+
+
+def run_main(arguments: Iterable[object], stdin: TextIO, stdout: TextIO, stderr: TextIO) -> int:
+    """The exit code of a command with these standard streams, which are flushed afterwards."""
+    before = sys.argv, sys.stdin, sys.stdout, sys.stderr
     sys.argv = ["secondpass", *map(str, arguments)]
-    sys.stdin = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
-    own = [io.TextIOWrapper(stream, encoding="utf-8") for stream in (out, err)]
-    sys.stdout, sys.stderr = own
+    sys.stdin, sys.stdout, sys.stderr = stdin, stdout, stderr
     code = 0
     try:
         main()
     except SystemExit as stop:
         code = 0 if stop.code is None else stop.code
     finally:
-        sys.argv, sys.stdin, sys.stdout, sys.stderr = streams
-        for stream in own:
+        sys.argv, sys.stdin, sys.stdout, sys.stderr = before
+        for stream in (stdout, stderr):
             stream.flush()
-    return Outcome(code, out.getvalue().decode(), err.getvalue().decode())
+    return code

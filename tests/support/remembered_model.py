@@ -1,7 +1,8 @@
 """The embedded model, loaded once a process, which encodes each text once.
 
 For tests in which it only has to be there: most of their time would be loading it and encoding
-the same few passages again. `tests/scorers` tests the model as it is.
+the same few passages again. `tests/scorers` tests the model as it is, and loads it once for each
+of its settings.
 """
 
 from __future__ import annotations
@@ -12,29 +13,49 @@ from typing import Any
 
 import pytest
 
-from secondpass.scorers.minilm import Encoding, MiniLM, Tokens
+from secondpass.scorers.engines.processor import usable_cpus
+from secondpass.scorers.minilm import MAX_TOKENS, Encoding, MiniLM, Tokens, choose_backend
+
+_MODELS = 8
+"""About 100 MB each."""
 
 _ENCODINGS = 500
 """About 100 KB each."""
 
 _load = MiniLM.__init__
 _encode_batch = MiniLM.encode_batch
-_loaded: dict[Hashable, dict[str, Any]] = {}
+_loaded: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
 _encodings: OrderedDict[Hashable, Encoding] = OrderedDict()
 
 
 def remember(patch: pytest.MonkeyPatch) -> None:
     """Let models with the same settings share what one of them has loaded and encoded."""
-    patch.setattr(MiniLM, "__init__", _load_once)
+    remember_loaded(patch)
     patch.setattr(MiniLM, "encode_batch", _encode_once)
 
 
+def remember_loaded(patch: pytest.MonkeyPatch) -> None:
+    """Let models with the same settings share what one of them has loaded."""
+    patch.setattr(MiniLM, "__init__", _load_once)
+
+
 def _load_once(model: MiniLM, **settings: Any) -> None:
-    key = tuple(sorted(settings.items()))
-    if key not in _loaded:
+    backend, reason = choose_backend(settings.get("backend", "auto"))
+    key = (
+        backend,
+        settings.get("precision", "exact"),
+        settings.get("threads") or usable_cpus(),
+        settings.get("max_tokens", MAX_TOKENS),
+    )
+    found = _loaded.get(key)
+    if found is None:
         _load(model, **settings)
-        _loaded[key] = vars(model).copy()
-    vars(model).update(_loaded[key])
+        found = vars(model).copy()
+    _loaded[key] = found
+    _loaded.move_to_end(key)
+    while len(_loaded) > _MODELS:
+        _loaded.popitem(last=False)
+    vars(model).update(found, reason=reason)
 
 
 def _encode_once(model: MiniLM, texts: Sequence[Tokens]) -> list[Encoding]:

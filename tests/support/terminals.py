@@ -1,35 +1,51 @@
-"""The command as people see it: a process of its own, on a terminal."""
+"""The command as people see it: on a terminal."""
 
 from __future__ import annotations
 
 import os
 import pty
-import select
-import subprocess
 import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from command_calls import run_main
 
 SECONDPASS = [sys.executable, "-c", "from secondpass.cli import main; main()"]
-"""The command, whether or not its script is installed."""
+"""The command as a process, whether or not its script is installed."""
+
+_COLOURS = ("FORCE_COLOR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM")
 
 
-def on_a_terminal(*arguments: str) -> str:
-    """What a person sees, control characters included."""
+def on_a_terminal(*arguments: object, env: Mapping[str, str] | None = None) -> str:
+    """What a person sees, control characters included. The command runs in this process."""
+    environment = {"TERM": "xterm", "COLUMNS": "100", "LINES": "40", **(env or {})}
     own, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
-    with subprocess.Popen(
-        [*SECONDPASS, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
-    ) as process:
-        os.close(theirs)
-        seen = b""
+    with ThreadPoolExecutor(1) as pool, pytest.MonkeyPatch.context() as patch:
+        seen = pool.submit(_read, own)  # a terminal takes no more than a few kB unread
+        for name in _COLOURS:
+            patch.delenv(name, raising=False)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        with (
+            open(theirs, encoding="utf-8") as stdin,
+            open(os.dup(theirs), "w", encoding="utf-8", buffering=1) as stdout,
+            open(os.dup(theirs), "w", encoding="utf-8", buffering=1) as stderr,
+        ):
+            run_main(arguments, stdin, stdout, stderr)
+        return seen.result(60)
+
+
+def _read(terminal: int) -> str:
+    """All that is shown until the other end is closed."""
+    seen = b""
+    with open(terminal, "rb", buffering=0) as stream:
         while True:
-            ready, _, _ = select.select([own], [], [], 60)
             try:
-                data = os.read(own, 65536) if ready else b""
+                data = stream.read(65536)
             except OSError:  # how Linux says that the other end was closed
                 data = b""
             if not data:
-                break
+                return seen.decode()
             seen += data
-        process.wait()
-    os.close(own)
-    return seen.decode()

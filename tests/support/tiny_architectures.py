@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tiny_models import WORDS
+from tiny_models import WORDS, once
 
 _LETTERS = WORDS[5:]
 _SIZES = {
@@ -75,6 +75,7 @@ CONFIGS: dict[str, Callable[[], Any]] = {
 }
 
 
+@once
 def write_architecture(folder: Path, name: str) -> Path:
     """A sequence classifier with one label, and a tokenizer of words."""
     import torch

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from functools import wraps
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Concatenate, ParamSpec
+
+P = ParamSpec("P")
 
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on a mat dog ran yes no query food".split()
 
 
+def once(write: Callable[Concatenate[Path, P], Path]) -> Callable[Concatenate[Path, P], Path]:
+    """Make each model once a process; its files are written again wherever it is wanted."""
+    made: dict[Hashable, dict[Path, bytes]] = {}
+
+    @wraps(write)
+    def write_again(folder: Path, *values: P.args, **settings: P.kwargs) -> Path:
+        key = (values, tuple(sorted(settings.items())))
+        if key not in made:
+            with TemporaryDirectory() as place:
+                first = write(Path(place) / "model", *values, **settings)
+                paths = [path for path in first.rglob("*") if path.is_file()]
+                made[key] = {path.relative_to(first): path.read_bytes() for path in paths}
+        for name, content in made[key].items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        return folder
+
+    return write_again
+
+
+@once
 def write_classifier(folder: Path, *, labels: int = 1, seed: int = 0) -> Path:
     """A BERT sequence classifier, as cross-encoders are stored."""
     import torch
@@ -35,6 +62,7 @@ def write_classifier(folder: Path, *, labels: int = 1, seed: int = 0) -> Path:
     return folder
 
 
+@once
 def write_causal(folder: Path) -> Path:
     """A causal model that can answer yes or no, as instruction-tuned rerankers are stored."""
     import torch

@@ -490,10 +490,20 @@ def started(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long  # a process that imports Haystack
 def test_the_script_runs_by_itself_without_any_key() -> None:
     ended = started("first.yaml", QUESTION, "--top-k", "3")
     assert ended.returncode == 0, ended.stderr
-    lines = ended.stdout.splitlines()
+    shows_three(ended.stdout)
+
+
+def test_the_script_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    script.main(["first.yaml", QUESTION, "--top-k", "3"])
+    shows_three(capsys.readouterr().out)
+
+
+def shows_three(output: str) -> None:
+    lines = output.splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["1.", "2.", "3."]
     assert lines[0].endswith("(introductory, scored)")
     assert lines[3:] == ["", "status: ok, by all-MiniLM-L6-v2-int8"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from remembered_trace import remember
 from sampling import rotating
 from secondpass.errors import InputError, MissingExtraError, ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
@@ -16,6 +17,11 @@ from tiny_architectures import CONFIGS, word_pairs, write_architecture
 from tiny_models import write_causal, write_classifier
 
 PAIRS = word_pairs(queries=2)
+
+
+@pytest.fixture(autouse=True)
+def _remembered_trace(monkeypatch):
+    remember(monkeypatch)
 
 
 @pytest.fixture
@@ -38,7 +44,17 @@ def scores(model: Path, backend: str, **settings: object) -> list[float]:
     ] + scorer.score_pairs("cat", ["a"])
 
 
-@pytest.mark.parametrize("architecture", CONFIGS)
+# These are built as BERT, or exported in test_files.py.
+LIKE_OTHERS = {"electra", "distilbert", "xlm-roberta"}
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        pytest.param(name, id=name, marks=pytest.mark.long if name in LIKE_OTHERS else ())
+        for name in CONFIGS
+    ],
+)
 def test_every_architecture_scores_as_before_on_both_backends(tmp_path, architecture):
     folder = write_architecture(tmp_path / "model", architecture)
     expected = scores(folder, "torch", device="cpu")

@@ -14,7 +14,9 @@ LONG = ["a b c d e " * 20, "e d c b a " * 13]
 ROOM = 65  # 66 positions, and the padding token has the first
 
 
-@pytest.fixture(scope="module", params=["roberta", "xlm-roberta"])
+@pytest.fixture(
+    scope="module", params=[pytest.param("roberta", marks=pytest.mark.long), "xlm-roberta"]
+)
 def unlimited(request, tmp_path_factory):
     """A model that counts positions from its padding token, and whose tokenizer has no limit."""
     folder = write_architecture(tmp_path_factory.mktemp("model") / "m", request.param)

@@ -89,7 +89,8 @@ sys.exit(max(codes))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("backend", BACKENDS)
+# Importing torch takes the process most of ten seconds; test_late_interaction.py forks with it too.
+@pytest.mark.parametrize("backend", [*BACKENDS[:2], pytest.param("torch", marks=pytest.mark.long)])
 def test_preforking_server(folder, backend):
     code = PREFORKING.format(folder=folder, backend=backend, documents=DOCUMENTS)
     done = subprocess.run(
