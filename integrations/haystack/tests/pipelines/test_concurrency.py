@@ -203,6 +203,7 @@ def test_a_real_client_is_asked_in_every_way(monkeypatch: pytest.MonkeyPatch) ->
             return results
 
         results = [*asyncio.run(life()), pipeline.run(data), *asyncio.run(life())]
+    del pipeline, data, life
     gc.collect()  # as below
     reports = [result["ranker"]["report"] for result in results]
     assert [report["status"] for report in reports] == ["ok"] * len(reports)
