@@ -184,9 +184,7 @@ def test_chain_of_generators_answers_when_its_first_fails(way: Way) -> None:
     assert ids(result["documents"]) == ids(best)
 
 
-# Generators of Haystack 2 cannot be closed.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_real_client_is_asked_in_every_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def results_in_every_way(monkeypatch: pytest.MonkeyPatch) -> list[Result]:
     with asking_a_server(monkeypatch) as (pipeline, data):
 
         async def life() -> list[Result]:
@@ -202,8 +200,13 @@ def test_a_real_client_is_asked_in_every_way(monkeypatch: pytest.MonkeyPatch) ->
             await pipeline.close_async()
             return results
 
-        results = [*asyncio.run(life()), pipeline.run(data), *asyncio.run(life())]
-    del pipeline, data, life
+        return [*asyncio.run(life()), pipeline.run(data), *asyncio.run(life())]
+
+
+# Generators of Haystack 2 cannot be closed.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_real_client_is_asked_in_every_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = results_in_every_way(monkeypatch)
     gc.collect()  # as below
     reports = [result["ranker"]["report"] for result in results]
     assert [report["status"] for report in reports] == ["ok"] * len(reports)
