@@ -5,14 +5,9 @@ import asyncio
 import pytest
 
 from fakes import ByTable
-from secondpass import (
-    ConfigurationError,
-    MethodError,
-    MissingExtraError,
-    Reranker,
-)
+from secondpass import ConfigurationError, MethodError, Reranker
 from secondpass.effects import Judgement
-from secondpass.methods import check_installed, inner, place_of, to_method
+from secondpass.methods import inner, place_of, to_method
 from secondpass.types import Issue
 
 
@@ -141,19 +136,6 @@ def test_warm_up_and_close_reach_the_scorer_and_a_fallback_only_if_need_be():
 )
 def test_the_place_of_a_setting(method, name, place):
     assert place_of(method, name) == place
-
-
-class Needing(ByTable):
-    def check_installed(self):
-        raise MissingExtraError(self.model_name, "this scorer")
-
-
-def test_one_method_that_is_installed_is_enough():
-    first, second = (to_method(Needing(model_name=name)) for name in ("first", "second"))
-    check_installed([first, to_method(ByTable())])
-    check_installed([])
-    with pytest.raises(MissingExtraError, match="first"):
-        check_installed([first, second])
 
 
 def test_the_object_of_the_user_is_inside_its_method():

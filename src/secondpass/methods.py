@@ -1,21 +1,14 @@
-"""Methods and stages: conversion from settings, validated results, life cycle."""
+"""Methods and stages: conversion from settings, and validated results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from secondpass.blending import Blend
-from secondpass.diagnostics import log
 from secondpass.effects import Judgement, Method, Plan, Raised, Task
-from secondpass.errors import (
-    ConfigurationError,
-    MethodError,
-    MissingExtraError,
-    Problem,
-    SecondPassError,
-)
+from secondpass.errors import ConfigurationError, MethodError
 from secondpass.scoring import ScorerMethod, check_kind, checked
 from secondpass.settings import (
     Nested,
@@ -107,68 +100,6 @@ def judged(method: Method, task: Task) -> Plan[Judgement]:
 def inner(method: Method) -> Any:
     """Return the object that was configured: the scorer of a ScorerMethod, else the method."""
     return method.scorer if isinstance(method, ScorerMethod) else method
-
-
-def check_installed(methods: Iterable[Method]) -> None:
-    """Check that the packages of at least one method are installed.
-
-    Raises:
-        MissingExtraError: all methods lack packages; this is the error of the first.
-    """
-    errors: list[MissingExtraError | None] = []
-    for method in methods:
-        check = getattr(inner(method), "check_installed", None)
-        try:
-            if check is not None:
-                check()
-            errors.append(None)
-        except MissingExtraError as error:
-            errors.append(error)
-    if errors and errors[0] is not None and all(errors):
-        raise errors[0]
-
-
-def warm_up(methods: Iterable[Method], log_level: str) -> None:
-    """Load the models of the first method that can be loaded.
-
-    Raises:
-        ModelLoadError | MissingExtraError: none can be loaded; this is the error of the first.
-    """
-    first_error: Exception | None = None
-    for method in methods:
-        load = getattr(inner(method), "warm_up", None)
-        try:
-            if load is not None:
-                load()
-            return
-        except Exception as error:
-            # The message of a foreign exception may hold anything.
-            reason = error if isinstance(error, SecondPassError) else type(error).__name__
-            log(log_level, "warming up %s failed: %s", method.name, reason)
-            first_error = first_error or error
-    if first_error is not None:
-        raise first_error
-
-
-def close(methods: Iterable[Method]) -> None:
-    """Release the models and connections of all methods."""
-    for method in methods:
-        release = getattr(inner(method), "close", None)
-        if release is not None:
-            release()
-
-
-def check_prices(methods: Iterable[Method]) -> None:
-    """Check that every language model has prices, so that a cost limit can be kept.
-
-    Raises:
-        ConfigurationError: a language model has no prices.
-    """
-    for method in methods:
-        for llm in getattr(method, "language_models", ()):
-            if getattr(llm, "prices", None) is None:
-                message = f"cannot be kept without the prices of {llm.name!r}: set its 'prices'"
-                raise ConfigurationError([Problem(("limits", "cost"), message)])
 
 
 METHOD = Nested(to_method, lambda: definition("method"))

@@ -7,14 +7,13 @@ from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
-from secondpass import methods
 from secondpass.blending import Blend
 from secondpass.call_options import CallOptions, PassSettings, show_call_options
 from secondpass.candidates import CheckedRequest, to_request, to_requests
 from secondpass.diagnostics import log_issues
 from secondpass.effects import Method
 from secondpass.limits import Limits
-from secondpass.methods import FALLBACK, METHOD, STAGE, Stage
+from secondpass.methods import FALLBACK, METHOD, STAGE, Stage, place_of
 from secondpass.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
 from secondpass.ranking_pass import RankingPass
 from secondpass.rendering import Rendering
@@ -24,6 +23,7 @@ from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.scheduler import Pass
 from secondpass.scorers.passages import Passages
 from secondpass.settings import configurable, nested
+from secondpass.strategies.life_cycle import MethodOwner, check_installed, check_prices
 from secondpass.types import CandidateLike, Ranking, RequestLike
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _CONCURRENT_PASSES = 64  # of rerank_many; bounds memory and still fills batches
 
 
 @configurable
-class Reranker:
+class Reranker(MethodOwner):
     """Reranks candidates: the best first, none lost, and a report of what was done.
 
     A reranker can be used from several threads and event loops at once.
@@ -101,14 +101,14 @@ class Reranker:
         self.log_level = log_level
         self._gate = Gate(self.limits.concurrency)
         self._stages = (Stage(self.method, blend=blend, floor=floor), *self.fallback)
-        self._methods = [stage.method for stage in self._stages]
+        self._methods: list[Method] = [stage.method for stage in self._stages]
         if self.limits.cost is not None:
-            methods.check_prices(self._methods)
-        methods.check_installed(self._methods)
+            check_prices(self._methods)
+        check_installed(self._methods)
 
     @staticmethod
     def _place_elsewhere(name: str, settings: Mapping[str, Any]) -> str | None:
-        return methods.place_of(settings.get("method"), name)
+        return place_of(settings.get("method"), name)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
@@ -262,36 +262,6 @@ class Reranker:
             rankings += await drivers.arun(batch)
             log_issues(rankings[-len(batch) :], self.log_level)
         return rankings
-
-    def warm_up(self) -> None:
-        """Load the model of the method, or of the first fallback that can be loaded.
-
-        Raises:
-            ModelLoadError | MissingExtraError: neither the method nor a fallback can be loaded.
-        """
-        methods.warm_up(self._methods, self.log_level)
-
-    async def awarm_up(self) -> None:
-        """:meth:`warm_up` in a thread, which is abandoned if this is cancelled."""
-        from secondpass.concurrency.threads import in_thread
-
-        await in_thread(self.warm_up)
-
-    def close(self) -> None:
-        """Release models and connections. They are loaded again when the reranker is used again."""
-        methods.close(self._methods)
-
-    async def aclose(self) -> None:
-        """:meth:`close` in a thread, which is abandoned if this is cancelled."""
-        from secondpass.concurrency.threads import in_thread
-
-        await in_thread(self.close)
-
-    def __copy__(self) -> Reranker:
-        return self  # it has no state of its calls, so a copy would behave the same
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Reranker:
-        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Reranker.from_config, (self.to_config(),)  # locks and models cannot be pickled

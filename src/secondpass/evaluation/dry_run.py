@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Unpack
 
-from secondpass import methods
 from secondpass.call_options import CallOptions
 from secondpass.candidates import to_requests
 from secondpass.errors import MissingExtraError, SecondPassError
@@ -22,6 +21,7 @@ from secondpass.ranking_pass import RankingPass
 from secondpass.reranker import Reranker
 from secondpass.runtime.dry_run import Expected, dry_run, merged
 from secondpass.runtime.ledger import Ledger
+from secondpass.strategies.life_cycle import check_installed
 from secondpass.types import Candidate, RequestLike
 
 _SAMPLE = 100
@@ -179,7 +179,7 @@ def _runnable(stages: Sequence[Stage]) -> Stage:
     """The first stage whose packages are installed."""
     for stage in stages:
         try:
-            methods.check_installed([stage.method])
+            check_installed([stage.method])
         except MissingExtraError:
             continue
         return stage

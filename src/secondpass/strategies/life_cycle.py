@@ -1,0 +1,115 @@
+"""Life cycle of methods: packages and prices they need, warming up, closing, copying."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from secondpass.diagnostics import log
+from secondpass.effects import Method
+from secondpass.errors import ConfigurationError, MissingExtraError, Problem, SecondPassError
+from secondpass.methods import inner
+
+S = TypeVar("S", bound="MethodOwner")
+
+
+class MethodOwner:
+    """Base class of what owns methods: warms them up, closes them, and is its own copy.
+
+    Subclasses set ``_methods``, in the order in which they are tried, and ``log_level``.
+    """
+
+    _methods: Sequence[Method]
+    log_level: str
+
+    def warm_up(self) -> None:
+        """Load the model of the method, or of the first fallback that can be loaded.
+
+        Raises:
+            ModelLoadError | MissingExtraError: neither the method nor a fallback can be loaded.
+        """
+        warm_up(self._methods, self.log_level)
+
+    async def awarm_up(self) -> None:
+        """:meth:`warm_up` in a thread, which is abandoned if this is cancelled."""
+        from secondpass.concurrency.threads import in_thread
+
+        await in_thread(self.warm_up)
+
+    def close(self) -> None:
+        """Release models and connections. They are loaded again when this is used again."""
+        close(self._methods)
+
+    async def aclose(self) -> None:
+        """:meth:`close` in a thread, which is abandoned if this is cancelled."""
+        from secondpass.concurrency.threads import in_thread
+
+        await in_thread(self.close)
+
+    def __copy__(self: S) -> S:
+        return self  # it has no state of its calls, so a copy would behave the same
+
+    def __deepcopy__(self: S, memo: dict[int, Any]) -> S:
+        return self
+
+
+def check_installed(methods: Iterable[Method]) -> None:
+    """Check that the packages of at least one method are installed.
+
+    Raises:
+        MissingExtraError: all methods lack packages; this is the error of the first.
+    """
+    errors: list[MissingExtraError | None] = []
+    for method in methods:
+        check = getattr(inner(method), "check_installed", None)
+        try:
+            if check is not None:
+                check()
+            errors.append(None)
+        except MissingExtraError as error:
+            errors.append(error)
+    if errors and errors[0] is not None and all(errors):
+        raise errors[0]
+
+
+def warm_up(methods: Iterable[Method], log_level: str) -> None:
+    """Load the models of the first method that can be loaded.
+
+    Raises:
+        ModelLoadError | MissingExtraError: none can be loaded; this is the error of the first.
+    """
+    first_error: Exception | None = None
+    for method in methods:
+        load = getattr(inner(method), "warm_up", None)
+        try:
+            if load is not None:
+                load()
+            return
+        except Exception as error:
+            # The message of a foreign exception may hold anything.
+            reason = error if isinstance(error, SecondPassError) else type(error).__name__
+            log(log_level, "warming up %s failed: %s", method.name, reason)
+            first_error = first_error or error
+    if first_error is not None:
+        raise first_error
+
+
+def close(methods: Iterable[Method]) -> None:
+    """Release the models and connections of all methods."""
+    for method in methods:
+        release = getattr(inner(method), "close", None)
+        if release is not None:
+            release()
+
+
+def check_prices(methods: Iterable[Method]) -> None:
+    """Check that every language model has prices, so that a cost limit can be kept.
+
+    Raises:
+        ConfigurationError: a language model has no prices.
+    """
+    for method in methods:
+        for llm in getattr(method, "language_models", ()):
+            if getattr(llm, "prices", None) is None:
+                message = f"cannot be kept without the prices of {llm.name!r}: set its 'prices'"
+                raise ConfigurationError([Problem(("limits", "cost"), message)])
