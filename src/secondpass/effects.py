@@ -266,6 +266,8 @@ class Method(Protocol):
     Optional members:
         bounds(count): the :class:`~secondpass.strategies.base.Bounds` of questions that it asks
             services about ``count`` texts.
+        parts(task): of a method that runs others: these, each with the task that it is given if
+            none of them changes the order.
         windows: what :meth:`judge` is given of texts that are split into windows: ``each`` window
             as a text of its own, for scores that do not depend on the other texts; ``one``, the
             default: of each candidate the window that the stage before found best, else the best

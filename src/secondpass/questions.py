@@ -105,6 +105,7 @@ class Question(Generic[R, T]):
         estimate: estimated tokens of prompt and reply.
         documents: number of candidates in the question.
         assumed: the value with which a dry run goes on; None to leave the question unanswered.
+        shortened: whether passages were cut to fit the context window of the model.
     """
 
     request: R
@@ -114,6 +115,7 @@ class Question(Generic[R, T]):
     estimate: Estimate
     documents: int
     assumed: T | None = None
+    shortened: bool = False
 
 
 @dataclass(frozen=True, slots=True)

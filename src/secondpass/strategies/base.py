@@ -113,6 +113,11 @@ def batch_bounds(count: int, size: int | None) -> Bounds:
     return Bounds.exactly(calls, min(calls, 1))
 
 
+def equal_scores(count: int, score: float = 0.0) -> BatchScores:
+    """What a dry run assumes of a batch: nothing changes the order."""
+    return BatchScores((score,) * count, ())
+
+
 def merge_batches(
     name: str,
     count: int,

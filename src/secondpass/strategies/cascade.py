@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.blending import Blend
-from secondpass.effects import LLM, Judgement, Plan, Span, Task
+from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.methods import METHOD, beside, beside_as_setting, inner
 from secondpass.settings import Nested, configurable, definition
@@ -124,6 +124,13 @@ class Cascade:
                 return None
             total += bounds
         return total
+
+    def parts(self, task: Task) -> list[tuple[Method, Task]]:
+        """The methods of the stages, each with what it is given if none changes the order."""
+        state = _State(list(range(len(task.texts))))
+        return [
+            (stage.method, state.part(task, state.order[: stage.depth])) for stage in self.stages
+        ]
 
     def check_installed(self) -> None:
         """Check that the packages of all stages are installed.

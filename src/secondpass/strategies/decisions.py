@@ -27,7 +27,13 @@ from secondpass.scoring import in_range, range_of, to_float
 from secondpass.services.client import Client, Connection, token_count
 from secondpass.services.echoes import Sent
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
-from secondpass.strategies.base import Bounds, batch_bounds, merge_batches, split_batches
+from secondpass.strategies.base import (
+    Bounds,
+    batch_bounds,
+    equal_scores,
+    merge_batches,
+    split_batches,
+)
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -148,6 +154,7 @@ class Decisions(Client[Statements]):
                 len(labels),
             ),
             len(labels),
+            equal_scores(len(labels)),
         )
 
     def _connect(self, key: str) -> Connection:

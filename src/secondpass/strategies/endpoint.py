@@ -235,6 +235,7 @@ class Endpoint(Client[Pairs]):
             shrink,
             Estimate(sum(map(estimate_tokens, texts)) + count * estimate_tokens(query), 0),
             count,
+            ResponseScores((0.0,) * count, ()),
         )
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.effects import LLM, Answer, Ask, Judgement, Plan, Task
@@ -28,6 +29,7 @@ from secondpass.strategies.base import (
     Bounds,
     LLMStrategy,
     batch_bounds,
+    equal_scores,
     merge_batches,
     split_batches,
 )
@@ -113,7 +115,11 @@ class Graded(LLMStrategy):
         questions = Questions(task, self.llm, self.prompting, self._format, scale=self.scale)
         batches = list(split_batches(count, self.batch_size))
         answers: list[Answer[BatchScores]] = yield Ask(
-            self.llm, [questions.about(batch) for batch in batches]
+            self.llm,
+            [
+                replace(questions.about(batch), assumed=equal_scores(len(batch), self.scale[0]))
+                for batch in batches
+            ],
         )
         return merge_batches(self.name, count, batches, answers, word="grade")
 
