@@ -15,10 +15,10 @@ from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage, in_words
 from secondpass.strategies.endpoint import Endpoint
+from secondpass.strategies.estimates import waves_of
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.partition import Partition
-from secondpass.strategies.planning import waves_of
 
 PRICES = Prices(1, 10)
 STRATEGIES = {"listwise": ranked, "blocks": ranked, "partition": ranked, "graded": graded}

@@ -8,12 +8,22 @@ more questions if it does, such as ``partition``, take more than is counted.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from secondpass.effects import Answer, Ask, Effect, Plan, Question, RawScores, RoundsLeft, Score
+from secondpass.effects import (
+    Answer,
+    Ask,
+    Effect,
+    LimitsLeft,
+    Plan,
+    Question,
+    RawScores,
+    RoundsLeft,
+    Score,
+)
 from secondpass.errors import BudgetError, DeadlineError, MethodError
-from secondpass.limits import Prices
+from secondpass.limits import Left, Limits, Prices
 from secondpass.runtime.ledger import Ledger
 from secondpass.scoring import member
 
@@ -55,16 +65,26 @@ class SimulatedLedger(Ledger):
     Attributes:
         seconds_per_call: how long a question is taken to last; None if that is not known, and then
             no time passes.
+        stated: the limits that methods are told of; None for those that are enforced.
         elapsed: seconds so far.
     """
 
     seconds_per_call: float | None = None
+    stated: Limits | None = None
     elapsed: float = 0.0
 
     @property
     def seconds(self) -> float:
         """Simulated seconds since the start."""
         return self.elapsed
+
+    def left(self) -> Left:
+        """What the stated limits leave to questions."""
+        enforced = self.limits
+        self.limits = self.stated or enforced
+        left = Ledger.left(self)
+        self.limits = enforced
+        return replace(left, seconds_per_call=self.seconds_per_call)
 
 
 @dataclass(slots=True)
@@ -121,6 +141,8 @@ def _result(effect: Effect, ledger: SimulatedLedger, run: DryRun) -> Any:
         return _answers(effect, ledger, run)
     if isinstance(effect, RoundsLeft):
         return ledger.rounds_left()
+    if isinstance(effect, LimitsLeft):
+        return ledger.left()
     return None
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from secondpass.blending import Blend
 from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
+from secondpass.limits import Left
 from secondpass.methods import METHOD, beside, beside_as_setting, inner
 from secondpass.settings import Nested, configurable, definition
 from secondpass.strategies.base import Bounds, bounds_of
@@ -99,10 +100,10 @@ class Cascade:
         state = _State(list(range(len(task.texts))))
         state.add_spans(range(len(task.texts)), task.spans)
         errors: list[MethodError] = []
-        for stage in self.stages:
+        for stage, wanted in self._wanted(task):
             indices = state.order[: stage.depth]
             try:
-                part = state.part(task, indices)
+                part = state.part(task, indices, wanted)
                 judgement = yield from judged_by_windows(stage.method, part)
             except MethodError as error:
                 errors.append(error)
@@ -125,12 +126,18 @@ class Cascade:
             total += bounds
         return total
 
-    def parts(self, task: Task) -> list[tuple[Method, Task]]:
+    def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:  # noqa: ARG002
         """The methods of the stages, each with what it is given if none changes the order."""
         state = _State(list(range(len(task.texts))))
         return [
-            (stage.method, state.part(task, state.order[: stage.depth])) for stage in self.stages
+            (stage.method, state.part(task, state.order[: stage.depth], wanted))
+            for stage, wanted in self._wanted(task)
         ]
+
+    def _wanted(self, task: Task) -> list[tuple[CascadeStage, int | None]]:
+        """The stages, each with how many of its best are wanted: as many as the next one judges."""
+        depths = [stage.depth for stage in self.stages[1:]]
+        return list(zip(self.stages, [*depths, task.top_k], strict=True))
 
     def check_installed(self) -> None:
         """Check that the packages of all stages are installed.
@@ -173,8 +180,8 @@ class _State:
     degraded: bool = False
     kept: bool = False
 
-    def part(self, task: Task, indices: Sequence[int]) -> Task:
-        """The task of a stage."""
+    def part(self, task: Task, indices: Sequence[int], wanted: int | None) -> Task:
+        """The task of a stage, of which so many of the best are wanted."""
         windows = task.windows
         return replace(
             task,
@@ -182,6 +189,7 @@ class _State:
             candidates=[task.candidates[index] for index in indices],
             windows=None if windows is None else [windows[index] for index in indices],
             spans=[self.spans.get(index) for index in indices] if self.spans else None,
+            top_k=wanted,
         )
 
     def add_spans(self, indices: Sequence[int], spans: Sequence[Span | None] | None) -> None:

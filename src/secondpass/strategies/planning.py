@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from secondpass.candidates import CheckedRequest, to_request
-from secondpass.effects import Judgement, Method, Plan, Task
+from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import InputError
 from secondpass.limits import Limits
 from secondpass.methods import Stage
 from secondpass.rendering import Rendering
-from secondpass.runtime.dry_run import DryRun, Expected, SimulatedLedger, dry_run, merged, total
+from secondpass.runtime.dry_run import Expected, SimulatedLedger, merged
 from secondpass.settings import describe
-from secondpass.strategies.base import Bounds, bounds_of
-from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage, Range
+from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage
+from secondpass.strategies.estimates import Trial, exceeded_limits, planned_stage, trials
 from secondpass.strategies.life_cycle import MethodOwner, runnable
-from secondpass.strategies.windows import count_texts, judged_by_windows
 from secondpass.types import Candidate, CandidateLike, ScoreKind
 
 T = TypeVar("T", int, float)
@@ -97,7 +96,9 @@ class CostPlanner(MethodOwner):
         stage = runnable(self._stages)
 
         def ledger(limits: Limits) -> SimulatedLedger:
-            simulated = SimulatedLedger(limits, seconds_per_call=seconds_per_call)
+            simulated = SimulatedLedger(
+                limits, seconds_per_call=seconds_per_call, stated=self.limits
+            )
             simulated.keep_time(for_fallback=stage is not self._stages[-1])
             return simulated
 
@@ -108,7 +109,7 @@ class CostPlanner(MethodOwner):
         ]
         whole = CostPlan(len(task.texts), tuple(stages)).total
         limited = ledger(self.limits)
-        exceeded = exceeded_limits(whole, self.limits, limited.question_seconds_left)
+        exceeded = exceeded_limits(whole, limited.left())
         if self.limits != unlimited:
             cut = trials(stage.method, task, limited)
             stages = [_with_left_out(item, trial) for item, trial in zip(stages, cut, strict=True)]
@@ -154,106 +155,6 @@ class Recorder:
         count = len(task.texts)
         return Judgement([None] * count, beyond=frozenset(range(count)))
         yield  # a generator without effects
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A dry run of a method on a task."""
-
-    method: Method
-    task: Task
-    run: DryRun
-
-
-def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Trial]:
-    """Dry runs of the methods that a method runs one after the other, or of the method itself.
-
-    Those that run others have a member ``parts(task)``, which returns these with their tasks.
-    """
-    parts = getattr(method, "parts", None)
-    if parts is None:
-        yield Trial(method, task, dry_run(judged_by_windows(method, task), ledger))
-        return
-    for inner, part in parts(task):
-        yield from trials(inner, part, ledger)
-
-
-def planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None) -> PlannedStage:
-    """What the method of a dry run without limits would take."""
-    run, count = trial.run, len(trial.task.texts)
-    asked = sum(run.rounds)
-    expected = total(run.uses)
-    bounds = bounds_of(trial.method, count_texts(trial.method, trial.task))
-    lowest, highest = (asked, asked) if bounds is None or not asked else bounds.calls
-
-    def scaled(value: float | None) -> Range | None:
-        if value is None or not asked:
-            return None
-        return value * lowest / asked, value * highest / asked
-
-    seconds: Range | None = None
-    if seconds_per_call is not None and asked:
-        waves = waves_of(bounds, run.rounds, concurrency)
-        seconds = waves[0] * seconds_per_call, waves[1] * seconds_per_call
-    problem = "" if run.error is None or run.error.code == "dry_run" else str(run.error)
-    return PlannedStage(
-        trial.method.name,
-        count,
-        None if bounds is None else bounds.calls,
-        None if bounds is None else bounds.rounds,
-        expected.pairs,
-        scaled(expected.input_tokens),
-        scaled(expected.output_tokens),
-        scaled(expected.cost),
-        seconds,
-        run.shortened,
-        count if problem else 0,
-        getattr(trial.method, "reason", ""),
-        problem,
-    )
-
-
-def waves_of(bounds: Bounds | None, rounds: Sequence[int], concurrency: int) -> tuple[int, int]:
-    """How often the time of one call passes: a round of more questions takes several times that.
-
-    Args:
-        bounds: of the questions; None if they are not known.
-        rounds: number of questions in each round of a dry run.
-        concurrency: number of questions at a time.
-    """
-    if bounds is None or bounds.exact:
-        waves = sum(-(-number // concurrency) for number in rounds)
-        return waves, waves
-    (lowest, highest), (first, last) = bounds.calls, bounds.rounds
-    # A round of q questions takes ceil(q / c) <= 1 + (q - 1) / c of it.
-    return max(first, -(-lowest // concurrency)), last + (highest - last) // concurrency
-
-
-def exceeded_limits(
-    needs: PlannedStage, limits: Limits, seconds: float | None
-) -> tuple[ExceededLimit, ...]:
-    """The limits that are lower than what may be needed.
-
-    Args:
-        needs: what the ranking would take without limits.
-        limits: of the ranking.
-        seconds: what the deadline leaves to questions; None without one.
-    """
-    tokens: Range | None = None
-    if needs.input_tokens is not None and needs.output_tokens is not None:
-        low, high = zip(needs.input_tokens, needs.output_tokens, strict=True)
-        tokens = sum(low), sum(high)
-    rows: Iterable[tuple[str, float | None, Range | None]] = (
-        ("calls", limits.calls, needs.calls),
-        ("tokens", limits.tokens, tokens),
-        ("cost", limits.cost, needs.cost),
-        ("deadline", seconds, needs.seconds),
-    )
-    return tuple(
-        ExceededLimit(name, allowed, needed)
-        for name, allowed, needed in rows
-        if allowed is not None and needed is not None and needed[1] > allowed
-    )
 
 
 def _with_left_out(stage: PlannedStage, limited: Trial) -> PlannedStage:
