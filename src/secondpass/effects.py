@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from secondpass.errors import MethodError
 from secondpass.questions import (
@@ -17,9 +17,12 @@ from secondpass.questions import (
     Answer,
     Completion,
     Estimate,
+    ListScores,
     Prompt,
     Question,
+    Scorer,
     Service,
+    Span,
     Turn,
 )
 from secondpass.types import Candidate, EngineInfo, Issue, ScoreKind
@@ -28,10 +31,12 @@ __all__ = [
     "LLM",
     "Answer",
     "Ask",
+    "Chose",
     "Completion",
     "Effect",
     "Estimate",
     "Judgement",
+    "LimitsLeft",
     "ListScores",
     "Method",
     "Plan",
@@ -52,64 +57,6 @@ __all__ = [
 
 R = TypeVar("R")
 T = TypeVar("T")
-
-Span: TypeAlias = tuple[int, int]
-"""A range of characters of a text: (start, stop), with 0 <= start < stop <= its length."""
-
-
-@runtime_checkable
-class Scorer(Protocol):
-    """Returns a float for each query-document pair. Any class with these two members is a scorer.
-
-    Optional members:
-        score_kind: a :data:`secondpass.types.ScoreKind`; default ``unbounded``.
-        scale: ``(lowest, highest)``, for the score kind ``grade``.
-        score_many(requests): scores a list of ``(query, documents)`` tuples and returns a list of
-            lists; ``rerank_many`` calls it to form batches across queries.
-        pointwise: whether the score of a document is independent of the others; default True. If a
-            deadline is set, pointwise scorers score a part of the documents at a time.
-        score_batches(requests, deadline): a generator of those parts. After each, it yields a list
-            of ``(index of the request, index of the document, score)``, and it ends before
-            ``deadline``, a value of :func:`time.monotonic` or None. If it is late, it is closed
-            after its part.
-        batch_size: without ``score_batches``, the number of documents in a part; default 32.
-        score_lists(requests, deadline): for scores that depend on the whole list; called in place
-            of the methods above, with or without a deadline. A generator; each time, it yields a
-            list with one :class:`ListScores` per request, made from the documents read so far. It
-            replaces those before; the last one counts. It ends before ``deadline``, or is closed
-            after its part. A call has several requests only without a deadline.
-        joins_calls: whether calls from several threads share batches, and a thread that calls only
-            waits; default False. Then more of them are made at a time.
-        engine: an :class:`~secondpass.types.EngineInfo` for the report, or None while no model is
-            loaded. It must not wait for a model that another thread loads.
-        warm_up(), close(): load the model, release it.
-    """
-
-    @property
-    def model_name(self) -> str: ...
-
-    def score_pairs(self, query: str, documents: list[str]) -> Sequence[float]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ListScores:
-    """What ``score_lists`` yields for one list of documents.
-
-    Attributes:
-        scores: one per document; None for one that was not scored.
-        issues: for the report; positions are indices of documents, and ids are ignored. Messages
-            are passed on, so they must not contain texts.
-        original: weight of the original order in the final score, 0 to 1, in place of the blend's
-            if that is lower. 1 keeps the original order, and the scores are ignored. None leaves it
-            to the blend.
-        spans: (start, stop) of the part of each document that matches best, None for those without.
-            Where the documents are windows of longer texts, the best window is reported instead.
-    """
-
-    scores: Sequence[Any]
-    issues: Sequence[Issue] = ()
-    original: float | None = None
-    spans: Sequence[Span | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +111,19 @@ class RoundsLeft:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitsLeft:
+    """Effect: what the limits leave to questions. Result: a :class:`~secondpass.limits.Left`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chose:
+    """Effect: a method chose another one to judge; the report says so. Its result is None."""
+
+    method: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Raised:
     """Effect: the user's own code raised ``error``. Its result is None.
 
@@ -182,7 +142,7 @@ class Ran:
     engine: EngineInfo
 
 
-Effect: TypeAlias = Score | Ask[Any, Any] | RoundsLeft | Raised | Ran
+Effect: TypeAlias = Score | Ask[Any, Any] | RoundsLeft | LimitsLeft | Raised | Ran | Chose
 Plan: TypeAlias = Generator[Effect, Any, T]
 """A generator that yields effects and returns a T."""
 
@@ -216,6 +176,7 @@ class Task:
         windows: the windows of each text; None if texts are judged whole.
         mean: whether the score of a text is the mean of those of its windows, not the best.
         spans: what earlier stages of a cascade found best in each text; None where nothing.
+        top_k: how many of the best are wanted; None if all are.
     """
 
     query: str
@@ -225,6 +186,7 @@ class Task:
     windows: Sequence[Windows] | None = None
     mean: bool = False
     spans: Sequence[Span | None] | None = None
+    top_k: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +225,11 @@ class Judgement:
 class Method(Protocol):
     """Judges candidates: an adapted scorer, or a strategy that asks a model.
 
-    Optional member:
+    Optional members:
+        bounds(count): the :class:`~secondpass.strategies.base.Bounds` of questions that it asks
+            services about ``count`` texts.
+        parts(task, left): of a method that runs others: these, each with the task that it is given
+            if none of them changes the order. ``left`` is a :class:`~secondpass.limits.Left`.
         windows: what :meth:`judge` is given of texts that are split into windows: ``each`` window
             as a text of its own, for scores that do not depend on the other texts; ``one``, the
             default: of each candidate the window that the stage before found best, else the best

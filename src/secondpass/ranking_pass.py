@@ -141,7 +141,8 @@ class RankingPass:
         if not self.renderable:
             return None
         texts_to_judge = [text for text in texts if text is not None]
-        task = Task(rendering.query(self.query), texts_to_judge, candidates, self.context)
+        query, top_k = rendering.query(self.query), self.settings.top_k
+        task = Task(query, texts_to_judge, candidates, self.context, top_k=top_k)
         if self.settings.passages is not None:
             task = with_windows(task, self.settings.passages, rendering)
         for number, stage in enumerate(self.settings.stages, 1):
@@ -286,6 +287,7 @@ class RankingPass:
                 reason: tuple(positions) for reason, positions in left_out.items() if positions
             },
             engines=tuple(self.ledger.engines),
+            choices=dict(self.ledger.choices),
         )
 
     def _complete(self, positions: Sequence[int]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os import PathLike
@@ -11,7 +12,7 @@ from secondpass.blending import Blend
 from secondpass.call_options import CallOptions, PassSettings, show_call_options
 from secondpass.candidates import CheckedRequest, to_request, to_requests
 from secondpass.diagnostics import log_issues
-from secondpass.effects import Method
+from secondpass.effects import Method, Task
 from secondpass.limits import Limits
 from secondpass.methods import FALLBACK, METHOD, STAGE, Stage, place_of
 from secondpass.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
@@ -23,7 +24,8 @@ from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.scheduler import Pass
 from secondpass.scorers.passages import Passages
 from secondpass.settings import configurable, nested
-from secondpass.strategies.life_cycle import MethodOwner, check_installed, check_prices
+from secondpass.strategies.life_cycle import check_installed, check_prices
+from secondpass.strategies.planning import CostPlanner, Recorder
 from secondpass.types import CandidateLike, Ranking, RequestLike
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ _CONCURRENT_PASSES = 64  # of rerank_many; bounds memory and still fills batches
 
 
 @configurable
-class Reranker(MethodOwner):
+class Reranker(CostPlanner):
     """Reranks candidates: the best first, none lost, and a report of what was done.
 
     A reranker can be used from several threads and event loops at once.
@@ -237,6 +239,12 @@ class Reranker(MethodOwner):
             dedupe=self.dedupe,
             strict=self.strict,
         ).override(options, self.orders)
+
+    def _task(self, request: CheckedRequest, options: CallOptions, **changes: Any) -> Task | None:
+        stages = (Stage(recorder := Recorder()),)
+        settings = self._settings(options)._replace(stages=stages, order=None, **changes)
+        deque(RankingPass(settings, Ledger(), *request).plan(), maxlen=0)  # it yields nothing
+        return recorder.task
 
     def _passes(
         self, requests: Iterable[CheckedRequest], options: CallOptions

@@ -179,6 +179,7 @@ class Report:
             ``duplicate``, ``floor``, ``tail``, ``top_k``. Reasons without candidates are absent.
         engines: how each local model ran, in the order of first use; also those of stages that
             failed after running. Methods without an engine, such as ``lexical``, are absent.
+        choices: by the name of each method that ``auto`` chose, why it did.
     """
 
     status: ReportStatus
@@ -189,6 +190,7 @@ class Report:
     seconds: float = 0.0
     left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     engines: tuple[EngineInfo, ...] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""

@@ -15,7 +15,7 @@ _COST_UNIT = 1e-12
 
 
 def count(rankings: Sequence[Ranking]) -> Counter[str]:
-    """How many rankings have each status and each issue, and ran on each engine; and their sums.
+    """How many rankings have each status, issue, engine and choice of `auto`; and their sums.
 
     Tokens and cost are summed over the rankings that report them.
     """
@@ -30,6 +30,7 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
         for ranking in rankings
         for engine in ranking.report.engines
     )
+    counts.update(f"choice {name}" for ranking in rankings for name in ranking.report.choices)
     for ranking in rankings:
         usage = ranking.report.usage
         if usage.input_tokens is not None or usage.output_tokens is not None:
@@ -46,7 +47,7 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
     """One line about ``total`` rankings with these counts."""
     statuses = ", ".join(f"{counts[status]:,} {status}" for status in _STATUSES)
     line = f"{_queries(total)} in {seconds:.1f} s: {statuses}"
-    for kind in ("issue", "engine"):
+    for kind in ("issue", "engine", "choice"):
         items = [
             f"{name.removeprefix(f'{kind} ')} ({number:,})"
             for name, number in counts.most_common()

@@ -260,4 +260,5 @@ def _report(record: Mapping[str, Any]) -> Report:
         record["seconds"],
         {reason: tuple(positions) for reason, positions in record["left_out"].items()},
         tuple(EngineInfo(**engine) for engine in record["engines"]),
+        record["choices"],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from secondpass.effects import LLM, Estimate, Prompt, Question, Task, Turn
@@ -80,7 +81,7 @@ class Questions(Generic[T]):
                 message = f"the prompt does not fit into the {window} tokens of the model"
                 raise MethodError(message, "too_long")
             texts = shorter
-            question = self._question(indices, texts)
+            question = replace(self._question(indices, texts), shortened=True)
         return question
 
     def _question(

@@ -84,7 +84,7 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
         for task in pending:
             task.cancel()
     ledger.pairs += sum(item.question.documents for item in questions if item.requests)
-    ledger.add_question_round(time.perf_counter() - started)
+    ledger.add_question_round(time.perf_counter() - started, len(questions))
     late = _deadline_error(ledger, "answered")
     return [
         question.failed(late) if task in pending else task.result()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from secondpass.diagnostics import log_exception
 from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
-from secondpass.limits import Limits, Prices
+from secondpass.limits import Left, Limits, Prices
 from secondpass.types import EngineInfo, Usage
 
 _ROUND_MARGIN = 1.2
@@ -44,6 +44,7 @@ class Ledger:
         pairs: query-document pairs that were scored or asked about.
         error: the first exception that a scorer, model or ordering of the user raised.
         engines: how local models ran, each once.
+        choices: why methods were chosen, by their names.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -55,6 +56,7 @@ class Ledger:
     pairs: int = 0
     error: BaseException | None = None
     engines: list[EngineInfo] = field(default_factory=list)
+    choices: dict[str, str] = field(default_factory=dict)
     _input_tokens: int | None = None
     _output_tokens: int | None = None
     _cost: float | None = None
@@ -64,6 +66,7 @@ class Ledger:
     _reserved: _Total = field(default_factory=_Total)
     _question_rounds: int = 0
     _question_seconds: float = 0.0
+    _question_waves: int = 0
     _kept_seconds: float = 0.0
 
     def start_clock(self) -> None:
@@ -164,10 +167,30 @@ class Ledger:
             cost = prices.of(actual.input_tokens, actual.output_tokens)
             self._cost = (self._cost or 0.0) + cost
 
-    def add_question_round(self, seconds: float) -> None:
+    def add_question_round(self, seconds: float, questions: int = 1) -> None:
         """Count a round of questions and the seconds that it took."""
         self._question_rounds += 1
+        self._question_waves += -(-questions // self.limits.concurrency)
         self._question_seconds += seconds
+
+    def left(self) -> Left:
+        """What the limits leave to questions."""
+        limits = self.limits
+        # The clock of a pass that has only waited starts with its first call.
+        seconds = self.question_seconds_left
+        if self.waiting and limits.deadline is not None:
+            seconds = limits.deadline - self._kept_seconds
+        return Left(
+            None if limits.calls is None else max(0, limits.calls - self.questions),
+            None
+            if limits.tokens is None
+            else max(0.0, min(limits.tokens, sys.maxsize) - self._spent.tokens),
+            None if limits.cost is None else max(0.0, limits.cost - self._spent.cost),
+            seconds,
+            limits.concurrency,
+            self._question_seconds,
+            self._question_waves,
+        )
 
     def rounds_left(self) -> int | None:
         """How many more rounds of one question the limits allow; None if nothing limits them.

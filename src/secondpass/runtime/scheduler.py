@@ -16,10 +16,7 @@ from secondpass.effects import (
     Effect,
     ListScores,
     Plan,
-    Raised,
-    Ran,
     RawScores,
-    RoundsLeft,
     Score,
 )
 from secondpass.errors import DeadlineError, MethodError
@@ -35,6 +32,7 @@ from secondpass.runtime.commands import (
     scoring_deadline_error,
 )
 from secondpass.runtime.gate import Gate
+from secondpass.runtime.immediate import carry_out
 from secondpass.runtime.ledger import Ledger
 from secondpass.scoring import member
 
@@ -65,17 +63,12 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
         try:
             effect: Effect = plan.send(result)
             while not isinstance(effect, Score | Ask):
-                if isinstance(effect, RoundsLeft):
-                    effect = plan.send(ledger.rounds_left())
-                elif isinstance(effect, Raised):
-                    ledger.record_exception(effect.error, effect.source)
-                    effect = next(plan)
-                elif isinstance(effect, Ran):
-                    ledger.add_engine(effect.engine)
-                    effect = next(plan)
+                try:
+                    result = carry_out(effect, ledger)
+                except MethodError as error:
+                    effect = plan.throw(error)
                 else:
-                    message = f"the method yielded a {type(effect).__name__}, not an effect"
-                    effect = plan.throw(MethodError(message, "unknown_effect"))
+                    effect = plan.send(result)
         except StopIteration as stop:
             results[number] = stop.value
         else:

@@ -36,6 +36,7 @@ _BUILT_IN: dict[Family, dict[str, str]] = {
         "listwise": "secondpass.strategies.listwise:Listwise",
         "partition": "secondpass.strategies.partition:Partition",
         "blocks": "secondpass.strategies.blocks:Blocks",
+        "auto": "secondpass.strategies.auto:Auto",
         "cascade": "secondpass.strategies.cascade:Cascade",
     },
     "llms": {

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.blending import Blend
-from secondpass.effects import LLM, Judgement, Plan, Span, Task
+from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
+from secondpass.limits import Left
 from secondpass.methods import METHOD, beside, beside_as_setting, inner
 from secondpass.settings import Nested, configurable, definition
+from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -98,10 +100,10 @@ class Cascade:
         state = _State(list(range(len(task.texts))))
         state.add_spans(range(len(task.texts)), task.spans)
         errors: list[MethodError] = []
-        for stage in self.stages:
+        for stage, wanted in self._wanted(task):
             indices = state.order[: stage.depth]
             try:
-                part = state.part(task, indices)
+                part = state.part(task, indices, wanted)
                 judgement = yield from judged_by_windows(stage.method, part)
             except MethodError as error:
                 errors.append(error)
@@ -113,6 +115,29 @@ class Cascade:
         widest = self.stages[0].depth
         beyond = range(len(task.texts))[widest:] if widest is not None else ()
         return state.judgement(frozenset(beyond))
+
+    def bounds(self, count: int) -> Bounds | None:
+        """The sum over the stages; None if one states no bounds."""
+        total = Bounds()
+        for stage in self.stages:
+            bounds = bounds_of(stage.method, min(count, stage.depth or count))
+            if bounds is None:
+                return None
+            total += bounds
+        return total
+
+    def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:  # noqa: ARG002
+        """The methods of the stages, each with what it is given if none changes the order."""
+        state = _State(list(range(len(task.texts))))
+        return [
+            (stage.method, state.part(task, state.order[: stage.depth], wanted))
+            for stage, wanted in self._wanted(task)
+        ]
+
+    def _wanted(self, task: Task) -> list[tuple[CascadeStage, int | None]]:
+        """The stages, each with how many of its best are wanted: as many as the next one judges."""
+        depths = [stage.depth for stage in self.stages[1:]]
+        return list(zip(self.stages, [*depths, task.top_k], strict=True))
 
     def check_installed(self) -> None:
         """Check that the packages of all stages are installed.
@@ -155,8 +180,8 @@ class _State:
     degraded: bool = False
     kept: bool = False
 
-    def part(self, task: Task, indices: Sequence[int]) -> Task:
-        """The task of a stage."""
+    def part(self, task: Task, indices: Sequence[int], wanted: int | None) -> Task:
+        """The task of a stage, of which so many of the best are wanted."""
         windows = task.windows
         return replace(
             task,
@@ -164,6 +189,7 @@ class _State:
             candidates=[task.candidates[index] for index in indices],
             windows=None if windows is None else [windows[index] for index in indices],
             spans=[self.spans.get(index) for index in indices] if self.spans else None,
+            top_k=wanted,
         )
 
     def add_spans(self, indices: Sequence[int], spans: Sequence[Span | None] | None) -> None:

@@ -27,7 +27,13 @@ from secondpass.scoring import in_range, range_of, to_float
 from secondpass.services.client import Client, Connection, token_count
 from secondpass.services.echoes import Sent
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
-from secondpass.strategies.base import merge_batches, split_batches
+from secondpass.strategies.base import (
+    Bounds,
+    batch_bounds,
+    equal_scores,
+    merge_batches,
+    split_batches,
+)
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -118,6 +124,10 @@ class Decisions(Client[Statements]):
         )
         return merge_batches(self.name, len(task.texts), stretches, answers, word="score")
 
+    def bounds(self, count: int) -> Bounds:
+        """A question for each batch, in one round."""
+        return batch_bounds(count, self.batch_size)
+
     # ------------------------------------------------------------------ one request
 
     def _question(
@@ -144,6 +154,7 @@ class Decisions(Client[Statements]):
                 len(labels),
             ),
             len(labels),
+            equal_scores(len(labels)),
         )
 
     def _connect(self, key: str) -> Connection:

@@ -25,7 +25,13 @@ from secondpass.services.json_http import StatusError
 from secondpass.services.provider_errors import ErrorResponse
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies import rerank_wire
-from secondpass.strategies.base import IssueCollector, merge_batches, split_batches
+from secondpass.strategies.base import (
+    Bounds,
+    IssueCollector,
+    batch_bounds,
+    merge_batches,
+    split_batches,
+)
 from secondpass.strategies.rerank_apis import APIS, ApiName
 from secondpass.strategies.rerank_wire import ResponseScores
 from secondpass.types import ScoreKind
@@ -196,6 +202,10 @@ class Endpoint(Client[Pairs]):
         )
         return judgement if kind == self.score_kind else replace(judgement, score_kind=kind)
 
+    def bounds(self, count: int) -> Bounds:
+        """A question for each batch, in one round, of as many documents as the server accepts."""
+        return batch_bounds(count, self._max_documents)
+
     def _ask(
         self, task: Task, stretches: Iterable[range]
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
@@ -225,6 +235,7 @@ class Endpoint(Client[Pairs]):
             shrink,
             Estimate(sum(map(estimate_tokens, texts)) + count * estimate_tokens(query), 0),
             count,
+            ResponseScores((0.0,) * count, ()),
         )
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from secondpass.diagnostics import log
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, MissingExtraError, Problem, SecondPassError
-from secondpass.methods import inner
+from secondpass.methods import Stage, inner
 
 S = TypeVar("S", bound="MethodOwner")
 
@@ -70,6 +70,17 @@ def check_installed(methods: Iterable[Method]) -> None:
             errors.append(error)
     if errors and errors[0] is not None and all(errors):
         raise errors[0]
+
+
+def runnable(stages: Sequence[Stage]) -> Stage:
+    """The first stage whose packages are installed; the first if there is none."""
+    for stage in stages:
+        try:
+            check_installed([stage.method])
+        except MissingExtraError:
+            continue
+        return stage
+    return stages[0]
 
 
 def warm_up(methods: Iterable[Method], log_level: str) -> None:
