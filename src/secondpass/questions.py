@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -29,11 +29,17 @@ class Prompt:
         system: the system prompt; may be empty.
         turns: the conversation; the last turn is the user's.
         schema: the JSON Schema of the reply, whose root is an object; None if it is not JSON.
+        logprobs: for how many alternatives of each token of the reply log probabilities are asked
+            for; 0 for none.
+        needs_logprobs: whether a reply without them is useless. A server that rejects them is then
+            not asked; otherwise it is asked without.
     """
 
     system: str = field(repr=False)
     turns: tuple[Turn, ...]
     schema: Mapping[str, Any] | None = field(default=None, repr=False)
+    logprobs: int = 0
+    needs_logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +50,16 @@ class Completion:
         text: the reply; may be empty.
         cut: whether it was truncated at its maximum length.
         input_tokens, output_tokens: None if the server did not report it.
+        logprobs: for each token of the reply, the natural log probabilities (at most 0) of the
+            token itself, which comes first, and of its alternatives, by their text. None if the
+            server did not report them.
     """
 
     text: str = field(repr=False)
     cut: bool = False
     input_tokens: int | None = None
     output_tokens: int | None = None
+    logprobs: Sequence[Mapping[str, float]] | None = field(default=None, repr=False)
 
 
 class Service(Protocol[R_contra]):
@@ -74,8 +84,9 @@ class Service(Protocol[R_contra]):
 
 
 LLM: TypeAlias = Service[Prompt]
-"""A language model answers prompts. Optional member: ``context_window``, the maximum number of
-tokens of prompt and reply together."""
+"""A language model answers prompts. Optional members: ``context_window``, the maximum number of
+tokens of prompt and reply together; ``has_logprobs``, whether it returns the log probabilities that
+a prompt asks for (default False)."""
 
 
 @dataclass(frozen=True, slots=True)
