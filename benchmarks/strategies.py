@@ -4,9 +4,9 @@
 
 The judge knows the relevance judgments of the collection. In every question it sees each document
 with its grade, 0 to 3, plus noise (normal, drawn for each question), plus a bias for documents that
-stand early in the prompt, and orders or grades by that. So strategies are compared by what they
-make of the same judge; it says nothing of how well a model judges. Seeds are fixed: every strategy
-meets the same judge, and a run can be repeated.
+stand early in the prompt, and orders, grades or says yes by that. So strategies are compared by
+what they make of the same judge; it says nothing of how well a model judges. Seeds are fixed: every
+strategy meets the same judge, and a run can be repeated.
 
 Prints a Markdown table: mean nDCG@10 over queries and seeds, calls, rounds and thousands of
 characters of prompts per query.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import re
 import statistics
@@ -38,6 +39,7 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "blocks, 3 copies": {"type": "blocks", "copies": 3},
     "blocks without the last question": {"type": "blocks", "final": 0},
     "graded": {"type": "graded"},
+    "pointwise": {"type": "pointwise"},
 }
 JUDGES = {"exact": (0.0, 0.0), "noisy": (0.7, 0.0), "noisy, prefers the first": (0.7, 0.7)}
 """Standard deviation of the noise, and what the first place of a prompt adds to a grade."""
@@ -50,6 +52,7 @@ class Judge:
 
     name = "simulated judge"
     own_code = True
+    has_logprobs = True
 
     def __init__(self, grades: Sequence[int], noise: float, bias: float, seed: str) -> None:
         self.grades = grades
@@ -70,10 +73,24 @@ class Judge:
             + self.bias * (1 - place / len(shown))
             for place, (label, number) in enumerate(shown)
         }
+        if request.needs_logprobs:
+            (value,) = seen.values()
+            return _of_one_token({"Yes": _logistic(value - 1.5), "No": _logistic(1.5 - value)})
         if "ranking" in json.dumps(request.schema):
             return Completion(json.dumps({"ranking": sorted(seen, key=lambda label: -seen[label])}))
         graded = {label: min(10.0, max(0.0, 2 + value * 2)) for label, value in seen.items()}
         return Completion(json.dumps(graded))
+
+
+def _logistic(value: float) -> float:
+    return 1 / (1 + math.exp(-value))
+
+
+def _of_one_token(probabilities: Mapping[str, float]) -> Completion:
+    """A reply of the most probable token, with the probabilities of all."""
+    likely = sorted(probabilities, key=lambda token: -probabilities[token])
+    logprobs = {token: math.log(probabilities[token]) for token in likely}
+    return Completion(likely[0], logprobs=[logprobs])
 
 
 def measure(stage: FirstStage, strategy: Mapping[str, Any], judge: str, seeds: int) -> list[float]:
