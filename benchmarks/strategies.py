@@ -4,9 +4,9 @@
 
 The judge knows the relevance judgments of the collection. In every question it sees each document
 with its grade, 0 to 3, plus noise (normal, drawn for each question), plus a bias for documents that
-stand early in the prompt, and orders, grades or says yes by that. So strategies are compared by
-what they make of the same judge; it says nothing of how well a model judges. Seeds are fixed: every
-strategy meets the same judge, and a run can be repeated.
+stand early in the prompt, and orders, grades, chooses or says yes by that. So strategies are
+compared by what they make of the same judge; it says nothing of how well a model judges. Seeds are
+fixed: every strategy meets the same judge, and a run can be repeated.
 
 Prints a Markdown table: mean nDCG@10 over queries and seeds, calls, rounds and thousands of
 characters of prompts per query.
@@ -40,6 +40,8 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "blocks without the last question": {"type": "blocks", "final": 0},
     "graded": {"type": "graded"},
     "pointwise": {"type": "pointwise"},
+    "setwise": {"type": "setwise"},
+    "setwise, sets of 10": {"type": "setwise", "set_size": 10},
 }
 JUDGES = {"exact": (0.0, 0.0), "noisy": (0.7, 0.0), "noisy, prefers the first": (0.7, 0.7)}
 """Standard deviation of the noise, and what the first place of a prompt adds to a grade."""
@@ -76,6 +78,9 @@ class Judge:
         if request.needs_logprobs:
             (value,) = seen.values()
             return _of_one_token({"Yes": _logistic(value - 1.5), "No": _logistic(1.5 - value)})
+        if request.logprobs:
+            total = sum(map(math.exp, seen.values()))
+            return _of_one_token({label: math.exp(value) / total for label, value in seen.items()})
         if "ranking" in json.dumps(request.schema):
             return Completion(json.dumps({"ranking": sorted(seen, key=lambda label: -seen[label])}))
         graded = {label: min(10.0, max(0.0, 2 + value * 2)) for label, value in seen.items()}

@@ -32,7 +32,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = "python tools/docs_pages.py"
 BEGIN = f"<!-- begin: measured, written by `{COMMAND}` -->\n"
 END = "<!-- end -->"
-_STRATEGIES = "`graded`, `pointwise`, `listwise`, `blocks` or `partition`"
+_STRATEGIES = "`graded`, `pointwise`, `listwise`, `blocks`, `partition` or `setwise`"
 
 
 def pages() -> dict[str, str]:

@@ -37,6 +37,7 @@ _BUILT_IN: dict[Family, dict[str, str]] = {
         "listwise": "secondpass.strategies.listwise:Listwise",
         "partition": "secondpass.strategies.partition:Partition",
         "blocks": "secondpass.strategies.blocks:Blocks",
+        "setwise": "secondpass.strategies.setwise:Setwise",
         "cascade": "secondpass.strategies.cascade:Cascade",
     },
     "llms": {
