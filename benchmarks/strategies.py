@@ -8,8 +8,8 @@ stand early in the prompt, and orders, grades, chooses or says yes by that. So s
 compared by what they make of the same judge; it says nothing of how well a model judges. Seeds are
 fixed: every strategy meets the same judge, and a run can be repeated.
 
-Prints a Markdown table: mean nDCG@10 over queries and seeds, calls, rounds and thousands of
-characters of prompts per query.
+Prints a Markdown table: mean nDCG@10 over queries and seeds; calls, rounds and thousands of tokens
+of prompts per query, estimated at four characters per token, with the passages of the collection.
 """
 
 from __future__ import annotations
@@ -50,14 +50,33 @@ _DOCUMENT = re.compile(r'<doc id="([^"]*)"[^>]*>\s*(\d+)')
 
 
 class Judge:
-    """A language model that knows the grades; a text is the number of its document."""
+    """A language model that knows the grades; a text is the number of its document.
+
+    Args:
+        grades: of the documents.
+        lengths: of their passages, in characters.
+        noise: standard deviation.
+        bias: what the first place of a prompt adds.
+        seed: of the noise.
+
+    Attributes:
+        characters: of all prompts, if the passages stood in them.
+    """
 
     name = "simulated judge"
     own_code = True
     has_logprobs = True
 
-    def __init__(self, grades: Sequence[int], noise: float, bias: float, seed: str) -> None:
+    def __init__(
+        self,
+        grades: Sequence[int],
+        lengths: Sequence[int],
+        noise: float,
+        bias: float,
+        seed: str,
+    ) -> None:
         self.grades = grades
+        self.lengths = lengths
         self.noise = noise
         self.bias = bias
         self.seed = seed
@@ -65,8 +84,9 @@ class Judge:
 
     async def complete(self, request: Prompt) -> Completion:
         text = request.turns[0].text
-        self.characters += len(text)
         shown = _DOCUMENT.findall(text)
+        self.characters += len(request.system) + len(text)
+        self.characters += sum(self.lengths[int(number)] - len(number) for _, number in shown)
         # Drawn by what is shown, so that the order of concurrent calls makes no difference.
         draw = random.Random(f"{self.seed} {[number for _, number in shown]}")
         seen = {
@@ -99,25 +119,27 @@ def _of_one_token(probabilities: Mapping[str, float]) -> Completion:
 
 
 def measure(stage: FirstStage, strategy: Mapping[str, Any], judge: str, seeds: int) -> list[float]:
-    """Mean nDCG@10, calls, rounds and characters."""
+    """Mean nDCG@10, calls, rounds and thousands of tokens."""
     noise, bias = JUDGES[judge]
-    values, calls, rounds, characters = [], [], [], []
+    values, calls, rounds, tokens = [], [], [], []
     for seed in range(seeds):
         rankings = {}
         for query, candidates in stage.candidates.items():
             head = candidates[:DEPTH]
             grades = [stage.qrels[query].get(str(each.id), 0) for each in head]
-            model = Judge(grades, noise, bias, f"{seed} {query}")
+            lengths = [len(each.text or "") for each in head]
+            model = Judge(grades, lengths, noise, bias, f"{seed} {query}")
             numbered = [Candidate(str(at), each.id) for at, each in enumerate(head)]
-            ranking = Reranker({**strategy, "llm": model}, depth=DEPTH).rerank("query", numbered)
+            reranker = Reranker({**strategy, "llm": model}, depth=DEPTH)
+            ranking = reranker.rerank(stage.queries[query], numbered)
             assert ranking.report.status == "ok", ranking.report
             rankings[query] = ranking
             calls.append(ranking.report.usage.calls)
             rounds.append(ranking.report.usage.rounds)
-            characters.append(model.characters)
+            tokens.append(model.characters / 4000)
         run = ranking_to_run(rankings)
         values.append(evaluate(run, stage.qrels, [MEASURE]).mean[MEASURE])
-    return [statistics.mean(each) for each in (values, calls, rounds, characters)]
+    return [statistics.mean(each) for each in (values, calls, rounds, tokens)]
 
 
 def main() -> None:
@@ -127,12 +149,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parsed = parser.parse_args()
     stage = next(first_stages(parsed.data, stemmed=False))
-    print("| strategy | " + " | ".join(JUDGES) + " | calls | rounds |")
-    print("| --- |" + " ---: |" * (len(JUDGES) + 2))
+    print("| strategy | " + " | ".join(JUDGES) + " | calls | rounds | tokens |")
+    print("| --- |" + " ---: |" * (len(JUDGES) + 3))
     for name, strategy in STRATEGIES.items():
         found = [measure(stage, strategy, judge, parsed.seeds) for judge in JUDGES]
         cells = [f"{each[0]:.3f}" for each in found]
-        cells += [f"{statistics.mean(each[at] for each in found):.1f}" for at in (1, 2)]
+        cells += [f"{statistics.mean(each[at] for each in found):.1f}" for at in (1, 2, 3)]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
