@@ -88,11 +88,17 @@ class Prompt:
         system: the system prompt; may be empty.
         turns: the conversation; the last turn is the user's.
         schema: the JSON Schema of the reply, whose root is an object; None if it is not JSON.
+        logprobs: for how many alternatives of each token of the reply log probabilities are asked
+            for; 0 for none.
+        needs_logprobs: whether a reply without them is useless. A server that rejects them is then
+            not asked; otherwise it is asked without.
     """
 
     system: str = field(repr=False)
     turns: tuple[Turn, ...]
     schema: Mapping[str, Any] | None = field(default=None, repr=False)
+    logprobs: int = 0
+    needs_logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +109,16 @@ class Completion:
         text: the reply; may be empty.
         cut: whether it was truncated at its maximum length.
         input_tokens, output_tokens: None if the server did not report it.
+        logprobs: for each token of the reply, the natural log probabilities (at most 0) of the
+            token itself, which comes first, and of its alternatives, by their text. None if the
+            server did not report them.
     """
 
     text: str = field(repr=False)
     cut: bool = False
     input_tokens: int | None = None
     output_tokens: int | None = None
+    logprobs: Sequence[Mapping[str, float]] | None = field(default=None, repr=False)
 
 
 class Service(Protocol[R_contra]):
@@ -133,8 +143,9 @@ class Service(Protocol[R_contra]):
 
 
 LLM: TypeAlias = Service[Prompt]
-"""A language model answers prompts. Optional member: ``context_window``, the maximum number of
-tokens of prompt and reply together."""
+"""A language model answers prompts. Optional members: ``context_window``, the maximum number of
+tokens of prompt and reply together; ``has_logprobs``, whether it returns the log probabilities that
+a prompt asks for (default False)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from secondpass.strategies.endpoint import Endpoint
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.partition import Partition
+from secondpass.strategies.pointwise import Pointwise
+from secondpass.strategies.setwise import Setwise
 
 counts = st.integers(1, 300)
 sizes = st.integers(2, 40)
@@ -142,6 +144,13 @@ TABLE = [
     (Graded(Model()), 100, (5, 5), (1, 1)),
     (Graded(Model()), 1, (1, 1), (1, 1)),
     (Graded(Model(), judge_single=False), 1, (0, 0), (0, 0)),
+    (Pointwise(Model(has_logprobs=True)), 100, (100, 100), (1, 1)),
+    (Pointwise(Model(has_logprobs=True)), 1, (1, 1), (1, 1)),
+    (Setwise(Model()), 100, (59, 151), (15, 75)),
+    (Setwise(Model(), set_size=20), 100, (15, 25), (11, 21)),
+    (Setwise(Model(), best=1), 100, (50, 97), (6, 21)),
+    (Setwise(Model()), 2, (1, 1), (1, 1)),
+    (Setwise(Model()), 1, (0, 0), (0, 0)),
     (Endpoint("tei", base_url="http://localhost"), 100, (4, 4), (1, 1)),
     (Endpoint("cohere", model="m", api_key="k"), 100, (1, 1), (1, 1)),
     (Decisions("openai", model="m", api_key="k"), 100, (2, 2), (1, 1)),

@@ -119,6 +119,8 @@ class Questions(Generic[T]):
             fill(self.prompting.system, values),
             (Turn("user", fill(self.prompting.user, values)),),
             self.reply_format.schema(names),
+            self.reply_format.logprobs,
+            self.reply_format.needs_logprobs,
         )
 
     def _shrunk(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T] | None:

@@ -34,6 +34,7 @@ from secondpass.errors import (
 from secondpass.limits import Prices
 from secondpass.prompts.fencing import as_text
 from secondpass.rendering import well_formed
+from secondpass.runtime.completions import validated
 from secondpass.runtime.gate import Gate, Slots
 from secondpass.runtime.ledger import Ledger
 
@@ -52,8 +53,6 @@ _CHARGED = frozenset({"content_filter", "bad_response", "response_too_long"})
 """Codes of errors for which providers charge without reporting the usage."""
 _LONGEST_QUOTE = 4000
 """Characters of an unusable reply that are sent back to the model."""
-_MAX_TOKENS = 10**12
-"""A reported count above this is wrong, and one of hundreds of digits is no float."""
 
 
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
@@ -148,7 +147,8 @@ class PendingQuestion:
             try:
                 return Answer(self.question.read(completion), None, tuple(self.issues))
             except ReplyError as error:
-                if not repairs or self.question.reminder is None:
+                repairable = error.repairable and self.question.reminder is not None
+                if not repairs or not repairable:
                     return self.failed(error)
                 repairs -= 1
                 self.issues.append(error)
@@ -180,7 +180,7 @@ class PendingQuestion:
             timeouts = [seconds for seconds in (left, self.timeout) if seconds is not None]
             try:
                 result = await with_timeout(self._call(request), min(timeouts, default=None))
-                completion = _validated(result)
+                completion = validated(result)
             except TimeoutError:
                 ledger.charge_estimate(estimate, prices)
                 raise self._timeout_error() from None
@@ -248,27 +248,6 @@ class PendingQuestion:
 def _deadline_error(ledger: Ledger, done: str) -> DeadlineError:
     kept = ", less the time kept for a fallback," if ledger.keeps_time else ""
     return DeadlineError(f"the deadline{kept} passed before this was {done}")
-
-
-def _validated(result: Any) -> Completion:
-    """The result of a service as a completion; token counts that are none become None.
-
-    Raises:
-        LLMError: it is not a completion, or its text is not a string.
-    """
-    if not isinstance(result, Completion):
-        message = f"the model returned a {type(result).__name__}, not a Completion"
-        raise LLMError(message, "bad_response")
-    if not isinstance(result.text, str):
-        message = f"the text of the reply is a {type(result.text).__name__}, not a string"
-        raise LLMError(message, "bad_response")
-    reported = [result.input_tokens, result.output_tokens]
-    counts = [
-        count if type(count) is int and 0 <= count <= _MAX_TOKENS else None for count in reported
-    ]
-    if counts == reported:
-        return result
-    return replace(result, input_tokens=counts[0], output_tokens=counts[1])
 
 
 def _repair_prompt(

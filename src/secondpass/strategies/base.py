@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from secondpass.effects import LLM, Answer, Judgement
-from secondpass.errors import LLMError, MethodError, ReplyError
+from secondpass.errors import ConfigurationError, LLMError, MethodError, Problem, ReplyError
+from secondpass.llms import has_logprobs
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.template import Prompting
 from secondpass.scoring import ScorerMethod
@@ -95,6 +96,17 @@ def unanswered(error: MethodError) -> MethodError:
     if isinstance(error, LLMError):
         return error.with_message(message)
     return ReplyError(message, error.code) if isinstance(error, ReplyError) else error
+
+
+def check_logprobs(llm: LLM) -> None:
+    """Check that a language model has log probabilities.
+
+    Raises:
+        ConfigurationError: it has none.
+    """
+    if not has_logprobs(llm):
+        message = "log probabilities are not supported by this model, and this method needs them"
+        raise ConfigurationError([Problem(("llm",), message)])
 
 
 def split_batches(count: int, size: int | None) -> Iterator[range]:

@@ -31,6 +31,8 @@ class ReplyFormat(ABC, Generic[T_co]):
         name: value of the setting ``reply`` that selects this format.
         shape: what a reply is, for error messages.
         tokens_per_document: expected length of a reply.
+        logprobs: for how many alternatives of each token log probabilities are asked for.
+        needs_logprobs: whether a reply cannot be read without them.
 
     Raises:
         ConfigurationError: ``bare`` is set, and the format has no array.
@@ -39,6 +41,8 @@ class ReplyFormat(ABC, Generic[T_co]):
     name: ClassVar[str]
     shape: ClassVar[str]
     tokens_per_document: ClassVar[int]
+    logprobs: int = 0
+    needs_logprobs: bool = False
 
     def __init__(self, labels: LabelKind = "opaque", bare: bool = False) -> None:
         if bare and not isinstance(self, ArrayFormat):
