@@ -82,6 +82,8 @@ class Scorer(Protocol):
             waits; default False. Then more of them are made at a time.
         engine: an :class:`~secondpass.types.EngineInfo` for the report, or None while no model is
             loaded. It must not wait for a model that another thread loads.
+        takes_instruction: whether the methods above take the keyword ``instruction``; default
+            False. It is passed if a call has one, and requests of one call have the same.
         warm_up(), close(): load the model, release it.
     """
 
@@ -118,12 +120,14 @@ class Score:
 
     Attributes:
         at_most: maximum number of texts per call if a deadline is set; None for no maximum.
+        instruction: for scorers that take one; texts with different ones share no call.
     """
 
     scorer: Scorer
     query: str
     texts: Sequence[str]
     at_most: int | None = None
+    instruction: str | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)
@@ -216,6 +220,7 @@ class Task:
         windows: the windows of each text; None if texts are judged whole.
         mean: whether the score of a text is the mean of those of its windows, not the best.
         spans: what earlier stages of a cascade found best in each text; None where nothing.
+        instruction: what counts as relevant in this call; None for none.
     """
 
     query: str
@@ -225,6 +230,7 @@ class Task:
     windows: Sequence[Windows] | None = None
     mean: bool = False
     spans: Sequence[Span | None] | None = None
+    instruction: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +269,13 @@ class Judgement:
 class Method(Protocol):
     """Judges candidates: an adapted scorer, or a strategy that asks a model.
 
-    Optional member:
+    Optional members:
         windows: what :meth:`judge` is given of texts that are split into windows: ``each`` window
             as a text of its own, for scores that do not depend on the other texts; ``one``, the
             default: of each candidate the window that the stage before found best, else the best
             by its words; or ``task``: whole texts, with the windows in the task.
+        takes_instruction: whether :meth:`judge` uses the ``instruction`` of its task; default
+            False. Without, the report of a call that has one lists ``instruction_not_used``.
     """
 
     @property

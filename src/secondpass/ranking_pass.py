@@ -141,7 +141,8 @@ class RankingPass:
         if not self.renderable:
             return None
         texts_to_judge = [text for text in texts if text is not None]
-        task = Task(rendering.query(self.query), texts_to_judge, candidates, self.context)
+        query, instruction = rendering.query(self.query), self.settings.instruction
+        task = Task(query, texts_to_judge, candidates, self.context, instruction=instruction)
         if self.settings.passages is not None:
             task = with_windows(task, self.settings.passages, rendering)
         for number, stage in enumerate(self.settings.stages, 1):

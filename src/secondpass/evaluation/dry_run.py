@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Unpack
 
@@ -45,7 +45,7 @@ def expected_use(
         InputError: a request or an option is wrong.
     """
     settings = reranker._settings(options)
-    settings = settings._replace(stages=(_runnable(settings.stages),), order=None, strict=False)
+    settings = replace(settings, stages=(_runnable(settings.stages),), order=None, strict=False)
     uses: list[Expected] = []
     for request in to_requests(requests, text_needed=reranker.render.needs_text):
         ledger = Ledger(reranker.limits)

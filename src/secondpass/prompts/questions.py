@@ -11,7 +11,7 @@ from secondpass.errors import MethodError
 from secondpass.prompts.context import plain_context
 from secondpass.prompts.fencing import fenced
 from secondpass.prompts.replies.base import ReplyFormat
-from secondpass.prompts.template import Prompting, fill, listed
+from secondpass.prompts.template import Prompting, call_instruction, fill, listed
 from secondpass.prompts.truncation import cut_evenly, cut_to_tokens, estimate_tokens
 
 T = TypeVar("T")
@@ -47,6 +47,7 @@ class Questions(Generic[T]):
         self.llm = llm
         self.prompting = prompting
         self.reply_format = reply_format
+        self._call_instruction = call_instruction(task.instruction)
         self._shared_values = {
             "query": fenced("query", task.query),
             "context": _context(prompting, task.context),
@@ -113,12 +114,12 @@ class Questions(Generic[T]):
             "reply": self.reply_format.request(),
             "instruction": "",
         }
-        values["instruction"] = fill(self.prompting.instruction, values)
-        return Prompt(
-            fill(self.prompting.system, values),
-            (Turn("user", fill(self.prompting.user, values)),),
-            self.reply_format.schema(names),
-        )
+        parts = [fill(self.prompting.instruction, values), self._call_instruction]
+        values["instruction"] = "\n\n".join(filter(None, parts))
+        system, user = fill(self.prompting.system, values), fill(self.prompting.user, values)
+        if self._call_instruction not in system and self._call_instruction not in user:
+            user = f"{user}\n\n{self._call_instruction}"
+        return Prompt(system, (Turn("user", user),), self.reply_format.schema(names))
 
     def _shrunk(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T] | None:
         """The question with half of its texts' characters. Not twice: each time costs a request."""

@@ -132,6 +132,7 @@ class LLMStrategy:
 
     role: ClassVar[str]
     instruction: ClassVar[str]
+    takes_instruction: ClassVar[bool] = True
 
     llm: LLM
     prompt: Prompting
