@@ -65,12 +65,14 @@ class Score:
 
     Attributes:
         at_most: maximum number of texts per call if a deadline is set; None for no maximum.
+        instruction: for scorers that take one; texts with different ones share no call.
     """
 
     scorer: Scorer
     query: str
     texts: Sequence[str]
     at_most: int | None = None
+    instruction: str | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)
@@ -177,6 +179,7 @@ class Task:
         mean: whether the score of a text is the mean of those of its windows, not the best.
         spans: what earlier stages of a cascade found best in each text; None where nothing.
         top_k: how many of the best are wanted; None if all are.
+        instruction: what counts as relevant in this call; None for none.
     """
 
     query: str
@@ -187,6 +190,7 @@ class Task:
     mean: bool = False
     spans: Sequence[Span | None] | None = None
     top_k: int | None = None
+    instruction: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +238,8 @@ class Method(Protocol):
             as a text of its own, for scores that do not depend on the other texts; ``one``, the
             default: of each candidate the window that the stage before found best, else the best
             by its words; or ``task``: whole texts, with the windows in the task.
+        takes_instruction: whether :meth:`judge` uses the ``instruction`` of its task; default
+            False. Without, the report of a call that has one lists ``instruction_not_used``.
     """
 
     @property

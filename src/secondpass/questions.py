@@ -42,6 +42,8 @@ class Scorer(Protocol):
             waits; default False. Then more of them are made at a time.
         engine: an :class:`~secondpass.types.EngineInfo` for the report, or None while no model is
             loaded. It must not wait for a model that another thread loads.
+        takes_instruction: whether the methods above take the keyword ``instruction``; default
+            False. It is passed if a call has one, and requests of one call have the same.
         warm_up(), close(): load the model, release it.
     """
 

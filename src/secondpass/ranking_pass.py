@@ -141,8 +141,14 @@ class RankingPass:
         if not self.renderable:
             return None
         texts_to_judge = [text for text in texts if text is not None]
-        query, top_k = rendering.query(self.query), self.settings.top_k
-        task = Task(query, texts_to_judge, candidates, self.context, top_k=top_k)
+        task = Task(
+            rendering.query(self.query),
+            texts_to_judge,
+            candidates,
+            self.context,
+            top_k=self.settings.top_k,
+            instruction=self.settings.instruction,
+        )
         if self.settings.passages is not None:
             task = with_windows(task, self.settings.passages, rendering)
         for number, stage in enumerate(self.settings.stages, 1):

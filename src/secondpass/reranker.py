@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
@@ -242,7 +243,7 @@ class Reranker(CostPlanner):
 
     def _task(self, request: CheckedRequest, options: CallOptions, **changes: Any) -> Task | None:
         stages = (Stage(recorder := Recorder()),)
-        settings = self._settings(options)._replace(stages=stages, order=None, **changes)
+        settings = replace(self._settings(options), stages=stages, order=None, **changes)
         deque(RankingPass(settings, Ledger(), *request).plan(), maxlen=0)  # it yields nothing
         return recorder.task
 

@@ -12,7 +12,7 @@ from secondpass.errors import MethodError
 from secondpass.prompts.context import plain_context
 from secondpass.prompts.fencing import fenced
 from secondpass.prompts.replies.base import ReplyFormat
-from secondpass.prompts.template import Prompting, fill, listed
+from secondpass.prompts.template import Prompting, call_instruction, fill, listed
 from secondpass.prompts.truncation import cut_evenly, cut_to_tokens, estimate_tokens
 
 T = TypeVar("T")
@@ -48,6 +48,7 @@ class Questions(Generic[T]):
         self.llm = llm
         self.prompting = prompting
         self.reply_format = reply_format
+        self._call_instruction = call_instruction(task.instruction)
         self._shared_values = {
             "query": fenced("query", task.query),
             "context": _context(prompting, task.context),
@@ -114,10 +115,14 @@ class Questions(Generic[T]):
             "reply": self.reply_format.request(),
             "instruction": "",
         }
-        values["instruction"] = fill(self.prompting.instruction, values)
+        parts = [fill(self.prompting.instruction, values), self._call_instruction]
+        values["instruction"] = "\n\n".join(filter(None, parts))
+        system, user = fill(self.prompting.system, values), fill(self.prompting.user, values)
+        if self._call_instruction not in system and self._call_instruction not in user:
+            user = f"{user}\n\n{self._call_instruction}"
         return Prompt(
-            fill(self.prompting.system, values),
-            (Turn("user", fill(self.prompting.user, values)),),
+            system,
+            (Turn("user", user),),
             self.reply_format.schema(names),
             self.reply_format.logprobs,
             self.reply_format.needs_logprobs,

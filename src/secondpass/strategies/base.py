@@ -198,6 +198,7 @@ class LLMStrategy:
 
     role: ClassVar[str]
     instruction: ClassVar[str]
+    takes_instruction: ClassVar[bool] = True
 
     llm: LLM
     prompt: Prompting

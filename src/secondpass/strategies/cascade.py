@@ -16,7 +16,7 @@ from secondpass.blending import Blend
 from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.limits import Left
-from secondpass.methods import METHOD, beside, beside_as_setting, inner
+from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, beside, beside_as_setting, inner
 from secondpass.settings import Nested, configurable, definition
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.windows import judged_by_windows
@@ -61,6 +61,9 @@ class Cascade:
     its scores are blended by ``minmax`` with ``1 / rank`` in its input order. If no stage scores
     anything and one keeps its input order, the cascade keeps the original order.
 
+    The instruction of a call goes to every stage that takes one. The report lists those that take
+    none only if no stage that scored candidates takes one.
+
     Args:
         stages: two or more, each with a depth no larger than that of the one before.
     """
@@ -68,6 +71,7 @@ class Cascade:
     score_kind: ScoreKind = "rank"
     scale = None
     windows = "task"  # each stage is given those that it can use
+    takes_instruction = True  # stages that take none say so
 
     def __init__(self, stages: Annotated[Sequence[Annotated[Any, _STAGE]], MinLen(2)]) -> None:
         self.stages: tuple[CascadeStage, ...] = tuple(stages)
@@ -179,6 +183,8 @@ class _State:
     spans: dict[int, Span] = field(default_factory=dict)
     degraded: bool = False
     kept: bool = False
+    instructed: bool = False
+    """Whether a stage that scored candidates took the instruction of the call."""
 
     def part(self, task: Task, indices: Sequence[int], wanted: int | None) -> Task:
         """The task of a stage, of which so many of the best are wanted."""
@@ -218,6 +224,8 @@ class _State:
         missed = [index for index in indices if index not in scored and index not in beyond]
         self.degraded |= judgement.degraded or bool(judgement.original)
         self.kept |= judgement.original == 1
+        codes = {issue.code for issue in judgement.issues}
+        self.instructed |= bool(scored) and INSTRUCTION_NOT_USED not in codes
         # Scored before but not here: an earlier stage decides its place.
         self.degraded |= any(index in self.scores for index in missed)
         self.unjudged.update(indices[position] for position in judgement.unjudged)
@@ -241,12 +249,18 @@ class _State:
             scores[index] = (count - rank) / count
         unjudged = frozenset(self.unjudged - self.scores.keys())
         beyond |= self.beyond - unjudged
+        # One stage that takes the instruction is enough: those before it are to be cheap.
+        issues = [
+            issue
+            for issue in self.issues
+            if issue.code != INSTRUCTION_NOT_USED or not self.instructed
+        ]
         if not ranked and self.kept:
-            return Judgement(scores, issues=self.issues, original=1.0)
+            return Judgement(scores, issues=issues, original=1.0)
         return Judgement(
             scores,
             unjudged,
-            self.issues,
+            issues,
             [self.scores.get(index, ()) for index in range(count)],
             beyond - self.scores.keys(),
             self.degraded,

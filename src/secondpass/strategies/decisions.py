@@ -22,6 +22,7 @@ from secondpass.llms.openai import connect as connect_openai
 from secondpass.prompts.fencing import fenced
 from secondpass.prompts.labels import label_all
 from secondpass.prompts.replies.values import BatchScores
+from secondpass.prompts.template import call_instruction
 from secondpass.prompts.truncation import cut_evenly, estimate_tokens
 from secondpass.scoring import in_range, range_of, to_float
 from secondpass.services.client import Client, Connection, token_count
@@ -77,6 +78,7 @@ class Decisions(Client[Statements]):
 
     score_kind: ScoreKind = "probability"
     scale = None
+    takes_instruction = True
 
     def __init__(
         self,
@@ -136,7 +138,8 @@ class Decisions(Client[Statements]):
         texts = task.texts[stretch.start : stretch.stop] if shortened is None else shortened
         labels = label_all("opaque", task.query, texts, ())
         documents = [fenced("doc", text, label) for label, text in zip(labels, texts, strict=True)]
-        content = "\n".join([fenced("query", task.query), *documents])
+        parts = [fenced("query", task.query), *documents, call_instruction(task.instruction)]
+        content = "\n".join(filter(None, parts))
 
         def shrink() -> Question[Statements, BatchScores] | None:
             if shortened is not None:

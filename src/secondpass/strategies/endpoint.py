@@ -48,10 +48,11 @@ _LONG = 2000
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """A request: a query, and documents to score for it."""
+    """A request: a query, documents to score for it, and what counts as relevant."""
 
     query: str
     documents: Sequence[str]
+    instruction: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,11 @@ class Endpoint(Client[Pairs]):
         return self.scores or ("logit" if self.raw_scores else self._api.score_kind)
 
     @property
+    def takes_instruction(self) -> bool:
+        """Whether the API has a field for the instruction of a call."""
+        return self._api.instruction is not None
+
+    @property
     def language_models(self) -> list[Any]:
         """The services that are asked, for their prices."""
         return [self]
@@ -213,27 +219,29 @@ class Endpoint(Client[Pairs]):
         parts = list(stretches)
         answers: list[Answer[ResponseScores]] = yield Ask(
             self,
-            [self._question(task.query, task.texts[part.start : part.stop]) for part in parts],
+            [self._question(task, task.texts[part.start : part.stop]) for part in parts],
         )
         return dict(zip(parts, answers, strict=True))
 
     # ------------------------------------------------------------------ one request
 
-    def _question(self, query: str, texts: Sequence[str]) -> Question[Pairs, ResponseScores]:
+    def _question(self, task: Task, texts: Sequence[str]) -> Question[Pairs, ResponseScores]:
         count = len(texts)
+        request = Pairs(task.query, texts, task.instruction if self.takes_instruction else None)
+        per_pair = estimate_tokens(task.query) + estimate_tokens(request.instruction or "")
 
         def shrink() -> Question[Pairs, ResponseScores] | None:
             if any(len(text) > _LONG for text in texts):
-                return self._question(query, [text[:_LONG] for text in texts])
+                return self._question(task, [text[:_LONG] for text in texts])
             shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
-            return None if shorter is None else self._question(query, shorter)
+            return None if shorter is None else self._question(task, shorter)
 
         return Question(
-            Pairs(query, texts),
+            request,
             lambda completion: self._read(completion, count),
             None,
             shrink,
-            Estimate(sum(map(estimate_tokens, texts)) + count * estimate_tokens(query), 0),
+            Estimate(sum(map(estimate_tokens, texts)) + count * per_pair, 0),
             count,
             ResponseScores((0.0,) * count, ()),
         )
@@ -246,7 +254,8 @@ class Endpoint(Client[Pairs]):
         return json_http.connect(key, self.timeout, max_values=MAX_VALUES)
 
     def _texts(self, request: Pairs) -> Sequence[str]:
-        return [request.query, *request.documents]
+        texts = (request.query, request.instruction, *request.documents)
+        return [text for text in texts if text is not None]
 
     async def _answer(self, client: Any, request: Pairs, sent: Sent) -> Completion:
         body = rerank_wire.request_body(
@@ -256,6 +265,7 @@ class Endpoint(Client[Pairs]):
             model=self.model,
             raw_scores=self.raw_scores,
             options=self.options,
+            instruction=request.instruction,
         )
         response = await client.post(self._url, json=body)
         if response.status_code != 200:

@@ -48,9 +48,13 @@ def request_body(
     model: str | None,
     raw_scores: bool,
     options: Mapping[str, Any] | None,
+    instruction: str | None = None,
 ) -> dict[str, Any]:
-    """The JSON body of a request."""
+    """The JSON body of a request. The instruction follows one that is set in ``options``."""
     body = {api.query: query, api.documents: list(documents), **api.fixed, **(options or {})}
+    if api.instruction is not None and instruction is not None:
+        configured = body.get(api.instruction)
+        body[api.instruction] = f"{configured}\n{instruction}" if configured else instruction
     if api.model and model is not None:
         body["model"] = model
     if api.raw_scores:
