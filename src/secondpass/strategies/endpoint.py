@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Plan, Question, Task
 from secondpass.errors import ConfigurationError, LLMError, ReplyError
 from secondpass.limits import Prices
+from secondpass.prompts.replies import values
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.truncation import cut_evenly, estimate_tokens
+from secondpass.questions import Recall
 from secondpass.services import json_http
 from secondpass.services.client import REMEMBERED_SECONDS, Client, Connection
 from secondpass.services.echoes import Sent
@@ -211,6 +213,7 @@ class Endpoint(Client[Pairs]):
 
     def _question(self, query: str, texts: Sequence[str]) -> Question[Pairs, ResponseScores]:
         count = len(texts)
+        request = Pairs(query, texts)
 
         def shrink() -> Question[Pairs, ResponseScores] | None:
             if any(len(text) > _LONG for text in texts):
@@ -219,12 +222,15 @@ class Endpoint(Client[Pairs]):
             return None if shorter is None else self._question(query, shorter)
 
         return Question(
-            Pairs(query, texts),
+            request,
             lambda completion: self._read(completion, count),
             None,
             shrink,
             Estimate(sum(map(estimate_tokens, texts)) + count * estimate_tokens(query), 0),
             count,
+            recall=Recall(
+                lambda: request, values.dump, lambda data: values.load(data, count, ResponseScores)
+            ),
         )
 
     @property
