@@ -128,8 +128,9 @@ class Service(Protocol[R_contra]):
 
     Optional members: ``prices`` (a :class:`secondpass.llms.Prices`), ``timeout`` (seconds per
     request, default 60), ``own_code`` (True if exceptions other than LLMError, which may hold
-    passages and keys, become the ``__cause__`` of RerankError), ``warm_up()``, ``close()``,
-    ``check_installed()``.
+    passages and keys, become the ``__cause__`` of RerankError), ``cache_key`` (JSON values that
+    name the service, its model and all settings that an answer depends on, without keys; without
+    it, or with None, no answer is stored), ``warm_up()``, ``close()``, ``check_installed()``.
     """
 
     @property
@@ -164,6 +165,24 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Recall(Generic[T]):
+    """How the answer of a question is stored, and found again in another ranking or process.
+
+    Attributes:
+        key: returns all that the value depends on besides the service: plain values, dataclasses of
+            them, and objects with a ``cache_key``. Where the request has names that were drawn for
+            its documents, it has their places.
+        dump: returns a value as JSON values, documents by place; None if it is not worth storing;
+            raises TypeError if it cannot be stored.
+        load: the reverse; raises an exception if these are not of an answer to the question.
+    """
+
+    key: Callable[[], Any] = field(repr=False)
+    dump: Callable[[T], Any] = field(repr=False)
+    load: Callable[[Any], T] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Question(Generic[R, T]):
     """A request, and how its reply is read.
 
@@ -178,6 +197,7 @@ class Question(Generic[R, T]):
         documents: number of candidates in the question.
         assumed: the value with which a dry run goes on; None to leave the question unanswered.
         shortened: whether passages were cut to fit the context window of the model.
+        recall: how its answer is stored; None if it cannot be.
     """
 
     request: R
@@ -188,6 +208,7 @@ class Question(Generic[R, T]):
     documents: int
     assumed: T | None = None
     shortened: bool = False
+    recall: Recall[T] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

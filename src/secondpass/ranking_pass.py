@@ -286,7 +286,7 @@ class RankingPass:
             status=status,
             method=stage.method.name if stage else None,
             score_kind=self.score_kind if stage else None,
-            issues=tuple(self.issues),
+            issues=(*self.issues, *self.ledger.issues),
             usage=self.ledger.usage(),
             seconds=self.ledger.seconds,
             left_out={

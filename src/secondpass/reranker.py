@@ -22,10 +22,11 @@ from secondpass.rendering import Rendering
 from secondpass.runtime import drivers
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.runtime.scheduler import Pass
 from secondpass.scorers.passages import Passages
 from secondpass.settings import configurable, nested
-from secondpass.strategies.life_cycle import check_installed, check_prices
+from secondpass.strategies.life_cycle import check_methods
 from secondpass.strategies.planning import CostPlanner, Recorder
 from secondpass.types import CandidateLike, Ranking, RequestLike
 
@@ -52,6 +53,7 @@ class Reranker(CostPlanner):
         render: what of a candidate the method is shown; None shows its text.
         passages: how long texts are judged; None shows them to the method whole.
         limits: what one ranking may take; None sets no limit.
+        cache: of the answers of language models and rerank APIs: the path of a file, or a mapping.
         top_k: number of items to return; None returns all.
         tail: ``keep`` returns the tail behind the head, ``drop`` leaves it out.
         dedupe: of candidates with the same id, keep the one with the highest retrieval score.
@@ -77,6 +79,7 @@ class Reranker(CostPlanner):
         render: Annotated[Rendering | None, nested(Rendering, optional=True)] = None,
         passages: Annotated[Passages | None, nested(Passages, optional=True)] = None,
         limits: Annotated[Limits | None, nested(Limits, optional=True)] = None,
+        cache: Annotated[ResponseCache | None, RESPONSE_CACHE] = None,
         top_k: Annotated[int, Ge(1)] | None = None,
         tail: Literal["keep", "drop"] = "keep",
         dedupe: bool = False,
@@ -96,6 +99,7 @@ class Reranker(CostPlanner):
         self.render = render or Rendering()
         self.passages = passages
         self.limits = limits or Limits()
+        self.cache = cache
         self.top_k = top_k
         self.tail = tail
         self.dedupe = dedupe
@@ -105,9 +109,7 @@ class Reranker(CostPlanner):
         self._gate = Gate(self.limits.concurrency)
         self._stages = (Stage(self.method, blend=blend, floor=floor), *self.fallback)
         self._methods: list[Method] = [stage.method for stage in self._stages]
-        if self.limits.cost is not None:
-            check_prices(self._methods)
-        check_installed(self._methods)
+        check_methods(self._methods, self.limits, cache)
 
     @staticmethod
     def _place_elsewhere(name: str, settings: Mapping[str, Any]) -> str | None:
@@ -252,7 +254,7 @@ class Reranker(CostPlanner):
     ) -> Iterator[Pass[Ranking]]:
         settings = self._settings(options)
         for request in requests:
-            ledger = Ledger(self.limits)
+            ledger = Ledger(self.limits, cache=self.response_cache)
             plan = RankingPass(settings, ledger, *request).plan()
             yield Pass(plan, ledger, self._gate)
 

@@ -133,6 +133,9 @@ class Usage:
         input_tokens: None if a method did not report it.
         output_tokens: None if a method did not report it.
         cost: in the currency of the configured prices; None without prices.
+        retries: calls that repeated a question after an error, as it was or shortened.
+        repairs: calls that repeated a question because the reply could not be used.
+        cached: answers from the response cache. They are no calls, and cost nothing.
     """
 
     calls: int = 0
@@ -141,6 +144,9 @@ class Usage:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: float | None = None
+    retries: int = 0
+    repairs: int = 0
+    cached: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from secondpass.types import Ranking
 _STATUSES = ("ok", "partial", "degraded", "unchanged")
 _INPUT, _OUTPUT, _COST = "input tokens", "output tokens", "cost in 1e-12"
 _REPORTED, _PRICED = "rankings with tokens", "rankings with cost"
+_AGAIN = ("cached", "retries", "repairs")
 _COST_UNIT = 1e-12
 """Sums are integers, so that a resumed output has the sums of an uninterrupted one."""
 
@@ -33,6 +34,9 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
     counts.update(f"choice {name}" for ranking in rankings for name in ranking.report.choices)
     for ranking in rankings:
         usage = ranking.report.usage
+        for name in _AGAIN:
+            if number := getattr(usage, name):
+                counts[name] += number
         if usage.input_tokens is not None or usage.output_tokens is not None:
             counts[_INPUT] += usage.input_tokens or 0
             counts[_OUTPUT] += usage.output_tokens or 0
@@ -55,6 +59,9 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
         ]
         if items:
             line += f"; {kind}s: {', '.join(items)}"
+    for name in _AGAIN:
+        if counts[name]:
+            line += f"; {'cached answers' if name == 'cached' else name}: {counts[name]:,}"
     if reported := counts[_REPORTED]:
         tokens = f"{counts[_INPUT]:,} in, {counts[_OUTPUT]:,} out"
         line += f"; tokens: {tokens}{_share(reported, total)}"

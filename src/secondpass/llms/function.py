@@ -30,7 +30,8 @@ class CallableLLM:
             :class:`~secondpass.errors.LLMError` with a message for the report. Of any other
             exception the report names only the class, because its message may hold passages or
             keys; under ``strict`` it is the ``__cause__`` of RerankError, and
-            :mod:`secondpass.diagnostics` can log it.
+            :mod:`secondpass.diagnostics` can log it. Its answers are stored in a response cache if
+            it has an attribute ``cache_key``: JSON values that name all its answers depend on.
         name: for reports; the function's name if None.
         timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.
@@ -63,6 +64,11 @@ class CallableLLM:
     def has_logprobs(self) -> bool:
         """Whether the function takes the keyword ``logprobs``."""
         return "logprobs" in self._keywords
+
+    @property
+    def cache_key(self) -> Any:
+        """The function's own ``cache_key``; None if it has none."""
+        return getattr(self.function, "cache_key", None)
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Call the function once."""

@@ -53,6 +53,7 @@ class GoogleGenAI(Provider):
     package = "google.genai"
     extra = "google"
     key_variables = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+    url_variables = ("GOOGLE_GEMINI_BASE_URL",)
     forms = ("json_schema", "json_object", "text")
     has_logprobs = True
 

@@ -46,6 +46,7 @@ class OpenAIChat(Provider):
     package = "openai"
     extra = "openai"
     key_variables = ("OPENAI_API_KEY",)
+    url_variables = ("OPENAI_BASE_URL",)
     forms = ("json_schema", "json_object", "text")
     has_logprobs = True
 

@@ -10,7 +10,8 @@ from secondpass.diagnostics import log_exception
 from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
 from secondpass.limits import Left, Limits, Prices
-from secondpass.types import EngineInfo, Usage
+from secondpass.runtime.response_cache import ResponseCache
+from secondpass.types import EngineInfo, Issue, Usage
 
 _ROUND_MARGIN = 1.2
 """The next round is expected to take this many times the mean of the rounds so far."""
@@ -45,6 +46,11 @@ class Ledger:
         error: the first exception that a scorer, model or ordering of the user raised.
         engines: how local models ran, each once.
         choices: why methods were chosen, by their names.
+        cache: of answers; None if there is none.
+        cached: questions that it answered; they count nowhere else.
+        retries: questions that were asked again as they were, after an error.
+        repairs: questions that were asked again because the reply could not be used.
+        issues: of the pass as a whole, each once.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -57,6 +63,11 @@ class Ledger:
     error: BaseException | None = None
     engines: list[EngineInfo] = field(default_factory=list)
     choices: dict[str, str] = field(default_factory=dict)
+    cache: ResponseCache | None = None
+    cached: int = 0
+    retries: int = 0
+    repairs: int = 0
+    issues: list[Issue] = field(default_factory=list)
     _input_tokens: int | None = None
     _output_tokens: int | None = None
     _cost: float | None = None
@@ -112,6 +123,12 @@ class Ledger:
         """Record how a local model ran."""
         if engine not in self.engines:
             self.engines.append(engine)
+
+    def add_issue(self, code: str, message: str) -> None:
+        """Add an issue of the pass, unless it is known."""
+        issue = Issue(code, message)
+        if issue not in self.issues:
+            self.issues.append(issue)
 
     # ------------------------------------------------------------------ questions
 
@@ -219,6 +236,9 @@ class Ledger:
             calls=self.calls,
             rounds=self.rounds,
             pairs=self.pairs,
+            retries=self.retries,
+            repairs=self.repairs,
+            cached=self.cached,
             input_tokens=None if self._unreported else self._input_tokens,
             output_tokens=None if self._unreported else self._output_tokens,
             cost=None if self._unreported or self._unpriced else self._cost,

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Plan, Question, Task
 from secondpass.errors import ConfigurationError, LLMError, ReplyError
 from secondpass.limits import Prices
+from secondpass.prompts.replies import values
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.truncation import cut_evenly, estimate_tokens
+from secondpass.questions import Recall
 from secondpass.services import json_http
 from secondpass.services.client import REMEMBERED_SECONDS, Client, Connection
 from secondpass.services.echoes import Sent
@@ -244,6 +246,9 @@ class Endpoint(Client[Pairs]):
             Estimate(sum(map(estimate_tokens, texts)) + count * per_pair, 0),
             count,
             ResponseScores((0.0,) * count, ()),
+            recall=Recall(
+                lambda: request, values.dump, lambda data: values.load(data, count, ResponseScores)
+            ),
         )
 
     @property

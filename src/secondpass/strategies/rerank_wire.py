@@ -26,6 +26,11 @@ class ResponseScores(BatchScores):
 
     outside: tuple[float, ...] = ()
 
+    def is_about(self, count: int) -> bool:
+        """Whether this can be an answer about ``count`` documents."""
+        numbers = all(type(score) in {int, float} for score in self.outside)
+        return numbers and BatchScores.is_about(self, count)
+
 
 def request_url(api: RerankApi, base_url: str | None, path: str | None) -> str:
     """The URL of a request.

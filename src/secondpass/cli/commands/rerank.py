@@ -38,7 +38,7 @@ from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import Format, Formatter, Stream
 from secondpass.cli.requests import InputRequest, batches
 from secondpass.cli.rerank_input import RerankInput, read_context
-from secondpass.cli.resuming import Resumable
+from secondpass.cli.resuming import Resumable, storing_answers
 from secondpass.cli.summary import count, summary
 from secondpass.config import load
 from secondpass.errors import RerankError
@@ -188,6 +188,7 @@ def rerank(
                 **({"--lines": lines} if lines else {}),
             }
             sink = stack.enter_context(Resumable(output, made_of, resume=resume, force=force))
+            stack.enter_context(storing_answers(output, reranker, resume=resume))
         else:
             sink = stack.enter_context(Stream(output))
         # No bars between rankings that are printed to the terminal.

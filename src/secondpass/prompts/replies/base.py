@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError
 from secondpass.prompts.label_lookup import Labels
 from secondpass.prompts.labels import LabelKind, label_all
+from secondpass.prompts.replies import values
 from secondpass.types import Candidate
 
 T_co = TypeVar("T_co", covariant=True)
@@ -58,6 +59,11 @@ class ReplyFormat(ABC, Generic[T_co]):
         return {"index0": 0, "index1": 1}.get(self.labels)
 
     @property
+    def draws_labels(self) -> bool:
+        """Whether labels are drawn for each process or question, so that they mean nothing."""
+        return self.labels == "opaque" and type(self).label is ReplyFormat.label
+
+    @property
     def key(self) -> str:
         """What a label is called: ``id`` or ``index``."""
         return "id" if self.first_index is None else "index"
@@ -90,6 +96,30 @@ class ReplyFormat(ABC, Generic[T_co]):
         Raises:
             ReplyError: the reply is ambiguous or of another format.
         """
+
+    @property
+    def cache_key(self) -> Mapping[str, Any]:
+        """What reading a reply depends on besides the class: all attributes, by default."""
+        return vars(self)
+
+    def dump(self, value: Any) -> Any:
+        """A value that was read, as JSON values by place, to store it; None if it broke off.
+
+        A format with values of its own overrides this and :meth:`load`.
+
+        Raises:
+            TypeError: it cannot be stored.
+        """
+        return values.dump(value)
+
+    def load(self, data: Any, documents: int) -> T_co:
+        """The value of what :meth:`dump` returned, for a question with so many documents.
+
+        Raises:
+            ArithmeticError | AttributeError | LookupError | TypeError | ValueError: it is none.
+        """
+        value: T_co = values.load(data, documents)
+        return value
 
     def _request_each(self, reply: str, note: str = "") -> str:
         """Ask for a reply that has every label once."""

@@ -20,12 +20,25 @@ _MEMBER = "best"
 _FRAME = " \t\r\n`*."
 
 
-class BestLabel(ReplyFormat[int]):
-    """``{"best": "<id>"}``. A reply is read as the place of the best document."""
+class _Best(ReplyFormat[int]):
+    """A reply is read as the place of the best document."""
+
+    tokens_per_document = 0
+
+    def dump(self, value: int) -> int:
+        return value
+
+    def load(self, data: Any, documents: int) -> int:
+        if type(data) is not int or not 0 <= data < documents:
+            raise ValueError("no place of a document")
+        return data
+
+
+class BestLabel(_Best):
+    """``{"best": "<id>"}``."""
 
     name = "best"
     shape = "an object"
-    tokens_per_document = 0
 
     def request(self) -> str:
         base = "" if self.first_index is None else f" Indices count from {self.first_index}."
@@ -60,7 +73,7 @@ class BestLabel(ReplyFormat[int]):
         return only_answer(completion, parse, _MEMBER, labels, None)[0]
 
 
-class BestLetter(ReplyFormat[int]):
+class BestLetter(_Best):
     """The letter of the best document, chosen by the probabilities of the first token.
 
     Args:
@@ -70,8 +83,8 @@ class BestLetter(ReplyFormat[int]):
 
     name = "letter"
     shape = "a letter"
-    tokens_per_document = 0
     logprobs = MAX_ALTERNATIVES
+    draws_labels = True
 
     def __init__(self, required: bool) -> None:
         super().__init__()
