@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Plan, Question, Task
@@ -35,7 +35,7 @@ from secondpass.strategies.base import (
     split_batches,
 )
 from secondpass.strategies.rerank_apis import APIS, ApiName
-from secondpass.strategies.rerank_wire import ResponseScores
+from secondpass.strategies.rerank_wire import Pairs, Response, ResponseScores
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -46,22 +46,6 @@ __all__ = ["APIS", "Endpoint", "Pairs"]
 _BATCH_TOO_LARGE = "batch_too_large"
 _LONG = 2000
 """Characters. If a server finds a batch too long, passages longer than this are cut first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """A request: a query, documents to score for it, and what counts as relevant."""
-
-    query: str
-    documents: Sequence[str]
-    instruction: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Response(Completion):
-    """A response with its parsed JSON, so that it is parsed once."""
-
-    body: Any = field(default=None, repr=False)
 
 
 @configurable
@@ -281,7 +265,7 @@ class Endpoint(Client[Pairs]):
         text = response.content.decode("utf-8")
         parsed = json_http.parse_json(text)
         tokens = rerank_wire.tokens_used(parsed)
-        return _Response(text, False, tokens, None if tokens is None else 0, parsed)
+        return Response(text, False, tokens, None if tokens is None else 0, parsed)
 
     def _learn(self, response: ErrorResponse, count: int) -> None:
         """Remember how many documents the server accepts.
@@ -298,7 +282,7 @@ class Endpoint(Client[Pairs]):
     def _read(self, completion: Completion, count: int) -> ResponseScores:
         body = (
             completion.body
-            if isinstance(completion, _Response)
+            if isinstance(completion, Response)
             else json_http.parse_json(completion.text)
         )
         if body is json_http.INVALID:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from secondpass.effects import Completion
 from secondpass.errors import MethodError, ReplyError
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.scoring import in_range, range_of, to_float
@@ -18,6 +19,22 @@ from secondpass.types import ScoreKind
 _MAX_LOGIT = 50.0
 _BATCH_LIMIT = re.compile(r"maximum allowed batch size:? (\d{1,6})")
 _TOKEN_FIELDS = ("total_tokens", "prompt_tokens", "input_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A request: a query, documents to score for it, and what counts as relevant."""
+
+    query: str
+    documents: Sequence[str]
+    instruction: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Response(Completion):
+    """A response with its parsed JSON, so that it is parsed once."""
+
+    body: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
