@@ -157,10 +157,15 @@ class Ask(Generic[R, T]):
 
 @dataclass(frozen=True, slots=True)
 class RoundsLeft:
-    """Effect: how many more rounds of one question time and budget allow, by those so far.
+    """Effect: how many more rounds of questions time and budget allow, by those so far.
 
     Its result is an int of at least 0; None without limits.
+
+    Attributes:
+        questions: number of questions per round, 1 or more.
     """
+
+    questions: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def dry_run(plan: Plan[Any], ledger: Ledger) -> list[Expected]:
         elif isinstance(effect, Ask):
             result = [_unanswered(effect, question, ledger, uses) for question in effect.questions]
         elif isinstance(effect, RoundsLeft):
-            result = ledger.rounds_left()
+            result = ledger.rounds_left(effect.questions)
 
 
 def merged(uses: Iterable[Expected]) -> list[Expected]:

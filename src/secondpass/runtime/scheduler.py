@@ -66,7 +66,7 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
             effect: Effect = plan.send(result)
             while not isinstance(effect, Score | Ask):
                 if isinstance(effect, RoundsLeft):
-                    effect = plan.send(ledger.rounds_left())
+                    effect = plan.send(ledger.rounds_left(effect.questions))
                 elif isinstance(effect, Raised):
                     ledger.record_exception(effect.error, effect.source)
                     effect = next(plan)

@@ -139,11 +139,7 @@ class Groups:
                 "the reply broke off before them" if result.cut else "the reply leaves them out"
             )
             self.issues.add("not_in_reply", reason, left_out)
-        if result.doubled:
-            message = "the reply has documents twice; the first place counts"
-            self.issues.add("doubled_label", message)
-        if result.unknown:
-            self.issues.add("unknown_label", "the reply has documents that were not shown")
+        self.issues.add_labels(result)
         return OrderedGroup(ordered, missing)
 
     def judgement(
