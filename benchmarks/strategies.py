@@ -37,6 +37,8 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "blocks": {"type": "blocks"},
     "blocks, 3 copies": {"type": "blocks", "copies": 3},
     "blocks without the last question": {"type": "blocks", "final": 0},
+    "tournament": {"type": "tournament"},
+    "tournament, 2 tournaments": {"type": "tournament", "tournaments": 2},
     "graded": {"type": "graded"},
 }
 JUDGES = {"exact": (0.0, 0.0), "noisy": (0.7, 0.0), "noisy, prefers the first": (0.7, 0.7)}

@@ -15,6 +15,7 @@ from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.partition import Partition
+from secondpass.strategies.tournament import Tournament
 
 sizes = st.integers(1, 12)
 
@@ -22,13 +23,16 @@ sizes = st.integers(1, 12)
 @st.composite
 def rerankers(draw):
     """A reranker, its model, and a fallback that must not count."""
-    kind = draw(st.sampled_from(["graded", "listwise", "blocks", "cascade"]))
-    model = Model(ranked) if kind in {"listwise", "blocks"} else Model()
+    kind = draw(st.sampled_from(["graded", "listwise", "blocks", "tournament", "cascade"]))
+    model = Model() if kind in {"graded", "cascade"} else Model(ranked)
     if kind == "listwise":
         window = draw(st.integers(2, 8))
         method = Listwise(model, window=window, stride=draw(st.integers(1, window - 1)))
     elif kind == "blocks":
         method = Blocks(model, block=draw(st.integers(2, 8)), final=draw(st.integers(0, 8)))
+    elif kind == "tournament":
+        settings = {"group": draw(st.integers(3, 8)), "tournaments": draw(st.integers(1, 2))}
+        method = Tournament(model, **settings)
     else:
         method = Graded(model, batch_size=draw(sizes), judge_single=draw(st.booleans()))
     if kind == "cascade":

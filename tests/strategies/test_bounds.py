@@ -20,6 +20,7 @@ from secondpass.strategies.endpoint import Endpoint
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.partition import Partition
+from secondpass.strategies.tournament import Tournament
 
 counts = st.integers(1, 300)
 sizes = st.integers(2, 40)
@@ -39,6 +40,11 @@ ORDERING = st.one_of(
         sizes,
         st.integers(2, 4),
         st.integers(0, 40),
+    ),
+    st.builds(
+        lambda group, runs: Tournament(Model(ranked), group=group, tournaments=runs),
+        st.integers(3, 40),
+        st.integers(1, 3),
     ),
 )
 GRADING = st.builds(
@@ -136,6 +142,8 @@ TABLE = [
     (Blocks(Model(), copies=3), 100, (16, 16), (2, 2)),
     (Blocks(Model(), final=0), 100, (10, 10), (1, 1)),
     (Blocks(Model()), 20, (1, 1), (1, 1)),
+    (Tournament(Model()), 100, (13, 13), (5, 5)),
+    (Tournament(Model(), tournaments=2), 100, (26, 26), (5, 5)),
     (Partition(Model()), 20, (1, 1), (1, 1)),
     (Partition(Model()), 100, (6, 31), (2, 17)),
     (Partition(Model(), cutoff=1), 100, (6, 19), (2, 9)),

@@ -36,6 +36,7 @@ _BUILT_IN: dict[Family, dict[str, str]] = {
         "listwise": "secondpass.strategies.listwise:Listwise",
         "partition": "secondpass.strategies.partition:Partition",
         "blocks": "secondpass.strategies.blocks:Blocks",
+        "tournament": "secondpass.strategies.tournament:Tournament",
         "cascade": "secondpass.strategies.cascade:Cascade",
     },
     "llms": {
