@@ -8,8 +8,9 @@ stand early in the prompt, and orders or grades by that. So strategies are compa
 make of the same judge; it says nothing of how well a model judges. Seeds are fixed: every strategy
 meets the same judge, and a run can be repeated.
 
-Prints a Markdown table: mean nDCG@10 over queries and seeds, calls, rounds and thousands of
-characters of prompts per query.
+Prints a Markdown table: mean nDCG@10 over queries and seeds; calls, rounds and thousands of input
+tokens per query, estimated; and how many candidates the issue ``shuffles_disagree`` names in a
+ranking of the noisy judges.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from quality import MEASURE, FirstStage, first_stages
 from secondpass import Candidate, Reranker
 from secondpass.effects import Completion, Prompt
 from secondpass.evaluation import evaluate, ranking_to_run
+from secondpass.prompts.truncation import estimate_tokens
 
 DEPTH = 100
 STRATEGIES: Mapping[str, Mapping[str, Any]] = {
@@ -40,6 +42,11 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "tournament": {"type": "tournament"},
     "tournament, 2 tournaments": {"type": "tournament", "tournaments": 2},
     "graded": {"type": "graded"},
+    "listwise, 3 shuffles": {"type": "listwise", "shuffles": 3},
+    "blocks, 2 shuffles": {"type": "blocks", "shuffles": 2},
+    "blocks, 3 shuffles": {"type": "blocks", "shuffles": 3},
+    "graded, 2 shuffles": {"type": "graded", "shuffles": 2},
+    "graded, 3 shuffles": {"type": "graded", "shuffles": 3},
 }
 JUDGES = {"exact": (0.0, 0.0), "noisy": (0.7, 0.0), "noisy, prefers the first": (0.7, 0.7)}
 """Standard deviation of the noise, and what the first place of a prompt adds to a grade."""
@@ -53,17 +60,26 @@ class Judge:
     name = "simulated judge"
     own_code = True
 
-    def __init__(self, grades: Sequence[int], noise: float, bias: float, seed: str) -> None:
+    def __init__(
+        self,
+        grades: Sequence[int],
+        sizes: Sequence[float],
+        noise: float,
+        bias: float,
+        seed: str,
+    ) -> None:
         self.grades = grades
+        self.sizes = sizes
         self.noise = noise
         self.bias = bias
         self.seed = seed
-        self.characters = 0
+        self.tokens = 0.0
 
     async def complete(self, request: Prompt) -> Completion:
         text = request.turns[0].text
-        self.characters += len(text)
         shown = _DOCUMENT.findall(text)
+        self.tokens += estimate_tokens(request.system + text)
+        self.tokens += sum(self.sizes[int(number)] for _, number in shown)
         # Drawn by what is shown, so that the order of concurrent calls makes no difference.
         draw = random.Random(f"{self.seed} {[number for _, number in shown]}")
         seen = {
@@ -79,25 +95,29 @@ class Judge:
 
 
 def measure(stage: FirstStage, strategy: Mapping[str, Any], judge: str, seeds: int) -> list[float]:
-    """Mean nDCG@10, calls, rounds and characters."""
+    """Mean nDCG@10, calls, rounds, input tokens, and candidates about which shuffles disagree."""
     noise, bias = JUDGES[judge]
-    values, calls, rounds, characters = [], [], [], []
+    values, calls, rounds, tokens, disagreed = [], [], [], [], []
     for seed in range(seeds):
         rankings = {}
         for query, candidates in stage.candidates.items():
             head = candidates[:DEPTH]
             grades = [stage.qrels[query].get(str(each.id), 0) for each in head]
-            model = Judge(grades, noise, bias, f"{seed} {query}")
+            sizes = [estimate_tokens(each.text) for each in head]
+            model = Judge(grades, sizes, noise, bias, f"{seed} {query}")
             numbered = [Candidate(str(at), each.id) for at, each in enumerate(head)]
-            ranking = Reranker({**strategy, "llm": model}, depth=DEPTH).rerank("query", numbered)
+            reranker = Reranker({**strategy, "llm": model}, depth=DEPTH, log_level="debug")
+            ranking = reranker.rerank("query", numbered)
             assert ranking.report.status == "ok", ranking.report
             rankings[query] = ranking
             calls.append(ranking.report.usage.calls)
             rounds.append(ranking.report.usage.rounds)
-            characters.append(model.characters)
+            tokens.append(model.tokens)
+            issues = [each for each in ranking.report.issues if each.code == "shuffles_disagree"]
+            disagreed.append(sum(len(each.positions) for each in issues))
         run = ranking_to_run(rankings)
         values.append(evaluate(run, stage.qrels, [MEASURE]).mean[MEASURE])
-    return [statistics.mean(each) for each in (values, calls, rounds, characters)]
+    return [statistics.mean(each) for each in (values, calls, rounds, tokens, disagreed)]
 
 
 def main() -> None:
@@ -107,12 +127,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parsed = parser.parse_args()
     stage = next(first_stages(parsed.data, stemmed=False))
-    print("| strategy | " + " | ".join(JUDGES) + " | calls | rounds |")
-    print("| --- |" + " ---: |" * (len(JUDGES) + 2))
+    columns = [*JUDGES, "calls", "rounds", "tokens", "disagreements"]
+    print(f"| strategy | {' | '.join(columns)} |")
+    print("| --- |" + " ---: |" * len(columns))
     for name, strategy in STRATEGIES.items():
         found = [measure(stage, strategy, judge, parsed.seeds) for judge in JUDGES]
         cells = [f"{each[0]:.3f}" for each in found]
         cells += [f"{statistics.mean(each[at] for each in found):.1f}" for at in (1, 2)]
+        cells.append(f"{statistics.mean(each[3] for each in found) / 1000:.1f}k")
+        cells.append(f"{statistics.mean(each[4] for each in found[1:]):.1f}")
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
