@@ -187,6 +187,8 @@ class RankingPass:
         self.degraded = judgement.degraded or bool(self.original)
         if judgement.stage_scores is not None:
             self.stage_scores.update(zip(positions, judgement.stage_scores, strict=True))
+        if judgement.spreads is not None:
+            self.trace.spreads = dict(zip(positions, judgement.spreads, strict=True))
 
     def _map_spans(self, candidates: Sequence[Candidate], spans: Sequence[Span | None]) -> None:
         """Enter spans of the candidates' own texts for those of scored texts."""

@@ -84,6 +84,7 @@ def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan
         unjudged=unjudged,
         issues=issues,
         stage_scores=judgement.stage_scores and [judgement.stage_scores[index] for index in best],
+        spreads=judgement.spreads and [judgement.spreads[index] for index in best],
         beyond=beyond,
         spans=spans,
     )
