@@ -1,16 +1,75 @@
-"""Questions to services: prompts, replies, and the protocols of language models and rerank APIs."""
+"""Protocols of models: scorers, language models and rerank APIs; their questions and replies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from secondpass.errors import MethodError
+from secondpass.types import Issue
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 T = TypeVar("T")
+
+Span: TypeAlias = tuple[int, int]
+"""A range of characters of a text: (start, stop), with 0 <= start < stop <= its length."""
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """Returns a float for each query-document pair. Any class with these two members is a scorer.
+
+    Optional members:
+        score_kind: a :data:`secondpass.types.ScoreKind`; default ``unbounded``.
+        scale: ``(lowest, highest)``, for the score kind ``grade``.
+        score_many(requests): scores a list of ``(query, documents)`` tuples and returns a list of
+            lists; ``rerank_many`` calls it to form batches across queries.
+        pointwise: whether the score of a document is independent of the others; default True. If a
+            deadline is set, pointwise scorers score a part of the documents at a time.
+        score_batches(requests, deadline): a generator of those parts. After each, it yields a list
+            of ``(index of the request, index of the document, score)``, and it ends before
+            ``deadline``, a value of :func:`time.monotonic` or None. If it is late, it is closed
+            after its part.
+        batch_size: without ``score_batches``, the number of documents in a part; default 32.
+        score_lists(requests, deadline): for scores that depend on the whole list; called in place
+            of the methods above, with or without a deadline. A generator; each time, it yields a
+            list with one :class:`ListScores` per request, made from the documents read so far. It
+            replaces those before; the last one counts. It ends before ``deadline``, or is closed
+            after its part. A call has several requests only without a deadline.
+        joins_calls: whether calls from several threads share batches, and a thread that calls only
+            waits; default False. Then more of them are made at a time.
+        engine: an :class:`~secondpass.types.EngineInfo` for the report, or None while no model is
+            loaded. It must not wait for a model that another thread loads.
+        warm_up(), close(): load the model, release it.
+    """
+
+    @property
+    def model_name(self) -> str: ...
+
+    def score_pairs(self, query: str, documents: list[str]) -> Sequence[float]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListScores:
+    """What ``score_lists`` yields for one list of documents.
+
+    Attributes:
+        scores: one per document; None for one that was not scored.
+        issues: for the report; positions are indices of documents, and ids are ignored. Messages
+            are passed on, so they must not contain texts.
+        original: weight of the original order in the final score, 0 to 1, in place of the blend's
+            if that is lower. 1 keeps the original order, and the scores are ignored. None leaves it
+            to the blend.
+        spans: (start, stop) of the part of each document that matches best, None for those without.
+            Where the documents are windows of longer texts, the best window is reported instead.
+    """
+
+    scores: Sequence[Any]
+    issues: Sequence[Issue] = ()
+    original: float | None = None
+    spans: Sequence[Span | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

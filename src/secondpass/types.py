@@ -179,6 +179,8 @@ class Report:
             ``duplicate``, ``floor``, ``tail``, ``top_k``. Reasons without candidates are absent.
         engines: how each local model ran, in the order of first use; also those of stages that
             failed after running. Methods without an engine, such as ``lexical``, are absent.
+        final: False for an interim ranking, of a method that goes on: it lists the issues and the
+            usage so far, and its status is that which the ranking would have if it ended there.
     """
 
     status: ReportStatus
@@ -189,6 +191,7 @@ class Report:
     seconds: float = 0.0
     left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     engines: tuple[EngineInfo, ...] = ()
+    final: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from secondpass.effects import (
     Ask,
     Effect,
+    Interim,
     ListScores,
     Plan,
     Raised,
@@ -72,6 +73,8 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
                     effect = next(plan)
                 elif isinstance(effect, Ran):
                     ledger.add_engine(effect.engine)
+                    effect = next(plan)
+                elif isinstance(effect, Interim):  # nobody listens to it
                     effect = next(plan)
                 else:
                     message = f"the method yielded a {type(effect).__name__}, not an effect"
