@@ -12,6 +12,7 @@ from secondpass.errors import (
 )
 from secondpass.limits import Limits
 from secondpass.reranker import Reranker
+from secondpass.runtime.observers import observe
 from secondpass.types import (
     Candidate,
     EngineInfo,
@@ -44,4 +45,5 @@ __all__ = [
     "Reranker",
     "SecondPassError",
     "Usage",
+    "observe",
 ]

@@ -33,6 +33,7 @@ __all__ = [
     "Ask",
     "Completion",
     "Effect",
+    "Ended",
     "Estimate",
     "Interim",
     "Judgement",
@@ -49,6 +50,7 @@ __all__ = [
     "Scorer",
     "Service",
     "Span",
+    "Started",
     "Task",
     "Turn",
     "Windows",
@@ -145,7 +147,35 @@ class Interim:
     judgement: Callable[[], Judgement]
 
 
-Effect: TypeAlias = Score | Ask[Any, Any] | RoundsLeft | Raised | Ran | Interim
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Effect: a method starts to judge, for observers. Its result is None.
+
+    :func:`secondpass.methods.judged` yields it for every method while there is an observer.
+
+    Attributes:
+        method: its name.
+        texts: number of texts that it judges.
+    """
+
+    method: str
+    texts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Effect: the method that started last has ended. Its result is None.
+
+    Attributes:
+        scored: number of texts that have a score; None if it failed.
+        error: the code of its error, or None.
+    """
+
+    scored: int | None
+    error: str | None = None
+
+
+Effect: TypeAlias = Score | Ask[Any, Any] | RoundsLeft | Raised | Ran | Interim | Started | Ended
 Plan: TypeAlias = Generator[Effect, Any, T]
 """A generator that yields effects and returns a T."""
 

@@ -13,6 +13,7 @@ from secondpass.effects import Interim, Judgement, Plan, Task
 from secondpass.errors import MethodError, RerankError
 from secondpass.methods import Stage
 from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.observers import RankingOperation, Running, end, observed
 from secondpass.runtime.outcome import Outcome, issue_about
 from secondpass.scoring import checked
 from secondpass.strategies.interim import relayed
@@ -47,6 +48,34 @@ class RankingPass:
     tail: Sequence[int] = ()
     renderable: Sequence[int] = ()
     left_out: dict[str, Sequence[int]] = field(default_factory=dict)
+
+    def observed_plan(self) -> Plan[Ranking]:
+        """:meth:`plan` as an operation, of which the observers are told if there are any."""
+        if not observed():
+            return (yield from self.plan())
+        operation = RankingOperation(
+            name=self.settings.stages[0].method.name,
+            candidates=len(self.candidates),
+            top_k=self.settings.top_k,
+        )
+        running = Running(operation, lambda: {"query": self.query, "candidates": self.candidates})
+
+        def ended(ranking: Ranking) -> Ranking:
+            operation.report = ranking.report
+            running.content = lambda: {"ranking": ranking}
+            return ranking
+
+        with running:
+            operations = self.ledger.operations
+            operations.append(operation)
+            try:
+                return ended((yield from self.plan()))
+            except RerankError as error:
+                ended(error.ranking)
+                raise
+            finally:
+                while len(operations) > 1:
+                    end(operations.pop(), "cancelled")
 
     def plan(self) -> Plan[Ranking]:
         """Run the pass as a generator of effects that returns the ranking.

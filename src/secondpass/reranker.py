@@ -273,7 +273,7 @@ class Reranker(MethodOwner):
     ) -> Iterator[Pass[Ranking]]:
         for request in requests:
             ledger = Ledger(self.limits)
-            plan = RankingPass(settings, ledger, *request, listener).plan()
+            plan = RankingPass(settings, ledger, *request, listener).observed_plan()
             yield Pass(plan, ledger, self._gate)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -34,6 +34,7 @@ from secondpass.errors import (
 from secondpass.limits import Prices
 from secondpass.prompts.fencing import as_text
 from secondpass.rendering import well_formed
+from secondpass.runtime import observed_calls
 from secondpass.runtime.gate import Gate, Slots
 from secondpass.runtime.ledger import Ledger
 
@@ -179,8 +180,11 @@ class PendingQuestion:
             self.requests += 1
             timeouts = [seconds for seconds in (left, self.timeout) if seconds is not None]
             try:
-                result = await with_timeout(self._call(request), min(timeouts, default=None))
-                completion = _validated(result)
+                with observed_calls.request(
+                    ledger, self.service, request, self.question.documents, self.issues
+                ) as running:
+                    result = await with_timeout(self._call(request), min(timeouts, default=None))
+                    completion = running.answered(_validated(result))
             except TimeoutError:
                 ledger.charge_estimate(estimate, prices)
                 raise self._timeout_error() from None

@@ -85,6 +85,7 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
                 done, _ = wait(started, _wait_seconds(started.values()), FIRST_COMPLETED)
                 outcome = _take_answers(started, done)
     finally:
+        work.close()
         for future in started:
             future.cancel()
 
@@ -128,6 +129,7 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
                 )
                 outcome = _take_answers(started, done)
     finally:
+        work.close()
         for future in started:
             future.cancel()
 

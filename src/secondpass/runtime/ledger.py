@@ -7,9 +7,20 @@ import time
 from dataclasses import dataclass, field
 
 from secondpass.diagnostics import log_exception
-from secondpass.effects import Completion, Estimate
-from secondpass.errors import BudgetError
+from secondpass.effects import (
+    Completion,
+    Ended,
+    Estimate,
+    Interim,
+    Raised,
+    Ran,
+    RoundsLeft,
+    Started,
+)
+from secondpass.errors import BudgetError, MethodError
 from secondpass.limits import Limits, Prices
+from secondpass.runtime import observers
+from secondpass.runtime.observers import MethodOperation, Operation
 from secondpass.types import EngineInfo, Usage
 
 _ROUND_MARGIN = 1.2
@@ -44,6 +55,8 @@ class Ledger:
         pairs: query-document pairs that were scored or asked about.
         error: the first exception that a scorer, model or ordering of the user raised.
         engines: how local models ran, each once.
+        operations: the ranking and the methods that are running, the innermost last; empty if
+            nobody observes the ranking.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -55,6 +68,7 @@ class Ledger:
     pairs: int = 0
     error: BaseException | None = None
     engines: list[EngineInfo] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
     _input_tokens: int | None = None
     _output_tokens: int | None = None
     _cost: float | None = None
@@ -98,6 +112,46 @@ class Ledger:
         """Seconds that questions have left, 0 if none; None without a deadline."""
         left = self.seconds_left
         return None if left is None else max(0.0, left - self._kept_seconds)
+
+    def carry_out(self, effect: object) -> int | None:
+        """Carry out an effect that needs no call, and return its result.
+
+        Raises:
+            MethodError: it is not an effect.
+        """
+        match effect:
+            case RoundsLeft():
+                return self.rounds_left()
+            case Raised():
+                self.record_exception(effect.error, effect.source)
+            case Ran():
+                self.add_engine(effect.engine)
+            case Started():
+                self._start_method(effect)
+            case Ended():
+                self._end_method(effect)
+            case Interim():
+                pass  # nobody listens
+            case _:
+                message = f"the method yielded a {type(effect).__name__}, not an effect"
+                raise MethodError(message, "unknown_effect")
+        return None
+
+    def _start_method(self, effect: Started) -> None:
+        """Tell the observers of this ranking, if any, that a method starts."""
+        if self.operations:
+            parents = (self.operations[-1],)
+            operation = MethodOperation(name=effect.method, parents=parents, texts=effect.texts)
+            self.operations.append(operation)
+            observers.start(operation)
+
+    def _end_method(self, effect: Ended) -> None:
+        """Tell them that the method which started last has ended."""
+        if self.operations:
+            operation = self.operations.pop()
+            assert isinstance(operation, MethodOperation)
+            operation.scored = effect.scored
+            observers.end(operation, effect.error)
 
     def record_exception(self, error: BaseException, source: str) -> None:
         """Keep the first exception of the user's code, and log each for diagnosis."""

@@ -11,18 +11,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from secondpass.effects import (
-    Ask,
-    Effect,
-    Interim,
-    ListScores,
-    Plan,
-    Raised,
-    Ran,
-    RawScores,
-    RoundsLeft,
-    Score,
-)
+from secondpass.diagnostics import log_exception
+from secondpass.effects import Ask, Effect, ListScores, Plan, RawScores, Score
 from secondpass.errors import DeadlineError, MethodError
 from secondpass.runtime.commands import (
     CallBatches,
@@ -66,19 +56,12 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
         try:
             effect: Effect = plan.send(result)
             while not isinstance(effect, Score | Ask):
-                if isinstance(effect, RoundsLeft):
-                    effect = plan.send(ledger.rounds_left())
-                elif isinstance(effect, Raised):
-                    ledger.record_exception(effect.error, effect.source)
-                    effect = next(plan)
-                elif isinstance(effect, Ran):
-                    ledger.add_engine(effect.engine)
-                    effect = next(plan)
-                elif isinstance(effect, Interim):  # nobody listens to it
-                    effect = next(plan)
+                try:
+                    answer = ledger.carry_out(effect)
+                except MethodError as error:
+                    effect = plan.throw(error)
                 else:
-                    message = f"the method yielded a {type(effect).__name__}, not an effect"
-                    effect = plan.throw(MethodError(message, "unknown_effect"))
+                    effect = plan.send(answer)
         except StopIteration as stop:
             results[number] = stop.value
         else:
@@ -87,36 +70,49 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
             else:
                 to_ask[number] = effect
 
-    for number, item in enumerate(passes):
-        item.ledger.waiting = len(passes) > 1
-        advance(number, None)
-    while to_score or to_ask or asking:
-        for number in sorted(to_ask):
-            item = passes[number]
-            yield StartQuestions(number, to_ask.pop(number), item.ledger, item.gate)
-            asking += 1
-        if not to_score:
-            answered = yield WaitForAnswers()
-            asking -= len(answered)
-            for number, answers in answered:
-                advance(number, answers)
-            continue
-        scorings = {
-            number: _Scoring(effect, passes[number].ledger) for number, effect in to_score.items()
-        }
-        to_score.clear()
-        for numbers in _groups(scorings):
-            group = [scorings[number] for number in numbers]
-            for scoring in group:
-                scoring.ledger.rounds += 1
-            if group[0].in_batches:
-                yield from _score_in_batches(group[0])
-            else:
-                yield from _score(group)
-            # A pass that shares no call advances before the next scorer is called.
-            for number in numbers:
-                advance(number, scorings[number].raw)
+    try:
+        for number, item in enumerate(passes):
+            item.ledger.waiting = len(passes) > 1
+            advance(number, None)
+        while to_score or to_ask or asking:
+            for number in sorted(to_ask):
+                item = passes[number]
+                yield StartQuestions(number, to_ask.pop(number), item.ledger, item.gate)
+                asking += 1
+            if not to_score:
+                answered = yield WaitForAnswers()
+                asking -= len(answered)
+                for number, answers in answered:
+                    advance(number, answers)
+                continue
+            scorings = {
+                number: _Scoring(effect, passes[number].ledger)
+                for number, effect in to_score.items()
+            }
+            to_score.clear()
+            for numbers in _groups(scorings):
+                group = [scorings[number] for number in numbers]
+                for scoring in group:
+                    scoring.ledger.rounds += 1
+                if group[0].in_batches:
+                    yield from _score_in_batches(group[0])
+                else:
+                    yield from _score(group)
+                # A pass that shares no call advances before the next scorer is called.
+                for number in numbers:
+                    advance(number, scorings[number].raw)
+    finally:
+        for item in passes:
+            _close(item.plan)
     return [results[number] for number in range(len(passes))]
+
+
+def _close(plan: Plan[Any]) -> None:
+    """Close a plan, whatever a method does at its end; no effect if the plan has ended."""
+    try:
+        plan.close()
+    except Exception as error:
+        log_exception(error, "a method that was closed")
 
 
 # ---------------------------------------------------------------------- scores
