@@ -223,7 +223,7 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
          "secondpass.errors", "secondpass.strategies.interim", "secondpass.runtime.observers",
          "secondpass.scorers.minilm", "secondpass.scorers.engines.exporting",
          "secondpass.search.embedders", "secondpass.search.indexing", "secondpass.adapters.options",
-         "secondpass.adapters.scores"),
+         "secondpass.adapters.scores", "secondpass.adapters.opentelemetry"),
     ),
     "api/config.md": (
         "Configurations",
@@ -271,6 +271,7 @@ PARTS = {
     "secondpass.search.indexing": ("build",),
     "secondpass.adapters.options": ("checked_list",),
     "secondpass.adapters.scores": ("results",),
+    "secondpass.adapters.opentelemetry": ("instrument",),
 }
 """The public names of modules of which only some are public."""
 
