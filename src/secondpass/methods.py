@@ -82,8 +82,10 @@ def judged(method: Method, task: Task) -> Plan[Judgement]:
     Raises:
         MethodError: the method raised an exception, or its result is not usable.
     """
-    if not observed():
-        return (yield from _judged(method, task))
+    return _judged_observed(method, task) if observed() else _judged(method, task)
+
+
+def _judged_observed(method: Method, task: Task) -> Plan[Judgement]:
     yield Started(method.name, len(task.texts))
     try:
         judgement = yield from _judged(method, task)

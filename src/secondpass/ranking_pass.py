@@ -51,8 +51,9 @@ class RankingPass:
 
     def observed_plan(self) -> Plan[Ranking]:
         """:meth:`plan` as an operation, of which the observers are told if there are any."""
-        if not observed():
-            return (yield from self.plan())
+        return self._observed_plan() if observed() else self.plan()
+
+    def _observed_plan(self) -> Plan[Ranking]:
         operation = RankingOperation(
             name=self.settings.stages[0].method.name,
             candidates=len(self.candidates),

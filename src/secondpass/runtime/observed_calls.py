@@ -9,7 +9,7 @@ from secondpass.errors import MethodError
 from secondpass.questions import Completion, Prompt
 from secondpass.runtime.commands import ScorerCall
 from secondpass.runtime.ledger import Ledger
-from secondpass.runtime.observers import RequestOperation, Running, ScoringOperation
+from secondpass.runtime.observers import RequestOperation, Running, ScoringOperation, observed
 from secondpass.scoring import member
 from secondpass.settings import registry
 
@@ -93,6 +93,8 @@ def request(
 
 def scoring(call: ScorerCall) -> RunningCall | Unobserved:
     """The operation of a scorer call."""
+    if not observed():
+        return _UNOBSERVED
     parents = tuple(ledger.operations[-1] for ledger in call.ledgers if ledger.operations)
     if not parents:
         return _UNOBSERVED
