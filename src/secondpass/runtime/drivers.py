@@ -85,9 +85,9 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
                 done, _ = wait(started, _wait_seconds(started.values()), FIRST_COMPLETED)
                 outcome = _take_answers(started, done)
     finally:
-        work.close()
         for future in started:
             future.cancel()
+        work.close()
 
 
 async def arun(passes: Sequence[Pass[T]]) -> list[T]:
@@ -129,9 +129,9 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
                 )
                 outcome = _take_answers(started, done)
     finally:
-        work.close()
         for future in started:
             future.cancel()
+        work.close()
 
 
 # ---------------------------------------------------------------------- questions
