@@ -4,18 +4,19 @@
 
 The judge knows the relevance judgments of the collection. In every question it sees each document
 with its grade, 0 to 3, plus noise (normal, drawn for each question), plus a bias for documents that
-stand early in the prompt, and orders or grades by that. So strategies are compared by what they
-make of the same judge; it says nothing of how well a model judges. Seeds are fixed: every strategy
-meets the same judge, and a run can be repeated.
+stand early in the prompt, and orders, grades, chooses or says yes by that. So strategies are
+compared by what they make of the same judge; it says nothing of how well a model judges. Seeds are
+fixed: every strategy meets the same judge, and a run can be repeated.
 
-Prints a Markdown table: mean nDCG@10 over queries and seeds, calls, rounds and thousands of
-characters of prompts per query.
+Prints a Markdown table: mean nDCG@10 over queries and seeds; calls, rounds and thousands of tokens
+of prompts per query, estimated at four characters per token, with the passages of the collection.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import re
 import statistics
@@ -38,6 +39,9 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "blocks, 3 copies": {"type": "blocks", "copies": 3},
     "blocks without the last question": {"type": "blocks", "final": 0},
     "graded": {"type": "graded"},
+    "pointwise": {"type": "pointwise"},
+    "setwise": {"type": "setwise"},
+    "setwise, sets of 10": {"type": "setwise", "set_size": 10},
 }
 JUDGES = {"exact": (0.0, 0.0), "noisy": (0.7, 0.0), "noisy, prefers the first": (0.7, 0.7)}
 """Standard deviation of the noise, and what the first place of a prompt adds to a grade."""
@@ -46,13 +50,33 @@ _DOCUMENT = re.compile(r'<doc id="([^"]*)"[^>]*>\s*(\d+)')
 
 
 class Judge:
-    """A language model that knows the grades; a text is the number of its document."""
+    """A language model that knows the grades; a text is the number of its document.
+
+    Args:
+        grades: of the documents.
+        lengths: of their passages, in characters.
+        noise: standard deviation.
+        bias: what the first place of a prompt adds.
+        seed: of the noise.
+
+    Attributes:
+        characters: of all prompts, if the passages stood in them.
+    """
 
     name = "simulated judge"
     own_code = True
+    has_logprobs = True
 
-    def __init__(self, grades: Sequence[int], noise: float, bias: float, seed: str) -> None:
+    def __init__(
+        self,
+        grades: Sequence[int],
+        lengths: Sequence[int],
+        noise: float,
+        bias: float,
+        seed: str,
+    ) -> None:
         self.grades = grades
+        self.lengths = lengths
         self.noise = noise
         self.bias = bias
         self.seed = seed
@@ -60,8 +84,9 @@ class Judge:
 
     async def complete(self, request: Prompt) -> Completion:
         text = request.turns[0].text
-        self.characters += len(text)
         shown = _DOCUMENT.findall(text)
+        self.characters += len(request.system) + len(text)
+        self.characters += sum(self.lengths[int(number)] - len(number) for _, number in shown)
         # Drawn by what is shown, so that the order of concurrent calls makes no difference.
         draw = random.Random(f"{self.seed} {[number for _, number in shown]}")
         seen = {
@@ -70,32 +95,51 @@ class Judge:
             + self.bias * (1 - place / len(shown))
             for place, (label, number) in enumerate(shown)
         }
+        if request.needs_logprobs:
+            (value,) = seen.values()
+            return _of_one_token({"Yes": _logistic(value - 1.5), "No": _logistic(1.5 - value)})
+        if request.logprobs:
+            total = sum(map(math.exp, seen.values()))
+            return _of_one_token({label: math.exp(value) / total for label, value in seen.items()})
         if "ranking" in json.dumps(request.schema):
             return Completion(json.dumps({"ranking": sorted(seen, key=lambda label: -seen[label])}))
         graded = {label: min(10.0, max(0.0, 2 + value * 2)) for label, value in seen.items()}
         return Completion(json.dumps(graded))
 
 
+def _logistic(value: float) -> float:
+    return 1 / (1 + math.exp(-value))
+
+
+def _of_one_token(probabilities: Mapping[str, float]) -> Completion:
+    """A reply of the most probable token, with the probabilities of all."""
+    likely = sorted(probabilities, key=lambda token: -probabilities[token])
+    logprobs = {token: math.log(probabilities[token]) for token in likely}
+    return Completion(likely[0], logprobs=[logprobs])
+
+
 def measure(stage: FirstStage, strategy: Mapping[str, Any], judge: str, seeds: int) -> list[float]:
-    """Mean nDCG@10, calls, rounds and characters."""
+    """Mean nDCG@10, calls, rounds and thousands of tokens."""
     noise, bias = JUDGES[judge]
-    values, calls, rounds, characters = [], [], [], []
+    values, calls, rounds, tokens = [], [], [], []
     for seed in range(seeds):
         rankings = {}
         for query, candidates in stage.candidates.items():
             head = candidates[:DEPTH]
             grades = [stage.qrels[query].get(str(each.id), 0) for each in head]
-            model = Judge(grades, noise, bias, f"{seed} {query}")
+            lengths = [len(each.text or "") for each in head]
+            model = Judge(grades, lengths, noise, bias, f"{seed} {query}")
             numbered = [Candidate(str(at), each.id) for at, each in enumerate(head)]
-            ranking = Reranker({**strategy, "llm": model}, depth=DEPTH).rerank("query", numbered)
+            reranker = Reranker({**strategy, "llm": model}, depth=DEPTH)
+            ranking = reranker.rerank(stage.queries[query], numbered)
             assert ranking.report.status == "ok", ranking.report
             rankings[query] = ranking
             calls.append(ranking.report.usage.calls)
             rounds.append(ranking.report.usage.rounds)
-            characters.append(model.characters)
+            tokens.append(model.characters / 4000)
         run = ranking_to_run(rankings)
         values.append(evaluate(run, stage.qrels, [MEASURE]).mean[MEASURE])
-    return [statistics.mean(each) for each in (values, calls, rounds, characters)]
+    return [statistics.mean(each) for each in (values, calls, rounds, tokens)]
 
 
 def main() -> None:
@@ -105,12 +149,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parsed = parser.parse_args()
     stage = next(first_stages(parsed.data, stemmed=False))
-    print("| strategy | " + " | ".join(JUDGES) + " | calls | rounds |")
-    print("| --- |" + " ---: |" * (len(JUDGES) + 2))
+    print("| strategy | " + " | ".join(JUDGES) + " | calls | rounds | tokens |")
+    print("| --- |" + " ---: |" * (len(JUDGES) + 3))
     for name, strategy in STRATEGIES.items():
         found = [measure(stage, strategy, judge, parsed.seeds) for judge in JUDGES]
         cells = [f"{each[0]:.3f}" for each in found]
-        cells += [f"{statistics.mean(each[at] for each in found):.1f}" for at in (1, 2)]
+        cells += [f"{statistics.mean(each[at] for each in found):.1f}" for at in (1, 2, 3)]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 

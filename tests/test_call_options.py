@@ -22,6 +22,10 @@ VALID = {
     "numpy floor": (np.float32(0.5), 0.5),
     "dedupe": (False, False),
     "order": ("none", None),
+    "instruction": (" prefer recent documents\n", "prefer recent documents"),
+    "instruction with a lone surrogate": ("a\ud800b", "a?b"),
+    "instruction of white space": (" \n", None),
+    "instruction empty": ("", None),
 }
 
 INVALID = {
@@ -45,6 +49,9 @@ INVALID = {
     "order incomplete": ({"type": "tiers"}, "order: 2 problems"),
     "order integer": (7, "order: give a name, a mapping or a function, not 7"),
     "order array": (np.array(["none", "none"]), "order: give a name"),
+    "instruction integer": (7, "instruction: give a string, not 7"),
+    "instruction bytes": (b"recent", "instruction: give a string, not a bytes"),
+    "instruction list": (["recent"], "instruction: give a string, not a list"),
 }
 
 

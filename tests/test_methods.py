@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
-from fakes import ByTable
+from fakes import Answering, ByTable, raising
 from secondpass import ConfigurationError, MethodError, Reranker
-from secondpass.effects import Judgement
+from secondpass.effects import Judgement, ListScores
 from secondpass.methods import inner, place_of, to_method
+from secondpass.settings import registry
+from secondpass.strategies.base import LLMStrategy
 from secondpass.types import Issue
 
 
@@ -73,6 +75,131 @@ class TestMethodsOfOthers:
             ("a", "unjudged"),
         ]
         assert ranking[0].stage_scores == (1.0, 2.0)
+
+
+class Instructed(ByTable):
+    """Scores a text by its table, and keeps the instructions that it was given."""
+
+    model_name = "instructed"
+    takes_instruction = True
+
+    def __init__(self):
+        super().__init__()
+        self.instructions = []
+
+    def score_pairs(self, query, documents, *, instruction=None):
+        self.instructions.append(instruction)
+        return super().score_pairs(query, documents)
+
+
+class InstructedInBatches(Instructed):
+    def score_many(self, requests, *, instruction=None):
+        self.instructions.append(instruction)
+        return [ByTable.score_pairs(self, *request) for request in requests]
+
+    def score_batches(self, requests, deadline, *, instruction=None):
+        self.instructions.append(instruction)
+        yield [(0, index, 1.0) for index in range(len(requests[0][1]))]
+
+
+class InstructedInLists(Instructed):
+    def score_lists(self, requests, deadline, *, instruction=None):
+        self.instructions.append(instruction)
+        yield [ListScores([1.0] * len(documents)) for _, documents in requests]
+
+
+class TestInstructions:
+    """The instruction of a call reaches those that take one; of others, the report says so."""
+
+    @pytest.mark.parametrize("timed", [False, True])
+    @pytest.mark.parametrize("kind", [Instructed, InstructedInBatches, InstructedInLists])
+    def test_scorers_that_take_one(self, kind, timed):
+        scorer = kind()
+        reranker = Reranker(scorer, limits={"deadline": 60} if timed else None)
+        rankings = [reranker.rerank("q", ["a", "b"], instruction=" prefer owls ")]
+        rankings += reranker.rerank_many([("q", ["a"]), ("r", ["b"])], instruction="prefer owls")
+        rankings.append(asyncio.run(reranker.arerank("q", ["a"], instruction="prefer owls")))
+        assert all(ranking.report.issues == () for ranking in rankings)
+        assert set(scorer.instructions) == {"prefer owls"}
+        scorer.instructions.clear()
+        for instruction in (None, "", " "):
+            assert reranker.rerank("q", ["a"], instruction=instruction).report.issues == ()
+        assert set(scorer.instructions) == {None}
+
+    @pytest.mark.parametrize("takes", [False, None, 0, 1, "yes"])
+    def test_scorers_that_take_none_are_called_as_ever(self, takes):
+        scorer = ByTable(takes_instruction=takes)
+        ranking = Reranker(scorer).rerank("q", ["a", "bb"], instruction="prefer owls")
+        assert ranking.order == (1, 0)
+        assert ranking.report.status == "ok"
+        assert [(issue.code, issue.method, issue.positions) for issue in ranking.report.issues] == [
+            ("instruction_not_used", "by-table", ())
+        ]
+
+    def test_a_scorer_whose_member_raises(self):
+        class Raising(ByTable):
+            @property
+            def takes_instruction(self):
+                raise OSError
+
+        (issue,) = Reranker(Raising()).rerank("q", ["a"], instruction="x").report.issues
+        assert issue.code == "instruction_not_used"
+
+    @pytest.mark.parametrize("takes", [False, True])
+    @pytest.mark.parametrize("passages", [None, {"size": 2}])
+    def test_methods(self, takes, passages):
+        seen = []
+
+        class Own:
+            name, score_kind, scale = "own", "unbounded", None
+            takes_instruction = takes
+
+            def judge(self, task):
+                seen.append(task.instruction)
+                yield from ()
+                return Judgement([1.0] * len(task.texts))
+
+        reranker = Reranker(Own(), passages=passages)
+        report = reranker.rerank("q", ["a b c d e"], instruction="prefer owls").report
+        assert seen == ["prefer owls"]
+        codes = [issue.code for issue in report.issues]
+        assert codes == ([] if takes else ["instruction_not_used"])
+        assert reranker.rerank("q", ["a"]).report.issues == ()
+
+    @pytest.mark.parametrize(
+        ("method", "fallback", "unused"),
+        [
+            (ByTable(), Instructed(), ["by-table"]),
+            (Answering(raising(OSError())), Instructed(), []),
+            (Answering(raising(OSError())), ByTable(), ["by-table"]),
+        ],
+    )
+    def test_only_the_method_that_gave_the_scores_is_named(self, method, fallback, unused):
+        reranker = Reranker(method, fallback=[fallback], log_level="debug")
+        report = reranker.rerank("q", ["a"], instruction="prefer owls").report
+        issues = [issue for issue in report.issues if issue.code == "instruction_not_used"]
+        assert [issue.method for issue in issues] == unused
+
+    def test_it_is_logged_once(self, caplog, monkeypatch):
+        monkeypatch.setattr("secondpass.diagnostics._logged", set())
+        for _ in range(3):
+            Reranker(ByTable()).rerank("q", ["a"], instruction="prefer owls")
+        assert [record.getMessage() for record in caplog.records] == [
+            "reranking is ok: instruction_not_used: the method takes no instruction, so that of "
+            "this call had no effect"
+        ]
+
+
+@pytest.mark.parametrize("name", registry.names("methods"))
+def test_every_kind_of_method_says_whether_it_takes_an_instruction(name):
+    """Whether by a member of the class, or by its settings."""
+    kind = registry.kind("methods", name)
+    takes = getattr(kind, "takes_instruction", False)
+    if issubclass(kind, LLMStrategy) or name in {"cascade", "decisions"}:
+        assert takes is True
+    else:
+        assert isinstance(takes, property) == (name in {"endpoint", "cross_encoder"})
+        assert takes is not True
 
 
 @pytest.mark.parametrize("method", [ByTable, 5, None, object(), lambda query, documents: []])

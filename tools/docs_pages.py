@@ -32,7 +32,6 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = "python tools/docs_pages.py"
 BEGIN = f"<!-- begin: measured, written by `{COMMAND}` -->\n"
 END = "<!-- end -->"
-_STRATEGIES = "`graded`, `listwise`, `blocks` or `partition`"
 
 
 def pages() -> dict[str, str]:
@@ -77,9 +76,9 @@ def sections() -> dict[str, list[Part]]:
                  ("method",)),
         ],
         "Language models": [
-            *_registered("llms", f"`llm:` of {_STRATEGIES}."),
+            *_registered("llms", _of_strategies("llm")),
             Part("prices", Prices, "`prices:` of a language model."),
-            Part("prompt", Prompting, f"`prompt:` of {_STRATEGIES}."),
+            Part("prompt", Prompting, _of_strategies("prompt")),
             *_registered("contexts", "`context:` of `prompt`."),
         ],
         "Orderings": _registered("orderings", "`order:`, or an entry of `orders`."),
@@ -113,6 +112,16 @@ def settings_page() -> str:
         for part in parts:
             lines += ["", f"### {part.heading}", "", part.introduction, *_table(part)]
     return "\n".join(lines) + "\n"
+
+
+def _of_strategies(setting: str) -> str:
+    """Where a setting is that all strategies have which ask a language model."""
+    names = [
+        f"`{name}`"
+        for name in registry.names("methods")
+        if "llm" in model_of(registry.kind("methods", name)).model_fields
+    ]
+    return f"`{setting}:` of {', '.join(names[:-1])} or {names[-1]}."
 
 
 def _table(part: Part) -> Iterator[str]:

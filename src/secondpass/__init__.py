@@ -13,6 +13,7 @@ from secondpass.errors import (
 from secondpass.limits import Limits
 from secondpass.reranker import Reranker
 from secondpass.runtime.observers import observe
+from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage
 from secondpass.types import (
     Candidate,
     EngineInfo,
@@ -29,7 +30,9 @@ __version__ = "0.1.0"
 __all__ = [
     "Candidate",
     "ConfigurationError",
+    "CostPlan",
     "EngineInfo",
+    "ExceededLimit",
     "InputError",
     "Issue",
     "Limits",
@@ -37,6 +40,7 @@ __all__ = [
     "MissingExtraError",
     "ModelLoadError",
     "NotSerializableError",
+    "PlannedStage",
     "Ranked",
     "Ranking",
     "Report",

@@ -7,13 +7,13 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypedDict, TypeVar
 
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.methods import Stage
 from secondpass.ordering import Ordering, to_ordering
-from secondpass.rendering import Rendering
+from secondpass.rendering import Rendering, well_formed
 from secondpass.scorers.passages import Passages
 from secondpass.settings import describe, suggestion
 
@@ -33,6 +33,10 @@ class CallOptions(TypedDict, total=False):
         dedupe: whether to keep only the best candidate of each id.
         floor: threshold on the final score. It replaces the floor of the method; fallbacks keep
             their own.
+        instruction: what counts as relevant in this call, such as ``"prefer recent documents"``,
+            for methods that take one; it adds to the words of the configuration. White space
+            around it is removed, and an empty one is none. The report lists
+            ``instruction_not_used`` if the method takes none.
     """
 
     top_k: int | None
@@ -40,6 +44,7 @@ class CallOptions(TypedDict, total=False):
     order: Ordering | Mapping[str, Any] | str | None
     dedupe: bool | None
     floor: float | None
+    instruction: str | None
 
 
 def validate(
@@ -82,6 +87,10 @@ def _validated(name: str, value: Any, orders: Mapping[str, Ordering | None] | No
                 return to_ordering(value, orders)
             except ConfigurationError as error:
                 raise InputError(f"order: {error}") from None
+        case "instruction":
+            if isinstance(value, str):
+                return well_formed(value).strip() or None
+            raise InputError(f"instruction: give a string, not {describe(value)}")
         case _:
             raise NotImplementedError(f"the option {name!r} has no validation")
 
@@ -107,7 +116,8 @@ def _finite_float(name: str, value: object) -> float:
     raise InputError(f"{name}: give a finite number, not {describe(value)}")
 
 
-class PassSettings(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PassSettings:
     """Settings of one ranking pass.
 
     Attributes:
@@ -120,6 +130,7 @@ class PassSettings(NamedTuple):
         tail: whether to return the candidates beyond ``depth``.
         dedupe: whether to keep only the best candidate of each id.
         strict: whether to raise unless every candidate of the head was scored.
+        instruction: what counts as relevant in this call.
     """
 
     stages: tuple[Stage, ...]
@@ -131,6 +142,7 @@ class PassSettings(NamedTuple):
     tail: Literal["keep", "drop"]
     dedupe: bool
     strict: bool
+    instruction: str | None = field(default=None, repr=False)
 
     def override(
         self, options: CallOptions, orders: Mapping[str, Ordering | None] | None
@@ -146,7 +158,7 @@ class PassSettings(NamedTuple):
         if "floor" in changes:
             method, *fallbacks = self.stages
             changes["stages"] = (replace(method, floor=changes.pop("floor")), *fallbacks)
-        return self._replace(**changes)
+        return replace(self, **changes)
 
 
 def show_call_options(function: F) -> F:

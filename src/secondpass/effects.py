@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from secondpass.errors import MethodError
 from secondpass.questions import (
     LLM,
     Answer,
@@ -20,6 +19,7 @@ from secondpass.questions import (
     ListScores,
     Prompt,
     Question,
+    RawScores,
     Scorer,
     Service,
     Span,
@@ -31,12 +31,14 @@ __all__ = [
     "LLM",
     "Answer",
     "Ask",
+    "Chose",
     "Completion",
     "Effect",
     "Ended",
     "Estimate",
     "Interim",
     "Judgement",
+    "LimitsLeft",
     "ListScores",
     "Method",
     "Plan",
@@ -66,33 +68,14 @@ class Score:
 
     Attributes:
         at_most: maximum number of texts per call if a deadline is set; None for no maximum.
+        instruction: for scorers that take one; texts with different ones share no call.
     """
 
     scorer: Scorer
     query: str
     texts: Sequence[str]
     at_most: int | None = None
-
-
-@dataclass(slots=True)
-class RawScores:
-    """What a scorer returned. Only the values are not validated.
-
-    Attributes:
-        values: one per text; undefined for texts whose call failed.
-        failures: ranges of texts whose call failed, as (start, stop, error).
-        troubles: errors that left no text without a score.
-        called: whether the scorer was called at all.
-        issues, original, spans: see :class:`ListScores`.
-    """
-
-    values: list[Any]
-    failures: list[tuple[int, int, MethodError]] = field(default_factory=list)
-    troubles: list[MethodError] = field(default_factory=list)
-    called: bool = True
-    issues: Sequence[Issue] = ()
-    original: float | None = None
-    spans: Sequence[Span | None] | None = None
+    instruction: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +92,19 @@ class RoundsLeft:
 
     Its result is an int of at least 0; None without limits.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsLeft:
+    """Effect: what the limits leave to questions. Result: a :class:`~secondpass.limits.Left`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chose:
+    """Effect: a method chose another one to judge; the report says so. Its result is None."""
+
+    method: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +171,18 @@ class Ended:
     error: str | None = None
 
 
-Effect: TypeAlias = Score | Ask[Any, Any] | RoundsLeft | Raised | Ran | Interim | Started | Ended
+Effect: TypeAlias = (
+    Score
+    | Ask[Any, Any]
+    | RoundsLeft
+    | LimitsLeft
+    | Chose
+    | Raised
+    | Ran
+    | Interim
+    | Started
+    | Ended
+)
 Plan: TypeAlias = Generator[Effect, Any, T]
 """A generator that yields effects and returns a T."""
 
@@ -209,6 +216,8 @@ class Task:
         windows: the windows of each text; None if texts are judged whole.
         mean: whether the score of a text is the mean of those of its windows, not the best.
         spans: what earlier stages of a cascade found best in each text; None where nothing.
+        top_k: how many of the best are wanted; None if all are.
+        instruction: what counts as relevant in this call; None for none.
     """
 
     query: str
@@ -218,6 +227,8 @@ class Task:
     windows: Sequence[Windows] | None = None
     mean: bool = False
     spans: Sequence[Span | None] | None = None
+    top_k: int | None = None
+    instruction: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +267,17 @@ class Judgement:
 class Method(Protocol):
     """Judges candidates: an adapted scorer, or a strategy that asks a model.
 
-    Optional member:
+    Optional members:
+        bounds(count): the :class:`~secondpass.strategies.base.Bounds` of questions that it asks
+            services about ``count`` texts.
+        parts(task, left): of a method that runs others: these, each with the task that it is given
+            if none of them changes the order. ``left`` is a :class:`~secondpass.limits.Left`.
         windows: what :meth:`judge` is given of texts that are split into windows: ``each`` window
             as a text of its own, for scores that do not depend on the other texts; ``one``, the
             default: of each candidate the window that the stage before found best, else the best
             by its words; or ``task``: whole texts, with the windows in the task.
+        takes_instruction: whether :meth:`judge` uses the ``instruction`` of its task; default
+            False. Without, the report of a call that has one lists ``instruction_not_used``.
     """
 
     @property

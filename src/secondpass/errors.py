@@ -197,9 +197,19 @@ class LLMError(MethodError):
 
 
 class ReplyError(MethodError):
-    """The reply of a service does not have the requested format, or is ambiguous."""
+    """The reply of a service does not have the requested format, or is ambiguous.
+
+    Args:
+        message: what is wrong with the reply, without its text.
+        code: a stable identifier for programs; becomes the code of an issue.
+        repairable: whether the model may reply better if it is told what was wrong.
+    """
 
     code = "reply_refused"
+
+    def __init__(self, message: str, code: str | None = None, *, repairable: bool = True) -> None:
+        super().__init__(message, code)
+        self.repairable = repairable
 
 
 class NestedCallError(InputError, MethodError):

@@ -40,6 +40,32 @@ class Limits:
     repair: Annotated[int, Ge(0), Le(1)] = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What the limits of a ranking leave; None where there is no limit.
+
+    Attributes:
+        calls: number of questions.
+        tokens: of prompts and replies.
+        cost: in the currency of the prices.
+        seconds: until questions end.
+        concurrency: number of questions at a time.
+        question_seconds: how long the questions so far took, 0 without any.
+        question_waves: the same in times of one call: a round of more questions than are asked at
+            a time takes several.
+        seconds_per_call: what a plan assumes; None in a ranking.
+    """
+
+    calls: int | None = None
+    tokens: float | None = None
+    cost: float | None = None
+    seconds: float | None = None
+    concurrency: int = 8
+    question_seconds: float = 0.0
+    question_waves: int = 0
+    seconds_per_call: float | None = None
+
+
 @configurable
 @dataclass(frozen=True)
 class Prices:

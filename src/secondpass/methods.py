@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from secondpass.blending import Blend
 from secondpass.effects import Ended, Judgement, Method, Plan, Raised, Started, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.runtime.observers import observed
-from secondpass.scoring import ScorerMethod, check_kind, checked
+from secondpass.scoring import ScorerMethod, check_kind, checked, member
 from secondpass.settings import (
     Nested,
     OneOrMore,
@@ -22,7 +22,10 @@ from secondpass.settings import (
     nested,
     registry,
 )
-from secondpass.types import ScoreKind
+from secondpass.types import Issue, ScoreKind
+
+INSTRUCTION_NOT_USED = "instruction_not_used"
+"""Code of the issue of a method that takes no instruction, in a call that has one."""
 
 
 def to_method(value: object) -> Method:
@@ -79,6 +82,8 @@ def place_of(method: object, name: str) -> str | None:
 def judged(method: Method, task: Task) -> Plan[Judgement]:
     """Run the method and validate its result.
 
+    If the task has an instruction that the method does not take, an issue says so.
+
     Raises:
         MethodError: the method raised an exception, or its result is not usable.
     """
@@ -107,7 +112,11 @@ def _judged(method: Method, task: Task) -> Plan[Judgement]:
         failure = MethodError(f"it raised {type(error).__name__}", "method_failed")
         cause = error
     else:
-        return judgement
+        if task.instruction is None or member(method, "takes_instruction", False) is True:
+            return judgement
+        message = "the method takes no instruction, so that of this call had no effect"
+        issue = Issue(INSTRUCTION_NOT_USED, message, (), (), method.name)
+        return replace(judgement, issues=[*judgement.issues, issue])
     if cause is not None:
         yield Raised(cause, "the method")
     raise failure

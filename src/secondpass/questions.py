@@ -42,6 +42,8 @@ class Scorer(Protocol):
             waits; default False. Then more of them are made at a time.
         engine: an :class:`~secondpass.types.EngineInfo` for the report, or None while no model is
             loaded. It must not wait for a model that another thread loads.
+        takes_instruction: whether the methods above take the keyword ``instruction``; default
+            False. It is passed if a call has one, and requests of one call have the same.
         warm_up(), close(): load the model, release it.
     """
 
@@ -72,6 +74,27 @@ class ListScores:
     spans: Sequence[Span | None] | None = None
 
 
+@dataclass(slots=True)
+class RawScores:
+    """What a scorer returned. Only the values are not validated.
+
+    Attributes:
+        values: one per text; undefined for texts whose call failed.
+        failures: ranges of texts whose call failed, as (start, stop, error).
+        troubles: errors that left no text without a score.
+        called: whether the scorer was called at all.
+        issues, original, spans: see :class:`ListScores`.
+    """
+
+    values: list[Any]
+    failures: list[tuple[int, int, MethodError]] = field(default_factory=list)
+    troubles: list[MethodError] = field(default_factory=list)
+    called: bool = True
+    issues: Sequence[Issue] = ()
+    original: float | None = None
+    spans: Sequence[Span | None] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message of a conversation with a language model."""
@@ -88,11 +111,17 @@ class Prompt:
         system: the system prompt; may be empty.
         turns: the conversation; the last turn is the user's.
         schema: the JSON Schema of the reply, whose root is an object; None if it is not JSON.
+        logprobs: for how many alternatives of each token of the reply log probabilities are asked
+            for; 0 for none.
+        needs_logprobs: whether a reply without them is useless. A server that rejects them is then
+            not asked; otherwise it is asked without.
     """
 
     system: str = field(repr=False)
     turns: tuple[Turn, ...]
     schema: Mapping[str, Any] | None = field(default=None, repr=False)
+    logprobs: int = 0
+    needs_logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +132,16 @@ class Completion:
         text: the reply; may be empty.
         cut: whether it was truncated at its maximum length.
         input_tokens, output_tokens: None if the server did not report it.
+        logprobs: for each token of the reply, the natural log probabilities (at most 0) of the
+            token itself, which comes first, and of its alternatives, by their text. None if the
+            server did not report them.
     """
 
     text: str = field(repr=False)
     cut: bool = False
     input_tokens: int | None = None
     output_tokens: int | None = None
+    logprobs: Sequence[Mapping[str, float]] | None = field(default=None, repr=False)
 
 
 class Service(Protocol[R_contra]):
@@ -116,8 +149,9 @@ class Service(Protocol[R_contra]):
 
     Optional members: ``prices`` (a :class:`secondpass.llms.Prices`), ``timeout`` (seconds per
     request, default 60), ``own_code`` (True if exceptions other than LLMError, which may hold
-    passages and keys, become the ``__cause__`` of RerankError), ``warm_up()``, ``close()``,
-    ``check_installed()``.
+    passages and keys, become the ``__cause__`` of RerankError), ``cache_key`` (JSON values that
+    name the service, its model and all settings that an answer depends on, without keys; without
+    it, or with None, no answer is stored), ``warm_up()``, ``close()``, ``check_installed()``.
     """
 
     @property
@@ -133,8 +167,9 @@ class Service(Protocol[R_contra]):
 
 
 LLM: TypeAlias = Service[Prompt]
-"""A language model answers prompts. Optional member: ``context_window``, the maximum number of
-tokens of prompt and reply together."""
+"""A language model answers prompts. Optional members: ``context_window``, the maximum number of
+tokens of prompt and reply together; ``has_logprobs``, whether it returns the log probabilities that
+a prompt asks for (default False)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +186,24 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Recall(Generic[T]):
+    """How the answer of a question is stored, and found again in another ranking or process.
+
+    Attributes:
+        key: returns all that the value depends on besides the service: plain values, dataclasses of
+            them, and objects with a ``cache_key``. Where the request has names that were drawn for
+            its documents, it has their places.
+        dump: returns a value as JSON values, documents by place; None if it is not worth storing;
+            raises TypeError if it cannot be stored.
+        load: the reverse; raises an exception if these are not of an answer to the question.
+    """
+
+    key: Callable[[], Any] = field(repr=False)
+    dump: Callable[[T], Any] = field(repr=False)
+    load: Callable[[Any], T] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Question(Generic[R, T]):
     """A request, and how its reply is read.
 
@@ -164,6 +217,8 @@ class Question(Generic[R, T]):
         estimate: estimated tokens of prompt and reply.
         documents: number of candidates in the question.
         assumed: the value with which a dry run goes on; None to leave the question unanswered.
+        shortened: whether passages were cut to fit the context window of the model.
+        recall: how its answer is stored; None if it cannot be.
     """
 
     request: R
@@ -173,6 +228,8 @@ class Question(Generic[R, T]):
     estimate: Estimate
     documents: int
     assumed: T | None = None
+    shortened: bool = False
+    recall: Recall[T] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,14 @@ class RankingPass:
         if not self.renderable:
             return None
         texts_to_judge = [text for text in texts if text is not None]
-        task = Task(rendering.query(self.query), texts_to_judge, candidates, self.context)
+        task = Task(
+            rendering.query(self.query),
+            texts_to_judge,
+            candidates,
+            self.context,
+            top_k=self.settings.top_k,
+            instruction=self.settings.instruction,
+        )
         if self.settings.passages is not None:
             task = with_windows(task, self.settings.passages, rendering)
         return task
@@ -224,13 +231,14 @@ class RankingPass:
             status=self._status(outcome, stage, skipped),
             method=stage.method.name if stage else None,
             score_kind=stage.kind_of(judgement) if stage and judgement else None,
-            issues=tuple(outcome.issues),
+            issues=(*outcome.issues, *self.ledger.issues),
             usage=self.ledger.usage(),
             seconds=self.ledger.seconds,
             left_out={
                 reason: tuple(positions) for reason, positions in left_out.items() if positions
             },
             engines=tuple(self.ledger.engines),
+            choices=dict(self.ledger.choices),
             final=final,
         )
         return Ranking(self.query, items, report, outcome.trace)

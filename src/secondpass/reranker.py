@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from secondpass.blending import Blend
 from secondpass.call_options import CallOptions, PassSettings, show_call_options
 from secondpass.candidates import CheckedRequest, to_request, to_requests
-from secondpass.effects import Method
+from secondpass.effects import Method, Task
 from secondpass.limits import Limits
 from secondpass.methods import FALLBACK, METHOD, STAGE, Stage, place_of
 from secondpass.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
@@ -18,10 +20,12 @@ from secondpass.rendering import Rendering
 from secondpass.runtime import batches
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.runtime.scheduler import Pass
 from secondpass.scorers.passages import Passages
 from secondpass.settings import configurable, nested
-from secondpass.strategies.life_cycle import MethodOwner, check_installed, check_prices
+from secondpass.strategies.life_cycle import check_methods
+from secondpass.strategies.planning import CostPlanner, Recorder
 from secondpass.types import CandidateLike, Ranking, RequestLike
 
 if TYPE_CHECKING:
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @configurable
-class Reranker(MethodOwner):
+class Reranker(CostPlanner):
     """Reranks candidates: the best first, none lost, and a report of what was done.
 
     A reranker can be used from several threads and event loops at once.
@@ -45,6 +49,7 @@ class Reranker(MethodOwner):
         render: what of a candidate the method is shown; None shows its text.
         passages: how long texts are judged; None shows them to the method whole.
         limits: what one ranking may take; None sets no limit.
+        cache: of the answers of language models and rerank APIs: the path of a file, or a mapping.
         top_k: number of items to return; None returns all.
         tail: ``keep`` returns the tail behind the head, ``drop`` leaves it out.
         dedupe: of candidates with the same id, keep the one with the highest retrieval score.
@@ -70,6 +75,7 @@ class Reranker(MethodOwner):
         render: Annotated[Rendering | None, nested(Rendering, optional=True)] = None,
         passages: Annotated[Passages | None, nested(Passages, optional=True)] = None,
         limits: Annotated[Limits | None, nested(Limits, optional=True)] = None,
+        cache: Annotated[ResponseCache | None, RESPONSE_CACHE] = None,
         top_k: Annotated[int, Ge(1)] | None = None,
         tail: Literal["keep", "drop"] = "keep",
         dedupe: bool = False,
@@ -89,6 +95,7 @@ class Reranker(MethodOwner):
         self.render = render or Rendering()
         self.passages = passages
         self.limits = limits or Limits()
+        self.cache = cache
         self.top_k = top_k
         self.tail = tail
         self.dedupe = dedupe
@@ -98,9 +105,7 @@ class Reranker(MethodOwner):
         self._gate = Gate(self.limits.concurrency)
         self._stages = (Stage(self.method, blend=blend, floor=floor), *self.fallback)
         self._methods: list[Method] = [stage.method for stage in self._stages]
-        if self.limits.cost is not None:
-            check_prices(self._methods)
-        check_installed(self._methods)
+        check_methods(self._methods, self.limits, cache)
 
     @staticmethod
     def _place_elsewhere(name: str, settings: Mapping[str, Any]) -> str | None:
@@ -265,6 +270,12 @@ class Reranker(MethodOwner):
             strict=self.strict,
         ).override(options, self.orders)
 
+    def _task(self, request: CheckedRequest, options: CallOptions, **changes: Any) -> Task | None:
+        stages = (Stage(recorder := Recorder()),)
+        settings = replace(self._settings(options), stages=stages, order=None, **changes)
+        deque(RankingPass(settings, Ledger(), *request).plan(), maxlen=0)  # it yields nothing
+        return recorder.task
+
     def _passes(
         self,
         requests: Iterable[CheckedRequest],
@@ -272,7 +283,7 @@ class Reranker(MethodOwner):
         listener: Callable[[Ranking], None] | None = None,
     ) -> Iterator[Pass[Ranking]]:
         for request in requests:
-            ledger = Ledger(self.limits)
+            ledger = Ledger(self.limits, cache=self.response_cache)
             plan = RankingPass(settings, ledger, *request, listener).observed_plan()
             yield Pass(plan, ledger, self._gate)
 

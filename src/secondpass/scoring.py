@@ -46,13 +46,21 @@ class ScorerMethod:
                 raise ConfigurationError([Problem(("batch_size",), message)])
             self._at_most = size or _DEFAULT_BATCH_SIZE
 
+    @property
+    def takes_instruction(self) -> bool:
+        """Whether the scorer takes the instruction of a call."""
+        return member(self.scorer, "takes_instruction", False) is True
+
     def as_setting(self, where: str) -> dict[str, Any]:
         """Return the settings of the scorer: this class is not registered."""
         return registry.dump("methods", self.scorer, where)
 
     def judge(self, task: Task) -> Plan[Judgement]:
         """Score all texts with one effect, and validate each score."""
-        raw: RawScores = yield Score(self.scorer, task.query, task.texts, self._at_most)
+        instruction = task.instruction if self.takes_instruction else None
+        raw: RawScores = yield Score(
+            self.scorer, task.query, task.texts, self._at_most, instruction
+        )
         if raw.called and (engine := _engine(self.scorer)) is not None:
             yield Ran(replace(engine, method=self.name))
         unjudged: set[int] = set()

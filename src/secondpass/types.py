@@ -125,14 +125,15 @@ class Usage:
     """What a ranking cost.
 
     Attributes:
-        calls: calls of scorers and questions to services. A call that served several rankings
-            counts in each.
+        calls: calls of scorers and questions to services. One for several rankings counts in each.
         rounds: number of these that had to follow one another.
         pairs: query-candidate pairs that were passed to a method; of a scorer that yields batches
             or lists, those that it scored.
-        input_tokens: None if a method did not report it.
-        output_tokens: None if a method did not report it.
+        input_tokens, output_tokens: None if a method did not report them.
         cost: in the currency of the configured prices; None without prices.
+        retries: calls that repeated a question after an error, as it was or shortened.
+        repairs: calls that repeated a question because the reply could not be used.
+        cached: answers from the response cache. They are no calls, and cost nothing.
     """
 
     calls: int = 0
@@ -141,6 +142,9 @@ class Usage:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: float | None = None
+    retries: int = 0
+    repairs: int = 0
+    cached: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +183,8 @@ class Report:
             ``duplicate``, ``floor``, ``tail``, ``top_k``. Reasons without candidates are absent.
         engines: how each local model ran, in the order of first use; also those of stages that
             failed after running. Methods without an engine, such as ``lexical``, are absent.
-        final: False for an interim ranking, of a method that goes on: it lists the issues and the
-            usage so far, and its status is that which the ranking would have if it ended there.
+        choices: by the name of each method that ``auto`` chose, why it did.
+        final: False in an interim ranking: issues, usage and status are those so far.
     """
 
     status: ReportStatus
@@ -191,6 +195,7 @@ class Report:
     seconds: float = 0.0
     left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     engines: tuple[EngineInfo, ...] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)
     final: bool = True
 
     def to_dict(self) -> dict[str, Any]:

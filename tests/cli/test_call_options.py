@@ -151,3 +151,74 @@ def test_a_table_has_as_many_rows_as_a_request_asks_for(secondpass):
     told = secondpass("rerank", "-p", "lexical", "--format", "table", stdin=stdin)
     assert sum(f"d{at}" in told.out for at in range(14)) == 12
     assert "more" not in told.out
+
+
+# ---------------------------------------------------------------------- --instruction
+
+
+class Instructed:
+    """Scores by whether the text has the last word of the instruction."""
+
+    model_name = "instructed"
+    takes_instruction = True
+
+    def score_pairs(self, query, documents, *, instruction="owl"):
+        word = instruction.split()[-1]
+        return [float(document.split().count(word)) for document in documents]
+
+
+ANIMALS = [{"id": word, "text": f"the {word}"} for word in ("cat", "owl", "dog")]
+
+
+@pytest.fixture
+def instructed(monkeypatch):
+    """The command reranks by a scorer that takes an instruction."""
+    reranker = Reranker(Instructed(), log_level="debug")
+    monkeypatch.setattr("secondpass.cli.commands.rerank.load", lambda _config: reranker)
+
+
+@pytest.mark.usefixtures("instructed")
+def test_instruction_of_the_command_and_of_a_request(secondpass):
+    own = [{}, {"instruction": "rather the dog"}, {"instruction": None}, {"instruction": " "}]
+    stdin = json_lines({"query": "q", "candidates": ANIMALS, **one} for one in own)
+    told = secondpass(*LEXICAL, "--instruction", "prefer the cat", stdin=stdin)
+    assert [one[0] for one in ranked(told)] == ["cat", "dog", "cat", "owl"]
+    plain = secondpass(*LEXICAL, stdin=stdin)
+    assert [one[0] for one in ranked(plain)] == ["owl", "dog", "owl", "owl"]
+    for text in (told.out, told.err, plain.out, plain.err):
+        assert "prefer" not in text
+        assert "rather" not in text
+
+
+def test_instruction_that_is_not_used_is_counted(secondpass):
+    told = secondpass(*LEXICAL, "--instruction", "prefer owls", stdin=json_lines([request()]))
+    assert told.code == 0
+    assert "issues: instruction_not_used (1)" in told.flat
+    (issue,) = told.lines()[0]["report"]["issues"]
+    assert (issue["code"], issue["method"]) == ("instruction_not_used", "lexical")
+    assert "prefer" not in told.out + told.err
+
+
+def test_an_instruction_must_be_a_string(secondpass):
+    told = secondpass(*LEXICAL, stdin=json_lines([request(instruction=["owls"])]))
+    assert told.code != 0
+    assert "instruction: give a string, not a list" in told.flat
+
+
+@pytest.mark.usefixtures("instructed")
+def test_an_output_is_resumed_with_the_same_instruction_only(secondpass, tmp_path):
+    target = tmp_path / "out"
+    stdin = json_lines([{"query": "q", "candidates": ANIMALS}])
+    call = [*LEXICAL, "-o", target, "--resume"]
+    assert secondpass(*call, "--instruction", "prefer owls", stdin=stdin).code == 0
+    before = target.read_bytes()
+    assert secondpass(*call, "--instruction", "prefer owls", stdin=stdin).code == 0
+    for other in ((), ("--instruction", "prefer cats")):
+        told = secondpass(*call, *other, stdin=stdin)
+        assert told.code == 1
+        assert "was made with another choice of options" in told.flat
+    own = json_lines([{"query": "q", "candidates": ANIMALS, "instruction": "prefer cats"}])
+    told = secondpass(*call, "--instruction", "prefer owls", stdin=own)
+    assert "its first 1 requests were different" in told.flat
+    assert target.read_bytes() == before
+    assert b"prefer" not in before + target.with_name("out.state").read_bytes()

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from secondpass import Candidate
+from fakes import Model
+from secondpass import Candidate, Reranker
 from secondpass.cli.app import app
 from secondpass.evaluation import HybridRetriever, write_corpus
 from secondpass.fusion import reciprocal_rank_fusion
@@ -197,7 +198,34 @@ def test_an_order_can_be_given(many) -> None:
     assert "--order: no ordering is named 'larn'" in wrong.stderr
 
 
-@pytest.mark.parametrize("options", [("--order", "none"), ("--rerank-top-n", 3)])
+def test_an_instruction_that_is_not_used_is_told(here) -> None:
+    usual = (*OWL, "--lexical", "--rerank", "--preset", "lexical")
+    found = asked(
+        *usual,
+        "--instruction",
+        "prefer owls",
+        stderr="warning: instruction_not_used: the method takes no instruction, so that of this "
+        "call had no effect (lexical)\n",
+    )
+    assert found["report"]["status"] == "ok"
+    assert found["results"] == asked(*usual)["results"]
+    assert "prefer" not in json.dumps(found)
+
+
+def test_an_instruction_reaches_the_model(here, monkeypatch) -> None:
+    model = Model(lambda shown: json.dumps({"ranking": [*shown][::-1]}))
+    reranker = Reranker({"type": "listwise", "llm": model})
+    monkeypatch.setattr("secondpass.cli.commands.query.load", lambda _config: reranker)
+    usual = (*OWL, "--lexical", "--rerank", "--preset", "lexical")
+    asked(*usual, "--instruction", "prefer owls")
+    assert "<instruction>prefer owls</instruction>" in model.prompts[0].turns[0].text
+    call(*usual, "--instruction", "prefer owls", "--dry-run")
+    assert len(model.prompts) == 1
+
+
+@pytest.mark.parametrize(
+    "options", [("--order", "none"), ("--rerank-top-n", 3), ("--instruction", "prefer owls")]
+)
 def test_an_option_of_the_second_pass_without_it_is_told(here, options) -> None:
     told = "warning: options of the reranker have no effect without --rerank\n"
     asked(*OWL, *options, stderr=told)

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import functools
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -103,6 +104,20 @@ FUNCTIONS = [
     (functools.partial(coroutine), "schema={'type': 'object'}"),
     (lambda messages: messages[0]["content"], "one"),
 ]
+
+
+def test_log_probabilities():
+    seen = []
+
+    def function(messages, logprobs):
+        seen.append(logprobs)
+        return Completion("yes", logprobs=[{"yes": -0.5}])
+
+    assert CallableLLM(function).has_logprobs
+    assert not CallableLLM(with_others).has_logprobs
+    assert complete(function, replace(BOUND, logprobs=20)).logprobs == [{"yes": -0.5}]
+    complete(function)
+    assert seen == [20, 0]
 
 
 @pytest.mark.parametrize(("function", "said"), FUNCTIONS)

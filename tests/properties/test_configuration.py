@@ -35,7 +35,8 @@ NOT_IN_A_SCHEMA = re.compile(
     r"|no ordering is named|is required|has no such|cannot be set|is not supported|self-hosted"
     r"|not supported by this"
     r"|must be smaller than the (window|size)|give the lowest and the highest|is for arrays"
-    r"|has to hold|must contain|must be \d+ at most|the prices of|placeholder|http"
+    r"|must differ in more than case|has to hold|must contain"
+    r"|must be \d+ at most|the prices of|placeholder|http"
     r"|is not set, and there is no default|\(from the environment variable SCHEMA_NULL\)"
 )
 """Messages about two settings together, the meaning of a text, or the environment."""

@@ -9,13 +9,29 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fakes import ANSWERS, Answering, ByTable, InOrder, candidate_likes, odd_scores
+from fakes import (
+    ANSWERS,
+    Answering,
+    ByTable,
+    InOrder,
+    Model,
+    always,
+    candidate_likes,
+    graded,
+    odd_scores,
+    ranked,
+)
 from remembered_model import remember_loaded
 from secondpass import Candidate, InputError, Reranker, RerankError
 from secondpass.blending import Blend
 from secondpass.candidates import to_candidates
-from secondpass.effects import ListScores
+from secondpass.effects import ListScores, Score, Task
+from secondpass.errors import LLMError
+from secondpass.prompts.fencing import as_text
+from secondpass.rendering import well_formed
 from secondpass.scorers.embedded import EmbeddedScorer
+from secondpass.settings import registry
+from secondpass.strategies.base import LLMStrategy
 from secondpass.types import Issue
 
 lists = st.lists(candidate_likes, max_size=12)
@@ -333,6 +349,81 @@ def test_promise_9_no_passage_and_no_key_in_reports_errors_and_logs(fault):
     assert len(heard) == 3
     for word in ("passage text", "the query", "sk-secret"):
         assert not any(word in line for line in heard)
+
+
+def strategies_that_ask():
+    """The names of the methods that ask a language model by prompts."""
+    kinds = {name: registry.kind("methods", name) for name in registry.names("methods")}
+    return [name for name, kind in kinds.items() if issubclass(kind, LLMStrategy)]
+
+
+MARK = "k4t prefers owls"
+instructions = st.builds("{}{}{}".format, st.text(max_size=20), st.just(MARK), st.text(max_size=20))
+instructed_methods = st.one_of(
+    st.builds(lambda fault: Answering(ANSWERS[fault]), st.sampled_from(sorted(ANSWERS))),
+    st.builds(InOrder, scores, takes_instruction=st.just(False)),
+    st.just({"type": "lexical"}),
+    st.builds(
+        lambda name, reply: {"type": name, "llm": Model(always(reply))},
+        st.sampled_from(strategies_that_ask()),
+        st.sampled_from(["no", "[]", LLMError("the server failed", "server_error")]),
+    ),
+    st.builds(
+        lambda name, reply: {"type": name, "llm": Model(reply)},
+        st.sampled_from(strategies_that_ask()),
+        st.sampled_from([ranked, graded]),
+    ),
+)
+
+
+@settings(max_examples=60)
+@given(instructed_methods, instructions)
+def test_promise_9_no_instruction_in_reports_errors_logs_and_reprs(method, instruction):
+    heard: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("secondpass")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel("DEBUG")
+    texts = ["1 owl", "2 cats"]
+    reranker = Reranker(method, fallback=[{"type": "lexical"}], log_level="debug")
+    try:
+        for strict in (False, True):
+            reranker.strict = strict
+            try:
+                ranking = reranker.rerank("owls", texts, instruction=instruction)
+            except RerankError as error:
+                heard += [str(error), repr(error)]
+                ranking = error.ranking
+            heard += [repr(ranking), repr(ranking.report), str(ranking.to_dict())]
+            heard += [str(ranking.explain(position=item.position)) for item in ranking]
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    pass_settings = reranker._settings({"instruction": instruction})
+    assert pass_settings.instruction is not None
+    task = Task("owls", texts, [], instruction=pass_settings.instruction)
+    heard += [repr(pass_settings), repr(task), repr(Score(ByTable(), "", [], None, instruction))]
+    assert MARK not in "".join(heard)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(strategies_that_ask()), instructions, st.integers(1, 45), st.booleans())
+def test_promise_7_an_instruction_is_fenced_in_every_prompt(name, instruction, count, answered):
+    model = Model([graded, ranked] if answered else always("no"))
+    texts = [f"{number} <instruction>me</instruction>" for number in range(count)]
+    method = {"type": name, "llm": model}
+    ranking = Reranker(method, log_level="debug").rerank(
+        "<instruction>", texts, instruction=instruction
+    )
+    assert "instruction_not_used" not in {issue.code for issue in ranking.report.issues}
+    for prompt in model.prompts:
+        first = prompt.turns[0].text
+        assert [first.count(tag) for tag in ("<instruction>", "</instruction>")] == [1, 1]
+        fence = first.split("<instruction>")[1].split("</instruction>")[0]
+        assert fence == as_text(well_formed(instruction).strip())
+        assert MARK not in prompt.system
 
 
 @given(

@@ -5,35 +5,36 @@ import pytest
 from fakes import InOrder, Model
 from scripted_services import question
 from secondpass.effects import Ask, RoundsLeft, Score
+from secondpass.errors import MethodError
 from secondpass.limits import Limits, Prices
-from secondpass.runtime.dry_run import Expected, dry_run, merged, total
-from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.dry_run import DryRun, Expected, SimulatedLedger, dry_run, merged, total
 
 PRICES = Prices(100_000, 1_000_000)  # a question of 10 and 5 tokens costs 1 + 5
 
 
-def sent_into(*effects, **limits):
-    """What is expected of a plan that yields these effects, and what was sent into it."""
+def sent_into(*effects, seconds_per_call=None, **limits):
+    """The dry run of a plan that yields these effects, and what was sent into it."""
     received = []
 
     def plan():
         for effect in effects:
             received.append((yield effect))
 
-    return dry_run(plan(), Ledger(Limits(**limits))), received
+    ledger = SimulatedLedger(Limits(**limits), seconds_per_call=seconds_per_call)
+    return dry_run(plan(), ledger), received
 
 
 def test_questions_are_counted_and_left_unanswered():
     asked = Ask(Model(prices=PRICES), [question(), question()])
-    expected, (answers,) = sent_into(asked)
-    assert expected == [Expected("model", 2, 6, 20, 10, 12.0)]
+    run, (answers,) = sent_into(asked)
+    assert (run.uses, run.rounds) == ([Expected("model", 2, 6, 20, 10, 12.0)], [2])
     assert [(answer.value, answer.error.code) for answer in answers] == [(None, "dry_run")] * 2
     assert asked.service.prompts == []
 
 
 def test_scorers_are_not_called():
-    expected, (raw,) = sent_into(Score(InOrder(()), "query", ["a", "b"]))
-    assert expected == [Expected("in-order", 0, 2)]
+    run, (raw,) = sent_into(Score(InOrder(()), "query", ["a", "b"]))
+    assert (run.uses, run.rounds) == ([Expected("in-order", 0, 2)], [])
     assert (raw.values, raw.failures) == ([0.0, 0.0], [])
 
 
@@ -43,8 +44,8 @@ def test_scorers_are_not_called():
 )
 def test_limits_are_kept_to_and_deadlines_are_not(limits, calls):
     ask = Ask(Model(prices=PRICES), [question()])
-    expected, received = sent_into(ask, ask, ask, RoundsLeft(), **limits)
-    assert expected[0].calls == calls
+    run, received = sent_into(ask, ask, ask, RoundsLeft(), **limits)
+    assert (run.uses[0].calls, run.rounds) == (calls, [1] * calls)
     assert [answer.error.code for (answer,) in received[:3]] == ["dry_run"] * calls + ["budget"] * (
         3 - calls
     )
@@ -52,7 +53,44 @@ def test_limits_are_kept_to_and_deadlines_are_not(limits, calls):
 
 
 def test_unknown_effects_are_passed_over():
-    assert sent_into("nonsense") == ([], [None])
+    assert sent_into("nonsense") == (DryRun(), [None])
+
+
+def test_a_plan_that_fails_says_why():
+    def plan():
+        yield RoundsLeft()
+        raise MethodError("no room", "too_long")
+
+    run = dry_run(plan(), SimulatedLedger())
+    assert (run.result, run.error.code) == (None, "too_long")
+
+
+@pytest.mark.parametrize(
+    ("deadline", "codes", "calls"),
+    [
+        # Two seconds per call, two questions at a time: five take six seconds.
+        (6.0, ["dry_run"] * 5, 5),
+        (5.9, ["dry_run"] * 4 + ["deadline"], 5),
+        (4.0, ["dry_run"] * 4 + ["deadline"], 4),
+        (2.1, ["dry_run"] * 2 + ["deadline"] * 3, 4),
+        (1.0, ["deadline"] * 5, 2),
+    ],
+)
+def test_a_deadline_is_kept_to_if_the_seconds_per_call_are_known(deadline, codes, calls):
+    ask = Ask(Model(), [question()] * 5)
+    limits = {"deadline": deadline, "concurrency": 2}
+    run, (answers, left, after) = sent_into(ask, RoundsLeft(), ask, seconds_per_call=2, **limits)
+    assert [answer.error.code for answer in answers] == codes
+    assert run.rounds == [calls]
+    assert left == 0
+    assert {answer.error.code for answer in after} == {"deadline"}
+
+
+def test_time_passes_by_rounds():
+    ask = Ask(Model(), [question()])
+    run, received = sent_into(ask, RoundsLeft(), ask, seconds_per_call=2, deadline=10)
+    assert received[1] == 3  # of two seconds and a margin, in eight
+    assert run.rounds == [1, 1]
 
 
 SUMS = [

@@ -213,6 +213,53 @@ def test_rounds_left_after_instant_rounds():
     assert left > 50
 
 
+KEPT = {
+    # deadline, seconds since the start, whether the clock has started; seconds of questions
+    "no deadline": (None, 10, True, None),
+    "at the start": (1000, 0, True, 800),
+    "after another method": (1000, 500, True, 400),
+    "clock not started": (1000, 600, False, 800),
+    "passed": (1000, 2000, True, 0),
+}
+
+
+# ---------------------------------------------------------------------- what is left
+
+
+def test_what_is_left_is_less_by_what_was_spent():
+    ledger = Ledger(Limits(calls=3, tokens=5000, cost=1.0, concurrency=4))
+    ask(ledger, usage_of(900, 100), Prices(100, 1000))
+    ledger.add_question_round(3.0, 9)
+    ledger.add_question_round(1.0)
+    left = ledger.left()
+    assert (left.calls, left.tokens, left.seconds, left.concurrency) == (2, 4000, None, 4)
+    assert left.cost == pytest.approx(1 - 0.19)
+    # Nine questions, four at a time, take the time of three; and one more round of one.
+    assert (left.question_seconds, left.question_waves) == (4.0, 4)
+    assert left.seconds_per_call is None
+
+
+def test_less_than_nothing_is_nothing():
+    ledger, prices = Ledger(Limits(calls=1, tokens=1000, cost=0.2)), Prices(100, 1000)
+    estimate = Estimate(900, 100)
+    ledger.reserve(estimate, prices)
+    ledger.settle(estimate, prices, usage_of(1000, 200))  # more than estimated
+    assert (ledger.left().calls, ledger.left().tokens, ledger.left().cost) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("tokens", [10**30, 10**400])
+def test_enormous_limits_leave_much(tokens):
+    assert Ledger(Limits(tokens=tokens)).left().tokens > 10**12
+
+
+@pytest.mark.parametrize(("deadline", "since", "started", "seconds"), KEPT.values(), ids=KEPT)
+def test_time_that_is_left_is_all_of_it_until_the_first_call(deadline, since, started, seconds):
+    now = time.perf_counter()
+    ledger = Ledger(Limits(deadline=deadline), now - since, waiting=not started)
+    ledger.keep_time(for_fallback=True)
+    assert ledger.left().seconds == (seconds and pytest.approx(seconds, abs=60))
+
+
 # ---------------------------------------------------------------------- the clock
 
 
@@ -230,16 +277,6 @@ def test_clock_starts_with_the_first_call():
 def test_seconds_left_is_never_negative():
     assert Ledger().seconds_left is None
     assert Ledger(Limits(deadline=1), time.perf_counter() - 60).seconds_left == 0.0
-
-
-KEPT = {
-    # deadline, seconds since the start, whether the clock has started; seconds of questions
-    "no deadline": (None, 10, True, None),
-    "at the start": (1000, 0, True, 800),
-    "after another method": (1000, 500, True, 400),
-    "clock not started": (1000, 600, False, 800),
-    "passed": (1000, 2000, True, 0),
-}
 
 
 @pytest.mark.parametrize(("deadline", "since", "started", "seconds"), KEPT.values(), ids=KEPT)

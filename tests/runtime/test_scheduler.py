@@ -38,8 +38,9 @@ def pass_of(*effects, overdue=False, **limits):
     return Pass(plan(*effects), ledger, GATE)
 
 
-def score(scorer, count, query="q", at_most=None):
-    return Score(scorer, query, [f"{query}{number}" for number in range(count)], at_most)
+def score(scorer, count, query="q", at_most=None, instruction=None):
+    texts = [f"{query}{number}" for number in range(count)]
+    return Score(scorer, query, texts, at_most, instruction)
 
 
 def ask(count=1):
@@ -127,6 +128,23 @@ def test_calls_merge_by_scorer(scorers, expected):
         [3] * (index + 1) for index in range(len(scorers))
     ]
     assert [used(item) for item in passes] == [(1, 1, index + 1) for index in range(len(scorers))]
+
+
+def test_calls_merge_by_instruction():
+    words = ["owls", None, "owls", "cats"]
+    passes = [pass_of(score(merging, 1, f"q{i}", None, word)) for i, word in enumerate(words)]
+    _, commands = drive(passes)
+    assert [(call.instruction, len(call.requests)) for call in commands] == [
+        ("owls", 2),
+        (None, 1),
+        ("cats", 1),
+    ]
+    assert [call.keywords for call in commands] == [
+        {"instruction": "owls"},
+        {},
+        {"instruction": "cats"},
+    ]
+    assert "owls" not in repr(commands)
 
 
 CALLS = {

@@ -8,6 +8,7 @@ import pytest
 
 from secondpass import (
     ConfigurationError,
+    InputError,
     MissingExtraError,
     ModelLoadError,
     NotSerializableError,
@@ -75,10 +76,10 @@ class KnownScores:
     def __init__(self, scores):
         self.scores = scores
 
-    def score(self, requests):
+    def score(self, requests, instruction=None):
         return [[self.scores[passage] for passage in passages] for _, passages in requests]
 
-    def score_until(self, requests, deadline):
+    def score_until(self, requests, deadline, instruction=None):
         for request, scores in enumerate(self.score(requests)):
             yield [(request, passage, score) for passage, score in enumerate(scores)]
 
@@ -131,6 +132,87 @@ def test_causal_models_answer_yes_or_no(tmp_path):
         folder, prompts={"task": "the query food"}, prompt_name="task", precision="exact"
     )
     assert named.score_pairs("cat", DOCUMENTS) == pytest.approx(ours, abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def causal(tmp_path_factory):
+    return str(write_causal(tmp_path_factory.mktemp("instructed") / "causal"))
+
+
+def predicted(folder, **options):
+    """What sentence-transformers makes of the documents."""
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    own = {
+        name: options.pop(name) for name in ("prompts", "default_prompt_name") if name in options
+    }
+    return (
+        CrossEncoder(folder, device="cpu", **own)
+        .predict(
+            [("cat", document) for document in DOCUMENTS],
+            activation_fn=torch.nn.Identity(),
+            **options,
+        )
+        .tolist()
+    )
+
+
+def test_the_prompt_holds_the_instruction_of_a_call(causal):
+    scorer = CrossEncoderScorer(causal, prompt="the {instruction} food", precision="exact")
+    assert scorer.takes_instruction
+    reranker = Reranker(scorer)
+    for instruction in ("query", "dog {instruction}", None, "query"):
+        ranking = reranker.rerank("cat", DOCUMENTS, instruction=instruction)
+        prompt = None if instruction is None else f"the {instruction} food"
+        assert ranking.report.issues == ()
+        ours = {item.text: item.rerank_score for item in ranking}
+        assert [ours[text] for text in DOCUMENTS] == pytest.approx(
+            predicted(causal, prompt=prompt), abs=1e-5
+        )
+
+
+def test_calls_without_an_instruction_have_the_named_prompt(causal):
+    prompts = {"task": "the query food"}
+    scorer = CrossEncoderScorer(
+        causal, prompt="{instruction}", prompt_name="task", prompts=prompts, precision="exact"
+    )
+    usual = predicted(causal, prompt="the query food")
+    assert scorer.score_pairs("cat", DOCUMENTS) == pytest.approx(usual, abs=1e-5)
+    instructed = scorer.score_pairs("cat", DOCUMENTS, instruction="the dog")
+    assert instructed == pytest.approx(predicted(causal, prompt="the dog"), abs=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"prompt": "the query food"}, {"prompt": "{query}"}])
+def test_a_prompt_without_a_place_for_the_instruction(causal, settings):
+    reranker = Reranker(CrossEncoderScorer(causal, precision="exact", **settings))
+    usual = reranker.rerank("cat", DOCUMENTS)
+    ranking = reranker.rerank("cat", DOCUMENTS, instruction="prefer owls")
+    assert [item.rerank_score for item in ranking] == [item.rerank_score for item in usual]
+    assert [issue.code for issue in ranking.report.issues] == ["instruction_not_used"]
+    assert [issue.method for issue in ranking.report.issues] == [causal]
+    for call in (
+        lambda: reranker.method.scorer.score_pairs("cat", DOCUMENTS, instruction="prefer owls"),
+        lambda: [*reranker.method.scorer.score_batches([], None, instruction="prefer owls")],
+    ):
+        with pytest.raises(InputError, match=r"does not name \{instruction\}"):
+            call()
+
+
+@pytest.mark.parametrize("deadline", [None, 60])
+def test_concurrent_calls_keep_their_instructions(causal, deadline):
+    scorer = CrossEncoderScorer(causal, prompt="{instruction}", precision="exact", score_cache=1000)
+    reranker = Reranker(scorer, limits={"deadline": deadline})
+    words = ["cat", "dog", "mat", "food", None] * 3
+    expected = {word: predicted(causal, prompt=word) for word in set(words)}
+
+    def scores(word):
+        ranking = reranker.rerank("cat", DOCUMENTS, instruction=word)
+        return {item.text: item.rerank_score for item in ranking}
+
+    with ThreadPoolExecutor(len(words)) as pool:
+        for word, ours in zip(words, pool.map(scores, words), strict=True):
+            assert [ours[text] for text in DOCUMENTS] == pytest.approx(expected[word], abs=1e-5)
 
 
 @pytest.mark.parametrize(

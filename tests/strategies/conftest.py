@@ -9,5 +9,7 @@ import pytest
 def rank(request):
     """Ranks in both ways."""
     if request.param == "sync":
-        return lambda reranker, *arguments: reranker.rerank(*arguments)
-    return lambda reranker, *arguments: asyncio.run(reranker.arerank(*arguments))
+        return lambda reranker, *arguments, **options: reranker.rerank(*arguments, **options)
+    return lambda reranker, *arguments, **options: asyncio.run(
+        reranker.arerank(*arguments, **options)
+    )

@@ -34,6 +34,7 @@ from secondpass import (
 )
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
+from secondpass.methods import to_method
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
@@ -561,3 +562,54 @@ def test_depths_are_dumped_beside_the_methods():
     stages = [{"type": "lexical", "depth": 5}, {"type": "lexical", "depth": 2}]
     reranker = Reranker({"type": "cascade", "stages": stages})
     assert config.dump(reranker)["method"]["stages"] == stages
+
+
+# ---------------------------------------------------------------------- instruction of a call
+
+
+def told(method, **options):
+    """Which methods the report names as taking no instruction."""
+    texts = numbered([3, 9, 5])
+    report = Reranker(method, log_level="debug").rerank("q", texts, **options).report
+    return [issue.method for issue in report.issues if issue.code == "instruction_not_used"]
+
+
+class Instructed(ByTable):
+    model_name = "instructed"
+    takes_instruction = True
+
+    def score_pairs(self, query, documents, *, instruction=None):
+        return super().score_pairs(query, documents)
+
+
+PLAIN, TAKES = ByTable(), Instructed()
+FAILS = Answering(raising(OSError()))
+ASKS = Graded(Model(graded))
+ASKS_IN_VAIN = Graded(Model(always("no")))
+
+UNUSED = {
+    "no stage takes it": ([PLAIN, PLAIN], ["by-table", "by-table"]),
+    "the last stage takes it": ([PLAIN, TAKES], []),
+    "the first stage takes it": ([TAKES, PLAIN], []),
+    "a model takes it": ([PLAIN, ASKS], []),
+    "what takes it fails": ([PLAIN, ASKS_IN_VAIN], ["by-table"]),
+    "what takes none fails": ([FAILS, TAKES], []),
+    "nested": ([PLAIN, cascade((PLAIN, 2), (TAKES, 2))], []),
+    "nested, none takes it": ([PLAIN, cascade((PLAIN, 2), (PLAIN, 2))], ["by-table"] * 3),
+}
+
+
+@pytest.mark.parametrize("case", UNUSED)
+def test_an_instruction_that_no_stage_takes_is_reported(case):
+    methods, unused = UNUSED[case]
+    method = cascade(*((to_method(method), None) for method in methods))
+    assert told(method, instruction="prefer owls") == unused
+    assert told(method) == []
+
+
+def test_an_instruction_reaches_every_stage_that_takes_one():
+    model = Model(graded)
+    method = cascade((to_method(PLAIN), None), (Graded(model), 2), (Graded(model), 2))
+    Reranker(method).rerank("q", numbered([3, 9, 5]), instruction="prefer owls")
+    assert len(model.prompts) == 2
+    assert all("<instruction>prefer owls</" in one.turns[0].text for one in model.prompts)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import fake_provider as fake
-from fake_provider import End, Pause, Step, says
+from fake_provider import End, Pause, Step, refusing, says
 from secondpass import Candidate
 
 MARKER = "wombats of 1899"
@@ -913,4 +913,100 @@ PAYLOAD = [
     ),
 ]
 
-GROUPS = {"transport": TRANSPORT, "status": STATUS, "envelope": ENVELOPE, "payload": PAYLOAD}
+POINTWISE = {"type": "pointwise"}
+WITH_LOGPROBS = ("openai", "google", "compatible")
+
+
+def pointwise(
+    name: str, *script: Step, status: str = "unchanged", codes: str = "no_logprobs", **more: Any
+) -> Case:
+    """What may come back where each of the six candidates is asked about alone."""
+    usual = {"requests": 6, "flavours": WITH_LOGPROBS, "method": POINTWISE}
+    return Case(name, script, status, codes, **{**usual, **more})
+
+
+def without_logprobs(reply: Any) -> None:
+    """Take the log probabilities out of an envelope."""
+    for choice in reply.get("choices", reply.get("candidates", [])):
+        choice.pop("logprobs", None)
+        choice.pop("logprobsResult", None)
+
+
+def positive_logprobs(reply: Any) -> None:
+    """Probabilities in the place of their logarithms."""
+    for choice in reply.get("choices", []):
+        choice["logprobs"]["content"][0]["top_logprobs"][0]["logprob"] = 0.75
+    for candidate in reply.get("candidates", []):
+        candidate["logprobsResult"]["topCandidates"][0]["candidates"][0]["logProbability"] = 0.75
+
+
+NEITHER = fake.replying("Sure", {"Sure": 0.75, "Maybe": 0.125}, {"": 1.0})
+
+LOGPROBS = [
+    pointwise("answers", fake.good(), status="ok", codes="", tokens=6),
+    pointwise("a temporary error", fake.status(503), fake.good(), status="ok",
+              codes="server_error", requests=7, tokens=6),
+    pointwise("rejected", fake.logprobs_refused(), codes="logprobs_refused", requests=(1, 6),
+              tokens=None, fresh=True),
+    pointwise("left out", fake.changed(without_logprobs), tokens=6),
+    pointwise("left out once", fake.changed(without_logprobs), fake.good(), status="partial"),
+    pointwise("no logarithms", fake.changed(positive_logprobs)),
+    pointwise("of another text", fake.replying("Yes", {"Okay": 0.75, "Yes": 0.125})),
+    pointwise("of other words", NEITHER, codes="reply_refused", requests=12, tokens=12),
+    pointwise("of other words once", NEITHER, fake.good(), status="ok", codes="reply_refused",
+              requests=7, tokens=7),
+    pointwise("of nothing", fake.replying("", {"": 1.0}), codes="empty_reply", requests=12),
+    pointwise("of grades", says(lambda a: a.json), codes="no_logprobs"),
+]  # fmt: skip
+
+SETWISE = {"type": "setwise", "by": "reply"}
+LETTERS = {"type": "setwise"}
+CALLS = 9
+"""Questions of both about the six candidates, answered well."""
+
+
+def setwise(name: str, *script: Step, status: str = "ok", codes: str = "", **more: Any) -> Case:
+    """What may come back where the best of three is asked for."""
+    return Case(name, script, status, codes, **{"method": SETWISE, **more})
+
+
+def best(make: Callable[[fake.Answer], Any]) -> Step:
+    """A reply made of the right one."""
+    return says(lambda a: make(a.ranking[0]))
+
+
+SETS = [
+    setwise("an object", best(lambda label: {"best": label}), requests=CALLS, tokens=CALLS),
+    setwise("a label alone", best(lambda label: f"{label}."), requests=CALLS),
+    setwise("an object in prose", best(lambda label: f'It is {{"best": "{label}"}}, as asked.'),
+            requests=CALLS),
+    setwise("prose", best(lambda label: f"The best is {label}."), status="unchanged",
+            codes="reply_refused", requests=(6, 20)),
+    setwise("a label that was not shown", best(lambda label: {"best": "zork"}),
+            status="unchanged", codes="reply_refused", requests=(6, 20)),
+    setwise("two labels", says(lambda a: {"best": a.labels}), status="unchanged",
+            codes="reply_refused", requests=(6, 20)),
+    setwise("a temporary error", fake.status(503), fake.good(), codes="server_error",
+            requests=CALLS + 1, tokens=CALLS),
+    setwise("letters", fake.good(), method=LETTERS, requests=CALLS, tokens=CALLS),
+    setwise("letters without log probabilities", fake.changed(without_logprobs), method=LETTERS,
+            requests=CALLS),
+    setwise("letters of a server that rejects log probabilities",
+            refusing(lambda request: fake.logprobs_wanted(request) is not None,
+                     fake.logprobs_refused()),
+            codes="parameter_refused", method=LETTERS, requests=(CALLS + 1, CALLS + 2),
+            flavours=WITH_LOGPROBS, fresh=True),
+    setwise("letters, and the server rejects the needed log probabilities",
+            fake.logprobs_refused(), status="unchanged", codes="logprobs_refused",
+            method={**LETTERS, "by": "logprobs"}, requests=(1, 3), tokens=None,
+            flavours=WITH_LOGPROBS, fresh=True),
+]  # fmt: skip
+
+GROUPS = {
+    "transport": TRANSPORT,
+    "status": STATUS,
+    "envelope": ENVELOPE,
+    "payload": PAYLOAD,
+    "logprobs": LOGPROBS,
+    "sets": SETS,
+}

@@ -19,6 +19,7 @@ class Dialect:
         kind: the scores' kind where nothing else is set.
         hosted: the provider's address, where it has one.
         most: documents a request.
+        instruction: the field of an instruction, where it has one.
         usage: further members of an answer, and the tokens that they report.
     """
 
@@ -30,6 +31,7 @@ class Dialect:
     kind: str = "probability"
     hosted: str | None = None
     most: int = 1000
+    instruction: str | None = None
     usage: dict[str, Any] = field(default_factory=dict)
     tokens: int | None = None
 
@@ -83,6 +85,7 @@ DIALECTS = {
         {"query": "q", "documents": NUMBERS, "model": "m"},
         usage={"id": "score-1", "usage": {"total_tokens": 77}},
         tokens=77,
+        instruction="instruction",
     ),
     "vllm_score": Dialect(
         "/score",
@@ -92,6 +95,7 @@ DIALECTS = {
         score="score",
         usage={"object": "list", **USED},
         tokens=77,
+        instruction="instruction",
     ),
     "infinity": Dialect(
         "/rerank",

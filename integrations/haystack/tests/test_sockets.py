@@ -31,6 +31,7 @@ def test_run_and_run_async_have_the_same_sockets() -> None:
         "depth": False,
         "order": False,
         "context": False,
+        "instruction": False,
     }
     outputs = ranker.__haystack_output__._sockets_dict
     assert {name: socket.type for name, socket in outputs.items()} == {
@@ -113,6 +114,8 @@ def test_wrong_arguments_of_a_call_are_named() -> None:
     ranker = SecondPassRanker("lexical")
     with pytest.raises(InputError, match=r"^query: "):
         ranker.run(None, castles())  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^instruction: give a string, not 7"):
+        ranker.run(QUERY, castles(), instruction=7)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^depth: "):
         ranker.run(QUERY, castles(), depth=0)
     with pytest.raises(InputError, match=r"^order: "):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -51,6 +52,7 @@ def test_settings_of_one_call_are_for_that_call() -> None:
         ({"order": {"type": "tires"}}, "(?s)order.*tiers"),
         ({"order": 7}, "order"),
         ({"top_n": 0}, "1 or more"),
+        ({"instruction": 7}, "instruction: give a string, not 7"),
     ],
 )
 def test_wrong_settings_of_a_call_are_refused_by_name(
@@ -64,6 +66,38 @@ def test_wrong_settings_of_a_call_are_refused_by_name(
     with pytest.raises(ValueError, match=message):
         asyncio.run(reranker.arerank_nodes(nodes_of(), QUERY, **settings))
     assert llm._asked == []
+
+
+def test_an_instruction_is_for_one_call(listening: Listening) -> None:
+    llm = scripted()
+    reranker = asking("graded", llm)
+    _, report = reranker.rerank_nodes(nodes_of(), QUERY, instruction="prefer owls")
+    asyncio.run(reranker.arerank_nodes(nodes_of(), QUERY, instruction="prefer cats"))
+    with reranker.query_settings(instruction="prefer dogs"):
+        reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
+        with reranker.query_settings(instruction=""):
+            reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
+    reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
+    prompts = [messages[-1].content or "" for messages in llm._asked]
+    assert [re.findall("<instruction>(.*)</instruction>", prompt) for prompt in prompts] == [
+        ["prefer owls"],
+        ["prefer cats"],
+        ["prefer dogs"],
+        [],
+        [],
+    ]
+    assert report.issues == ()
+    assert "prefer" not in str([event.model_dump() for event in listening.seen])
+
+
+def test_an_instruction_that_is_not_used_is_reported() -> None:
+    reranker = SecondPassRerank("lexical")
+    _, report = reranker.rerank_nodes(nodes_of(), QUERY, instruction="prefer owls")
+    assert [(issue.code, issue.method) for issue in report.issues] == [
+        ("instruction_not_used", "lexical")
+    ]
+    with pytest.raises(ValueError, match="instruction: give a string, not 7"):
+        reranker.query_settings(instruction=7)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "two", 1.5, True])

@@ -17,6 +17,7 @@ COMMANDS = {
     "index": "index:index",
     "query": "query:query",
     "export": "export:export",
+    "plan": "plan:plan",
     "presets": "presets:presets",
     "schema": "schema:schema",
     "doctor": "doctor:doctor",

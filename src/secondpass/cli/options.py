@@ -40,6 +40,15 @@ Order = Annotated[
         "`lost_in_the_middle`, a mapping such as `{type: tiers, …}`, or `none`.",
     ),
 ]
+Instruction = Annotated[
+    str | None,
+    typer.Option(
+        "--instruction",
+        metavar="TEXT",
+        help="What counts as relevant, such as `prefer recent documents`, for methods that take "
+        "an instruction.",
+    ),
+]
 RerankTopN = Annotated[
     int | None,
     typer.Option(

@@ -42,7 +42,7 @@ class InputRequest:
     context: Any = field(repr=False)
     digest: bytes
     size: int
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
 def batches(

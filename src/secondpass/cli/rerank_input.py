@@ -21,7 +21,7 @@ from secondpass.cli.requests import (
     read_single_request,
     read_text,
 )
-from secondpass.cli.resuming import state_of
+from secondpass.cli.resuming import answers_of, state_of
 from secondpass.cli.trec_requests import CorpusFile, read_run_requests
 from secondpass.errors import ConfigurationError
 from secondpass.formats.compression import open_input
@@ -63,8 +63,8 @@ class RerankInput:
             fail("missing FILE, or JSON lines on standard input (see --help)", USAGE_ERROR)
 
     def check_not_overwritten(self, output: Path, *others: Path | None) -> None:
-        """Exit if the output or its state file is one of the input files, or of the others."""
-        for target in (output, state_of(output)):
+        """Exit if the output or a file beside it is one of the input files, or of the others."""
+        for target in (output, state_of(output), answers_of(output)):
             for file in (self.file, self.run, self.queries, self.corpus, *others):
                 if file is not None and file.exists() and target.exists() and target.samefile(file):
                     fail(

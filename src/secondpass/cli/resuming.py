@@ -3,7 +3,8 @@
 Beside ``out.jsonl`` there is ``out.jsonl.state``, a JSON file with hashes of the settings, the
 number of requests that are done, the size of their output, and hashes of these requests and of this
 output. It is replaced after the output is on disk. What the output has beyond that size is an
-incomplete part, and is cut off.
+incomplete part, and is cut off. Until the output is complete, ``out.jsonl.answers.sqlite`` is
+the response cache of requests that are not done.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from secondpass.errors import InputError
 from secondpass.formats.compression import compressed, is_gzip
 from secondpass.formats.files import atomic_write, flush_file, open_locked
+from secondpass.reranker import Reranker
+from secondpass.runtime.response_cache import ResponseCache
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _EMPTY = hashlib.sha256().hexdigest()
@@ -182,9 +185,31 @@ class Resumable:
             self._written = hashlib.sha256()
 
 
+@contextmanager
+def storing_answers(path: Path, reranker: Reranker, *, resume: bool) -> Iterator[None]:
+    """Store the answers of services beside an output, until it is complete.
+
+    Args:
+        path: of the output.
+        reranker: that asks.
+        resume: whether to use those of an interrupted run.
+    """
+    answers = ResponseCache.of_run(answers_of(path))
+    if not resume:
+        answers.delete()
+    with reranker.storing_answers(answers):
+        yield
+    answers.delete()
+
+
 def state_of(path: Path) -> Path:
     """Path of the state file of an output."""
     return path.with_name(f"{path.name}.state")
+
+
+def answers_of(path: Path) -> Path:
+    """Path of the stored answers of an output that is not complete."""
+    return path.with_name(f"{path.name}.answers.sqlite")
 
 
 def _hash(value: Any) -> str:

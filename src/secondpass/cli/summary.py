@@ -10,12 +10,13 @@ from secondpass.types import Ranking
 _STATUSES = ("ok", "partial", "degraded", "unchanged")
 _INPUT, _OUTPUT, _COST = "input tokens", "output tokens", "cost in 1e-12"
 _REPORTED, _PRICED = "rankings with tokens", "rankings with cost"
+_AGAIN = ("cached", "retries", "repairs")
 _COST_UNIT = 1e-12
 """Sums are integers, so that a resumed output has the sums of an uninterrupted one."""
 
 
 def count(rankings: Sequence[Ranking]) -> Counter[str]:
-    """How many rankings have each status and each issue, and ran on each engine; and their sums.
+    """How many rankings have each status, issue, engine and choice of `auto`; and their sums.
 
     Tokens and cost are summed over the rankings that report them.
     """
@@ -30,8 +31,12 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
         for ranking in rankings
         for engine in ranking.report.engines
     )
+    counts.update(f"choice {name}" for ranking in rankings for name in ranking.report.choices)
     for ranking in rankings:
         usage = ranking.report.usage
+        for name in _AGAIN:
+            if number := getattr(usage, name):
+                counts[name] += number
         if usage.input_tokens is not None or usage.output_tokens is not None:
             counts[_INPUT] += usage.input_tokens or 0
             counts[_OUTPUT] += usage.output_tokens or 0
@@ -46,7 +51,7 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
     """One line about ``total`` rankings with these counts."""
     statuses = ", ".join(f"{counts[status]:,} {status}" for status in _STATUSES)
     line = f"{_queries(total)} in {seconds:.1f} s: {statuses}"
-    for kind in ("issue", "engine"):
+    for kind in ("issue", "engine", "choice"):
         items = [
             f"{name.removeprefix(f'{kind} ')} ({number:,})"
             for name, number in counts.most_common()
@@ -54,6 +59,9 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
         ]
         if items:
             line += f"; {kind}s: {', '.join(items)}"
+    for name in _AGAIN:
+        if counts[name]:
+            line += f"; {'cached answers' if name == 'cached' else name}: {counts[name]:,}"
     if reported := counts[_REPORTED]:
         tokens = f"{counts[_INPUT]:,} in, {counts[_OUTPUT]:,} out"
         line += f"; tokens: {tokens}{_share(reported, total)}"

@@ -54,11 +54,11 @@ async def in_thread(call: Callable[[], T]) -> T:
         with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits
             loop.call_soon_threadsafe(settle, result, error)
 
-    _start(work)
+    start(work)
     return await future
 
 
-def _start(work: Callable[[], None]) -> None:
+def start(work: Callable[[], None]) -> None:
     """Run ``work`` in an idle thread, or in a new one."""
     try:
         jobs = _idle.pop()

@@ -19,6 +19,7 @@ class Cost:
         input_tokens: None where a method does not report them.
         output_tokens: None where a method does not report them.
         cost: in the currency of the configured prices; None without prices.
+        cached: answers from a response cache. They took no time, no call and no tokens here.
     """
 
     seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
@@ -27,6 +28,7 @@ class Cost:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: float | None = None
+    cached: int = 0
 
     def percentile(self, share: float) -> float | None:
         """Seconds within which this share (0 to 1) of the queries finished, by nearest rank.

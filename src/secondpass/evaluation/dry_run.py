@@ -10,18 +10,14 @@ from typing import Unpack
 
 from secondpass.call_options import CallOptions
 from secondpass.candidates import to_requests
-from secondpass.errors import MissingExtraError, SecondPassError
+from secondpass.errors import SecondPassError
 from secondpass.evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass.evaluation.rerankers import Spec, create_rerankers
 from secondpass.evaluation.reranking import Progress, SystemRun
 from secondpass.evaluation.stability import shuffled_candidates
 from secondpass.evaluation.suites import Suite
-from secondpass.methods import Stage
-from secondpass.ranking_pass import RankingPass
 from secondpass.reranker import Reranker
-from secondpass.runtime.dry_run import Expected, dry_run, merged
-from secondpass.runtime.ledger import Ledger
-from secondpass.strategies.life_cycle import check_installed
+from secondpass.runtime.dry_run import Expected, merged
 from secondpass.types import Candidate, RequestLike
 
 _SAMPLE = 100
@@ -44,12 +40,9 @@ def expected_use(
     Raises:
         InputError: a request or an option is wrong.
     """
-    settings = reranker._settings(options)
-    settings = settings._replace(stages=(_runnable(settings.stages),), order=None, strict=False)
     uses: list[Expected] = []
     for request in to_requests(requests, text_needed=reranker.render.needs_text):
-        ledger = Ledger(reranker.limits)
-        uses += dry_run(RankingPass(settings, ledger, *request).plan(), ledger)
+        uses += reranker._expected(request, options)
     return merged(uses)
 
 
@@ -173,17 +166,6 @@ def _unfinished(
     return [
         request for label, candidates in passes for request in system.unfinished(candidates, label)
     ]
-
-
-def _runnable(stages: Sequence[Stage]) -> Stage:
-    """The first stage whose packages are installed."""
-    for stage in stages:
-        try:
-            check_installed([stage.method])
-        except MissingExtraError:
-            continue
-        return stage
-    return stages[0]
 
 
 def _no_progress(_system: str, _done: int, _count: int) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,6 +16,7 @@ from secondpass import __version__
 from secondpass.errors import InputError
 from secondpass.formats.files import open_locked
 from secondpass.formats.lines import AnyPath
+from secondpass.runtime.response_cache import ResponseCache
 from secondpass.types import Candidate, EngineInfo, Issue, Ranked, Ranking, Report, Usage
 
 _FORMAT = 1
@@ -31,6 +33,9 @@ class Journal:
     system's name and configuration, the query with its id, and its candidates. So a journal is
     never stale: what has changed is ranked again. Rankings that are ``unchanged`` or ``degraded``
     are not kept.
+
+    Answers of rankings that are not finished are in a response cache beside it
+    (:meth:`stored_answers`), which is removed with it.
 
     A line is passed to the operating system as soon as a ranking is finished, so it survives the
     end of the process. Safe to use from many threads. One process at a time can use the file.
@@ -51,6 +56,7 @@ class Journal:
     def __init__(self, path: AnyPath) -> None:
         self.path = Path(path)
         self.reused = self.added = 0
+        self._opened = time.time()
         self._lock = threading.Lock()
         self._lines: dict[str, bytes] = {}
         # Before the first ranking: a second process must not begin, or remove the file later.
@@ -89,6 +95,7 @@ class Journal:
         with self._lock:
             self._open().truncate(0)
             self._lines.clear()
+        self.stored_answers("").delete()
 
     def delete(self) -> None:
         """Close and remove the file.
@@ -101,6 +108,15 @@ class Journal:
             self._open()
             self._lines.clear()
             self._close(remove=True)
+        self.stored_answers("").delete()
+
+    def stored_answers(self, system: str) -> ResponseCache:
+        """The response cache of a system: it knows the answers of interrupted runs only.
+
+        So each system, and each repetition, is measured with calls of its own.
+        """
+        path = self.path.with_name(f"{self.path.name}.answers.sqlite")
+        return ResponseCache.of_run(path, system, before=self._opened)
 
     def find(self, key: str, query: str, candidates: Sequence[Candidate]) -> Ranking | None:
         """The ranking of this key; None if there is none.
@@ -260,4 +276,5 @@ def _report(record: Mapping[str, Any]) -> Report:
         record["seconds"],
         {reason: tuple(positions) for reason, positions in record["left_out"].items()},
         tuple(EngineInfo(**engine) for engine in record["engines"]),
+        record["choices"],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -46,9 +47,13 @@ class SystemRun:
     ) -> dict[str, Ranking]:
         """Rerank the candidates of each query; ``label`` follows the name in progress reports."""
         rankings: dict[str, Ranking] = {}
-        for query, ranking in self._reranked(candidates, label):
-            rankings[query] = ranking
-            self.progress(self.name + label, len(rankings), len(candidates))
+        with ExitStack() as stack:
+            if self.journal is not None:
+                answers = self.journal.stored_answers(self.name + label)
+                stack.enter_context(self.reranker.storing_answers(answers))
+            for query, ranking in self._reranked(candidates, label):
+                rankings[query] = ranking
+                self.progress(self.name + label, len(rankings), len(candidates))
         return rankings
 
     def unfinished(
@@ -218,6 +223,7 @@ def _cost(reports: Mapping[str, Report]) -> Cost:
         total("input_tokens"),
         total("output_tokens"),
         total("cost"),
+        sum(report.usage.cached for report in reports.values()),
     )
 
 

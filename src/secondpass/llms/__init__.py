@@ -15,7 +15,7 @@ from secondpass.errors import ConfigurationError
 from secondpass.limits import Prices
 from secondpass.settings import Nested, definition, describe, registry
 
-__all__ = ["LLM", "LLM_SETTING", "Completion", "Prices", "Prompt", "Turn", "to_llm"]
+__all__ = ["LLM", "LLM_SETTING", "Completion", "Prices", "Prompt", "Turn", "has_logprobs", "to_llm"]
 
 
 def to_llm(value: object) -> LLM:
@@ -42,6 +42,11 @@ def to_llm(value: object) -> LLM:
         "give a mapping with a 'type', an object with 'name' and 'complete', or a function, "
         f"not {describe(value)}"
     )
+
+
+def has_logprobs(llm: LLM) -> bool:
+    """Whether a language model returns the log probabilities that a prompt asks for."""
+    return getattr(llm, "has_logprobs", False) is True
 
 
 LLM_SETTING = Nested(to_llm, lambda: definition("llm"))

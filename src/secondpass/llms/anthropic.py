@@ -27,6 +27,7 @@ class AnthropicMessages(Provider):
     package = "anthropic"
     extra = "anthropic"
     key_variables = ("ANTHROPIC_API_KEY",)
+    url_variables = ("ANTHROPIC_BASE_URL",)
     forms = ("json_schema", "text")
 
     def _connect(self, key: str) -> Connection:

@@ -23,12 +23,15 @@ class CallableLLM:
     Args:
         function: called with the messages, ``[{"role": "system" | "user" | "assistant", "content":
             str}, ...]``, and, if it has these parameters, the keywords ``schema`` (the reply's JSON
-            Schema, or None) and ``timeout`` (seconds). Returns the reply as a string, or a
-            :class:`~secondpass.effects.Completion` with token counts. Should raise
+            Schema, or None), ``timeout`` (seconds) and ``logprobs`` (for how many alternatives of
+            each token log probabilities are wanted; 0 for none), without which it has none. Returns
+            the reply as a string, or a :class:`~secondpass.effects.Completion` with token counts
+            and log probabilities. Should raise
             :class:`~secondpass.errors.LLMError` with a message for the report. Of any other
             exception the report names only the class, because its message may hold passages or
             keys; under ``strict`` it is the ``__cause__`` of RerankError, and
-            :mod:`secondpass.diagnostics` can log it.
+            :mod:`secondpass.diagnostics` can log it. Its answers are stored in a response cache if
+            it has an attribute ``cache_key``: JSON values that name all its answers depend on.
         name: for reports; the function's name if None.
         timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.
@@ -55,14 +58,28 @@ class CallableLLM:
         self.timeout = timeout
         self.prices = prices
         self.context_window = context_window
-        self._keywords = _parameter_names(function) & {"schema", "timeout"}
+        self._keywords = _parameter_names(function) & {"schema", "timeout", "logprobs"}
+
+    @property
+    def has_logprobs(self) -> bool:
+        """Whether the function takes the keyword ``logprobs``."""
+        return "logprobs" in self._keywords
+
+    @property
+    def cache_key(self) -> Any:
+        """The function's own ``cache_key``; None if it has none."""
+        return getattr(self.function, "cache_key", None)
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Call the function once."""
         messages = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
         if prompt.system:
             messages.insert(0, {"role": "system", "content": prompt.system})
-        available = {"schema": prompt.schema, "timeout": self.timeout}
+        available = {
+            "schema": prompt.schema,
+            "timeout": self.timeout,
+            "logprobs": prompt.logprobs,
+        }
         keywords = {name: available[name] for name in self._keywords}
         if inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(
             getattr(self.function, "__call__", None)  # noqa: B004 - objects with an async __call__

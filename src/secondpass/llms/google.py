@@ -7,6 +7,7 @@ from typing import Any
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.provider import Form, Provider
+from secondpass.llms.tokens import TokenLogprobs, token_logprobs
 from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
@@ -52,7 +53,9 @@ class GoogleGenAI(Provider):
     package = "google.genai"
     extra = "google"
     key_variables = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+    url_variables = ("GOOGLE_GEMINI_BASE_URL",)
     forms = ("json_schema", "json_object", "text")
+    has_logprobs = True
 
     def _connect(self, key: str) -> Connection:
         return connect(key, self.base_url, self.timeout)
@@ -65,7 +68,8 @@ class GoogleGenAI(Provider):
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
         from google.genai import types
 
-        config = self._sent()
+        logprobs = {"response_logprobs": True, "logprobs": prompt.logprobs}
+        config = {**(logprobs if prompt.logprobs else {}), **self._sent()}
         if prompt.system:
             config["system_instruction"] = prompt.system
         if form != "text":
@@ -98,4 +102,22 @@ class GoogleGenAI(Provider):
             reason == "MAX_TOKENS",
             token_count(getattr(usage, "prompt_token_count", None)),
             None if reply_tokens is None else reply_tokens + reasoning_tokens,
+            _logprobs(getattr(first, "logprobs_result", None)) if prompt.logprobs else None,
         )
+
+
+def _logprobs(reported: Any) -> TokenLogprobs | None:
+    chosen = getattr(reported, "chosen_candidates", None)
+    top = getattr(reported, "top_candidates", None)
+    if not chosen or not top or len(chosen) != len(top):
+        return None
+    return token_logprobs(
+        [
+            (_entry(token), [_entry(other) for other in alternatives.candidates or []])
+            for token, alternatives in zip(chosen, top, strict=True)
+        ]
+    )
+
+
+def _entry(token: Any) -> tuple[Any, Any]:
+    return token.token, token.log_probability

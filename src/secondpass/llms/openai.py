@@ -6,11 +6,13 @@ used: these servers do not support it, or not its output format.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.provider import Form, Provider, joined
+from secondpass.llms.tokens import TokenLogprobs, token_logprobs
 from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
@@ -37,13 +39,16 @@ class OpenAIChat(Provider):
     """A model behind Chat Completions; settings as in :class:`Provider`.
 
     The key is read from OPENAI_API_KEY unless another variable is named. It is
-    optional with a ``base_url``.
+    optional with a ``base_url``. A server with log probabilities of fewer alternatives than are
+    asked for needs ``options: {top_logprobs: NUMBER}``.
     """
 
     package = "openai"
     extra = "openai"
     key_variables = ("OPENAI_API_KEY",)
+    url_variables = ("OPENAI_BASE_URL",)
     forms = ("json_schema", "json_object", "text")
+    has_logprobs = True
 
     def _connect(self, key: str) -> Connection:
         return connect(key, self.base_url, self.timeout)
@@ -62,7 +67,8 @@ class OpenAIChat(Provider):
         messages = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
         if prompt.system:
             messages.insert(0, {"role": "system", "content": prompt.system})
-        parameters = self._sent()
+        logprobs = {"logprobs": True, "top_logprobs": prompt.logprobs} if prompt.logprobs else {}
+        parameters = {**logprobs, **self._sent()}
         if form == "json_schema":
             schema = {"name": "reply", "strict": True, "schema": prompt.schema}
             parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -82,4 +88,29 @@ class OpenAIChat(Provider):
             choice.finish_reason == "length",
             token_count(getattr(usage, "prompt_tokens", None)),
             token_count(getattr(usage, "completion_tokens", None)),
+            _logprobs(getattr(choice, "logprobs", None)) if prompt.logprobs else None,
         )
+
+
+def _logprobs(reported: Any) -> TokenLogprobs | None:
+    """Those of the reply's tokens; some servers report them as the older Completions API did."""
+    if isinstance(content := getattr(reported, "content", None), list):
+        rows = [
+            (_entry(token), [_entry(other) for other in getattr(token, "top_logprobs", None) or []])
+            for token in content
+        ]
+        return token_logprobs(rows)
+    columns = [getattr(reported, name, None) for name in ("tokens", "token_logprobs")]
+    top = getattr(reported, "top_logprobs", None)
+    if not all(isinstance(column, list) for column in (*columns, top)):
+        return None
+    return token_logprobs(
+        [
+            (chosen, list(others.items()) if isinstance(others, Mapping) else [])
+            for chosen, others in zip(zip(*columns, strict=False), top or [], strict=False)
+        ]
+    )
+
+
+def _entry(token: Any) -> tuple[Any, Any]:
+    return getattr(token, "token", None), getattr(token, "logprob", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from secondpass.effects import Completion, Prompt
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 Form: TypeAlias = Literal["json_schema", "json_object", "text"]
 """How a reply is constrained: to a JSON Schema, to JSON, or by the prompt alone."""
+
+_LOGPROBS = "log probabilities"
+"""Stands for them among rejected parameters; their names are different in each API."""
 
 
 class Provider(Client[Prompt]):
@@ -46,11 +50,13 @@ class Provider(Client[Prompt]):
     :class:`~secondpass.services.client.Client` for keys and connections.
 
     Subclasses set ``package``, ``extra``, ``key_variables`` and ``forms`` (best first), and
-    implement ``_connect``, ``_parameters`` and ``_send``. Without an SDK they also set ``url``, and
-    use :mod:`secondpass.services.json_http`.
+    implement ``_connect``, ``_parameters`` and ``_send``. If the API has log probabilities, they
+    set ``has_logprobs``, and ``_send`` asks for those that ``prompt.logprobs`` wants. Without an
+    SDK they also set ``url``, and use :mod:`secondpass.services.json_http`.
     """
 
     forms: ClassVar[tuple[Form, ...]]
+    has_logprobs: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -116,6 +122,11 @@ class Provider(Client[Prompt]):
         step = self._step
         form: Form = self._forms[step] if request.schema is not None else "text"
         parameters = self._sent()
+        if request.logprobs and _LOGPROBS in self._dropped:
+            if request.needs_logprobs:
+                message = "not sent: the server rejected log probabilities less than 10 minutes ago"
+                raise LLMError(message, "logprobs_refused", sent=False)
+            request = replace(request, logprobs=0)
         try:
             return await self._send(client, request, form)
         except LLMError:
@@ -123,11 +134,25 @@ class Provider(Client[Prompt]):
         except Exception as error:
             foreign = error
         response = await self._error_response(foreign, sent)
-        adapted = None if response is None else self._adapted(response, form, step, parameters)
+        refused: LLMError | None = None
+        if response is not None:
+            refused = self._without_logprobs(response, request)
+            refused = refused or self._adapted(response, form, step, parameters)
         try:
-            raise foreign if adapted is None else adapted
+            raise foreign if refused is None else refused
         finally:
             del foreign  # a cycle with its traceback would keep the key and the prompt alive
+
+    def _without_logprobs(self, response: ErrorResponse, request: Prompt) -> LLMError | None:
+        """Stop asking for log probabilities, for a while; None if others are to blame."""
+        if response.too_long or not (request.logprobs and response.blames_logprobs):
+            return None
+        self._rejected[_LOGPROBS] = time.monotonic()
+        if request.needs_logprobs:
+            message = f"the server rejected log probabilities {response.source}"
+            return LLMError(message, "logprobs_refused")
+        message = f"the server rejected log probabilities, which are now omitted {response.source}"
+        return LLMError(message, "parameter_refused", adapted=True)
 
     def _adapted(
         self, response: ErrorResponse, form: Form, step: int, sent: Mapping[str, Any]

@@ -35,10 +35,17 @@ def as_text(text: str) -> str:
 
 def as_attribute(text: str) -> str:
     """Escape a text for an attribute: also quotation marks, and on one line."""
+    if text.isascii() and text.isalnum():  # as most labels are
+        return text
     return re.sub(r"\s+", " ", as_text(text)).strip().replace('"', "&quot;")
 
 
 def fenced(tag: str, text: str, label: str | None = None) -> str:
     """Put a text between tags; ``label`` becomes the attribute ``id``."""
+    return between_tags(tag, as_text(text), label)
+
+
+def between_tags(tag: str, escaped: str, label: str | None = None) -> str:
+    """Put a text between tags that :func:`as_text` has escaped."""
     opening = tag if label is None else f'{tag} id="{as_attribute(label)}"'
-    return f"<{opening}>{as_text(text)}</{tag}>"
+    return f"<{opening}>{escaped}</{tag}>"

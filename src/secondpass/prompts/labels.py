@@ -61,15 +61,26 @@ def label_all(
     return _opaque(query, texts)
 
 
+def letters(query: str, texts: Sequence[str]) -> list[str]:
+    """A capital letter for each of at most 20 texts, drawn as opaque labels are.
+
+    Models read and write it as a single token.
+    """
+    return _draw(query, texts).sample(_LETTERS.upper(), len(texts))
+
+
+def _draw(query: str, texts: Sequence[str]) -> random.Random:
+    content = "\0".join([query, *texts]).encode("utf-8", "replace")
+    return random.Random(hashlib.blake2b(content, key=_secret).digest())
+
+
 def _opaque(query: str, texts: Sequence[str]) -> list[str]:
     alphabets, size = [_LETTERS, _DIGITS, _LETTERS], len(_LETTERS) ** 2 * len(_DIGITS)
     while size < 4 * len(texts):
         alphabets.append(_DIGITS)
         size *= len(_DIGITS)
-    content = "\0".join([query, *texts]).encode("utf-8", "replace")
-    seed = hashlib.blake2b(content, key=_secret).digest()
     labels = []
-    for number in random.Random(seed).sample(range(size), len(texts)):
+    for number in _draw(query, texts).sample(range(size), len(texts)):
         label = ""
         for alphabet in alphabets:
             number, letter = divmod(number, len(alphabet))  # noqa: PLW2901

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from secondpass.effects import LLM, Estimate, Prompt, Question, Task, Turn
 from secondpass.errors import MethodError
 from secondpass.prompts.context import plain_context
-from secondpass.prompts.fencing import fenced
+from secondpass.prompts.fencing import as_text, between_tags, fenced
 from secondpass.prompts.replies.base import ReplyFormat
-from secondpass.prompts.template import Prompting, fill, listed
+from secondpass.prompts.template import Prompting, call_instruction, fill, listed
 from secondpass.prompts.truncation import cut_evenly, cut_to_tokens, estimate_tokens
+from secondpass.questions import Recall
 
 T = TypeVar("T")
 
@@ -47,6 +49,8 @@ class Questions(Generic[T]):
         self.llm = llm
         self.prompting = prompting
         self.reply_format = reply_format
+        self._call_instruction = call_instruction(task.instruction)
+        self.scale = scale
         self._shared_values = {
             "query": fenced("query", task.query),
             "context": _context(prompting, task.context),
@@ -80,7 +84,7 @@ class Questions(Generic[T]):
                 message = f"the prompt does not fit into the {window} tokens of the model"
                 raise MethodError(message, "too_long")
             texts = shorter
-            question = self._question(indices, texts)
+            question = replace(self._question(indices, texts), shortened=True)
         return question
 
     def _question(
@@ -88,7 +92,8 @@ class Questions(Generic[T]):
     ) -> Question[Prompt, T]:
         candidates = [self.task.candidates[index] for index in indices]
         labels = self.reply_format.label(self.task.query, texts, candidates)
-        prompt = self._prompt(labels.names, texts)
+        escaped = [as_text(text) for text in texts]
+        prompt = self._prompt(labels.names, escaped)
         tokens = sum(map(estimate_tokens, [prompt.system, *(turn.text for turn in prompt.turns)]))
         return Question(
             prompt,
@@ -97,27 +102,48 @@ class Questions(Generic[T]):
             functools.partial(self._shrunk, indices, texts if shrinks else ()),
             Estimate(tokens, self.reply_format.expected_tokens(len(texts))),
             len(texts),
+            recall=Recall(
+                lambda: self._key(labels.names, texts, escaped),
+                self.reply_format.dump,
+                lambda data: self.reply_format.load(data, len(texts)),
+            ),
         )
 
-    def _prompt(self, names: Sequence[str], texts: Sequence[str]) -> Prompt:
-        """The prompt that shows texts under these names.
+    def _key(self, names: Sequence[str], texts: Sequence[str], escaped: Sequence[str]) -> Any:
+        """What the answer depends on: the prompt with places for labels, and what it is made of.
+
+        The latter because two tasks may fill a template of the user's with the same words.
+        """
+        form = self.reply_format
+        if form.draws_labels:
+            names = [str(place) for place in range(len(names))]
+        return [self._prompt(names, escaped), self.task.query, texts, form, self.scale]
+
+    def _prompt(self, names: Sequence[str], escaped: Sequence[str]) -> Prompt:
+        """The prompt that shows texts, escaped, under these names.
 
         Nothing but the names in it depends on the process.
         """
         values = {
             **self._shared_values,
-            "count": str(len(texts)),
+            "count": str(len(escaped)),
             "documents": "\n".join(
-                fenced("doc", text, name) for name, text in zip(names, texts, strict=True)
+                between_tags("doc", text, name) for name, text in zip(names, escaped, strict=True)
             ),
             "reply": self.reply_format.request(),
             "instruction": "",
         }
-        values["instruction"] = fill(self.prompting.instruction, values)
+        parts = [fill(self.prompting.instruction, values), self._call_instruction]
+        values["instruction"] = "\n\n".join(filter(None, parts))
+        system, user = fill(self.prompting.system, values), fill(self.prompting.user, values)
+        if self._call_instruction not in system and self._call_instruction not in user:
+            user = f"{user}\n\n{self._call_instruction}"
         return Prompt(
-            fill(self.prompting.system, values),
-            (Turn("user", fill(self.prompting.user, values)),),
+            system,
+            (Turn("user", user),),
             self.reply_format.schema(names),
+            self.reply_format.logprobs,
+            self.reply_format.needs_logprobs,
         )
 
     def _shrunk(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T] | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.prompts.context import CONTEXT
+from secondpass.prompts.fencing import fenced
 from secondpass.settings import Nested, configurable, describe, suggestion
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ The query again: {query}
 
 {reply}"""
 
+
+_CALL_INSTRUCTION = "For this query, the operator of the search adds what counts as relevant:"
 
 Template: TypeAlias = str | Callable[[Mapping[str, str]], str]
 
@@ -112,7 +115,7 @@ class Prompting:
 
     Attributes:
         instruction: what to do with the documents; None is the strategy's default. May hold
-            ``{count}``, ``{lowest}`` and ``{highest}``.
+            ``{count}``, ``{lowest}`` and ``{highest}``. The ``instruction`` of a call follows it.
         criteria: what counts as relevant, in the system prompt.
         guidelines: rules of the domain, in the system prompt.
         context: context builder, which makes a text of the ``context`` of a ranking; None shows it
@@ -121,7 +124,8 @@ class Prompting:
             ``{instruction}``, ``{reply}``; None is the default.
         user: template of the user message; must hold ``{query}`` and ``{documents}``. None is the
             default. In Python any of the three templates may be a prompt object of Haystack or
-            LlamaIndex, or a function of the values.
+            LlamaIndex, or a function of the values. If neither this nor ``system`` shows
+            ``{instruction}``, the ``instruction`` of a call stands at the end.
         passage_characters: longer passages are cut in the prompt; the ranking keeps them whole.
         passage_tokens: the same in tokens, estimated at four bytes each.
     """
@@ -187,6 +191,16 @@ def _call(template: Callable[[Mapping[str, str]], str], values: Mapping[str, str
         message = f"the prompt template returned a {type(text).__name__}, not a string"
         raise MethodError(message, "prompt_failed")
     return text
+
+
+def call_instruction(instruction: str | None) -> str:
+    """The instruction of a call between tags, introduced as the operator's; empty for none.
+
+    Unlike what stands between the tags of a query or passage, it has authority.
+    """
+    if not instruction:
+        return ""
+    return f"{_CALL_INSTRUCTION}\n{fenced('instruction', instruction)}"
 
 
 def listed(heading: str, points: Sequence[str]) -> str:

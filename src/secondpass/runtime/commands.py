@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from secondpass.effects import Answer, Ask, ListScores
@@ -19,11 +19,18 @@ class ScorerCall:
     Attributes:
         requests: (query, documents) pairs.
         ledgers: one per request.
+        instruction: of all requests; None for none.
     """
 
     scorer: Any
     requests: Sequence[tuple[str, list[str]]]
     ledgers: Sequence[Ledger]
+    instruction: str | None = field(default=None, repr=False)
+
+    @property
+    def keywords(self) -> dict[str, str]:
+        """Keyword arguments of the call."""
+        return {} if self.instruction is None else {"instruction": self.instruction}
 
     @property
     def seconds_left(self) -> float | None:

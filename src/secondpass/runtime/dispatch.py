@@ -18,11 +18,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from secondpass.concurrency.threads import retrieve_exception, with_timeout
-from secondpass.effects import Answer, Ask, Completion, Prompt, Question, Turn
+from secondpass.effects import Answer, Ask, Completion, Question
 from secondpass.errors import (
     DeadlineError,
     LLMError,
@@ -32,9 +31,9 @@ from secondpass.errors import (
     ReplyError,
 )
 from secondpass.limits import Prices
-from secondpass.prompts.fencing import as_text
-from secondpass.rendering import well_formed
+from secondpass.prompts.repair import repair_prompt
 from secondpass.runtime import observed_calls
+from secondpass.runtime.completions import validated
 from secondpass.runtime.gate import Gate, Slots
 from secondpass.runtime.ledger import Ledger
 
@@ -51,10 +50,6 @@ _CLOCK_CHECK = 0.05
 """Seconds between looks at whether the clock of a waiting ranking has started."""
 _CHARGED = frozenset({"content_filter", "bad_response", "response_too_long"})
 """Codes of errors for which providers charge without reporting the usage."""
-_LONGEST_QUOTE = 4000
-"""Characters of an unusable reply that are sent back to the model."""
-_MAX_TOKENS = 10**12
-"""A reported count above this is wrong, and one of hundreds of digits is no float."""
 
 
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
@@ -84,8 +79,12 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     finally:
         for task in pending:
             task.cancel()
-    ledger.pairs += sum(item.question.documents for item in questions if item.requests)
-    ledger.add_question_round(time.perf_counter() - started)
+    sent = [question for question in questions if question.requests]
+    ledger.pairs += sum(item.question.documents for item in sent)
+    ledger.repairs += sum(sum(item.requests) for item in sent)
+    ledger.retries += sum(item.requests.count(False) - 1 for item in sent)
+    if sent:
+        ledger.add_question_round(time.perf_counter() - started, len(sent))
     late = _deadline_error(ledger, "answered")
     return [
         question.failed(late) if task in pending else task.result()
@@ -97,7 +96,7 @@ class PendingQuestion:
     """A question that is being asked.
 
     Attributes:
-        requests: how many requests were sent.
+        requests: for each request that was sent, whether it was to repair a reply.
         issues: errors after which the question was asked again.
     """
 
@@ -108,17 +107,26 @@ class PendingQuestion:
         self.question = question
         self.ledger = ledger
         self.slots = slots
-        self.requests = 0
+        self.requests: list[bool] = []
         self.issues: list[MethodError] = []
         self.prices: Prices | None = getattr(service, "prices", None)
         self.timeout: float | None = getattr(service, "timeout", TIMEOUT)
 
     async def answer(self) -> Answer[Any]:
-        """Ask until there is a usable reply or no further attempt is allowed.
+        """Ask until there is a usable reply or no further attempt is allowed, and store the answer.
+
+        That of a question whose passages were shortened is not stored: it would hide the reason.
 
         Raises:
             NestedCallError: the question would wait for itself.
         """
+        question, cache = self.question, self.ledger.cache
+        answer = await self._answer()
+        if cache is not None and answer.error is None and self.question is question:
+            cache.keep(self.service, question, answer, self.ledger)
+        return answer
+
+    async def _answer(self) -> Answer[Any]:
         limits = self.ledger.limits
         retries, repairs, adaptations = limits.retries, limits.repair, _ADAPTATIONS
         request = self.question.request
@@ -149,11 +157,12 @@ class PendingQuestion:
             try:
                 return Answer(self.question.read(completion), None, tuple(self.issues))
             except ReplyError as error:
-                if not repairs or self.question.reminder is None:
+                repairable = error.repairable and self.question.reminder is not None
+                if not repairs or not repairable:
                     return self.failed(error)
                 repairs -= 1
                 self.issues.append(error)
-                request = _repair_prompt(self.question, completion, error)
+                request = repair_prompt(self.question, completion, error)
             except (Exception, asyncio.CancelledError, SystemExit) as error:
                 # The reader may be the user's. Nothing is awaited, so nothing was cancelled.
                 self.ledger.record_exception(error, "the reader of the reply")
@@ -177,14 +186,14 @@ class PendingQuestion:
             if left == 0:
                 raise _deadline_error(ledger, "asked")
             ledger.reserve(estimate, prices)
-            self.requests += 1
+            self.requests.append(request is not self.question.request)
             timeouts = [seconds for seconds in (left, self.timeout) if seconds is not None]
             try:
                 with observed_calls.request(
                     ledger, self.service, request, self.question.documents, self.issues
                 ) as running:
                     result = await with_timeout(self._call(request), min(timeouts, default=None))
-                    completion = running.answered(_validated(result))
+                    completion = running.answered(validated(result))
             except TimeoutError:
                 ledger.charge_estimate(estimate, prices)
                 raise self._timeout_error() from None
@@ -197,11 +206,12 @@ class PendingQuestion:
                     ledger.charge_estimate(estimate, prices)
                 else:
                     ledger.release(estimate, prices, sent)
-                self.requests -= not sent
+                if not sent:
+                    self.requests.pop()
                 raise
             except MissingExtraError as error:
                 ledger.release(estimate, prices, sent=False)
-                self.requests -= 1
+                self.requests.pop()
                 raise LLMError(str(error), error.code, sent=False) from None
             except Exception as error:
                 ledger.charge_estimate(estimate, prices)  # the server may have answered before
@@ -252,42 +262,3 @@ class PendingQuestion:
 def _deadline_error(ledger: Ledger, done: str) -> DeadlineError:
     kept = ", less the time kept for a fallback," if ledger.keeps_time else ""
     return DeadlineError(f"the deadline{kept} passed before this was {done}")
-
-
-def _validated(result: Any) -> Completion:
-    """The result of a service as a completion; token counts that are none become None.
-
-    Raises:
-        LLMError: it is not a completion, or its text is not a string.
-    """
-    if not isinstance(result, Completion):
-        message = f"the model returned a {type(result).__name__}, not a Completion"
-        raise LLMError(message, "bad_response")
-    if not isinstance(result.text, str):
-        message = f"the text of the reply is a {type(result.text).__name__}, not a string"
-        raise LLMError(message, "bad_response")
-    reported = [result.input_tokens, result.output_tokens]
-    counts = [
-        count if type(count) is int and 0 <= count <= _MAX_TOKENS else None for count in reported
-    ]
-    if counts == reported:
-        return result
-    return replace(result, input_tokens=counts[0], output_tokens=counts[1])
-
-
-def _repair_prompt(
-    question: Question[Prompt, Any], completion: Completion, error: ReplyError
-) -> Prompt:
-    """The prompt, followed by the unusable reply and the reason why it cannot be used.
-
-    The reply may have copied from passages what a fence or a chat template would act on, so it is
-    escaped like a passage.
-    """
-    message = f"Your reply cannot be used: {error}. {question.reminder}"
-    quoted = as_text(well_formed(completion.text[:_LONGEST_QUOTE]))
-    turns = question.request.turns
-    if quoted.strip():
-        turns = (*turns, Turn("assistant", quoted), Turn("user", message))
-    else:  # some servers refuse an empty turn
-        turns = (*turns[:-1], Turn(turns[-1].role, f"{turns[-1].text}\n\n{message}"))
-    return replace(question.request, turns=turns)

@@ -69,7 +69,7 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
                 outcome = _collect_within(command)
             elif isinstance(command, StartQuestions):
                 from secondpass.concurrency.portal import portal
-                from secondpass.runtime.dispatch import ask
+                from secondpass.runtime.recall import ask
 
                 if portal().is_here:
                     raise NestedCallError(
@@ -114,7 +114,7 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
             elif isinstance(command, CallBatches | CallLists):
                 outcome = await _collect_in_thread(command)
             elif isinstance(command, StartQuestions):
-                from secondpass.runtime.dispatch import ask
+                from secondpass.runtime.recall import ask
 
                 asking = ask(command.effect, command.ledger, command.gate)
                 task = asyncio.ensure_future(asking)

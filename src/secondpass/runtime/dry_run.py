@@ -1,19 +1,29 @@
 """Carries out a plan without calling anything, to see what it would take.
 
-Every question is left unanswered, or answered by the value that it assumes, and every scorer gives
-equal scores, so a plan goes on as if no call changed the order. Methods that ask more questions if
-it does, such as ``partition``, take more than is counted.
+Every question is answered by the value that it assumes, or left unanswered if it has none, and
+every scorer gives equal scores, so a plan goes on as if no call changed the order. Methods that ask
+more questions if it does, such as ``partition``, take more than is counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from secondpass.effects import Answer, Ask, Estimate, Plan, Question, RawScores, RoundsLeft, Score
-from secondpass.errors import BudgetError, MethodError
-from secondpass.limits import Prices
+from secondpass.effects import (
+    Answer,
+    Ask,
+    Effect,
+    LimitsLeft,
+    Plan,
+    Question,
+    RawScores,
+    RoundsLeft,
+    Score,
+)
+from secondpass.errors import BudgetError, DeadlineError, MethodError
+from secondpass.limits import Left, Limits, Prices
 from secondpass.runtime.ledger import Ledger
 from secondpass.scoring import member
 
@@ -48,33 +58,92 @@ class Expected:
         return Expected(self.model, calls, pairs, tokens_in, tokens_out, cost)
 
 
-def dry_run(plan: Plan[Any], ledger: Ledger) -> list[Expected]:
+@dataclass(slots=True)
+class SimulatedLedger(Ledger):
+    """A ledger whose clock moves only by the questions that would be asked.
+
+    Attributes:
+        seconds_per_call: how long a question is taken to last; None if that is not known, and then
+            no time passes.
+        stated: the limits that methods are told of; None for those that are enforced.
+        elapsed: seconds so far.
+    """
+
+    seconds_per_call: float | None = None
+    stated: Limits | None = None
+    elapsed: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Simulated seconds since the start."""
+        return self.elapsed
+
+    def left(self) -> Left:
+        """What the stated limits leave to questions."""
+        enforced = self.limits
+        self.limits = self.stated or enforced
+        left = Ledger.left(self)
+        self.limits = enforced
+        return replace(left, seconds_per_call=self.seconds_per_call)
+
+
+@dataclass(slots=True)
+class DryRun:
+    """What a plan asked and returned.
+
+    Attributes:
+        uses: what each model is expected to take, in the order of first use.
+        rounds: number of questions of each round that asked any.
+        shortened: whether passages were cut to fit the context window of a model.
+        result: what the plan returned; None if it failed.
+        error: why it failed.
+    """
+
+    uses: list[Expected] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)
+    shortened: bool = False
+    result: Any = None
+    error: MethodError | None = None
+
+
+def dry_run(plan: Plan[Any], ledger: SimulatedLedger) -> DryRun:
     """Run a plan to its end without calling anything.
 
     Args:
         plan: what a ranking pass or a method yields.
-        ledger: its limits of calls, tokens and cost are kept to; the deadline is not.
-
-    Returns:
-        One entry per model, in the order of first use.
+        ledger: its limits of calls, tokens and cost are kept to; the deadline is if the ledger
+            knows the seconds per call.
     """
-    uses: list[Expected] = []
+    run = DryRun()
     result: Any = None
     while True:
         try:
             effect = plan.send(result)
-        except StopIteration:
-            return merged(uses)
-        result = None
-        if isinstance(effect, Score):
-            count = len(effect.texts)
-            name = str(member(effect.scorer, "model_name", None) or type(effect.scorer).__name__)
-            uses.append(Expected(name, pairs=count))
-            result = RawScores([0.0] * count, called=False)
-        elif isinstance(effect, Ask):
-            result = [_unanswered(effect, question, ledger, uses) for question in effect.questions]
-        elif isinstance(effect, RoundsLeft):
-            result = ledger.rounds_left()
+        except StopIteration as stop:
+            run.result = stop.value
+            break
+        except MethodError as error:
+            run.error = error
+            break
+        result = _result(effect, ledger, run)
+    run.uses = merged(run.uses)
+    return run
+
+
+def _result(effect: Effect, ledger: SimulatedLedger, run: DryRun) -> Any:
+    """What an effect results in."""
+    if isinstance(effect, Score):
+        count = len(effect.texts)
+        name = str(member(effect.scorer, "model_name", None) or type(effect.scorer).__name__)
+        run.uses.append(Expected(name, pairs=count))
+        return RawScores([0.0] * count, called=False)
+    if isinstance(effect, Ask):
+        return _answers(effect, ledger, run)
+    if isinstance(effect, RoundsLeft):
+        return ledger.rounds_left()
+    if isinstance(effect, LimitsLeft):
+        return ledger.left()
+    return None
 
 
 def merged(uses: Iterable[Expected]) -> list[Expected]:
@@ -103,20 +172,49 @@ def total(uses: Iterable[Expected], model: str = "total") -> Expected:
     )
 
 
-def _unanswered(
-    effect: Ask[Any, Any], question: Question[Any, Any], ledger: Ledger, uses: list[Expected]
-) -> Answer[Any]:
-    """Book the estimate of a question that is not sent, if the limits allow it."""
-    prices: Prices | None = getattr(effect.service, "prices", None)
-    estimate: Estimate = question.estimate
-    try:
-        ledger.reserve(estimate, prices)
-    except BudgetError as error:
-        return Answer(error=error)
+def _answers(effect: Ask[Any, Any], ledger: SimulatedLedger, run: DryRun) -> list[Answer[Any]]:
+    """The answers to the questions of one round, as many at a time as the limits allow."""
+    left, seconds = ledger.question_seconds_left, ledger.seconds_per_call
+    answers: list[Answer[Any]] = []
+    sent = 0
+    for question in effect.questions:
+        wave = sent // ledger.limits.concurrency
+        if left is not None and (left == 0 or (seconds and wave * seconds >= left)):
+            answers.append(Answer(error=DeadlineError("the deadline would pass before this")))
+            continue
+        try:
+            _book(effect.service, question, ledger, run)
+        except BudgetError as error:
+            answers.append(Answer(error=error))
+            continue
+        sent += 1
+        if left is not None and seconds and (wave + 1) * seconds > left:
+            answers.append(Answer(error=DeadlineError("the deadline would pass before this")))
+        elif question.assumed is not None:
+            answers.append(Answer(question.assumed))
+        else:
+            answers.append(Answer(error=MethodError("a dry run asks nothing", "dry_run")))
+    if sent:
+        run.rounds.append(sent)
+    if sent and seconds:
+        took = -(-sent // ledger.limits.concurrency) * seconds
+        took = took if left is None else min(took, left)
+        ledger.add_question_round(took)
+        ledger.elapsed += took
+    return answers
+
+
+def _book(service: Any, question: Question[Any, Any], ledger: SimulatedLedger, run: DryRun) -> None:
+    """Charge the estimate of a question.
+
+    Raises:
+        BudgetError: a limit does not allow it.
+    """
+    prices: Prices | None = getattr(service, "prices", None)
+    estimate = question.estimate
+    ledger.reserve(estimate, prices)
     ledger.charge_estimate(estimate, prices)
     tokens = estimate.input_tokens, estimate.output_tokens
     cost = None if prices is None else prices.of(*tokens)
-    uses.append(Expected(effect.service.name, 1, question.documents, *tokens, cost))
-    if question.assumed is not None:
-        return Answer(question.assumed)
-    return Answer(error=MethodError("a dry run asks nothing", "dry_run"))
+    run.uses.append(Expected(service.name, 1, question.documents, *tokens, cost))
+    run.shortened |= question.shortened

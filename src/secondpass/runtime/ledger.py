@@ -7,21 +7,12 @@ import time
 from dataclasses import dataclass, field
 
 from secondpass.diagnostics import log_exception
-from secondpass.effects import (
-    Completion,
-    Ended,
-    Estimate,
-    Interim,
-    Raised,
-    Ran,
-    RoundsLeft,
-    Started,
-)
-from secondpass.errors import BudgetError, MethodError
-from secondpass.limits import Limits, Prices
-from secondpass.runtime import observers
-from secondpass.runtime.observers import MethodOperation, Operation
-from secondpass.types import EngineInfo, Usage
+from secondpass.effects import Completion, Estimate
+from secondpass.errors import BudgetError
+from secondpass.limits import Left, Limits, Prices
+from secondpass.runtime.observers import Operation
+from secondpass.runtime.response_cache import ResponseCache
+from secondpass.types import EngineInfo, Issue, Usage
 
 _ROUND_MARGIN = 1.2
 """The next round is expected to take this many times the mean of the rounds so far."""
@@ -55,6 +46,12 @@ class Ledger:
         pairs: query-document pairs that were scored or asked about.
         error: the first exception that a scorer, model or ordering of the user raised.
         engines: how local models ran, each once.
+        choices: why methods were chosen, by their names.
+        cache: of answers; None if there is none.
+        cached: questions that it answered; they count nowhere else.
+        retries: questions that were asked again as they were, after an error.
+        repairs: questions that were asked again because the reply could not be used.
+        issues: of the pass as a whole, each once.
         operations: the ranking and the methods that are running, the innermost last; empty if
             nobody observes the ranking.
     """
@@ -68,6 +65,12 @@ class Ledger:
     pairs: int = 0
     error: BaseException | None = None
     engines: list[EngineInfo] = field(default_factory=list)
+    choices: dict[str, str] = field(default_factory=dict)
+    cache: ResponseCache | None = None
+    cached: int = 0
+    retries: int = 0
+    repairs: int = 0
+    issues: list[Issue] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
     _input_tokens: int | None = None
     _output_tokens: int | None = None
@@ -78,6 +81,7 @@ class Ledger:
     _reserved: _Total = field(default_factory=_Total)
     _question_rounds: int = 0
     _question_seconds: float = 0.0
+    _question_waves: int = 0
     _kept_seconds: float = 0.0
 
     def start_clock(self) -> None:
@@ -113,46 +117,6 @@ class Ledger:
         left = self.seconds_left
         return None if left is None else max(0.0, left - self._kept_seconds)
 
-    def carry_out(self, effect: object) -> int | None:
-        """Carry out an effect that needs no call, and return its result.
-
-        Raises:
-            MethodError: it is not an effect.
-        """
-        match effect:
-            case RoundsLeft():
-                return self.rounds_left()
-            case Raised():
-                self.record_exception(effect.error, effect.source)
-            case Ran():
-                self.add_engine(effect.engine)
-            case Started():
-                self._start_method(effect)
-            case Ended():
-                self._end_method(effect)
-            case Interim():
-                pass  # nobody listens
-            case _:
-                message = f"the method yielded a {type(effect).__name__}, not an effect"
-                raise MethodError(message, "unknown_effect")
-        return None
-
-    def _start_method(self, effect: Started) -> None:
-        """Tell the observers of this ranking, if any, that a method starts."""
-        if self.operations:
-            parents = (self.operations[-1],)
-            operation = MethodOperation(name=effect.method, parents=parents, texts=effect.texts)
-            self.operations.append(operation)
-            observers.start(operation)
-
-    def _end_method(self, effect: Ended) -> None:
-        """Tell them that the method which started last has ended."""
-        if self.operations:
-            operation = self.operations.pop()
-            assert isinstance(operation, MethodOperation)
-            operation.scored = effect.scored
-            observers.end(operation, effect.error)
-
     def record_exception(self, error: BaseException, source: str) -> None:
         """Keep the first exception of the user's code, and log each for diagnosis."""
         if self.error is None:
@@ -163,6 +127,12 @@ class Ledger:
         """Record how a local model ran."""
         if engine not in self.engines:
             self.engines.append(engine)
+
+    def add_issue(self, code: str, message: str) -> None:
+        """Add an issue of the pass, unless it is known."""
+        issue = Issue(code, message)
+        if issue not in self.issues:
+            self.issues.append(issue)
 
     # ------------------------------------------------------------------ questions
 
@@ -218,10 +188,30 @@ class Ledger:
             cost = prices.of(actual.input_tokens, actual.output_tokens)
             self._cost = (self._cost or 0.0) + cost
 
-    def add_question_round(self, seconds: float) -> None:
+    def add_question_round(self, seconds: float, questions: int = 1) -> None:
         """Count a round of questions and the seconds that it took."""
         self._question_rounds += 1
+        self._question_waves += -(-questions // self.limits.concurrency)
         self._question_seconds += seconds
+
+    def left(self) -> Left:
+        """What the limits leave to questions."""
+        limits = self.limits
+        # The clock of a pass that has only waited starts with its first call.
+        seconds = self.question_seconds_left
+        if self.waiting and limits.deadline is not None:
+            seconds = limits.deadline - self._kept_seconds
+        return Left(
+            None if limits.calls is None else max(0, limits.calls - self.questions),
+            None
+            if limits.tokens is None
+            else max(0.0, min(limits.tokens, sys.maxsize) - self._spent.tokens),
+            None if limits.cost is None else max(0.0, limits.cost - self._spent.cost),
+            seconds,
+            limits.concurrency,
+            self._question_seconds,
+            self._question_waves,
+        )
 
     def rounds_left(self) -> int | None:
         """How many more rounds of one question the limits allow; None if nothing limits them.
@@ -250,6 +240,9 @@ class Ledger:
             calls=self.calls,
             rounds=self.rounds,
             pairs=self.pairs,
+            retries=self.retries,
+            repairs=self.repairs,
+            cached=self.cached,
             input_tokens=None if self._unreported else self._input_tokens,
             output_tokens=None if self._unreported else self._output_tokens,
             cost=None if self._unreported or self._unpriced else self._cost,

@@ -26,6 +26,7 @@ from secondpass.runtime.commands import (
     scoring_deadline_error,
 )
 from secondpass.runtime.gate import Gate
+from secondpass.runtime.immediate import carry_out
 from secondpass.runtime.ledger import Ledger
 from secondpass.scoring import member
 
@@ -57,11 +58,11 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
             effect: Effect = plan.send(result)
             while not isinstance(effect, Score | Ask):
                 try:
-                    answer = ledger.carry_out(effect)
+                    result = carry_out(effect, ledger)
                 except MethodError as error:
                     effect = plan.throw(error)
                 else:
-                    effect = plan.send(answer)
+                    effect = plan.send(result)
         except StopIteration as stop:
             results[number] = stop.value
         else:
@@ -199,11 +200,11 @@ class _Slice:
 
 
 def _groups(scorings: dict[int, _Scoring]) -> list[list[int]]:
-    """Numbers of the passes whose texts go to one scorer together."""
-    groups: dict[int, list[int]] = {}
+    """Numbers of the passes whose texts go to one scorer together, with one instruction."""
+    groups: dict[tuple[int, str | None], list[int]] = {}
     for number, scoring in scorings.items():
         shared = scoring.effect.scorer if scoring.mergeable else scoring
-        groups.setdefault(id(shared), []).append(number)
+        groups.setdefault((id(shared), scoring.effect.instruction), []).append(number)
     return list(groups.values())
 
 
@@ -218,7 +219,8 @@ def _score_in_batches(scoring: _Scoring) -> Generator[CallBatches, PartialScores
     ledger.start_clock()
     partial = PartialScores({}, scoring_deadline_error())
     if ledger.seconds_left != 0:
-        partial = yield CallBatches(effect.scorer, [(effect.query, list(effect.texts))], [ledger])
+        requests = [(effect.query, list(effect.texts))]
+        partial = yield CallBatches(effect.scorer, requests, [ledger], effect.instruction)
         scoring.count_call(len(partial.scores))
     for index in range(len(effect.texts)):
         raw.values.append(partial.scores.get(index))
@@ -290,4 +292,5 @@ def _call(slices: list[_Slice]) -> CallScorer | CallLists:
         effects[0][0].scorer,
         [(effect.query, list(effect.texts[part.start : part.stop])) for effect, part in effects],
         [part.scoring.ledger for part in slices],
+        effects[0][0].instruction,
     )

@@ -48,8 +48,9 @@ def _score(
     try:
         if len(call.requests) == 1:
             ((query, documents),) = call.requests
-            return [to_list(call.scorer.score_pairs(query, documents), counts[0])]
-        results = to_list(call.scorer.score_many(call.requests), len(counts))
+            scores = call.scorer.score_pairs(query, documents, **call.keywords)
+            return [to_list(scores, counts[0])]
+        results = to_list(call.scorer.score_many(call.requests, **call.keywords), len(counts))
         return [to_list(scores, count) for scores, count in zip(results, counts, strict=True)]
     except reraised:
         raise
@@ -75,7 +76,8 @@ def collect(
     deadline = None if seconds is None else time.monotonic() + seconds
     with scoring(call) as running:
         try:
-            results = getattr(call.scorer, call.member)(list(call.requests), deadline)
+            generate = getattr(call.scorer, call.member)
+            results = generate(list(call.requests), deadline, **call.keywords)
             if _add_all(results, collected, call.member):
                 late = DeadlineError("the scorer ended without scoring these")
                 collected.end(None if deadline is None else late)

@@ -17,25 +17,15 @@ from annotated_types import Ge, MinLen
 
 from secondpass.blending import sigmoid
 from secondpass.concurrency.lazy import Lazy
-from secondpass.errors import ConfigurationError
+from secondpass.errors import ConfigurationError, InputError
 from secondpass.scorers.engines import choice
 from secondpass.scorers.engines.cached_pairs import CachedPairs
 from secondpass.scorers.engines.pairs import Requests, Scored
 from secondpass.scorers.engines.sharing import Shared, shared
+from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.hub import HubModel
 from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
 from secondpass.types import EngineInfo, ScoreKind
-
-_TORCH_ONLY = (
-    "prompt",
-    "prompt_name",
-    "prompts",
-    "dtype",
-    "trust_remote_code",
-    "model_kwargs",
-    "tokenizer_kwargs",
-    "config_kwargs",
-)
 
 
 @configurable
@@ -63,7 +53,9 @@ class CrossEncoderScorer:
             directory. None is the hub's own setting.
         revision: branch, tag or commit of the model.
         max_length: tokens per pair; longer pairs are truncated. None is the model's own limit.
-        prompt: an instruction prepended to each pair, for models that were trained with one.
+        prompt: an instruction prepended to each pair, for models that were trained with one. If it
+            names ``{instruction}``, it is for calls that have one, which stands there; others have
+            ``prompt_name``, else the model's default prompt.
         prompt_name: the name of one of the model's own prompts, instead.
         prompts: named prompts that replace the model's own.
         batch_size: pairs per forward pass at most. None is no limit but that of tokens.
@@ -118,7 +110,8 @@ class CrossEncoderScorer:
         tokenizer_kwargs: Mapping[str, Any] | None = None,
         config_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        if prompt is not None and prompt_name is not None:
+        self.prompt = prompt
+        if prompt is not None and prompt_name is not None and not self.takes_instruction:
             raise ConfigurationError("prompt, prompt_name: give one of them")
         if token is not None and token_env is not None:
             raise ConfigurationError("token, token_env: give one of them")
@@ -139,7 +132,6 @@ class CrossEncoderScorer:
         self.cache_folder = cache_folder
         self.revision = revision
         self.max_length = max_length
-        self.prompt = prompt
         self.prompt_name = prompt_name
         self.prompts = prompts
         self.batch_size = batch_size
@@ -155,7 +147,7 @@ class CrossEncoderScorer:
         self.tokenizer_kwargs = tokenizer_kwargs
         self.config_kwargs = config_kwargs
         self.score_kind: ScoreKind = "logit" if activation == "none" else "probability"
-        self._torch_only = self._settings_for_torch()
+        self._torch_only = choice.settings_for_torch(backend, device, file, vars(self))
         self._pairs = Lazy(self._load, per_process=True)
         self._shared: Shared[Any] | None = None
 
@@ -165,45 +157,64 @@ class CrossEncoderScorer:
         return self.model
 
     @property
+    def takes_instruction(self) -> bool:
+        """Whether the prompt names the instruction of a call."""
+        return self.prompt is not None and INSTRUCTION in self.prompt
+
+    @property
     def engine(self) -> EngineInfo | None:
         """How the model runs; None if it is not loaded."""
         pairs = self._pairs.loaded
         return None if pairs is None else pairs.info
 
-    def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
+    def score_pairs(
+        self, query: str, documents: Sequence[str], *, instruction: str | None = None
+    ) -> list[float]:
         """One score per document; ``[]`` for none.
+
+        Args:
+            query: the search query.
+            documents: the texts to score.
+            instruction: what counts as relevant, if the prompt names it.
 
         Raises:
             MissingExtraError: a package of the backend is not installed.
             ModelLoadError: the model cannot be loaded, or has more than one label.
+            InputError: the prompt does not name the instruction.
         """
-        return self.score_many([(query, documents)])[0]
+        return self.score_many([(query, documents)], instruction=instruction)[0]
 
-    def score_many(self, requests: Requests) -> list[list[float]]:
+    def score_many(
+        self, requests: Requests, *, instruction: str | None = None
+    ) -> list[list[float]]:
         """Scores for several queries, in common batches sorted by length.
 
         Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
+            MissingExtraError | ModelLoadError | InputError: as :meth:`score_pairs`.
         """
+        self._check(instruction)
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
         activate = self._activation()
-        return [
-            [activate(logit) for logit in logits] for logits in self._pairs.get().score(requests)
-        ]
+        lists = self._pairs.get().score(requests, instruction)
+        return [[activate(logit) for logit in logits] for logits in lists]
 
-    def score_batches(self, requests: Requests, deadline: float | None) -> Iterator[Scored]:
+    def score_batches(
+        self, requests: Requests, deadline: float | None, *, instruction: str | None = None
+    ) -> Iterator[Scored]:
         """Scores in batches: the first documents first, until shortly before the deadline.
 
         Args:
             requests: (query, documents) pairs.
             deadline: a value of ``time.monotonic()``; None for none.
+            instruction: what counts as relevant, if the prompt names it.
 
         Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
+            MissingExtraError | ModelLoadError | InputError: as :meth:`score_pairs`.
         """
+        self._check(instruction)
         activate = self._activation()
-        for batch in self._pairs.get().score_until(requests, deadline):
+        for batch in self._pairs.get().score_until(requests, deadline, instruction):
             yield [(request, document, activate(score)) for request, document, score in batch]
 
     def check_installed(self) -> None:
@@ -226,34 +237,12 @@ class CrossEncoderScorer:
         self._pairs.clear()
         self._shared = None
 
+    def _check(self, instruction: str | None) -> None:
+        if instruction is not None and not self.takes_instruction:
+            raise InputError(f"instruction: the prompt of this scorer does not name {INSTRUCTION}")
+
     def _activation(self) -> Callable[[float], float]:
         return float if self.activation == "none" else _probability
-
-    def _settings_for_torch(self) -> tuple[str, ...]:
-        """Names of settings that are set and that only torch supports.
-
-        Raises:
-            ConfigurationError: another backend is set.
-        """
-        found = tuple(name for name in _TORCH_ONLY if getattr(self, name) not in (None, False))
-        if self.backend not in {"auto", "torch"}:
-            if self.device not in {"auto", "cpu"}:
-                found += ("device",)
-            if found:
-                hint = "; name the model's file in 'file'" if "model_kwargs" in found else ""
-                raise ConfigurationError(
-                    f"{', '.join(found)}: the backend {self.backend!r} has no such setting, "
-                    f"only torch has{hint}"
-                )
-        elif self.file is not None and self.device not in {"auto", "cpu"}:
-            found += ("device",)
-        if self.backend == "onnx" and self.file is not None and self.file.endswith(".xml"):
-            raise ConfigurationError(f"backend, file: 'onnx' cannot read {self.file!r}")
-        if self.file is not None and (self.backend == "torch" or found):
-            raise ConfigurationError(
-                "file: cannot be set with torch, which reads the model's own weights"
-            )
-        return found
 
     def _load(self) -> CachedPairs:
         token = first_set(variables(self.token_env))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import time
 import weakref
@@ -28,6 +29,8 @@ _CIRCUIT_SECONDS = 60.0
 REMEMBERED_SECONDS = 600.0
 """How long a limit that a server stated is observed; then it is tested again."""
 _CLOSING_SECONDS = 5.0
+_NOT_IN_KEY = frozenset({"self", "api_key", "api_key_env", "timeout", "prices"})
+"""Settings that no answer depends on."""
 NO_KEY = "none"
 """The key for servers that need none. SDKs require a value."""
 
@@ -57,6 +60,8 @@ class Client(Generic[R]):
     key_variables: tuple[str, ...]
     url: str = ""
     """The service's own base URL; empty if the SDK knows it."""
+    url_variables: tuple[str, ...] = ()
+    """Environment variables from which the SDK reads another base URL."""
 
     model: str | None
     base_url: str | None
@@ -98,6 +103,15 @@ class Client(Generic[R]):
             return self._origin(bare(self._url), self._key())
         except LLMError:
             return ""
+
+    @property
+    def cache_key(self) -> Mapping[str, Any]:
+        """The settings that an answer may depend on, and the address if the environment has it."""
+        names = inspect.signature(inspect.unwrap(type(self).__init__)).parameters
+        key = {name: getattr(self, name) for name in names if name not in _NOT_IN_KEY}
+        if self.base_url is None:
+            key["base_url"] = [os.environ.get(name) for name in self.url_variables]
+        return key
 
     @property
     def _url(self) -> str:

@@ -60,6 +60,7 @@ _FILTERED = re.compile(
     r"content[ _-]?(filter|policy|management)|responsible.?ai|safety|moderation|prohibited|flagged",
     re.I,
 )
+_LOGPROBS = re.compile(r"log[ _-]?prob", re.I)
 _FORMAT = re.compile(
     r"response_?format|json|schema|structured|output_?config|output_?format|grammar"
     r"|response_?mime_?type|guided|constrained|tool_choice",
@@ -117,6 +118,14 @@ class ErrorResponse:
     def blames_format(self) -> bool:
         """Whether the server does not support the reply format of the request."""
         return self.blames_request and bool(_FORMAT.search(f"{self.parameter} {self.text}"))
+
+    @property
+    def blames_logprobs(self) -> bool:
+        """Whether the model has no log probabilities, or not for so many alternatives."""
+        # OpenAI sends 403 for models that do not have them.
+        if not self.blames_request and self.status != 403:
+            return False
+        return bool(_LOGPROBS.search(self.text if self.parameter is None else self.parameter))
 
     def blames(self, name: str) -> bool:
         """Whether the server does not support the parameter of this name."""

@@ -33,9 +33,12 @@ _BUILT_IN: dict[Family, dict[str, str]] = {
         "decisions": "secondpass.strategies.decisions:Decisions",
         "endpoint": "secondpass.strategies.endpoint:Endpoint",
         "graded": "secondpass.strategies.graded:Graded",
+        "pointwise": "secondpass.strategies.pointwise:Pointwise",
         "listwise": "secondpass.strategies.listwise:Listwise",
         "partition": "secondpass.strategies.partition:Partition",
         "blocks": "secondpass.strategies.blocks:Blocks",
+        "setwise": "secondpass.strategies.setwise:Setwise",
+        "auto": "secondpass.strategies.auto:Auto",
         "cascade": "secondpass.strategies.cascade:Cascade",
     },
     "llms": {

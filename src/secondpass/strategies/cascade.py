@@ -14,10 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.blending import Blend
-from secondpass.effects import LLM, Interim, Judgement, Plan, Span, Task
+from secondpass.effects import LLM, Interim, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
-from secondpass.methods import METHOD, beside, beside_as_setting, inner
+from secondpass.limits import Left
+from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, beside, beside_as_setting, inner
 from secondpass.settings import Nested, configurable, definition
+from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.interim import converted
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
@@ -61,6 +63,9 @@ class Cascade:
     its scores are blended by ``minmax`` with ``1 / rank`` in its input order. If no stage scores
     anything and one keeps its input order, the cascade keeps the original order.
 
+    The instruction of a call goes to every stage that takes one. The report lists those that take
+    none only if no stage that scored candidates takes one.
+
     Args:
         stages: two or more, each with a depth no larger than that of the one before.
     """
@@ -68,6 +73,7 @@ class Cascade:
     score_kind: ScoreKind = "rank"
     scale = None
     windows = "task"  # each stage is given those that it can use
+    takes_instruction = True  # stages that take none say so
 
     def __init__(self, stages: Annotated[Sequence[Annotated[Any, _STAGE]], MinLen(2)]) -> None:
         self.stages: tuple[CascadeStage, ...] = tuple(stages)
@@ -102,11 +108,11 @@ class Cascade:
         state = _State(list(range(len(task.texts))), frozenset(beyond))
         state.add_spans(range(len(task.texts)), task.spans)
         errors: list[MethodError] = []
-        for number, stage in enumerate(self.stages, 1):
+        for number, (stage, wanted) in enumerate(self._wanted(task), 1):
             indices = state.order[: stage.depth]
             name = stage.method.name
             try:
-                part = state.part(task, indices)
+                part = state.part(task, indices, wanted)
                 plan = judged_by_windows(stage.method, part)
                 so_far = partial(state.interim, name, indices)
                 judgement = yield from converted(plan, part, task, so_far)
@@ -121,6 +127,29 @@ class Cascade:
         if len(errors) == len(self.stages):
             raise errors[0]
         return state.judgement()
+
+    def bounds(self, count: int) -> Bounds | None:
+        """The sum over the stages; None if one states no bounds."""
+        total = Bounds()
+        for stage in self.stages:
+            bounds = bounds_of(stage.method, min(count, stage.depth or count))
+            if bounds is None:
+                return None
+            total += bounds
+        return total
+
+    def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:  # noqa: ARG002
+        """The methods of the stages, each with what it is given if none changes the order."""
+        state = _State(list(range(len(task.texts))))
+        return [
+            (stage.method, state.part(task, state.order[: stage.depth], wanted))
+            for stage, wanted in self._wanted(task)
+        ]
+
+    def _wanted(self, task: Task) -> list[tuple[CascadeStage, int | None]]:
+        """The stages, each with how many of its best are wanted: as many as the next one judges."""
+        depths = [stage.depth for stage in self.stages[1:]]
+        return list(zip(self.stages, [*depths, task.top_k], strict=True))
 
     def check_installed(self) -> None:
         """Check that the packages of all stages are installed.
@@ -168,9 +197,11 @@ class _State:
     spans: dict[int, Span] = field(default_factory=dict)
     degraded: bool = False
     kept: bool = False
+    instructed: bool = False
+    """Whether a stage that scored candidates took the instruction of the call."""
 
-    def part(self, task: Task, indices: Sequence[int]) -> Task:
-        """The task of a stage."""
+    def part(self, task: Task, indices: Sequence[int], wanted: int | None) -> Task:
+        """The task of a stage, of which so many of the best are wanted."""
         windows = task.windows
         return replace(
             task,
@@ -178,6 +209,7 @@ class _State:
             candidates=[task.candidates[index] for index in indices],
             windows=None if windows is None else [windows[index] for index in indices],
             spans=[self.spans.get(index) for index in indices] if self.spans else None,
+            top_k=wanted,
         )
 
     def add_spans(self, indices: Sequence[int], spans: Sequence[Span | None] | None) -> None:
@@ -206,6 +238,8 @@ class _State:
         missed = [index for index in indices if index not in scored and index not in beyond]
         self.degraded |= judgement.degraded or bool(judgement.original)
         self.kept |= judgement.original == 1
+        codes = {issue.code for issue in judgement.issues}
+        self.instructed |= bool(scored) and INSTRUCTION_NOT_USED not in codes
         # Scored before but not here: an earlier stage decides its place.
         self.degraded |= any(index in self.scores for index in missed)
         self.unjudged.update(indices[position] for position in judgement.unjudged)
@@ -243,12 +277,18 @@ class _State:
             scores[index] = (count - rank) / count
         unjudged = frozenset(self.unjudged - self.scores.keys())
         beyond = self.tail | (self.beyond - unjudged)
+        # One stage that takes the instruction is enough: those before it are to be cheap.
+        issues = [
+            issue
+            for issue in self.issues
+            if issue.code != INSTRUCTION_NOT_USED or not self.instructed
+        ]
         if not ranked and self.kept:
-            return Judgement(scores, issues=self.issues, original=1.0)
+            return Judgement(scores, issues=issues, original=1.0)
         return Judgement(
             scores,
             unjudged,
-            self.issues,
+            issues,
             [self.scores.get(index, ()) for index in range(count)],
             beyond - self.scores.keys(),
             self.degraded,

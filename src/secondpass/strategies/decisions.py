@@ -21,13 +21,22 @@ from secondpass.llms.google import connect as connect_google
 from secondpass.llms.openai import connect as connect_openai
 from secondpass.prompts.fencing import fenced
 from secondpass.prompts.labels import label_all
+from secondpass.prompts.replies import values
 from secondpass.prompts.replies.values import BatchScores
+from secondpass.prompts.template import call_instruction
 from secondpass.prompts.truncation import cut_evenly, estimate_tokens
+from secondpass.questions import Recall
 from secondpass.scoring import in_range, range_of, to_float
 from secondpass.services.client import Client, Connection, token_count
 from secondpass.services.echoes import Sent
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
-from secondpass.strategies.base import merge_batches, split_batches
+from secondpass.strategies.base import (
+    Bounds,
+    batch_bounds,
+    equal_scores,
+    merge_batches,
+    split_batches,
+)
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -39,6 +48,7 @@ _KEY_VARIABLES = {
     "openai": ("OPENAI_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
+_URL_VARIABLES = {"openai": ("OPENAI_BASE_URL",), "google": ("GOOGLE_GEMINI_BASE_URL",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,7 @@ class Decisions(Client[Statements]):
 
     score_kind: ScoreKind = "probability"
     scale = None
+    takes_instruction = True
 
     def __init__(
         self,
@@ -99,6 +110,7 @@ class Decisions(Client[Statements]):
         self.package = {"openai": "openai", "google": "google.genai"}[provider]
         self.extra = provider
         self.key_variables = _KEY_VARIABLES[provider]
+        self.url_variables = _URL_VARIABLES[provider]
         self._prepare()
 
     @property
@@ -118,6 +130,10 @@ class Decisions(Client[Statements]):
         )
         return merge_batches(self.name, len(task.texts), stretches, answers, word="score")
 
+    def bounds(self, count: int) -> Bounds:
+        """A question for each batch, in one round."""
+        return batch_bounds(count, self.batch_size)
+
     # ------------------------------------------------------------------ one request
 
     def _question(
@@ -125,8 +141,7 @@ class Decisions(Client[Statements]):
     ) -> Question[Statements, BatchScores]:
         texts = task.texts[stretch.start : stretch.stop] if shortened is None else shortened
         labels = label_all("opaque", task.query, texts, ())
-        documents = [fenced("doc", text, label) for label, text in zip(labels, texts, strict=True)]
-        content = "\n".join([fenced("query", task.query), *documents])
+        request = self._request(task, texts, labels)
 
         def shrink() -> Question[Statements, BatchScores] | None:
             if shortened is not None:
@@ -135,16 +150,29 @@ class Decisions(Client[Statements]):
             return None if shorter is None else self._question(task, stretch, shorter)
 
         return Question(
-            Statements(content, {label: self.statement.replace(_ID, label) for label in labels}),
+            request,
             lambda completion: _read(completion, labels),
             None,
             shrink,
             Estimate(
-                estimate_tokens(content) + len(labels) * estimate_tokens(self.statement),
+                estimate_tokens(request.input) + len(labels) * estimate_tokens(self.statement),
                 len(labels),
             ),
             len(labels),
+            equal_scores(len(labels)),
+            recall=Recall(
+                lambda: self._request(task, texts, [str(n) for n in range(len(texts))]),
+                values.dump,
+                lambda data: values.load(data, len(texts), BatchScores),
+            ),
         )
+
+    def _request(self, task: Task, texts: Sequence[str], labels: Sequence[str]) -> Statements:
+        documents = [fenced("doc", text, label) for label, text in zip(labels, texts, strict=True)]
+        parts = [fenced("query", task.query), *documents, call_instruction(task.instruction)]
+        content = "\n".join(filter(None, parts))
+        statements = {label: self.statement.replace(_ID, label) for label in labels}
+        return Statements(content, statements)
 
     def _connect(self, key: str) -> Connection:
         connect = connect_openai if self.provider == "openai" else connect_google
@@ -223,12 +251,12 @@ def _read(completion: Completion, labels: Sequence[str]) -> BatchScores:
         if number is not None and math.isfinite(number) and in_range(number, bounds) is None:
             message = f"it has a probability of {number:.6g}, so none of its numbers is used"
             raise ReplyError(message, "score_out_of_range")
-    values = tuple(None if number is None else in_range(number, bounds) for number in numbers)
-    missing = [index for index, value in enumerate(values) if value is None]
+    scores = tuple(None if number is None else in_range(number, bounds) for number in numbers)
+    missing = [index for index, score in enumerate(scores) if score is None]
     declined = tuple(i for i in missing if probabilities.get(labels[i]) == _DECLINED)
     if len(missing) == len(labels):
         if declined:
             raise ReplyError("it declines to decide about any document", "content_filter")
         raise ReplyError("it has no usable probability")
     refused = tuple(index for index in missing if index not in declined)
-    return BatchScores(values, refused, declined=declined)
+    return BatchScores(scores, refused, declined=declined)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Plan, Question, Task
 from secondpass.errors import ConfigurationError, LLMError, ReplyError
 from secondpass.limits import Prices
+from secondpass.prompts.replies import values
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.truncation import cut_evenly, estimate_tokens
+from secondpass.questions import Recall
 from secondpass.services import json_http
 from secondpass.services.client import REMEMBERED_SECONDS, Client, Connection
 from secondpass.services.echoes import Sent
@@ -25,9 +27,15 @@ from secondpass.services.json_http import StatusError
 from secondpass.services.provider_errors import ErrorResponse
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies import rerank_wire
-from secondpass.strategies.base import IssueCollector, merge_batches, split_batches
+from secondpass.strategies.base import (
+    Bounds,
+    IssueCollector,
+    batch_bounds,
+    merge_batches,
+    split_batches,
+)
 from secondpass.strategies.rerank_apis import APIS, ApiName
-from secondpass.strategies.rerank_wire import ResponseScores
+from secondpass.strategies.rerank_wire import Pairs, Response, ResponseScores
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -38,21 +46,6 @@ __all__ = ["APIS", "Endpoint", "Pairs"]
 _BATCH_TOO_LARGE = "batch_too_large"
 _LONG = 2000
 """Characters. If a server finds a batch too long, passages longer than this are cut first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """A request: a query, and documents to score for it."""
-
-    query: str
-    documents: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Response(Completion):
-    """A response with its parsed JSON, so that it is parsed once."""
-
-    body: Any = field(default=None, repr=False)
 
 
 @configurable
@@ -137,6 +130,11 @@ class Endpoint(Client[Pairs]):
         return self.scores or ("logit" if self.raw_scores else self._api.score_kind)
 
     @property
+    def takes_instruction(self) -> bool:
+        """Whether the API has a field for the instruction of a call."""
+        return self._api.instruction is not None
+
+    @property
     def language_models(self) -> list[Any]:
         """The services that are asked, for their prices."""
         return [self]
@@ -196,6 +194,10 @@ class Endpoint(Client[Pairs]):
         )
         return judgement if kind == self.score_kind else replace(judgement, score_kind=kind)
 
+    def bounds(self, count: int) -> Bounds:
+        """A question for each batch, in one round, of as many documents as the server accepts."""
+        return batch_bounds(count, self._max_documents)
+
     def _ask(
         self, task: Task, stretches: Iterable[range]
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
@@ -203,28 +205,34 @@ class Endpoint(Client[Pairs]):
         parts = list(stretches)
         answers: list[Answer[ResponseScores]] = yield Ask(
             self,
-            [self._question(task.query, task.texts[part.start : part.stop]) for part in parts],
+            [self._question(task, task.texts[part.start : part.stop]) for part in parts],
         )
         return dict(zip(parts, answers, strict=True))
 
     # ------------------------------------------------------------------ one request
 
-    def _question(self, query: str, texts: Sequence[str]) -> Question[Pairs, ResponseScores]:
+    def _question(self, task: Task, texts: Sequence[str]) -> Question[Pairs, ResponseScores]:
         count = len(texts)
+        request = Pairs(task.query, texts, task.instruction if self.takes_instruction else None)
+        per_pair = estimate_tokens(task.query) + estimate_tokens(request.instruction or "")
 
         def shrink() -> Question[Pairs, ResponseScores] | None:
             if any(len(text) > _LONG for text in texts):
-                return self._question(query, [text[:_LONG] for text in texts])
+                return self._question(task, [text[:_LONG] for text in texts])
             shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
-            return None if shorter is None else self._question(query, shorter)
+            return None if shorter is None else self._question(task, shorter)
 
         return Question(
-            Pairs(query, texts),
+            request,
             lambda completion: self._read(completion, count),
             None,
             shrink,
-            Estimate(sum(map(estimate_tokens, texts)) + count * estimate_tokens(query), 0),
+            Estimate(sum(map(estimate_tokens, texts)) + count * per_pair, 0),
             count,
+            ResponseScores((0.0,) * count, ()),
+            recall=Recall(
+                lambda: request, values.dump, lambda data: values.load(data, count, ResponseScores)
+            ),
         )
 
     @property
@@ -235,7 +243,8 @@ class Endpoint(Client[Pairs]):
         return json_http.connect(key, self.timeout, max_values=MAX_VALUES)
 
     def _texts(self, request: Pairs) -> Sequence[str]:
-        return [request.query, *request.documents]
+        texts = (request.query, request.instruction, *request.documents)
+        return [text for text in texts if text is not None]
 
     async def _answer(self, client: Any, request: Pairs, sent: Sent) -> Completion:
         body = rerank_wire.request_body(
@@ -245,6 +254,7 @@ class Endpoint(Client[Pairs]):
             model=self.model,
             raw_scores=self.raw_scores,
             options=self.options,
+            instruction=request.instruction,
         )
         response = await client.post(self._url, json=body)
         if response.status_code != 200:
@@ -255,7 +265,7 @@ class Endpoint(Client[Pairs]):
         text = response.content.decode("utf-8")
         parsed = json_http.parse_json(text)
         tokens = rerank_wire.tokens_used(parsed)
-        return _Response(text, False, tokens, None if tokens is None else 0, parsed)
+        return Response(text, False, tokens, None if tokens is None else 0, parsed)
 
     def _learn(self, response: ErrorResponse, count: int) -> None:
         """Remember how many documents the server accepts.
@@ -272,7 +282,7 @@ class Endpoint(Client[Pairs]):
     def _read(self, completion: Completion, count: int) -> ResponseScores:
         body = (
             completion.body
-            if isinstance(completion, _Response)
+            if isinstance(completion, Response)
             else json_http.parse_json(completion.text)
         )
         if body is json_http.INVALID:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.effects import LLM, Answer, Ask, Judgement, Plan, Task
@@ -24,7 +25,14 @@ from secondpass.prompts.replies.numbers import Keyed, Pairs, Scores
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
-from secondpass.strategies.base import LLMStrategy, merge_batches, split_batches
+from secondpass.strategies.base import (
+    Bounds,
+    LLMStrategy,
+    batch_bounds,
+    equal_scores,
+    merge_batches,
+    split_batches,
+)
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -107,6 +115,15 @@ class Graded(LLMStrategy):
         questions = Questions(task, self.llm, self.prompting, self._format, scale=self.scale)
         batches = list(split_batches(count, self.batch_size))
         answers: list[Answer[BatchScores]] = yield Ask(
-            self.llm, [questions.about(batch) for batch in batches]
+            self.llm,
+            [
+                replace(questions.about(batch), assumed=equal_scores(len(batch), self.scale[0]))
+                for batch in batches
+            ],
         )
         return merge_batches(self.name, count, batches, answers, word="grade")
+
+    def bounds(self, count: int) -> Bounds:
+        """A question for each batch, in one round."""
+        left_alone = count == 1 and not self.judge_single
+        return Bounds() if left_alone else batch_bounds(count, self.batch_size)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from secondpass.diagnostics import log
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, MissingExtraError, Problem, SecondPassError
-from secondpass.methods import inner
+from secondpass.limits import Limits
+from secondpass.methods import Stage, inner
+from secondpass.runtime.answer_keys import NotStorableError, service_key
+from secondpass.runtime.response_cache import ResponseCache
+from secondpass.scoring import ScorerMethod
 
 S = TypeVar("S", bound="MethodOwner")
 
@@ -21,6 +26,30 @@ class MethodOwner:
 
     _methods: Sequence[Method]
     log_level: str
+    cache: ResponseCache | None = None
+    _other_cache: ResponseCache | None = None
+
+    @property
+    def response_cache(self) -> ResponseCache | None:
+        """The response cache in use: that of the settings, else that of :meth:`storing_answers`."""
+        return self.cache or self._other_cache
+
+    @contextmanager
+    def storing_answers(self, cache: ResponseCache) -> Iterator[None]:
+        """Use a response cache that is no part of the configuration; close it at the end.
+
+        It is not used if the settings have one, or if no method asks a service whose answers can
+        be stored.
+        """
+        if self.cache is not None or not any(map(_is_storable, services(self._methods))):
+            yield
+            return
+        self._other_cache = cache
+        try:
+            yield
+        finally:
+            self._other_cache = None
+            cache.close()
 
     def warm_up(self) -> None:
         """Load the model of the method, or of the first fallback that can be loaded.
@@ -39,6 +68,8 @@ class MethodOwner:
     def close(self) -> None:
         """Release models and connections. They are loaded again when this is used again."""
         close(self._methods)
+        if self.response_cache is not None:
+            self.response_cache.close()
 
     async def aclose(self) -> None:
         """:meth:`close` in a thread, which is abandoned if this is cancelled."""
@@ -51,6 +82,45 @@ class MethodOwner:
 
     def __deepcopy__(self: S, memo: dict[int, Any]) -> S:
         return self
+
+
+def check_methods(methods: Sequence[Method], limits: Limits, cache: ResponseCache | None) -> None:
+    """Check that methods can be used with these limits and this cache.
+
+    Raises:
+        ConfigurationError: a language model has no prices, for a cost limit; or there is a cache,
+            and no answer could be stored.
+        MissingExtraError: all methods lack packages.
+    """
+    if limits.cost is not None:
+        check_prices(methods)
+    if cache is not None and not any(map(_is_storable, services(methods))):
+        message = (
+            "cannot be set: no method asks a service whose answers can be stored; a function or an "
+            "object of a framework needs a 'cache_key', and a local model has settings of its own"
+        )
+        raise ConfigurationError([Problem(("cache",), message)])
+    check_installed(methods)
+
+
+def services(methods: Iterable[Method]) -> Iterator[Any]:
+    """The services that methods ask; None for each method that does not say which.
+
+    Scorers ask none.
+    """
+    for method in methods:
+        if stages := getattr(method, "stages", None):
+            yield from services(stage.method for stage in stages)
+        elif not isinstance(method, ScorerMethod):
+            yield from getattr(method, "language_models", [None])
+
+
+def _is_storable(service: Any) -> bool:
+    """Whether answers of a service may be stored; of an unknown one they may be."""
+    try:
+        return service is None or bool(service_key(service))
+    except NotStorableError:
+        return False
 
 
 def check_installed(methods: Iterable[Method]) -> None:
@@ -70,6 +140,17 @@ def check_installed(methods: Iterable[Method]) -> None:
             errors.append(error)
     if errors and errors[0] is not None and all(errors):
         raise errors[0]
+
+
+def runnable(stages: Sequence[Stage]) -> Stage:
+    """The first stage whose packages are installed; the first if there is none."""
+    for stage in stages:
+        try:
+            check_installed([stage.method])
+        except MissingExtraError:
+            continue
+        return stage
+    return stages[0]
 
 
 def warm_up(methods: Iterable[Method], log_level: str) -> None:

@@ -21,6 +21,7 @@ class RerankApi:
         documents: request field of the documents, a list of strings.
         model: whether the request has the field ``model``.
         raw_scores: whether the request has the field ``raw_scores``, which selects logits.
+        instruction: request field of what counts as relevant in a call; None if it has none.
         fixed: further request fields, with their values.
         max_documents: documents per request.
         rows: response field of the result rows; empty if the response is the list of rows.
@@ -36,6 +37,7 @@ class RerankApi:
     documents: str = "documents"
     model: bool = True
     raw_scores: bool = False
+    instruction: str | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
     max_documents: int = 1000
     rows: str = "results"
@@ -84,9 +86,15 @@ APIS: Mapping[str, RerankApi] = {
         rows="",
         score="score",
     ),
-    "vllm": RerankApi("/v1/rerank"),
+    # vLLM passes it to the model's chat template.
+    "vllm": RerankApi("/v1/rerank", instruction="instruction"),
     "vllm_score": RerankApi(
-        "/score", query="text_1", documents="text_2", rows="data", score="score"
+        "/score",
+        query="text_1",
+        documents="text_2",
+        instruction="instruction",
+        rows="data",
+        score="score",
     ),
     "infinity": RerankApi("/rerank", raw_scores=True, fixed={"return_documents": False}),
     "llama_cpp": RerankApi("/v1/rerank", score_kind="logit"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from secondpass.effects import Completion
 from secondpass.errors import MethodError, ReplyError
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.scoring import in_range, range_of, to_float
@@ -21,10 +22,31 @@ _TOKEN_FIELDS = ("total_tokens", "prompt_tokens", "input_tokens")
 
 
 @dataclass(frozen=True, slots=True)
+class Pairs:
+    """A request: a query, documents to score for it, and what counts as relevant."""
+
+    query: str
+    documents: Sequence[str]
+    instruction: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Response(Completion):
+    """A response with its parsed JSON, so that it is parsed once."""
+
+    body: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ResponseScores(BatchScores):
     """The scores of one batch; ``outside`` lists those outside the range of the score kind."""
 
     outside: tuple[float, ...] = ()
+
+    def is_about(self, count: int) -> bool:
+        """Whether this can be an answer about ``count`` documents."""
+        numbers = all(type(score) in {int, float} for score in self.outside)
+        return numbers and BatchScores.is_about(self, count)
 
 
 def request_url(api: RerankApi, base_url: str | None, path: str | None) -> str:
@@ -48,9 +70,13 @@ def request_body(
     model: str | None,
     raw_scores: bool,
     options: Mapping[str, Any] | None,
+    instruction: str | None = None,
 ) -> dict[str, Any]:
-    """The JSON body of a request."""
+    """The JSON body of a request. The instruction follows one that is set in ``options``."""
     body = {api.query: query, api.documents: list(documents), **api.fixed, **(options or {})}
+    if api.instruction is not None and instruction is not None:
+        configured = body.get(api.instruction)
+        body[api.instruction] = f"{configured}\n{instruction}" if configured else instruction
     if api.model and model is not None:
         body["model"] = model
     if api.raw_scores:

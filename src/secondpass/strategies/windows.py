@@ -28,6 +28,13 @@ def with_windows(task: Task, passages: Passages, rendering: Rendering) -> Task:
     return replace(task, windows=windows, mean=passages.combine == "mean")
 
 
+def count_texts(method: Method, task: Task) -> int:
+    """How many texts :func:`judged_by_windows` gives the method: each window, or the candidates."""
+    if task.windows is None or getattr(method, "windows", "one") != "each":
+        return len(task.texts)
+    return sum(len(item.spans) for item in task.windows)
+
+
 def judged_by_windows(method: Method, task: Task) -> Plan[Judgement]:
     """Run the method on the windows of the task, if it has any, and validate its result.
 

@@ -9,6 +9,7 @@ from fakes import Model, always, graded, numbered
 from scripted_services import ScriptedService, ask_all, question, rejecting
 from secondpass import Reranker
 from secondpass.effects import Prompt, Turn
+from secondpass.errors import ReplyError
 from secondpass.strategies.graded import Graded
 
 
@@ -23,6 +24,16 @@ def test_repair_quotes_reply_and_reason():
         Turn("assistant", "no"),
         Turn("user", "Your reply cannot be used: it is not a good word. Reply with ONLY a word."),
     )
+
+
+def test_what_a_better_reply_would_not_help_is_not_repaired():
+    def read(completion):
+        raise ReplyError("it has no log probabilities", "no_logprobs", repairable=False)
+
+    model = ScriptedService("no")
+    (answer,), _ = ask_all(model, question(read))
+    assert answer.error.code == "no_logprobs"
+    assert len(model.prompts) == 1
 
 
 @pytest.mark.parametrize("reply", ["", "  \n"])

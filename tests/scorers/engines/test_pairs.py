@@ -113,6 +113,43 @@ def test_partly_remembered():
     ]
 
 
+class InstructedModel(FakeModel):
+    def prepare(self, query, passages, *, instruction=""):
+        return super().prepare(query + instruction, passages)
+
+
+@pytest.mark.parametrize("file", [False, True])
+def test_remembered_scores_are_those_of_one_instruction(tmp_path, file):
+    model = InstructedModel()
+    cached = CachedPairs(PairEngine(model), str(tmp_path / "scores.sqlite") if file else 100)
+    scores = {}
+    for instruction in (None, "owls", "cats!", None, "owls", "cats!"):
+        model.batches.clear()
+        (found,) = cached.score([("q", ["a", "b"])], instruction)
+        assert found == [score_of("q" + (instruction or ""), text) for text in "ab"]
+        assert bool(model.batches) == (instruction not in scores)
+        scores[instruction] = found
+        model.batches.clear()
+        until = [
+            row
+            for batch in cached.score_until([("q", ["a", "c"])], None, instruction)
+            for row in batch
+        ]
+        assert sorted(until) == [
+            (0, index, score_of("q" + (instruction or ""), text)) for index, text in enumerate("ac")
+        ]
+    assert b"owls" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_the_instruction_is_part_of_the_pairs_of_a_deadline(clock):
+    model = clock(InstructedModel())
+    batches = PairEngine(model).score_until([("q", ["a", "b"])], 200.0, "owls")
+    assert sorted(row for batch in batches for row in batch) == [
+        (0, 0, score_of("qowls", "a")),
+        (0, 1, score_of("qowls", "b")),
+    ]
+
+
 def test_a_file_of_scores_is_shared(tmp_path):
     path = str(tmp_path / "scores.sqlite")
     CachedPairs(PairEngine(FakeModel()), path).score([("q", ["a", "b"])])

@@ -10,8 +10,8 @@ from contextlib import closing
 
 import pytest
 
+from secondpass.concurrency import sqlite_connection, sqlite_files
 from secondpass.errors import ConfigurationError, ModelLoadError
-from secondpass.scorers.engines import sqlite_connection, sqlite_scores
 from secondpass.scorers.engines.score_cache import (
     file_digest,
     namespace,
@@ -308,7 +308,7 @@ def test_many_threads(cache):
 
 WRITER = """
 import sys
-from secondpass.scorers.engines import sqlite_connection
+from secondpass.concurrency import sqlite_connection
 from secondpass.scorers.engines.score_cache import open_cache, pair_keys
 
 sqlite_connection._WRITE_WITHIN = 30.0  # the machine may be busy
@@ -420,25 +420,25 @@ def test_a_fork_during_a_long_write(path, monkeypatch):
 
 def test_opening_waits_for_another_process(path, monkeypatch):
     tries = []
-    create = sqlite_scores._create
+    create = sqlite_files._prepare
 
-    def locked_twice(where):
+    def locked_twice(*where):
         tries.append(where)
         if len(tries) < 3:
             raise sqlite3.OperationalError("database is locked")
-        create(where)
+        create(*where)
 
-    monkeypatch.setattr(sqlite_scores, "_create", locked_twice)
+    monkeypatch.setattr(sqlite_files, "_prepare", locked_twice)
     open_cache(path).close()
     assert len(tries) == 3
-    monkeypatch.setattr(sqlite_scores, "_OPEN_WITHIN", 0.0)
+    monkeypatch.setattr(sqlite_files, "_OPEN_WITHIN", 0.0)
     tries.clear()
     with pytest.raises(ModelLoadError, match="cannot be used: database is locked"):
         open_cache(path)
 
 
 def test_an_interrupt_does_not_leave_the_file_locked(path):
-    from secondpass.scorers.engines.sqlite_connection import Connection
+    from secondpass.concurrency.sqlite_connection import Connection
 
     open_cache(path).close()
     connection = Connection(path)

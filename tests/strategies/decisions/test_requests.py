@@ -45,6 +45,20 @@ def test_what_is_sent_and_read(make, rank, provider, whose):
         assert {one["type"] for one in request.body["questions"].values()} == {"noul"}
 
 
+def test_instruction_follows_the_documents(make, rank, provider):
+    reranker = make()
+    ranking = rank(reranker, "which?", NUMBERS, instruction="owls </instruction> first")
+    assert (ranking.order, ranking.report.issues) == ((1, 2, 0), ())
+    assert (
+        provider.requests[0]
+        .body["input"]
+        .endswith(
+            "</doc>\nFor this query, the operator of the search adds what counts as relevant:\n"
+            "<instruction>owls &lt;/instruction> first</instruction>"
+        )
+    )
+
+
 def test_a_model_that_is_named_in_full(make, provider, whose):
     make(model="models/m").rerank("q", NUMBERS)
     assert provider.requests[0].body["model"] == "models/m"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 
 import httpx
 import pytest
 
 import fake_provider as fake
 import llama_server
+from fakes import task_of
 from rankings import scores
 from rerank_answers import KEY, answer
 from rerank_dialects import DIALECTS, HOSTED, NUMBERS, OWN
@@ -62,6 +64,44 @@ def test_tei_gets_no_model(make, provider):
     ranking = make("tei", model="BAAI/bge-reranker-base").rerank("q", NUMBERS)
     assert "model" not in provider.requests[0].body
     assert ranking.report.method == "BAAI/bge-reranker-base"
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+@pytest.mark.parametrize("api", DIALECTS)
+def test_instruction_is_sent_in_a_field_of_its_own_or_reported(
+    api, batch_size, make, rank, provider
+):
+    dialect = DIALECTS[api]
+    reranker = make(api, api_key=KEY, batch_size=batch_size)
+    ranking = rank(reranker, "q", NUMBERS, instruction="prefer owls")
+    assert ranking.order == (1, 2, 0)
+    field = {} if dialect.instruction is None else {dialect.instruction: "prefer owls"}
+    for request in provider.requests:
+        assert request.body == dialect.sends | {
+            dialect.documents: request.body[dialect.documents],
+            **field,
+        }
+    issues = [(issue.code, issue.method) for issue in ranking.report.issues]
+    assert issues == ([] if field else [("instruction_not_used", ranking.report.method)])
+
+
+def test_instruction_follows_that_of_the_options(make, provider):
+    make("vllm", options={"instruction": "Find animals."}).rerank("q", NUMBERS, instruction="owls")
+    assert provider.requests[0].body["instruction"] == "Find animals.\nowls"
+
+
+def test_instruction_counts_for_each_pair_and_is_kept_out_of_errors(make, provider):
+    instruction = "prefer what the night guard of the museum wrote"
+    provider.play(fake.raw(fake.http(400, {"message": f"no template for {instruction}"})))
+    report = make("vllm").rerank("q", NUMBERS, instruction=instruction).report
+    assert report.status == "unchanged"
+    assert "night guard" not in repr(report) + str(report.to_dict())
+    plain, instructed = (
+        next(make("vllm").method.judge(task)).questions[0]
+        for task in (task_of(NUMBERS), replace(task_of(NUMBERS), instruction="x" * 40))
+    )
+    assert instructed.estimate.input_tokens - plain.estimate.input_tokens == 10 * len(NUMBERS)
+    assert "x" * 40 not in repr(instructed)
 
 
 def mocked(monkeypatch, body):

@@ -20,6 +20,8 @@ from fake_provider.contents import (
     cut_off,
     cut_off_before_the_first_word,
     event_stream,
+    logprobs_of_completions,
+    replying,
     rerank_answers,
     says,
     text_in_parts,
@@ -36,6 +38,7 @@ from fake_provider.errors import (
     content_filtered,
     has_temperature,
     json_refused,
+    logprobs_refused,
     prompt_blocked,
     quota_used_up,
     refused,
@@ -44,6 +47,7 @@ from fake_provider.errors import (
     temperature_refused,
     too_long,
 )
+from fake_provider.logprobs import Token, logprobs_wanted, with_logprobs
 from fake_provider.replies import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
@@ -114,6 +118,7 @@ __all__ = [
     "RerankApi",
     "Script",
     "Step",
+    "Token",
     "Wire",
     "best_first",
     "body",
@@ -143,6 +148,9 @@ __all__ = [
     "http_date",
     "in_chunks",
     "json_refused",
+    "logprobs_of_completions",
+    "logprobs_refused",
+    "logprobs_wanted",
     "many_headers",
     "page",
     "prompt_blocked",
@@ -152,6 +160,7 @@ __all__ = [
     "refused",
     "refusing",
     "reply_text",
+    "replying",
     "rerank_answers",
     "rerank_envelope",
     "rerank_rows",
@@ -167,5 +176,6 @@ __all__ = [
     "typed",
     "unused_port",
     "usage",
+    "with_logprobs",
     "without_choices",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from fake_provider.logprobs import Token, log, with_logprobs
 from fake_provider.replies import (
     best_first,
     by_number,
@@ -204,6 +205,34 @@ def says(make: Callable[[Answer], Any], grade: Grade = by_number) -> Step:
         yield http(200, envelope(request, text))
 
     return step
+
+
+def replying(
+    text: str, *tokens: Token, change: Callable[[Any], object] = lambda reply: None
+) -> Step:
+    """This text, with the log probabilities of its tokens; a function may change the envelope."""
+
+    def step(request: Request) -> Iterator[Wire]:
+        reply = with_logprobs(envelope(request, text), request, tokens)
+        change(reply)
+        yield http(200, reply)
+
+    return step
+
+
+def logprobs_of_completions(text: str, *tokens: Token) -> Step:
+    """The same in the form of the older Completions API, which some servers use for chats too."""
+
+    def change(reply: Any) -> None:
+        firsts = [next(iter(token.items())) for token in tokens]
+        reply["choices"][0]["logprobs"] = {
+            "tokens": [name for name, _ in firsts],
+            "token_logprobs": [log(value) for _, value in firsts],
+            "top_logprobs": [{name: log(value) for name, value in t.items()} for t in tokens],
+            "text_offset": [0] * len(tokens),
+        }
+
+    return replying(text, change=change)
 
 
 RERANK_FAULTS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {

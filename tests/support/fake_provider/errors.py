@@ -291,3 +291,14 @@ def refused() -> Step:
             )
         ),
     )
+
+
+def logprobs_refused() -> Step:
+    """An error, as providers say that this model has no log probabilities."""
+    return by_api(
+        google=status(400, "Logprobs is not enabled for models/m"),
+        compatible=status(
+            400, "Requested sample logprobs of 20, which is greater than max allowed: 5"
+        ),
+        other=status(403, "You are not allowed to request logprobs from this model."),
+    )

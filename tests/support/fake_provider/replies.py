@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from fake_provider.logprobs import Token
 from fake_provider.requests import RERANK_APIS, Grade, Request
+
+_WORDS = re.compile(r"ONLY one word: (.+) or (.+)\.")
 
 INPUT_TOKENS = 100
 
@@ -35,8 +38,9 @@ def reply_text(
     Args:
         request: what was asked.
         grade: of a text; the highest is best.
-        form: ``keyed``, ``pairs``, ``index pairs`` or ``ranking``; ``auto`` follows the request's
-            schema, and without one the words of its prompt.
+        form: ``keyed``, ``pairs``, ``index pairs``, ``ranking``, ``best``, ``word`` or
+            ``letter``; ``auto`` follows the request's schema, and without one the words of its
+            prompt.
         bare: an array stands alone, not in an object.
     """
     grades = grades_of(request, grade)
@@ -44,6 +48,10 @@ def reply_text(
         return json.dumps(_by_schema(request.schema, grades))
     if form == "auto":
         form = _form_by_prompt(request)
+    if form in {"word", "letter"}:
+        return next(iter(good_tokens(request, grade)[0]))
+    if form == "best":
+        return json.dumps({"best": best_first(grades)[0]})
     if form == "keyed":
         return json.dumps(grades)
     if form == "ranking":
@@ -56,6 +64,27 @@ def reply_text(
     return json.dumps(rows if bare else {"grades": rows})
 
 
+def good_tokens(request: Request, grade: Grade = by_number) -> list[Token]:
+    """The tokens of a good answer that is one word; of any other a single one, of all of it."""
+    form = "" if request.schema is not None else _form_by_prompt(request)
+    if form == "word":
+        return [word_token(request, grade), {"": 1.0}]
+    if form == "letter":
+        grades = grades_of(request, grade)
+        total = sum(1 + value for value in grades.values())
+        letters = {label: (1 + grades[label]) / total for label in best_first(grades)}
+        return [letters, {"": 1.0}]
+    return [{reply_text(request, grade): 1.0}]
+
+
+def word_token(request: Request, grade: Grade = by_number) -> Token:
+    """The probabilities of the two words that a request offers, for grades of 0 to 10."""
+    yes, no = _WORDS.findall("\n".join(request.messages))[-1]
+    probability = min(max(max(grades_of(request, grade).values()) / 10, 0.01), 0.99)
+    token = {yes: 0.9 * probability, f" {yes}".upper(): 0.1 * probability, no: 1 - probability}
+    return dict(sorted(token.items(), key=lambda each: -each[1]))
+
+
 def best_first(grades: Mapping[str, float]) -> list[str]:
     """The labels by falling grade; equals keep their order."""
     return sorted(grades, key=lambda label: -grades[label])
@@ -66,6 +95,9 @@ def _by_schema(schema: Mapping[str, Any], grades: Mapping[str, float]) -> Any:
     kind = schema.get("type")
     if isinstance(kind, str) and kind.lower() == "array":
         return _array_by_schema(schema["items"], grades)
+    if "enum" in schema:
+        best = best_first(grades)[0]
+        return best if schema["type"].lower() == "string" else int(best)
     if "properties" not in schema:
         return "because"
     value: dict[str, Any] = {}
@@ -89,6 +121,12 @@ def _array_by_schema(items: Mapping[str, Any], grades: Mapping[str, float]) -> l
 
 def _form_by_prompt(request: Request) -> str:
     text = "\n".join(request.messages)
+    if _WORDS.search(text):
+        return "word"
+    if "which is one letter" in text:
+        return "letter"
+    if '"best"' in text:
+        return "best"
     if '"ranking"' in text:
         return "ranking"
     if '"grades"' in text:

@@ -6,7 +6,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from fake_provider.replies import by_number, envelope, reply_text, rerank_envelope, rerank_rows
+from fake_provider.logprobs import with_logprobs
+from fake_provider.replies import (
+    by_number,
+    envelope,
+    good_tokens,
+    reply_text,
+    rerank_envelope,
+    rerank_rows,
+)
 from fake_provider.requests import Grade, Pause, Request, Step, Wire
 
 
@@ -21,7 +29,8 @@ def good(
         if request.rerank:
             yield http(200, rerank_envelope(request, rerank_rows(request, grade)))
         else:
-            yield http(200, envelope(request, reply_text(request, grade, form, bare)))
+            reply = envelope(request, reply_text(request, grade, form, bare))
+            yield http(200, with_logprobs(reply, request, good_tokens(request, grade)))
 
     return step
 
@@ -47,7 +56,8 @@ def raw(*parts: Wire) -> Step:
 
 def good_bytes(request: Request) -> bytes:
     """The JSON of a whole good reply, envelope included."""
-    return json.dumps(envelope(request, reply_text(request))).encode()
+    reply = envelope(request, reply_text(request))
+    return json.dumps(with_logprobs(reply, request, good_tokens(request))).encode()
 
 
 def good_but(change: Callable[[Request, bytes], Iterable[Wire]]) -> Step:
@@ -81,6 +91,8 @@ def changed(change: Callable[[Any], object], text: str | None = None) -> Step:
 
     def step(request: Request) -> Iterator[Wire]:
         reply = envelope(request, reply_text(request) if text is None else text)
+        if text is None:
+            with_logprobs(reply, request, good_tokens(request))
         change(reply)
         yield http(200, reply)
 

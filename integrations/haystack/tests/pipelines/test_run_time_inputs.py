@@ -36,7 +36,13 @@ class Choices:
     """Chooses how to rank, as a planner would."""
 
     @component.output_types(
-        top_k=int, depth=int, floor=float, order=str, rule=dict[str, Any], context=dict[str, Any]
+        top_k=int,
+        depth=int,
+        floor=float,
+        order=str,
+        rule=dict[str, Any],
+        context=dict[str, Any],
+        instruction=str,
     )
     def run(self, query: str) -> Result:
         return {
@@ -46,6 +52,7 @@ class Choices:
             "order": "learn",
             "rule": {"type": "tiers", "field": "at", "tiers": [4, 2]},
             "context": {"user": 7},
+            "instruction": "prefer owls",
         }
 
 
@@ -81,6 +88,35 @@ def test_run_time_inputs_come_from_other_components(
     documents = numbered(0, 1, 3, 4, 5, 6)
     data = {"choices": {"query": QUERY}, "ranker": {"query": QUERY, "documents": documents}}
     assert ids(way(pipeline, data)["ranker"]["documents"]) == wanted
+
+
+@every_way
+def test_an_instruction_from_another_component_reaches_the_prompt(way: Way) -> None:
+    seen: list[str] = []
+
+    def reply(messages: list[ChatMessage]) -> str:
+        seen.append(messages[-1].text or "")
+        return in_order(messages)
+
+    pipeline = Pipeline()
+    pipeline.add_component("choices", Choices())
+    pipeline.add_component(
+        "ranker",
+        SecondPassRanker(
+            {"method": "listwise"}, chat_generator=MockChatGenerator(response_fn=reply)
+        ),
+    )
+    pipeline.add_component("words", SecondPassRanker("lexical"))
+    for name in ("ranker", "words"):
+        pipeline.connect("choices.instruction", f"{name}.instruction")
+    documents = {"query": QUERY, "documents": passages()}
+    results = way(pipeline, {"choices": {"query": QUERY}, "ranker": documents, "words": documents})
+    assert results["ranker"]["report"]["issues"] == []
+    (issue,) = results["words"]["report"]["issues"]
+    assert issue["code"] == "instruction_not_used"
+    assert len(seen) == 1
+    assert "<instruction>prefer owls</instruction>" in seen[0]
+    assert "prefer owls" not in str(results)
 
 
 @every_way

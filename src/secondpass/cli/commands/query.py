@@ -26,6 +26,7 @@ from secondpass.cli.options import (
     Config,
     DryRun,
     Explain,
+    Instruction,
     Order,
     PassageSize,
     Preset,
@@ -38,6 +39,7 @@ from secondpass.cli.rankings import explained
 from secondpass.cli.search_results import print_table, reranked_rows, retrieved_rows
 from secondpass.config import load, merged
 from secondpass.errors import MissingExtraError
+from secondpass.methods import INSTRUCTION_NOT_USED
 from secondpass.reranker import Reranker
 from secondpass.runtime.explanations import Explanation
 from secondpass.search.documents import PASSAGE_SIZE, Progress, read_source
@@ -95,6 +97,7 @@ def query(
         str | None, typer.Option(help="Device of the reranker's model: cpu, cuda, ….")
     ] = None,
     order: Order = None,
+    instruction: Instruction = None,
     explain: Explain = None,
     preset: Preset = None,
     config: Config = None,
@@ -116,14 +119,16 @@ def query(
     if not rerank and (dry_run or explain):
         fail(f"{'--dry-run' if dry_run else '--explain'}: needs --rerank", USAGE_ERROR)
     mode: Mode = "hybrid" if hybrid else "lexical" if lexical else "vector"
-    reranker, ordering = None, None
+    reranker = None
+    options: dict[str, Any] = {"top_k": k}
     if rerank:
         if mode == "vector":
             warn("--rerank without --hybrid reranks the results of the vector search alone")
         described = with_depth(configuration(preset, config, settings), rerank_top_n)
         reranker = _load_reranker(described, rerank_model, device)
-        ordering = parse_order(reranker, order)
-    elif any((preset, config, settings, rerank_model, device, rerank_top_n, order)):
+        options["order"] = parse_order(reranker, order)
+        options["instruction"] = None if instruction is None else decode_argument(instruction)
+    elif any((preset, config, settings, rerank_model, device, rerank_top_n, order, instruction)):
         warn("options of the reranker have no effect without --rerank")
 
     as_json = as_json or sys.stdout is None or not sys.stdout.isatty()
@@ -140,11 +145,11 @@ def query(
         from secondpass.cli.dry_run import print_dry_run
 
         request = Request(question, candidates)
-        print_dry_run(reranker, [(request, {"top_k": k, "order": ordering})], as_json=as_json)
+        print_dry_run(reranker, [(request, options)], as_json=as_json)
         return
     ranking = None
     if reranker is not None:
-        ranking = reranker.rerank(question, candidates, top_k=k, order=ordering)
+        ranking = reranker.rerank(question, candidates, **options)
         _warn_of_issues(ranking.report)
     rows = retrieved_rows(candidates[:k]) if ranking is None else reranked_rows(ranking)
     explanations = [] if ranking is None else _explained(ranking, explain or ())
@@ -253,6 +258,9 @@ def _candidates_needed(reranker: Reranker, k: int, top_n: int | None) -> int:
 
 def _warn_of_issues(report: Report) -> None:
     if report.status == "ok":
+        for issue in report.issues:
+            if issue.code == INSTRUCTION_NOT_USED:  # of an option that was given
+                warn(f"{issue.code}: {issue.message} ({issue.method})")
         return
     issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
     meaning = {

@@ -24,12 +24,21 @@ from secondpass.cli.console import (
     on_terminal,
     warn,
 )
-from secondpass.cli.options import AsJson, Config, DryRun, Explain, Order, Preset, Set
+from secondpass.cli.options import (
+    AsJson,
+    Config,
+    DryRun,
+    Explain,
+    Instruction,
+    Order,
+    Preset,
+    Set,
+)
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import Format, Formatter, Stream
 from secondpass.cli.requests import InputRequest, batches
 from secondpass.cli.rerank_input import RerankInput, read_context
-from secondpass.cli.resuming import Resumable
+from secondpass.cli.resuming import Resumable, storing_answers
 from secondpass.cli.summary import count, summary
 from secondpass.config import load
 from secondpass.errors import RerankError
@@ -72,6 +81,7 @@ def rerank(
         int | None, typer.Option(min=1, help="Number of candidates to rerank.")
     ] = None,
     order: Order = None,
+    instruction: Instruction = None,
     context: Annotated[
         Path | None, typer.Option(help="JSON or YAML file with context for every query.")
     ] = None,
@@ -139,6 +149,7 @@ def rerank(
         "top_k": top_k,
         "depth": depth,
         "order": parse_order(reranker, order),
+        "instruction": None if instruction is None else decode_argument(instruction),
     }
     context_value, context_hash = read_context(context)
     if dry_run:
@@ -177,6 +188,7 @@ def rerank(
                 **({"--lines": lines} if lines else {}),
             }
             sink = stack.enter_context(Resumable(output, made_of, resume=resume, force=force))
+            stack.enter_context(storing_answers(output, reranker, resume=resume))
         else:
             sink = stack.enter_context(Stream(output))
         # No bars between rankings that are printed to the terminal.

@@ -137,7 +137,13 @@ def costs(comparison: ComparisonData) -> Table:
         "end to end is both. Candidates that are part of the suite have no search time. "
         "A dash: not known."
     )
-    notes = (note,) if rows else ()
+    cached = [
+        f"{result.name}: {result.cost.cached:,} answers came from a response cache, so its times, "
+        "calls, tokens and cost are too low."
+        for result in comparison.ran
+        if result.cost.cached
+    ]
+    notes = (note, *cached) if rows else ()
     return Table("cost", "Cost", (SYSTEM, *map(Column, heads)), tuple(rows), notes)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError
 from secondpass.prompts.label_lookup import Labels
 from secondpass.prompts.labels import LabelKind, label_all
+from secondpass.prompts.replies import values
 from secondpass.types import Candidate
 
 T_co = TypeVar("T_co", covariant=True)
@@ -31,6 +32,8 @@ class ReplyFormat(ABC, Generic[T_co]):
         name: value of the setting ``reply`` that selects this format.
         shape: what a reply is, for error messages.
         tokens_per_document: expected length of a reply.
+        logprobs: for how many alternatives of each token log probabilities are asked for.
+        needs_logprobs: whether a reply cannot be read without them.
 
     Raises:
         ConfigurationError: ``bare`` is set, and the format has no array.
@@ -39,6 +42,8 @@ class ReplyFormat(ABC, Generic[T_co]):
     name: ClassVar[str]
     shape: ClassVar[str]
     tokens_per_document: ClassVar[int]
+    logprobs: int = 0
+    needs_logprobs: bool = False
 
     def __init__(self, labels: LabelKind = "opaque", bare: bool = False) -> None:
         if bare and not isinstance(self, ArrayFormat):
@@ -52,6 +57,11 @@ class ReplyFormat(ABC, Generic[T_co]):
     def first_index(self) -> int | None:
         """The first label, where labels are numbers."""
         return {"index0": 0, "index1": 1}.get(self.labels)
+
+    @property
+    def draws_labels(self) -> bool:
+        """Whether labels are drawn for each process or question, so that they mean nothing."""
+        return self.labels == "opaque" and type(self).label is ReplyFormat.label
 
     @property
     def key(self) -> str:
@@ -86,6 +96,30 @@ class ReplyFormat(ABC, Generic[T_co]):
         Raises:
             ReplyError: the reply is ambiguous or of another format.
         """
+
+    @property
+    def cache_key(self) -> Mapping[str, Any]:
+        """What reading a reply depends on besides the class: all attributes, by default."""
+        return vars(self)
+
+    def dump(self, value: Any) -> Any:
+        """A value that was read, as JSON values by place, to store it; None if it broke off.
+
+        A format with values of its own overrides this and :meth:`load`.
+
+        Raises:
+            TypeError: it cannot be stored.
+        """
+        return values.dump(value)
+
+    def load(self, data: Any, documents: int) -> T_co:
+        """The value of what :meth:`dump` returned, for a question with so many documents.
+
+        Raises:
+            ArithmeticError | AttributeError | LookupError | TypeError | ValueError: it is none.
+        """
+        value: T_co = values.load(data, documents)
+        return value
 
     def _request_each(self, reply: str, note: str = "") -> str:
         """Ask for a reply that has every label once."""

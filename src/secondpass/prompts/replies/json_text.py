@@ -23,7 +23,7 @@ _MAX_UNCLOSED = 8
 _MAX_BROKEN = 1000
 """Brackets that hold no JSON. Each costs a scan of the text: errors of ``json`` count its lines."""
 
-_THINKING_END = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.I)
+THINKING_END = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.I)
 _THINKING_START = re.compile(r"\s*<(?:think|thinking|reasoning|thought)\b", re.I)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _BRACKET = re.compile(r"[{\[]")
@@ -97,7 +97,7 @@ def answer_text(text: str) -> str:
         # Some servers drop the start tag. But the end tag may also be a quotation behind the
         # answer, so what stands before it counts: two answers that differ are refused.
         return text
-    end = _THINKING_END.search(text)
+    end = THINKING_END.search(text)
     if end is None:
         raise ReplyError("it ends in the middle of thinking")
     return text[end.end() :]

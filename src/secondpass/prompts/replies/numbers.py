@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -36,6 +36,11 @@ class Numbers(ABC, Generic[T]):
 
     word: ClassVar[str]
     note: ClassVar[str] = ""
+
+    @property
+    def cache_key(self) -> Mapping[str, Any]:
+        """What reading depends on besides the class: all attributes."""
+        return vars(self)
 
     @abstractmethod
     def schema(self) -> dict[str, Any]:

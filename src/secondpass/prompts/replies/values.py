@@ -1,8 +1,15 @@
-"""What is read from a reply: scores of a batch, or the order of a window."""
+"""What is read from a reply: scores of a batch, or the order of a window.
+
+Both name documents by their places in the question, so they can be stored, and used in another
+process, where the documents have other labels.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,14 @@ class BatchScores:
     cut: bool = False
     declined: tuple[int, ...] = ()
 
+    def is_about(self, count: int) -> bool:
+        """Whether this can be an answer about ``count`` documents."""
+        return (
+            len(self.values) == count
+            and all(value is None or _is_finite(value) for value in self.values)
+            and _are_places((*self.refused, *self.declined), count)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -41,3 +56,53 @@ class Order:
     unknown: int
     cut: bool = False
     refused: tuple[int, ...] = ()
+
+    def is_about(self, count: int) -> bool:
+        """Whether this can be an answer about ``count`` documents."""
+        return _are_places(self.places, count) and _are_places(self.refused, count)
+
+
+def dump(value: Any) -> dict[str, Any] | None:
+    """A :class:`BatchScores`, one of a subclass, or an :class:`Order` as JSON values.
+
+    None if the reply broke off: the next one may be whole.
+
+    Raises:
+        TypeError: it is of another type.
+    """
+    if not isinstance(value, BatchScores | Order):
+        raise TypeError(f"a {type(value).__name__} cannot be stored")
+    return None if value.cut else {item.name: getattr(value, item.name) for item in fields(value)}
+
+
+def load(data: Any, count: int, *kinds: type) -> Any:
+    """The value of what :func:`dump` returned, which is of the first of these kinds that fits.
+
+    Args:
+        data: JSON values.
+        count: documents of the question.
+        kinds: of the value; without any, those of this module.
+
+    Raises:
+        ArithmeticError | AttributeError | TypeError | ValueError: it is no answer about ``count``
+            documents.
+    """
+    for kind in kinds or (BatchScores, Order):
+        if data.keys() == {item.name for item in fields(kind)}:
+            plain = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+            value = kind(**plain)
+            if value.is_about(count):
+                return value
+    raise ValueError(f"no answer about {count} documents")
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) in {int, float} and math.isfinite(value)
+
+
+def _are_places(places: Iterable[Any], count: int) -> bool:
+    """Whether these are different places of ``count`` documents."""
+    listed = list(places)
+    return all(type(place) is int and 0 <= place < count for place in listed) and len(
+        set(listed)
+    ) == len(listed)

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from secondpass.errors import ConfigurationError, ModelLoadError
 from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
-from secondpass.scorers.engines.score_cache import ScoreCache, namespace, open_cache, pair_keys
+from secondpass.scorers.engines.score_cache import (
+    ScoreCache,
+    namespace,
+    open_cache,
+    pair_keys,
+    with_instruction,
+)
 from secondpass.types import EngineInfo
 
 
@@ -35,14 +41,14 @@ class CachedPairs:
         """How the model runs."""
         return self._engine.info
 
-    def score(self, requests: Requests) -> list[list[float]]:
+    def score(self, requests: Requests, instruction: str | None = None) -> list[list[float]]:
         """One score per pair."""
         if self._cache is None:
-            return self._engine.score(requests)
-        known, keys = self._known(requests)
+            return self._engine.score(requests, instruction)
+        known, keys = self._known(requests, instruction)
         scores = [list(values) for values in known]
         rest, indices = self._missing(requests, known)
-        new = self._engine.score(rest) if rest else []
+        new = self._engine.score(rest, instruction) if rest else []
         kept = []
         for (request, passages), values in zip(indices, new, strict=True):
             for passage, score in zip(passages, values, strict=True):
@@ -51,12 +57,14 @@ class CachedPairs:
         self._cache.put_many(kept)
         return scores  # type: ignore[return-value]
 
-    def score_until(self, requests: Requests, deadline: float | None) -> Iterator[Scored]:
+    def score_until(
+        self, requests: Requests, deadline: float | None, instruction: str | None = None
+    ) -> Iterator[Scored]:
         """Scores in batches: those that are remembered, then others until the deadline."""
         if self._cache is None:
-            yield from self._engine.score_until(requests, deadline)
+            yield from self._engine.score_until(requests, deadline, instruction)
             return
-        known, keys = self._known(requests)
+        known, keys = self._known(requests, instruction)
         first = [
             (request, passage, score)
             for request, scores in enumerate(known)
@@ -68,7 +76,7 @@ class CachedPairs:
         rest, indices = self._missing(requests, known)
         if not rest:
             return
-        for batch in self._engine.score_until(rest, deadline):
+        for batch in self._engine.score_until(rest, deadline, instruction):
             scored = [
                 (indices[place][0], indices[place][1][passage], score)
                 for place, passage, score in batch
@@ -83,10 +91,15 @@ class CachedPairs:
         if self._cache is not None:
             self._cache.close()
 
-    def _known(self, requests: Requests) -> tuple[list[list[float | None]], list[list[bytes]]]:
+    def _known(
+        self, requests: Requests, instruction: str | None
+    ) -> tuple[list[list[float | None]], list[list[bytes]]]:
         """The remembered scores of each pair, and the keys."""
         assert self._cache is not None
-        keys = [pair_keys(self._namespace, query, passages) for query, passages in requests]
+        space = self._namespace
+        if instruction is not None:
+            space = with_instruction(space, instruction)
+        keys = [pair_keys(space, query, passages) for query, passages in requests]
         return [self._cache.get_many(query_keys) for query_keys in keys], keys
 
     @staticmethod

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from secondpass.concurrency.lazy import is_installed, require
-from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.files import (
     ModelFiles,
     TorchOnlyError,
@@ -30,6 +30,16 @@ Choice: TypeAlias = Literal["auto", "torch", "onnx", "openvino"]
 _LIGHT: tuple[Backend, ...] = ("openvino", "onnx")
 """The fastest first: the same speed in float32, but onnxruntime has no bfloat16."""
 _USER = "the cross_encoder scorer"
+_TORCH_ONLY = (
+    "prompt",
+    "prompt_name",
+    "prompts",
+    "dtype",
+    "trust_remote_code",
+    "model_kwargs",
+    "tokenizer_kwargs",
+    "config_kwargs",
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,41 @@ class EngineSettings:
     torch_only: tuple[str, ...]
     option_key: str
     options: Mapping[str, Any] = field(compare=False, repr=False)
+
+
+def settings_for_torch(
+    backend: Choice, device: str, file: str | None, settings: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Names of settings that are set and that only torch supports.
+
+    Args:
+        backend: what runs the model.
+        device: of the model.
+        file: the ONNX or OpenVINO file within the model.
+        settings: all settings of the scorer.
+
+    Raises:
+        ConfigurationError: another backend is set.
+    """
+    found = tuple(name for name in _TORCH_ONLY if settings[name] not in (None, False))
+    if backend not in {"auto", "torch"}:
+        if device not in {"auto", "cpu"}:
+            found += ("device",)
+        if found:
+            hint = "; name the model's file in 'file'" if "model_kwargs" in found else ""
+            raise ConfigurationError(
+                f"{', '.join(found)}: the backend {backend!r} has no such setting, "
+                f"only torch has{hint}"
+            )
+    elif file is not None and device not in {"auto", "cpu"}:
+        found += ("device",)
+    if backend == "onnx" and file is not None and file.endswith(".xml"):
+        raise ConfigurationError(f"backend, file: 'onnx' cannot read {file!r}")
+    if file is not None and (backend == "torch" or found):
+        raise ConfigurationError(
+            "file: cannot be set with torch, which reads the model's own weights"
+        )
+    return found
 
 
 def check_installed(backend: Choice) -> None:

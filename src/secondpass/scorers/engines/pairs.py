@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, zip_longest
 from typing import Any, Protocol
@@ -18,6 +18,8 @@ Requests = Sequence[tuple[str, Sequence[str]]]
 """(query, passages) pairs."""
 Scored = list[tuple[int, int, Any]]
 """(index of the request, index of the passage, score)."""
+Prepare = Callable[[str, Sequence[str]], Sequence[Any]]
+"""Makes what a model needs of the pairs of a query and passages."""
 
 _SHARE = 0.9
 """Of the time left, how much the next batches may take by the rate so far. The rate varies."""
@@ -54,7 +56,8 @@ class PairModel(Protocol):
     def prepare(self, query: str, passages: Sequence[str]) -> Sequence[Any]:
         """What :meth:`run` needs of each pair.
 
-        Each has a ``length`` in tokens, 0 if the score is known already.
+        Each has a ``length`` in tokens, 0 if the score is known already. A model whose prompt names
+        the instruction of a call takes the keyword ``instruction``.
         """
 
     def run(self, pairs: Sequence[Any]) -> Sequence[Any]:
@@ -91,14 +94,13 @@ class PairEngine:
         """Number of calls that score now."""
         return self._joined.calls
 
-    def score(self, requests: Requests) -> list[list[Any]]:
+    def score(self, requests: Requests, instruction: str | None = None) -> list[list[Any]]:
         """One score per pair, in batches across the requests."""
+        prepare = self.preparing(instruction)
         items = [
             (request, indices, pair)
             for request, (query, passages) in enumerate(distinct(requests))
-            for indices, pair in zip(
-                passages.values(), self.model.prepare(query, [*passages]), strict=True
-            )
+            for indices, pair in zip(passages.values(), prepare(query, [*passages]), strict=True)
         ]
         scores: list[list[Any]] = [[0.0] * len(passages) for _, passages in requests]
         for scored in self._joined.run(self._batches(items)):
@@ -106,21 +108,31 @@ class PairEngine:
                 scores[request][passage] = score
         return scores
 
-    def score_until(self, requests: Requests, deadline: float | None) -> Iterator[Scored]:
+    def score_until(
+        self, requests: Requests, deadline: float | None, instruction: str | None = None
+    ) -> Iterator[Scored]:
         """Score the first passages of each request first; stop before the deadline.
 
         Args:
             requests: (query, passages) pairs.
             deadline: as ``time.monotonic()`` tells the time; None for none.
+            instruction: of the call, for a model whose prompt names it.
 
         The rate of the batches so far decides how many pairs are begun.
         """
         if deadline is None:
-            for request, scores in enumerate(self.score(requests)):
+            for request, scores in enumerate(self.score(requests, instruction)):
                 yield [(request, passage, score) for passage, score in enumerate(scores)]
             return
-        plan = _Plan(self, requests, deadline)
+        plan = _Plan(self, requests, deadline, self.preparing(instruction))
         yield from map(_expanded, self._joined.run(plan.batches(), until=deadline))
+
+    def preparing(self, instruction: str | None) -> Prepare:
+        """The model's ``prepare``, for calls with this instruction."""
+        if instruction is None:
+            return self.model.prepare
+        model: Any = self.model  # one whose prompt names the instruction
+        return partial(model.prepare, instruction=instruction)
 
     def _batches(self, items: Sequence[Item]) -> Iterator[Sequence[Item]]:
         """Batches of pairs of similar lengths."""
@@ -144,8 +156,11 @@ def _expanded(found: Found) -> Scored:
 class _Plan:
     """What to score next before a deadline: the first passages of each request first."""
 
-    def __init__(self, engine: PairEngine, requests: Requests, deadline: float) -> None:
+    def __init__(
+        self, engine: PairEngine, requests: Requests, deadline: float, prepare: Prepare
+    ) -> None:
         self._engine = engine
+        self._prepare_pairs = prepare
         self._requests = [
             (query, [*passages], [*passages.values()]) for query, passages in distinct(requests)
         ]
@@ -189,7 +204,7 @@ class _Plan:
                     (request, own, pair)
                     for own, pair in zip(
                         indices[rank : rank + share],
-                        self._engine.model.prepare(query, passages[rank : rank + share]),
+                        self._prepare_pairs(query, passages[rank : rank + share]),
                         strict=True,
                     )
                 ]

@@ -106,6 +106,11 @@ def namespace(settings: Mapping[str, Any]) -> bytes:
     return text_digest(json.dumps(settings, sort_keys=True))
 
 
+def with_instruction(namespace: bytes, instruction: str) -> bytes:
+    """The digest of 16 bytes of a namespace and the instruction of a call."""
+    return text_digest(f"{namespace.hex()} {instruction}")
+
+
 def pair_key(namespace: bytes, query_digest: bytes, passage_digest: bytes) -> bytes:
     """The key of a pair, 48 bytes.
 

@@ -9,35 +9,34 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Iterable, Sequence
 from math import isnan
 from pathlib import Path
 from typing import TypeVar
 
 from secondpass import diagnostics
+from secondpass.concurrency.sqlite_connection import Connection
+from secondpass.concurrency.sqlite_files import Layout, WrongFileError, prepare
 from secondpass.errors import ModelLoadError
-from secondpass.scorers.engines.sqlite_connection import Connection, connect, opening
 
 T = TypeVar("T")
 
 CAPACITY = 1_000_000
 """Pairs that a file keeps."""
 
-_APPLICATION = 0x73706373
-"""Marks the files of this cache."""
+_LAYOUT = Layout(
+    application=0x73706373,
+    version=1,
+    schema=(
+        # A column of no type: REAL would turn -0.0 into 0.0.
+        "CREATE TABLE pairs (key BLOB PRIMARY KEY, score, used INTEGER NOT NULL) WITHOUT ROWID",
+        "CREATE INDEX pairs_by_use ON pairs (used)",
+        "CREATE TABLE state (pairs INTEGER NOT NULL)",
+        "INSERT INTO state VALUES (0)",
+    ),
+    checks=("SELECT pairs FROM state", "SELECT key, score, used FROM pairs LIMIT 1"),
+)
 
-_VERSION = 1
-
-# A column of no type: REAL would turn -0.0 into 0.0.
-_SCHEMA = """
-CREATE TABLE pairs (key BLOB PRIMARY KEY, score, used INTEGER NOT NULL) WITHOUT ROWID;
-CREATE INDEX pairs_by_use ON pairs (used);
-CREATE TABLE state (pairs INTEGER NOT NULL);
-INSERT INTO state VALUES (0);
-"""
-
-_OPEN_WITHIN = 10.0  # seconds, while other processes create the same file
 _KEYS_PER_SELECT = 500  # older versions of SQLite allow 999 parameters
 _MAX_READ_AGAIN = 10_000  # pairs
 
@@ -168,50 +167,16 @@ def create(path: Path) -> None:
     Raises:
         ModelLoadError: it is not, or cannot be used.
     """
-    deadline = time.monotonic() + _OPEN_WITHIN
-    while True:
-        try:
-            with opening:
-                _create(path)
-            return
-        except sqlite3.Error as error:
-            # Switching to a write-ahead log fails at once if another process does it now.
-            busy = "locked" in str(error)
-            if not busy or time.monotonic() > deadline:
-                message = f"the score cache {path.name!r} cannot be used: {error}"
-                raise ModelLoadError(message) from error
-            time.sleep(0.02)
-
-
-def _create(path: Path) -> None:
-    connection = connect(path.as_uri() + "?mode=rwc", _OPEN_WITHIN)
     try:
-        execute = connection.execute
-        if _mark(connection) == (0, 0):
-            execute("BEGIN IMMEDIATE")
-            [(tables,)] = execute("SELECT count(*) FROM sqlite_master")
-            if tables == 0:  # still: another process may have created them
-                for statement in _SCHEMA.strip().split("\n"):
-                    execute(statement)
-                execute(f"PRAGMA application_id = {_APPLICATION}")
-                execute(f"PRAGMA user_version = {_VERSION}")
-            execute("COMMIT")
-        mark = _mark(connection)
-        if mark[0] != _APPLICATION:
-            raise ModelLoadError(f"{path.name!r} is another application's file, not a score cache")
-        if mark[1] != _VERSION:
+        prepare(path, _LAYOUT)
+    except sqlite3.Error as error:
+        message = f"the score cache {path.name!r} cannot be used: {error}"
+        raise ModelLoadError(message) from error
+    except WrongFileError as error:
+        if error.version is None:
+            message = f"{path.name!r} is another application's file, not a score cache"
+        else:
             message = (
                 f"the score cache {path.name!r} is of another version of secondpass; delete it"
             )
-            raise ModelLoadError(message)
-        execute("PRAGMA journal_mode = WAL")
-        execute("SELECT pairs FROM state").fetchone()
-        execute("SELECT key, score, used FROM pairs LIMIT 1").fetchone()
-    finally:
-        connection.close()
-
-
-def _mark(connection: sqlite3.Connection) -> tuple[int, int]:
-    [(application,)] = connection.execute("PRAGMA application_id")
-    [(version,)] = connection.execute("PRAGMA user_version")
-    return application, version
+        raise ModelLoadError(message) from None

@@ -25,12 +25,17 @@ _BUDGET, _BUDGET_ON_GPU = 768, 16_384
 """Estimated padded tokens of a batch."""
 
 
+INSTRUCTION = "{instruction}"
+"""What stands in a prompt for the instruction of a call."""
+
+
 class TextPair(NamedTuple):
-    """A pair, and an estimate of its number of tokens."""
+    """A pair, an estimate of its number of tokens, and its prompt; None for the model's own."""
 
     query: str
     passage: str
     length: int
+    prompt: str | None
 
 
 class TorchModel:
@@ -133,13 +138,20 @@ class TorchModel:
         """The device of the model, such as ``cpu`` or ``cuda``."""
         return str(self.encoder.device.type)
 
-    def prepare(self, query: str, passages: Sequence[str]) -> list[TextPair]:
+    def prepare(
+        self, query: str, passages: Sequence[str], *, instruction: str | None = None
+    ) -> list[TextPair]:
         """The pairs with their estimated lengths."""
+        prompt = self._prompt
+        if prompt is not None and INSTRUCTION in prompt:
+            prompt = None if instruction is None else prompt.replace(INSTRUCTION, instruction)
+        start = len(prompt or "") + len(query)
         return [
             TextPair(
                 query,
                 passage,
-                min(3 + (len(query) + len(passage)) // _CHARACTERS_PER_TOKEN, self._longest),
+                min(3 + (start + len(passage)) // _CHARACTERS_PER_TOKEN, self._longest),
+                prompt,
             )
             for passage in passages
         ]
@@ -151,14 +163,20 @@ class TorchModel:
     def _predict(self, pairs: Sequence[TextPair]) -> list[float]:
         import torch
 
-        scores: list[float] = self.encoder.predict(
-            [(pair.query, pair.passage) for pair in pairs],
-            prompt=self._prompt,
-            prompt_name=self._prompt_name,
-            batch_size=len(pairs),
-            activation_fn=torch.nn.Identity(),
-            show_progress_bar=False,
-        ).tolist()
+        scores = [0.0] * len(pairs)
+        # Calls with different instructions may share a batch, but not a forward pass.
+        for prompt in dict.fromkeys(pair.prompt for pair in pairs):
+            indices = [index for index, pair in enumerate(pairs) if pair.prompt == prompt]
+            predicted = self.encoder.predict(
+                [(pairs[index].query, pairs[index].passage) for index in indices],
+                prompt=prompt,
+                prompt_name=self._prompt_name if prompt is None else None,
+                batch_size=len(indices),
+                activation_fn=torch.nn.Identity(),
+                show_progress_bar=False,
+            )
+            for index, score in zip(indices, predicted.tolist(), strict=True):
+                scores[index] = score
         return scores
 
 

@@ -16,6 +16,7 @@ from llama_index.postprocessor.secondpass.query_settings import scope, settings_
 from llama_index.postprocessor.secondpass.settings import RerankFields
 from secondpass import ConfigurationError, Ranking, Report
 from secondpass.adapters.options import check_order, whole_number
+from secondpass.call_options import validate
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.errors import InputError
 from secondpass.ordering import Ordering
@@ -88,6 +89,7 @@ class SecondPassRerank(RerankFields, PromptMixin):
         top_n: int | None = None,
         order: str | Mapping[str, Any] | Ordering | None = None,
         context: Any = None,
+        instruction: str | None = None,
     ) -> tuple[list[NodeWithScore], Report]:
         """The nodes, best first, and the report.
 
@@ -98,6 +100,8 @@ class SecondPassRerank(RerankFields, PromptMixin):
             order: a rule that moves nodes after they are ranked, by name or as a mapping with a
                 ``type``, instead of the configured one; ``"none"`` for none.
             context: whatever the method uses of this query's context.
+            instruction: what counts as relevant in this call, such as ``"prefer recent
+                documents"``. If the method takes none, the report lists ``instruction_not_used``.
 
         Raises:
             ValueError: there is no query, or an argument is of the wrong kind, such as nodes
@@ -105,7 +109,7 @@ class SecondPassRerank(RerankFields, PromptMixin):
             RerankError: under ``strict``, if a node with a text could not be scored.
         """
         text, nodes = _query_text(query), checked_nodes(nodes)
-        settings = self._settings(top_n, order, context)
+        settings = self._settings(top_n, order=order, context=context, instruction=instruction)
         with self._observe(query, nodes, settings) as observed:
             converted = candidates(nodes, self.metadata_mode)
             return self._result(nodes, self._reranker.rerank(text, converted, **settings), observed)
@@ -118,10 +122,11 @@ class SecondPassRerank(RerankFields, PromptMixin):
         top_n: int | None = None,
         order: str | Mapping[str, Any] | Ordering | None = None,
         context: Any = None,
+        instruction: str | None = None,
     ) -> tuple[list[NodeWithScore], Report]:
         """:meth:`rerank_nodes` for event loops: whatever blocks does so in a worker thread."""
         text, nodes = _query_text(query), checked_nodes(nodes)
-        settings = self._settings(top_n, order, context)
+        settings = self._settings(top_n, order=order, context=context, instruction=instruction)
         with self._observe(query, nodes, settings) as observed:
             converted = candidates(nodes, self.metadata_mode)
             ranking = await self._reranker.arerank(text, converted, **settings)
@@ -133,6 +138,7 @@ class SecondPassRerank(RerankFields, PromptMixin):
         top_n: int | None = None,
         order: str | Mapping[str, Any] | Ordering | None = None,
         context: Any = None,
+        instruction: str | None = None,
     ) -> AbstractContextManager[None]:
         """Settings for what this postprocessor and its copies rerank within a ``with`` block.
 
@@ -149,11 +155,18 @@ class SecondPassRerank(RerankFields, PromptMixin):
             top_n: as in :meth:`rerank_nodes`.
             order: as in :meth:`rerank_nodes`.
             context: as in :meth:`rerank_nodes`.
+            instruction: as in :meth:`rerank_nodes`.
 
         Raises:
             ValueError: an argument is of the wrong kind.
         """
-        settings = {"top_k": whole_number("top_n", top_n), "order": order, "context": context}
+        settings = {
+            "top_k": whole_number("top_n", top_n),
+            "order": order,
+            "context": context,
+            "instruction": instruction,
+        }
+        validate({"instruction": instruction})
         try:
             check_order(order, self._reranker)
         except ConfigurationError as error:
@@ -174,7 +187,7 @@ class SecondPassRerank(RerankFields, PromptMixin):
             ValueError: ``top_k`` is no whole number of 1 or more.
         """
         top_k = whole_number("top_k", top_k)
-        items = self._settings(top_k, None, None)["top_k"]
+        items = self._settings(top_k)["top_k"]
         return self._reranker.candidates_needed(items, depth=self.depth)
 
     @dispatcher.span
@@ -189,8 +202,8 @@ class SecondPassRerank(RerankFields, PromptMixin):
     ) -> list[NodeWithScore]:
         return (await self.arerank_nodes(nodes, query_bundle))[0]
 
-    def _settings(self, top_n: int | None, order: object, context: object) -> dict[str, Any]:
-        options = {"top_k": whole_number("top_n", top_n), "order": order, "context": context}
+    def _settings(self, top_n: int | None, **options: Any) -> dict[str, Any]:
+        options["top_k"] = whole_number("top_n", top_n)
         options = {name: value for name, value in options.items() if value is not None}
         return self.PARAMETERS.call_settings(self, **settings_of(self._scope) | options)
 

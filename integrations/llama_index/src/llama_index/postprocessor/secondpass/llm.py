@@ -48,7 +48,7 @@ class LlamaIndexLLM(FrameworkLLM):
     def __init__(self, llm: LLM, timeout: float = 60.0, *, structured: bool = True) -> None:
         super().__init__(timeout)
         self.llm = llm
-        self.structured = structured
+        self.structured = self._structured_at_first = structured
 
     @property
     def name(self) -> str:
@@ -61,6 +61,12 @@ class LlamaIndexLLM(FrameworkLLM):
         """Tokens of prompt and reply together, if the LLM has set the number."""
         metadata = self.llm.metadata
         return metadata.context_window if "context_window" in metadata.model_fields_set else None
+
+    @property
+    def cache_key(self) -> Any:
+        """The LLM's own ``cache_key``, by which its answers are stored; None without one."""
+        key = getattr(self.llm, "cache_key", None)
+        return None if key is None else [key, self._structured_at_first]
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Answer one prompt.

@@ -42,6 +42,11 @@ class ChatGeneratorLLM(FrameworkLLM):
         model = getattr(self.chat_generator, "model", None)
         return model if isinstance(model, str) and model else type(self.chat_generator).__name__
 
+    @property
+    def cache_key(self) -> Any:
+        """The generator's own `cache_key`, by which its answers are stored; `None` without one."""
+        return getattr(self.chat_generator, "cache_key", None)
+
     async def complete(self, prompt: Prompt) -> Completion:
         """Answer one prompt.
 

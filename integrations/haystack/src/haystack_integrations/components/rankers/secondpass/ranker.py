@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from haystack import Document, component, logging
+from haystack import Document, component
 from haystack.components.generators.chat.types import ChatGenerator
 from haystack.utils import ComponentDevice, Secret
 
@@ -17,13 +17,17 @@ from haystack_integrations.components.rankers.secondpass.documents import (
     checked_documents,
     ranked,
 )
+from haystack_integrations.components.rankers.secondpass.life_cycle import (
+    LOGGER_NAME,
+    Loaded,
+    warn,
+)
 from haystack_integrations.components.rankers.secondpass.parameters import (
     ALIASES,
     checked_top_k,
     overrides_of,
     saved_path,
 )
-from haystack_integrations.components.rankers.secondpass.saving import Saved
 from secondpass import ConfigurationError, Ranking, Reranker
 from secondpass.adapters.life_cycle import LifeCycle
 from secondpass.adapters.options import finite_number, plain_number
@@ -31,14 +35,11 @@ from secondpass.adapters.parameters import Parameters
 from secondpass.config import resolve
 from secondpass.diagnostics import use_logger
 
-logger = logging.getLogger(__name__)
-_LOGGER_NAME = "haystack_integrations.components.rankers.secondpass"
-"""The core logs under this name, whose handlers Haystack sets up."""
 _DEFAULTS = {"dedupe": True}
 
 
 @component
-class SecondPassRanker(Saved):
+class SecondPassRanker(Loaded):
     """Reranks documents: best first, none lost, with a report of what was done.
 
     An error of the model fails no pipeline unless `raise_on_failure` is set: scored documents are
@@ -156,7 +157,7 @@ class SecondPassRanker(Saved):
             raise ConfigurationError(error.problems, "SecondPassRanker") from None
         # Presets and files are saved by name, mappings as what they meant at construction.
         self._name = saved_path(reranker) if isinstance(reranker, str | PathLike) else None
-        self._life = LifeCycle(self.reranker, llm, _warn)
+        self._life = LifeCycle(self.reranker, llm, warn)
 
     def __setattr__(self, name: str, value: Any) -> None:
         parameter = not name.startswith("_") and not hasattr(type(self), name)
@@ -166,34 +167,6 @@ class SecondPassRanker(Saved):
             value = self.PARAMETERS.assigned(name, value, self._overrides, self._fixed)
         # Not super(): @component makes another class of this one.
         object.__setattr__(self, name, value)
-
-    def warm_up(self) -> None:
-        """Load the models and create the clients, unless that was done before.
-
-        Pipelines call this at each run, so an error raises here only if `raise_on_failure` is set.
-        Otherwise it is logged, and the next `report` lists it.
-
-        :raises Exception:
-            If `raise_on_failure` is set and no model can be loaded.
-        """
-        with use_logger(_LOGGER_NAME):
-            self._life.warm_up()
-
-    async def warm_up_async(self) -> None:
-        """Do as `warm_up` does: the chat generator in this event loop, the rest in a thread."""
-        with use_logger(_LOGGER_NAME):
-            await self._life.awarm_up()
-
-    def close(self) -> None:
-        """Close models and connections. They are loaded again when they are needed.
-
-        The asynchronous interface of a chat generator that has a `close_async` stays open.
-        """
-        self._life.close()
-
-    async def close_async(self) -> None:
-        """Close both interfaces of the chat generator and, in a thread, the models."""
-        await self._life.aclose()
 
     def candidates_needed(self, top_k: int | None = None) -> int | None:
         """Return how many documents to ask the retriever for.
@@ -220,6 +193,7 @@ class SecondPassRanker(Saved):
         depth: int | None = None,
         order: str | dict[str, Any] | None = None,
         context: Any = None,
+        instruction: str | None = None,
     ) -> dict[str, Any]:
         """Rerank documents for a query.
 
@@ -237,6 +211,9 @@ class SecondPassRanker(Saved):
             An ordering instead of the configured one: name or mapping; `"none"` for none.
         :param context:
             Whatever the method uses of this query's context.
+        :param instruction:
+            What counts as relevant in this run, such as "prefer recent documents". If the method
+            takes none, `report` lists `instruction_not_used`.
         :returns:
             A dictionary with the following keys:
             - `documents`: copies of the documents, best first.
@@ -247,9 +224,9 @@ class SecondPassRanker(Saved):
             If `raise_on_failure` is set and a document that should be scored could not be.
         """
         documents = checked_documents(documents)
-        options = {"depth": depth, "order": order, "context": context}
+        options = {"depth": depth, "order": order, "context": context, "instruction": instruction}
         settings = self._settings(len(documents), top_k, score_threshold, **options)
-        with use_logger(_LOGGER_NAME):
+        with use_logger(LOGGER_NAME):
             ranking = self.reranker.rerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 
@@ -264,12 +241,13 @@ class SecondPassRanker(Saved):
         depth: int | None = None,
         order: str | dict[str, Any] | None = None,
         context: Any = None,
+        instruction: str | None = None,
     ) -> dict[str, Any]:
         """Do as `run` does, with the same parameters; what blocks does so in a worker thread."""
         documents = checked_documents(documents)
-        options = {"depth": depth, "order": order, "context": context}
+        options = {"depth": depth, "order": order, "context": context, "instruction": instruction}
         settings = self._settings(len(documents), top_k, score_threshold, **options)
-        with use_logger(_LOGGER_NAME):
+        with use_logger(LOGGER_NAME):
             ranking = await self.reranker.arerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 
@@ -286,10 +264,6 @@ class SecondPassRanker(Saved):
     def _output(self, documents: list[Document], ranking: Ranking) -> dict[str, Any]:
         copies = ranked(documents, ranking, self.meta_prefix)
         return {"documents": copies, "report": ranking.report.to_dict()}
-
-
-def _warn(what: str, error: Exception) -> None:
-    logger.warning("{what} can't be warmed up: {error}", what=what, error=type(error).__name__)
 
 
 SecondPassRanker.PARAMETERS = Parameters(

@@ -1,0 +1,64 @@
+"""``secondpass plan``: what a ranking would take, without calling anything."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from secondpass.cli.configurations import configuration
+from secondpass.cli.options import AsJson, Config, Preset, Set
+from secondpass.cli.plans import print_plan, print_strategies, strategies_of
+from secondpass.config import load
+
+
+def plan(
+    *,
+    preset: Preset = None,
+    config: Config = None,
+    settings: Set = None,
+    candidates: Annotated[
+        int, typer.Option("--candidates", "-n", min=0, max=100_000, help="Number of candidates.")
+    ] = 100,
+    tokens_per_passage: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Length of what the model is shown of each.")
+    ] = 100,
+    seconds_per_call: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="How long the model takes to answer, for the time."),
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", "-k", min=1, help="Number of results per query.")
+    ] = None,
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Number of candidates to rerank.")
+    ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Plan every strategy with the language model instead."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what a ranking would take: calls, rounds, tokens, cost and time. Nothing is called.
+
+    Calls and rounds are exact where they are fixed, else a lower and an upper bound. Tokens and
+    cost are estimated. Retries, repairs, fallbacks and hits of a cache are not included. For
+    example:
+
+    - `secondpass plan --preset accurate --candidates 100 --tokens-per-passage 120`
+
+    - `secondpass plan -c rerank.yaml --seconds-per-call 1.5 --compare`
+    """
+    reranker = load(configuration(preset, config, settings))
+    options: dict[str, Any] = {
+        "tokens_per_passage": tokens_per_passage,
+        "seconds_per_call": seconds_per_call,
+        "top_k": top_k,
+        "depth": depth,
+    }
+    if compare:
+        rerankers, skipped = strategies_of(reranker)
+        plans = {name: each.plan(candidates, **options) for name, each in rerankers.items()}
+        print_strategies(plans, skipped, as_json=as_json)
+    else:
+        print_plan(reranker.plan(candidates, **options), as_json=as_json)

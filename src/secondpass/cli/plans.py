@@ -1,0 +1,125 @@
+"""What ``secondpass plan`` prints: calls, rounds, tokens, cost and time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+
+from rich.table import Table
+from rich.text import Text
+
+from secondpass.cli.console import (
+    fail,
+    info,
+    on_terminal,
+    one_line,
+    print_json,
+    result_console,
+    warn,
+)
+from secondpass.errors import SecondPassError
+from secondpass.reranker import Reranker
+from secondpass.settings import model_of, registry
+from secondpass.strategies.cost_plan import CostPlan, PlannedStage, in_words
+
+_NOTE = (
+    "Nothing was called. Tokens are estimated at four bytes each; retries, repairs, fallbacks, "
+    "hits of a cache and reasoning are not included"
+)
+
+
+def print_plan(plan: CostPlan, *, as_json: bool) -> None:
+    """Print a table of the stages and their total, and what else is to be said."""
+    if as_json or not on_terminal(sys.stdout):
+        print_json(plan.to_dict())
+        return
+    rows = [(stage.method, stage) for stage in plan.stages]
+    if len(rows) != 1:
+        rows.append(("total", plan.total))
+    _print_table("method", rows)
+    for note in plan.notes:
+        warn(one_line(note))
+    info(f"{_assumptions(plan)} {_NOTE}")
+
+
+def strategies_of(reranker: Reranker) -> tuple[dict[str, Reranker], dict[str, str]]:
+    """A reranker for each strategy that needs nothing but a language model, with that of another.
+
+    Returns:
+        The rerankers by the name of the strategy, and why others cannot be created.
+    """
+    llms = [
+        service
+        for method in reranker._methods
+        for service in getattr(method, "language_models", ())
+        if not hasattr(service, "judge")  # that of a rerank API is a method itself
+    ]
+    if not llms:
+        fail("--compare: the configuration has no language model")
+    rerankers: dict[str, Reranker] = {}
+    skipped: dict[str, str] = {}
+    for name in registry.names("methods"):
+        try:
+            fields = model_of(registry.kind("methods", name)).model_fields
+            if [key for key, field in fields.items() if field.is_required()] == ["llm"]:
+                rerankers[name] = Reranker(
+                    {"type": name, "llm": llms[0]},
+                    depth=reranker.depth,
+                    top_k=reranker.top_k,
+                    limits=reranker.limits,
+                    passages=reranker.passages,
+                )
+        except SecondPassError as error:
+            skipped[name] = str(error)
+    return rerankers, skipped
+
+
+def print_strategies(
+    plans: Mapping[str, CostPlan], skipped: Mapping[str, str], *, as_json: bool
+) -> None:
+    """Print a row for each strategy."""
+    for name, reason in skipped.items():
+        warn(f"{name} is skipped: {one_line(reason)}")
+    if as_json or not on_terminal(sys.stdout):
+        strategies = {name: plan.to_dict() for name, plan in plans.items()}
+        print_json({"strategies": strategies, "skipped": dict(skipped)})
+        return
+    # A strategy is one stage; of no candidates, none.
+    _print_table("strategy", [(name, [*it.stages, it.total][0]) for name, it in plans.items()])
+    for name, plan in plans.items():
+        for note in plan.notes:
+            warn(one_line(f"{name}: {note}"))
+    for plan in [*plans.values()][:1]:
+        info(f"{_assumptions(plan)} {_NOTE}")
+
+
+def _assumptions(plan: CostPlan) -> str:
+    seconds = "" if plan.seconds_per_call is None else f", {plan.seconds_per_call:g} s per call"
+    return (
+        f"{plan.candidates:,} candidates of about {plan.tokens_per_passage or 0:,} tokens{seconds}."
+    )
+
+
+def _print_table(heading: str, rows: Iterable[tuple[str, PlannedStage]]) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column(heading, overflow="fold")
+    columns = ("candidates", "calls", "rounds", "tokens in, about", "tokens out, about")
+    for column in (*columns, "cost, about", "seconds"):
+        table.add_column(column, justify="right")
+    for name, stage in rows:
+        table.add_row(
+            *map(
+                Text,
+                (
+                    one_line(name),
+                    f"{stage.candidates:,}",
+                    in_words(stage.calls),
+                    in_words(stage.rounds),
+                    in_words(stage.input_tokens) if stage.asks else "",
+                    in_words(stage.output_tokens) if stage.asks else "",
+                    "" if stage.cost is None else in_words(stage.cost, 4),
+                    "" if stage.seconds is None else in_words(stage.seconds, 4),
+                ),
+            )
+        )
+    result_console().print(table)

@@ -1,0 +1,90 @@
+"""Reads a reply of one word by the probabilities of its first token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from secondpass.effects import Completion
+from secondpass.errors import ReplyError
+from secondpass.prompts.replies.json_text import THINKING_END, answer_text
+
+MAX_ALTERNATIVES = 20
+"""The most alternatives of a token that OpenAI, Google and vLLM report unless configured."""
+
+_SPACE = " \t\r\n\u2581\u0120\u010a"
+"""White space, and what stands for it in the vocabularies of SentencePiece and byte-level BPE."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordProbabilities:
+    """Probabilities of the words that a reply may begin with.
+
+    Attributes:
+        listed: for each word; None if no form of it is among the alternatives.
+        unlisted: the most that a token may have that is not among them.
+    """
+
+    listed: tuple[float | None, ...]
+    unlisted: float
+
+
+def word_probabilities(completion: Completion, words: Sequence[str]) -> WordProbabilities:
+    """The probabilities of words at the first token of an answer.
+
+    Thinking and white space before the answer are skipped. Tokens that differ from a word in case
+    and in white space around it are added up.
+
+    Args:
+        completion: a reply that should be one of the words.
+        words: different in more than case; each a single token.
+
+    Raises:
+        ReplyError: the reply is empty, or has no log probabilities of its text (``no_logprobs``).
+    """
+    alternatives = _first_token(completion)
+    places = {plain(word): place for place, word in enumerate(words)}
+    listed: list[float | None] = [None] * len(words)
+    everything = 0.0
+    for text, logprob in alternatives.items():
+        probability = math.exp(logprob)
+        everything += probability
+        place = places.get(plain(text))
+        if place is not None:
+            listed[place] = (listed[place] or 0.0) + probability
+    lowest = math.exp(min(alternatives.values()))
+    return WordProbabilities(tuple(listed), max(0.0, min(lowest, 1 - everything)))
+
+
+def _first_token(completion: Completion) -> Mapping[str, float]:
+    """The first token that is part of the answer, with its alternatives.
+
+    Raises:
+        ReplyError: as for :func:`word_probabilities`.
+    """
+    answer = answer_text(completion.text).strip()
+    if completion.logprobs is None:
+        raise ReplyError("it has no log probabilities", "no_logprobs", repairable=False)
+    if not answer:
+        raise ReplyError("it is empty", "empty_reply")
+    written = [next(iter(token)) for token in completion.logprobs]
+    # Some servers report the tokens of thinking too, even if the text is without.
+    thinking = THINKING_END.search("".join(written))
+    start = thinking.end() if thinking else 0
+    end = 0
+    for text, token in zip(written, completion.logprobs, strict=True):
+        behind = text[max(0, start - end) :]
+        end += len(text)
+        if not behind.strip(_SPACE):
+            continue
+        if plain(answer).startswith(plain(text)):
+            return token
+        break
+    message = "its log probabilities are not those of its text"
+    raise ReplyError(message, "no_logprobs", repairable=False)
+
+
+def plain(text: str) -> str:
+    """A token or word without white space around it, in one case."""
+    return text.strip(_SPACE).casefold()

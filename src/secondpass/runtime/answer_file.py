@@ -1,0 +1,263 @@
+"""Answers in a SQLite file, for any number of threads and processes.
+
+``used`` orders the answers by their last use. The oldest are deleted as new ones come, so that no
+call deletes many. A file that is damaged, or of an older version, is set aside and replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.sqlite_connection import Connection
+from secondpass.concurrency.sqlite_files import Layout, WrongFileError, prepare
+
+T = TypeVar("T")
+
+LAYOUT = Layout(
+    application=0x73707261,
+    version=1,
+    schema=(
+        "CREATE TABLE answers (used INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, "
+        "value TEXT NOT NULL, written REAL NOT NULL)",
+    ),
+    checks=("SELECT used, key, value, written FROM answers LIMIT 1",),
+    private=True,
+)
+
+_RETRY_AFTER = 60.0  # seconds after a failure
+_KEYS_PER_SELECT = 500  # older versions of SQLite allow 999 parameters
+_DELETED_AT_ONCE = 20
+_MAX_DELETIONS = 50  # of so many, in one transaction
+_MAX_READ_AGAIN = 256
+"""Old answers that were read since the last write; then they are written as used."""
+
+
+class AnswerFileError(Exception):
+    """The file cannot be used now. The message names it without its folder."""
+
+
+class AnswerFile:
+    """A bounded map from keys to texts, which forgets what was used least recently.
+
+    Args:
+        path: of the file; created if it does not exist, readable by its owner only.
+        max_bytes: size of the file, without SQLite's log of up to 4 MB.
+        max_age: seconds after which an answer is not found any more; None: never.
+
+    Attributes:
+        set_aside: the new name of a file that could not be used; None if there was none.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], max_bytes: int, max_age: float | None) -> None:
+        self._path = Path(path).absolute()
+        self._max_bytes = max_bytes
+        self._max_age = max_age
+        self.set_aside: str | None = None
+        self._lock = ForkLock()
+        # Two, so that reading does not wait while another process writes.
+        self._connections: tuple[Connection, Connection] | None = None
+        self._inode: tuple[int, int] | None = None
+        self._failures: dict[int, tuple[float, str]] = {}
+        self._read_again: dict[bytes, None] = {}
+
+    def get_many(self, keys: Sequence[bytes], before: float | None = None) -> dict[bytes, str]:
+        """The texts of these keys that are known.
+
+        Args:
+            keys: at least one.
+            before: only texts written before this value of :func:`time.time`.
+
+        Raises:
+            AnswerFileError: the file cannot be used.
+        """
+        found, old = self._run(0, lambda connection: _select(connection, keys))
+        oldest = -float("inf") if self._max_age is None else time.time() - self._max_age
+        newest = float("inf") if before is None else before
+        texts: dict[bytes, str] = {}
+        for key, text, written, used in found:
+            # SQLite does not check types: a damaged file may hold anything.
+            if isinstance(text, str) and isinstance(written, float) and oldest <= written < newest:
+                texts[key] = text
+                if used < old:
+                    self._read_again[key] = None
+        if len(self._read_again) >= _MAX_READ_AGAIN:
+            self.put_many({})
+        return texts
+
+    def put_many(self, texts: Mapping[bytes, str | None]) -> None:
+        """Store texts; None deletes that of its key.
+
+        Raises:
+            AnswerFileError: the file cannot be written.
+        """
+        read_again, self._read_again = self._read_again, {}
+        self._run(1, lambda connection: self._update(connection, texts, read_again))
+
+    def close(self) -> None:
+        """Close the file; a later call opens it again.
+
+        Raises:
+            AnswerFileError: the file cannot be written.
+        """
+        try:
+            if self._read_again:
+                self.put_many({})
+        finally:
+            with self._lock:
+                self._close()
+
+    def _close(self) -> None:
+        connections, self._connections = self._connections, None
+        for connection in connections or ():
+            connection.close()
+
+    def _run(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The result of ``work``, if necessary once more with a new file.
+
+        Args:
+            number: 0 for the connection that reads, 1 for that which writes.
+            work: what is done.
+
+        Raises:
+            AnswerFileError: it failed now, or less than a minute ago.
+        """
+        until, message = self._failures.get(number, (0.0, ""))
+        if time.monotonic() < until:
+            raise AnswerFileError(message)
+        try:
+            try:
+                result = self._open()[number].run(work)
+            except (sqlite3.DatabaseError, WrongFileError) as error:
+                if not _is_useless(error):
+                    raise
+                self._set_aside()
+                result = self._open()[number].run(work)
+        except (sqlite3.Error, OSError, ValueError, WrongFileError) as error:
+            raise self._failed(number, error) from None
+        if result is None:  # the connection failed in another thread
+            raise self._failed(number, sqlite3.OperationalError("it failed a moment ago"))
+        self._failures.pop(number, None)
+        return result
+
+    def _failed(self, number: int, error: Exception) -> AnswerFileError:
+        reason = str(error)
+        if isinstance(error, WrongFileError):
+            newer = "of a newer version of secondpass"
+            reason = "another application's file" if error.version is None else newer
+        elif isinstance(error, OSError):
+            reason = error.strerror or type(error).__name__
+        message = f"{self._path.name!r} cannot be used: {reason}"
+        self._failures[number] = time.monotonic() + _RETRY_AFTER, message
+        with self._lock:
+            self._close()
+        return AnswerFileError(message)
+
+    def _open(self) -> tuple[Connection, Connection]:
+        """The connections to read and to write.
+
+        Raises:
+            sqlite3.Error | OSError | WrongFileError: the file cannot be used.
+        """
+        with self._lock:
+            if self._connections is None:
+                if self._path.exists():
+                    self._inode = _inode(self._path)  # of the file that is found to be damaged
+                prepare(self._path, LAYOUT)
+                self._inode = _inode(self._path)
+                self._connections = Connection(self._path), Connection(self._path)
+            return self._connections
+
+    def _set_aside(self) -> None:
+        """Rename the file, unless another process has done so already.
+
+        Raises:
+            OSError: it cannot be renamed.
+        """
+        with self._lock:
+            self._close()
+            if self._path.exists() and _inode(self._path) == self._inode:
+                name = f"{self._path.name}.set-aside-{time.strftime('%Y%m%d-%H%M%S')}"
+                for suffix in ("-wal", "-shm", ""):  # its log first: a new file must not read it
+                    with suppress(FileNotFoundError):
+                        source = self._path.with_name(self._path.name + suffix)
+                        source.replace(self._path.with_name(name + suffix))
+                self.set_aside = name
+
+    def _update(
+        self,
+        connection: sqlite3.Connection,
+        texts: Mapping[bytes, str | None],
+        read_again: Collection[bytes],
+    ) -> bool:
+        execute = connection.execute
+        now = time.time()
+        execute("BEGIN IMMEDIATE")
+        used: int
+        [(used,)] = execute("SELECT coalesce(max(used), 0) FROM answers")
+        for number, key in enumerate(read_again, used + 1):
+            execute("UPDATE answers SET used = ? WHERE key = ?", (number, key))
+        used += len(read_again)
+        for number, (key, text) in enumerate(texts.items(), used + 1):
+            if text is None:
+                execute("DELETE FROM answers WHERE key = ?", (key,))
+            else:
+                row = (number, key, text, now)
+                execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", row)
+        if self._max_age is not None:
+            # Of those used least recently: what is read does not grow older than its last use.
+            execute(f"DELETE FROM answers WHERE {_OLDEST} AND written < ?", (now - self._max_age,))
+        for _ in range(_MAX_DELETIONS):
+            if _size(connection) <= self._max_bytes:
+                break
+            execute(f"DELETE FROM answers WHERE {_OLDEST}")
+        execute("COMMIT")
+        return True
+
+
+def _is_useless(error: Exception) -> bool:
+    """Whether the file is damaged or of an older version, so that a new one has to be begun."""
+    if isinstance(error, WrongFileError):
+        return error.version is not None and error.version < LAYOUT.version
+    return type(error) is sqlite3.DatabaseError  # subclasses are about locks, disks and statements
+
+
+_OLDEST = f"used IN (SELECT used FROM answers ORDER BY used LIMIT {_DELETED_AT_ONCE})"
+
+
+def _size(connection: sqlite3.Connection) -> int:
+    """Bytes of the pages in use."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
+def _select(
+    connection: sqlite3.Connection, keys: Sequence[bytes]
+) -> tuple[list[tuple[bytes, str, float, int]], float]:
+    """The rows of keys, and a value of ``used`` below which a row is among the older half."""
+    found: list[tuple[bytes, str, float, int]] = []
+    for start in range(0, len(keys), _KEYS_PER_SELECT):
+        some = keys[start : start + _KEYS_PER_SELECT]
+        rows = ",".join(["(?)"] * len(some))
+        found += connection.execute(
+            f"WITH wanted(name) AS (VALUES {rows}) SELECT key, value, written, used "
+            "FROM wanted CROSS JOIN answers ON key = name",
+            some,
+        ).fetchall()
+    query = "SELECT (SELECT min(used) FROM answers), (SELECT max(used) FROM answers)"
+    [(oldest, newest)] = connection.execute(query)
+    return found, 0 if oldest is None else (oldest + newest) / 2
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino

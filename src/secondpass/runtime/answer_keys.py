@@ -1,0 +1,92 @@
+"""Keys of answers in the response cache: hashes of all that an answer depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from typing import Any
+
+from secondpass.questions import Question
+
+KEY_SIZE = 32
+"""Bytes of a key."""
+
+_MAX_DEPTH = 50
+
+
+class NotStorableError(Exception):
+    """Answers cannot be stored; the message says why, for the report."""
+
+
+def service_key(service: object, namespace: str = "") -> bytes:
+    """The part of a key that is the same for all questions to a service.
+
+    It has the version of secondpass, because its readers may change. Answers of different
+    namespaces are kept apart.
+
+    Raises:
+        NotStorableError: the service has no ``cache_key``, or one of other than plain values.
+    """
+    try:
+        key = getattr(service, "cache_key", None)
+    except Exception as error:  # of the user's own code
+        raise NotStorableError(f"its cache_key raised {type(error).__name__}") from None
+    if key is None:
+        raise NotStorableError("it has no cache_key")
+    version = import_module("secondpass").__version__
+    return _digest([version, namespace, _name(type(service)), key], "its cache_key")
+
+
+def answer_key(service: bytes, question: Question[Any, Any]) -> bytes:
+    """The key of the answer to a question.
+
+    Raises:
+        NotStorableError: the question does not say what its answer depends on.
+    """
+    if question.recall is None:
+        raise NotStorableError("its method does not say what an answer depends on")
+    try:
+        key = question.recall.key()
+    except Exception as error:  # a template of the user's, for example
+        raise NotStorableError(f"making the key raised {type(error).__name__}") from None
+    return _digest([service.hex(), key], "the key of a question")
+
+
+def _digest(value: Any, what: str) -> bytes:
+    try:
+        text = json.dumps(_plain(value), separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise NotStorableError(f"{what} is not of plain values") from error
+    return hashlib.blake2b(text.encode(), digest_size=KEY_SIZE).digest()
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """The value as JSON values, such that no two different ones become equal.
+
+    Raises:
+        TypeError: it has an object that does not say what it is.
+        ValueError: it is nested too deeply.
+    """
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deeply")
+    if isinstance(value, list | tuple):
+        return [_plain(item, depth + 1) for item in value]
+    # Arrays begin with what no list of values can begin with: an object.
+    if isinstance(value, Mapping):
+        pairs = [[_plain(key, depth + 1), _plain(value[key], depth + 1)] for key in value]
+        return {"mapping": sorted(pairs, key=lambda pair: json.dumps(pair[0]))}
+    if is_dataclass(value) and not isinstance(value, type):
+        members = {item.name: getattr(value, item.name) for item in fields(value)}
+        return {_name(type(value)): _plain(members, depth + 1)}
+    if (key := getattr(value, "cache_key", None)) is not None and not isinstance(value, type):
+        return {_name(type(value)): _plain(key, depth + 1)}
+    raise TypeError(f"a {type(value).__name__} does not say what it is")
+
+
+def _name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

@@ -1,0 +1,64 @@
+"""Effects that are carried out at once, by what the ledger of their pass knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from secondpass.effects import (
+    Chose,
+    Ended,
+    Interim,
+    LimitsLeft,
+    Raised,
+    Ran,
+    RoundsLeft,
+    Started,
+)
+from secondpass.errors import MethodError
+from secondpass.runtime import observers
+from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.observers import MethodOperation
+
+
+def carry_out(effect: object, ledger: Ledger) -> Any:
+    """Return the result of an effect that calls nothing.
+
+    Raises:
+        MethodError: it is none (``unknown_effect``).
+    """
+    if isinstance(effect, RoundsLeft):
+        return ledger.rounds_left()
+    if isinstance(effect, LimitsLeft):
+        return ledger.left()
+    if isinstance(effect, Raised):
+        ledger.record_exception(effect.error, effect.source)
+    elif isinstance(effect, Ran):
+        ledger.add_engine(effect.engine)
+    elif isinstance(effect, Chose):
+        ledger.choices.setdefault(effect.method, effect.reason)
+    elif isinstance(effect, Started):
+        _start_method(effect, ledger)
+    elif isinstance(effect, Ended):
+        _end_method(effect, ledger)
+    elif not isinstance(effect, Interim):  # to which nobody listens
+        message = f"the method yielded a {type(effect).__name__}, not an effect"
+        raise MethodError(message, "unknown_effect")
+    return None
+
+
+def _start_method(effect: Started, ledger: Ledger) -> None:
+    """Tell the observers of this ranking, if any, that a method starts."""
+    if ledger.operations:
+        parents = (ledger.operations[-1],)
+        operation = MethodOperation(name=effect.method, parents=parents, texts=effect.texts)
+        ledger.operations.append(operation)
+        observers.start(operation)
+
+
+def _end_method(effect: Ended, ledger: Ledger) -> None:
+    """Tell them that the method which started last has ended."""
+    if ledger.operations:
+        operation = ledger.operations.pop()
+        assert isinstance(operation, MethodOperation)
+        operation.scored = effect.scored
+        observers.end(operation, effect.error)

@@ -1,0 +1,284 @@
+"""Auto: the strategy of the best expected quality that the limits and the model allow.
+
+Strategies are tried in the order of what they make of the same noisy judgments: the table of
+``docs/language-models.md``, nDCG@10 with a simulated judge on TREC DL 2019, which
+``benchmarks/strategies.py`` prints (blocks with 3 copies .844, blocks .837, listwise .835,
+partition .824, graded .806, one listwise question .800). The first whose upper bounds of calls,
+tokens, cost and time are within what is left is used. A strategy joins by one line of
+:data:`OPTIONS`, and by stating its ``bounds``.
+
+Calls, rounds and documents read are those of the chosen strategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from secondpass.effects import Chose, Judgement, LimitsLeft, Method, Plan, Task
+from secondpass.errors import ConfigurationError, MethodError
+from secondpass.limits import Left, Limits
+from secondpass.llms import LLM_SETTING
+from secondpass.prompts.labels import LabelKind
+from secondpass.prompts.template import Prompting
+from secondpass.runtime.dry_run import SimulatedLedger
+from secondpass.settings import configurable, nested, registry
+from secondpass.strategies.base import Bounds, LLMStrategy, bounds_of
+from secondpass.strategies.choice import Choice, part_of
+from secondpass.strategies.cost_plan import PlannedStage
+from secondpass.strategies.estimates import exceeded_limits, most_waves, planned_stage, trials
+from secondpass.types import ScoreKind
+
+if TYPE_CHECKING:
+    from annotated_types import Gt
+
+_GROUPS = (20, 10, 5)
+"""Candidates per question; fewer if the passages do not fit the model's context window."""
+_MARGIN = 1.2
+"""How much longer than expected questions may take. A strategy keeps the same margin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A strategy that can be chosen.
+
+    Attributes:
+        kind: its registered name.
+        settings: those that are not the defaults.
+        groups: its settings that are numbers of candidates per question; without any, one question
+            shows all.
+        top_k: its setting for how many of the best are wanted, if it is exact only down to there.
+    """
+
+    kind: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    groups: Sequence[str] = ()
+    top_k: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The kind and its settings."""
+        settings = ", ".join(f"{key}: {value}" for key, value in self.settings.items())
+        return f"{self.kind} ({settings})" if settings else self.kind
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("blocks", {"copies": 3}, groups=("block", "final")),
+    Option("blocks", groups=("block", "final")),
+    Option("listwise", groups=("window",)),
+    Option("partition", groups=("window",), top_k="cutoff"),
+    Option("graded", groups=("batch_size",)),
+    Option("listwise", {"window": None}),
+)
+"""The strategies, those of the best expected quality first."""
+
+
+@configurable
+class Auto(LLMStrategy):
+    """Chooses a strategy for a language model by what is left of the limits, for each list.
+
+    It takes the one of the best expected quality (``blocks`` with three copies, ``blocks``,
+    ``listwise``, ``partition``, ``graded``, one ``listwise`` question) of which the upper bounds of
+    calls, tokens, cost and time fit. Without limits that is the first; set ``limits`` to bound it.
+    ``choices`` of the report says what was chosen, and why. If nothing fits for all candidates, the
+    last ones are left out, with the issue
+    ``limits_too_low``.
+
+    Args:
+        llm: the language model: a mapping with a ``type``, an LLM object, or a function. If it
+            states its ``context_window``, fewer candidates are shown per question where passages
+            would be cut.
+        seconds_per_call: how long an answer is assumed to take, for the deadline, until that has
+            been measured.
+        labels: how candidates are named: ``opaque`` (short, and unknown to the authors of
+            passages), their ``id``, or numbers from 0 or 1.
+        prompt: the words of the prompts. The default instruction is that of each strategy.
+
+    The score kind is ``rank``. A single candidate is left as it is. Strategies that the model
+    cannot answer are not considered.
+    """
+
+    score_kind: ScoreKind = "rank"
+    scale = None
+    windows = "task"
+
+    def __init__(
+        self,
+        llm: Annotated[Any, LLM_SETTING],
+        *,
+        seconds_per_call: Annotated[float, Gt(0)] = 3.0,
+        labels: LabelKind = "opaque",
+        prompt: Annotated[Prompting | None, nested(Prompting, optional=True)] = None,
+    ) -> None:
+        self.llm = llm
+        self.seconds_per_call = seconds_per_call
+        self.labels = labels
+        self.prompt = prompt or Prompting()
+        self._measured: float | None = None
+        self._strategies: dict[tuple[str, int, int | None], Method] = {}
+        self._options = [option for option in OPTIONS if self._can_ask(option)]
+
+    @property
+    def name(self) -> str:
+        """The method's name in reports."""
+        return f"auto by {self.llm.name}"
+
+    def judge(self, task: Task) -> Plan[Judgement]:
+        """The effects of the chosen strategy.
+
+        Raises:
+            MethodError: it judged nothing.
+        """
+        if len(task.texts) == 1:
+            return Judgement([None], beyond=frozenset({0}))
+        before: Left = yield LimitsLeft()
+        choice = self.choose(task, before)
+        yield Chose(choice.method.name, choice.reason)
+        try:
+            judgement = yield from choice.judge(task)
+        except MethodError:
+            yield from self._measure(before)
+            raise
+        yield from self._measure(before)
+        return judgement
+
+    def bounds(self, count: int) -> Bounds:
+        """The fewest and the most of all strategies that may be chosen."""
+        if count < 2:
+            return Bounds()
+        found = [
+            bounds
+            for option in self._options
+            for group in _GROUPS
+            if (bounds := bounds_of(self._strategy(option, group, None), count)) is not None
+        ]
+        return Bounds(
+            (min(each.calls[0] for each in found), max(each.calls[1] for each in found)),
+            (min(each.rounds[0] for each in found), max(each.rounds[1] for each in found)),
+        )
+
+    def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:
+        """The strategy that would be chosen, with the task."""
+        return [(self.choose(task, left), task)]
+
+    def choose(self, task: Task, left: Left) -> Choice:
+        """The first strategy that fits, for as many candidates as possible.
+
+        Args:
+            task: two candidates or more; if there are fewer, nothing is asked.
+            left: what the limits leave.
+        """
+        pace = _MARGIN * (left.seconds_per_call or self._measured or self.seconds_per_call)
+        if left.seconds is not None:  # one call is tried in any case
+            left = replace(left, seconds=max(left.seconds, pace))
+        group = self._group(task)
+        count = len(task.texts)
+        option, rejected = self._first_fitting(group, task, left, pace)
+        if option is not None:
+            reason = "has the best expected quality"
+            if rejected:
+                reason += f" of what fits; what does not: {rejected}"
+            return self._choice(option, group, task, count, reason)
+        # Fewer candidates take less: the most that fit are found by bisection.
+        best, fits, fails = self._options[-1], 2, count
+        while fails - fits > 1:
+            middle = (fits + fails) // 2
+            part = part_of(task, range(middle))
+            option, _ = self._first_fitting(group, part, left, pace)
+            if option is None:
+                fails = middle
+            else:
+                best, fits = option, middle
+        reason = f"judges most candidates, since nothing fits all: {rejected}"
+        return self._choice(best, group, task, min(fits, count), reason)
+
+    def _choice(self, option: Option, group: int, task: Task, count: int, reason: str) -> Choice:
+        """The choice of a strategy for the first candidates of a task."""
+        fewer = option.groups and group < _GROUPS[0]
+        shown = f", {group} candidates per question," if fewer else ""
+        method = self._strategy(option, group, task.top_k)
+        return Choice(method, count, f"{option.name}{shown} {reason}")
+
+    def _first_fitting(
+        self, group: int, task: Task, left: Left, pace: float
+    ) -> tuple[Option | None, str]:
+        """The first strategy that fits, and what those before it need more of than there is."""
+        rejected: list[str] = []
+        for option in self._options:
+            exceeded = self._exceeded(option, group, task, left, pace)
+            if not exceeded:
+                return option, "; ".join(rejected)
+            rejected.append(f"{option.name}: {', '.join(exceeded)}")
+        return None, "; ".join(rejected)
+
+    def _exceeded(
+        self, option: Option, group: int, task: Task, left: Left, pace: float
+    ) -> list[str]:
+        """What a strategy needs more of than there is, by the names of limits; empty if it fits."""
+        if option.top_k is not None and task.top_k is not None and task.top_k >= group:
+            return ["top_k"]
+        method = self._strategy(option, group, task.top_k)
+        bounds = bounds_of(method, len(task.texts)) or Bounds()
+        time = pace * most_waves(bounds, left.concurrency)
+        needs = PlannedStage(
+            method.name, len(task.texts), bounds.calls, bounds.rounds, seconds=(time, time)
+        )
+        names = [item.limit for item in exceeded_limits(needs, left)]
+        window = getattr(self.llm, "context_window", None)
+        if names or (left.tokens is left.cost is window is None):
+            return names
+        needs = self._estimate(method, task, left)
+        if needs.problem or (needs.shortened and not option.groups):
+            return ["context_window"]
+        return [item.limit for item in exceeded_limits(needs, left)]
+
+    def _estimate(self, method: Method, task: Task, left: Left) -> PlannedStage:
+        """What a strategy would take."""
+        ledger = SimulatedLedger(Limits(concurrency=left.concurrency))
+        (trial,) = trials(method, task, ledger)
+        return planned_stage(trial, left.concurrency, None)
+
+    def _group(self, task: Task) -> int:
+        """How many candidates a question shows: as many as the context window has room for."""
+        if getattr(self.llm, "context_window", None) is None:
+            return _GROUPS[0]
+        longest = sorted(range(len(task.texts)), key=lambda index: -len(task.texts[index]))
+        for group in _GROUPS[:-1]:
+            method = self._strategy(self._options[0], group, None)
+            needs = self._estimate(method, part_of(task, longest[:group]), Left())
+            if not (needs.shortened or needs.problem):
+                return group
+        return _GROUPS[-1]
+
+    def _strategy(self, option: Option, group: int, top_k: int | None) -> Method:
+        """A strategy with its settings; made once.
+
+        Raises:
+            ConfigurationError: the model cannot answer its questions.
+        """
+        key = option.name, group, top_k if option.top_k else None
+        if key not in self._strategies:
+            settings = {**option.settings, **dict.fromkeys(option.groups, group)}
+            if option.top_k is not None and top_k is not None:
+                settings[option.top_k] = top_k
+            kind: Any = registry.kind("methods", option.kind)
+            self._strategies[key] = kind(
+                self.llm, **settings, labels=self.labels, prompt=self.prompt
+            )
+        return self._strategies[key]
+
+    def _can_ask(self, option: Option) -> bool:
+        """Whether the model can answer the questions of a strategy."""
+        try:
+            self._strategy(option, _GROUPS[0], None)
+        except ConfigurationError:
+            return False
+        return True
+
+    def _measure(self, before: Left) -> Plan[None]:
+        """Keep how long a call took in this ranking."""
+        after: Left = yield LimitsLeft()
+        waves = after.question_waves - before.question_waves
+        if waves > 0:
+            self._measured = (after.question_seconds - before.question_seconds) / waves

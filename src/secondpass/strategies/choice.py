@@ -1,0 +1,84 @@
+"""A strategy that was chosen for a list, as a method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from secondpass.effects import Judgement, Method, Plan, Task
+from secondpass.strategies.base import Bounds, bounds_of
+from secondpass.strategies.windows import judged_by_windows
+from secondpass.types import Issue, ScoreKind
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A strategy that was chosen, as a method that gives ranks to the candidates it is for.
+
+    Attributes:
+        method: the strategy.
+        count: number of candidates that it judges; the others are unjudged.
+        reason: why it was chosen.
+    """
+
+    method: Method
+    count: int
+    reason: str
+    score_kind: ClassVar[ScoreKind] = "rank"
+    scale: ClassVar[None] = None
+    windows: ClassVar[str] = "task"
+
+    @property
+    def name(self) -> str:
+        """The name of the strategy, and that it was chosen."""
+        return f"auto: {self.method.name}"
+
+    def bounds(self, count: int) -> Bounds | None:
+        """Those of the strategy, for as many candidates as it judges."""
+        return bounds_of(self.method, min(count, self.count)) if count > 1 else Bounds()
+
+    def judge(self, task: Task) -> Plan[Judgement]:
+        """The effects of the strategy.
+
+        Raises:
+            MethodError: it judged nothing.
+        """
+        count = len(task.texts)
+        if count == 1:
+            return Judgement([None], beyond=frozenset({0}))
+        judgement = yield from judged_by_windows(
+            self.method, part_of(task, range(min(self.count, count)))
+        )
+        judged = {i: score for i, score in enumerate(judgement.scores) if score is not None}
+        scores: list[float | None] = [None] * count
+        for rank, index in enumerate(sorted(judged, key=judged.__getitem__, reverse=True)):
+            scores[index] = (count - rank) / count
+        rest = range(self.count, count)
+        issues = [*judgement.issues]
+        if rest:
+            message = "the limits do not allow all candidates to be judged; these are the last"
+            issues.append(Issue("limits_too_low", message, tuple(rest), (), self.name))
+        spans = judgement.spans
+        return replace(
+            judgement,
+            scores=scores,
+            unjudged=judgement.unjudged.union(rest),
+            issues=issues,
+            spans=None if spans is None else [*spans, *[None] * len(rest)],
+        )
+
+
+def part_of(task: Task, indices: Sequence[int]) -> Task:
+    """The task about these texts alone."""
+
+    def chosen(values: Sequence[Any] | None) -> list[Any] | None:
+        return None if values is None else [values[index] for index in indices]
+
+    return replace(
+        task,
+        texts=[task.texts[index] for index in indices],
+        candidates=[task.candidates[index] for index in indices],
+        windows=chosen(task.windows),
+        spans=chosen(task.spans),
+    )

@@ -1,0 +1,146 @@
+"""Pointwise: each candidate is judged alone, by how probable it is that the model says yes.
+
+Liang et al., "Holistic evaluation of language models" (HELM), TMLR 2023, arXiv 2211.09110, ask
+whether a passage answers a query, and rank by the probability of the reply. The score is that of
+Nogueira, Jiang, Pradeep and Lin, "Document ranking with a pretrained sequence-to-sequence model"
+(monoT5), Findings of EMNLP 2020, and of "RG-YN" in Zhuang et al., "Beyond yes and no", NAACL 2024:
+p(yes) / (p(yes) + p(no)) at the first token of the reply. There a model of one's own gives the
+probability of every token; here a server lists the most probable ones, so a word may be missing.
+
+For n candidates: n calls, side by side in 1 round; every document is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from secondpass.effects import LLM, Answer, Ask, Completion, Judgement, Plan, Task
+from secondpass.errors import ConfigurationError, ReplyError
+from secondpass.llms import LLM_SETTING
+from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.questions import Questions
+from secondpass.prompts.replies.base import ReplyFormat
+from secondpass.prompts.replies.first_token import MAX_ALTERNATIVES, plain, word_probabilities
+from secondpass.prompts.replies.values import BatchScores
+from secondpass.prompts.template import Prompting
+from secondpass.settings import configurable, nested
+from secondpass.strategies.base import (
+    Bounds,
+    LLMStrategy,
+    batch_bounds,
+    check_logprobs,
+    merge_batches,
+    split_batches,
+)
+from secondpass.types import ScoreKind
+
+if TYPE_CHECKING:
+    from annotated_types import Len, MinLen
+
+
+class YesNo(ReplyFormat[BatchScores]):
+    """One of two words, of which the first says that the document is relevant.
+
+    Args:
+        words: different in more than case and white space around them.
+    """
+
+    name = "yes_no"
+    shape = "a word"
+    tokens_per_document = 2
+    logprobs = MAX_ALTERNATIVES
+    needs_logprobs = True
+
+    def __init__(self, words: Sequence[str]) -> None:
+        # A reply names no document, so nobody gains by knowing this label.
+        super().__init__("index1")
+        self.words = words
+
+    def request(self) -> str:
+        return f"Reply with ONLY one word: {' or '.join(self.words)}."
+
+    def expected_tokens(self, documents: int) -> int:
+        return self.tokens_per_document * documents
+
+    def read(self, completion: Completion, labels: Labels) -> BatchScores:  # noqa: ARG002
+        """The probability of the first word, of the two.
+
+        A word that is not among the alternatives is taken to be as probable as it can be.
+
+        Raises:
+            ReplyError: as for :func:`word_probabilities`; or neither word is among them.
+        """
+        found = word_probabilities(completion, self.words)
+        if found.listed == (None, None):
+            raise ReplyError("neither of the two words is among the probable ones")
+        yes, no = (found.unlisted if value is None else value for value in found.listed)
+        if yes + no == 0:  # servers that state -9999 for what is impossible
+            raise ReplyError("both of the two words are impossible")
+        return BatchScores((yes / (yes + no),), ())
+
+
+@configurable
+class Pointwise(LLMStrategy):
+    """Asks a language model about each candidate alone, and scores by how probable a yes is.
+
+    Args:
+        llm: the language model: a mapping with a ``type``, an LLM object, or a function. It must
+            have log probabilities.
+        words: what the model is to reply about a relevant document and about any other, each a
+            single token of the model. In YAML, put ``"Yes"`` and ``"No"`` into quotation marks.
+        prompt: the words of the prompts.
+
+    The score kind is ``probability``. No document is in the prompt of another, so none can change
+    the score of another.
+
+    The probabilities of all spellings of a word, in case and with white space, are added up, among
+    the 20 most probable tokens, or as many as the server lists. If only one of the words is
+    listed, the other is taken to be as probable as the least probable token that is, or what these
+    leave of 1, if that is less. If neither is listed, or the server reports no log probabilities,
+    the candidate gets no score.
+    """
+
+    role = "You judge whether a document answers a search query."
+    instruction = "Does the document answer the query?"
+    score_kind: ScoreKind = "probability"
+    scale = None
+
+    def __init__(
+        self,
+        llm: Annotated[Any, LLM_SETTING],
+        *,
+        words: Annotated[Sequence[Annotated[str, MinLen(1)]], Len(2, 2)] = ("Yes", "No"),
+        prompt: Annotated[Prompting | None, nested(Prompting, optional=True)] = None,
+    ) -> None:
+        check_logprobs(llm)
+        first, second = map(plain, words)
+        if not first or not second or first == second:
+            raise ConfigurationError("words: must differ in more than case and white space")
+        self.llm: LLM = llm
+        self.words = words
+        self.prompt = prompt or Prompting()
+        self._format = YesNo(words)
+
+    @property
+    def name(self) -> str:
+        """The method's name in reports."""
+        return f"pointwise by {self.llm.name}"
+
+    def judge(self, task: Task) -> Plan[Judgement]:
+        """One Ask effect with a question for each candidate.
+
+        Raises:
+            MethodError: no question was answered.
+        """
+        count = len(task.texts)
+        questions = Questions(task, self.llm, self.prompting, self._format)
+        batches = list(split_batches(count, 1))
+        answers: list[Answer[BatchScores]] = yield Ask(
+            self.llm, [questions.about(batch) for batch in batches]
+        )
+        return merge_batches(self.name, count, batches, answers, word="score")
+
+    def bounds(self, count: int) -> Bounds:
+        """A question for each candidate, in one round."""
+        return batch_bounds(count, 1)

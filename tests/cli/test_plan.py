@@ -1,0 +1,105 @@
+"""``secondpass plan``: calls, rounds, tokens, cost and time; the model must not be asked."""
+
+import json
+
+import pytest
+
+from fake_provider import FakeProvider
+from terminals import on_a_terminal
+
+
+@pytest.fixture
+def provider():
+    with FakeProvider() as running:
+        yield running
+        assert running.calls == 0
+
+
+@pytest.fixture
+def listwise(write, provider):
+    """A cascade whose second stage asks the provider, with prices and a limit of calls."""
+    address = provider.base_url("openai")
+    return write(
+        "listwise.yaml",
+        "method:\n  type: cascade\n  stages:\n  - {type: lexical, depth: 100}\n"
+        "  - {type: listwise, depth: 60, llm: {type: openai, model: m, "
+        f"prices: {{input: 1000000, output: 0}}, base_url: '{address}'}}}}\n"
+        "limits: {calls: 4}\nfallback: [lexical]\n",
+    )
+
+
+def test_a_configuration_is_planned(secondpass, listwise):
+    call = ["plan", "-c", listwise, "-n", 80, "--tokens-per-passage", 50]
+    told = secondpass(*call, "--seconds-per-call", 2)
+    found = json.loads(told.out)
+    assert told.code == 0
+    assert [stage["method"] for stage in found["stages"]] == ["lexical", "listwise by m"]
+    assert [stage["candidates"] for stage in found["stages"]] == [80, 60]
+    whole = found["total"]
+    assert (whole["calls"], whole["rounds"], whole["seconds"]) == ([5, 5], [5, 5], [10, 10])
+    assert whole["cost"] == pytest.approx(whole["input_tokens"], abs=1)
+    assert whole["input_tokens"][0] > 5 * 20 * 50
+    assert found["exceeded"] == [{"limit": "calls", "allowed": 4, "needed": [5, 5]}]
+    assert found["stages"][1]["left_out"] == 10
+    longer = json.loads(secondpass(*call[:-1], 100).out)["total"]
+    assert longer["input_tokens"][0] - whole["input_tokens"][0] == 5 * 20 * 50
+    assert longer["seconds"] is None
+
+
+def test_options_override_settings(secondpass, listwise):
+    def planned(*options):
+        told = secondpass("plan", "-c", listwise, *options, "--json")
+        return json.loads(told.out)["stages"]
+
+    assert [stage["candidates"] for stage in planned("--depth", 10)] == [10, 10]
+    (stage,) = planned("-s", "method=lexical")
+    assert (stage["method"], stage["calls"]) == ("lexical", [0, 0])
+
+
+def test_strategies_are_compared(secondpass, listwise):
+    told = secondpass("plan", "-c", listwise, "--compare", "-k", 10)
+    found = json.loads(told.out)
+    calls = {name: plan["total"]["calls"] for name, plan in found["strategies"].items()}
+    assert {"graded": [5, 5], "listwise": [9, 9], "blocks": [11, 11]}.items() <= calls.items()
+    assert calls["partition"][0] == 6
+    assert "cascade" not in calls
+
+
+def test_a_terminal_shows_tables(listwise):
+    shown = on_a_terminal("plan", "-c", str(listwise), env={"COLUMNS": "160"})
+    for text in ("tokens in, about", "listwise by m", "total", "Nothing was called", "100 cand"):
+        assert text in shown
+    assert "limits.calls is 4, and the ranking needs 5" in " ".join(shown.split())
+    assert '"stages"' not in shown
+    compared = on_a_terminal("plan", "-c", str(listwise), "--compare", env={"COLUMNS": "160"})
+    for text in ("strategy", "partition", "blocks: limits.calls is 4", "100 candidates of about"):
+        assert text in compared
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["-p", "lexical", "--compare"], 1, "--compare: the configuration has no language model"),
+        (["-p", "tei", "--compare"], 1, "--compare: the configuration has no language model"),
+        (["-p", "nosuch"], 1, "nosuch"),
+        (["-p", "lexical", "-n", "-1"], 2, "--candidates"),
+        (["-p", "lexical", "--tokens-per-passage", "0"], 2, "--tokens-per-passage"),
+        (["-p", "lexical", "--seconds-per-call", "0"], 2, "--seconds-per-call"),
+    ],
+)
+def test_what_cannot_be_planned_is_an_error(secondpass, arguments, code, message):
+    told = secondpass("plan", *arguments)
+    assert (told.code, message in told.flat, told.out) == (code, True, "")
+
+
+def test_a_strategy_that_cannot_be_created_is_skipped_and_said(secondpass, listwise, monkeypatch):
+    from secondpass.errors import ConfigurationError
+    from secondpass.strategies.blocks import Blocks
+
+    def refuse(*_arguments, **_settings):
+        raise ConfigurationError("llm: has no logprobs")
+
+    monkeypatch.setattr(Blocks, "__init__", refuse)
+    found = json.loads(secondpass("plan", "-c", listwise, "--compare").out)
+    assert "blocks" not in found["strategies"]
+    assert "has no logprobs" in found["skipped"]["blocks"]

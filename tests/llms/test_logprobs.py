@@ -1,0 +1,254 @@
+"""Log probabilities: how providers are asked, what they report, and servers that have none."""
+
+import asyncio
+import math
+
+import pytest
+
+import fake_provider as fake
+from fake_provider import FakeProvider, replying
+from secondpass.effects import Prompt, Turn
+from secondpass.errors import LLMError
+from secondpass.llms import has_logprobs, to_llm
+from secondpass.llms.tokens import token_logprobs
+from secondpass.runtime.completions import validated
+
+TURNS = (Turn("user", "yes or no?"),)
+WISHED = Prompt("", TURNS, logprobs=20)
+NEEDED = Prompt("", TURNS, logprobs=20, needs_logprobs=True)
+FLAVOURS = ("openai", "compatible", "google")
+YES = {"Yes": 0.75, "No": 0.125, "yes": 0.0625}
+YES_LOGS = {text: math.log(value) for text, value in YES.items()}
+END = {"": 1.0}
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with FakeProvider() as server:
+        yield server
+
+
+@pytest.fixture
+def model(provider, request):
+    def build(flavour, **settings):
+        llm = to_llm(provider.llm(flavour, api_key="k", **settings))
+        request.addfinalizer(llm.close)
+        return llm
+
+    return build
+
+
+def ask(llm, prompt=NEEDED):
+    return asyncio.run(llm.complete(prompt))
+
+
+def error_of(llm, prompt=NEEDED):
+    with pytest.raises(LLMError) as caught:
+        ask(llm, prompt)
+    return caught.value
+
+
+# ---------------------------------------------------------------------- requests
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_requested_and_reported(provider, model, flavour):
+    provider.play(replying("Yes", YES, END))
+    completion = ask(model(flavour))
+    assert completion.text == "Yes"
+    assert [list(token) for token in completion.logprobs] == [list(YES), [""]]
+    assert completion.logprobs[0] == pytest.approx(YES_LOGS)
+    assert fake.logprobs_wanted(provider.requests[0]) == 20
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_not_requested_unless_wanted(provider, model, flavour):
+    provider.play(replying("Yes", YES))
+    assert ask(model(flavour), Prompt("", TURNS)).logprobs is None
+    assert fake.logprobs_wanted(provider.requests[0]) is None
+
+
+@pytest.mark.parametrize(("flavour", "name"), [("openai", "top_logprobs"), ("google", "logprobs")])
+def test_options_set_the_number(provider, model, flavour, name):
+    provider.play(replying("Yes", YES))
+    completion = ask(model(flavour, options={name: 2}))
+    assert [list(token) for token in completion.logprobs] == [["Yes", "No"]]
+    assert fake.logprobs_wanted(provider.requests[0]) == 2
+
+
+def test_who_has_them(provider):
+    assert [has_logprobs(to_llm(provider.llm(name))) for name in ("openai", "google")] == [True] * 2
+    assert not has_logprobs(to_llm(provider.llm("anthropic")))
+    assert not has_logprobs(to_llm(lambda messages: "yes"))
+    assert has_logprobs(to_llm(lambda messages, logprobs: "yes"))
+
+
+def test_anthropic_is_not_asked(provider, model):
+    provider.play()
+    ask(model("anthropic"), WISHED)
+    assert not [name for name in provider.requests[0].body if "logprob" in name]
+
+
+# ---------------------------------------------------------------------- responses
+
+
+def test_form_of_the_completions_api(provider, model):
+    provider.play(fake.logprobs_of_completions("Yes", YES, END))
+    assert ask(model("compatible")).logprobs[0] == pytest.approx(YES_LOGS)
+
+
+def in_choice(value):
+    return lambda reply: reply["choices"][0].update(logprobs=value)
+
+
+def in_token(**members):
+    return lambda reply: reply["choices"][0]["logprobs"]["content"][0].update(members)
+
+
+UNUSABLE = {
+    "none": in_choice(None),
+    "absent": lambda reply: reply["choices"][0].pop("logprobs"),
+    "without content": in_choice({"content": None}),
+    "no tokens": in_choice({"content": []}),
+    "no objects": in_choice({"content": ["Yes", 7, None]}),
+    "text": in_choice("high"),
+    "a list": in_choice([-0.1]),
+    "a token without text": in_token(token=None),
+    "a token without a number": in_token(top_logprobs=[], logprob=None),
+    "a number in words": in_token(top_logprobs=[{"token": "Yes", "logprob": "low"}]),
+    "a boolean": in_token(top_logprobs=[{"token": "Yes", "logprob": True}]),
+    "alternatives without text": in_token(top_logprobs=[{"logprob": -1.0}]),
+    "alternatives are numbers": in_token(top_logprobs=[-1.0, -2.0]),
+    "no alternatives of the older form": in_choice({"tokens": ["Yes"], "token_logprobs": [-0.1]}),
+    "columns of the older form": in_choice(
+        {"tokens": ["Yes"], "token_logprobs": ["x"], "top_logprobs": [{}]}
+    ),
+}
+
+
+@pytest.mark.parametrize("change", UNUSABLE.values(), ids=UNUSABLE)
+def test_what_is_none_is_not_guessed(provider, model, change):
+    provider.play(replying("Yes", YES, change=change))
+    completion = validated(ask(model("openai")))
+    assert (completion.text, completion.logprobs) == ("Yes", None)
+
+
+def test_google_without_them(provider, model):
+    def change(reply):
+        del reply["candidates"][0]["logprobsResult"]
+
+    provider.play(replying("Yes", YES, change=change))
+    assert ask(model("google")).logprobs is None
+
+    def shorter(reply):
+        reply["candidates"][0]["logprobsResult"]["topCandidates"].pop()
+
+    provider.play(replying("Yes", YES, END, change=shorter))
+    assert ask(model("google")).logprobs is None
+
+
+MERGED = [
+    # The token itself, its alternatives, and probabilities of their texts.
+    (("a", 0.5), [("a", 0.5), ("b", 0.25)], {"a": 0.5, "b": 0.25}),
+    (("a", 0.25), [("b", 0.5), ("c", 0.125)], {"a": 0.25, "b": 0.5, "c": 0.125}),
+    (("a", 0.5), [("a", 0.25), ("b", 0.5), ("a", 0.125)], {"a": 0.375, "b": 0.5}),
+    (("a", 0.5), [("a", 0.5), ("b", 0.25), ("a", 0.5)], {"a": 0.5, "b": 0.25}),
+    (("a", 0.5), [], {"a": 0.5}),
+    (("a", 0.5), [("b", None), ("c", 0.0)], {"a": 0.5}),
+    (("a", None), [("a", None), ("b", 0.5)], None),
+]
+
+
+@pytest.mark.parametrize(("own", "others", "merged"), MERGED)
+def test_tokens_of_one_text(own, others, merged):
+    def logs(entry):
+        text, value = entry
+        return text, None if value is None else -math.inf if value == 0 else math.log(value)
+
+    tokens = token_logprobs([(logs(own), [logs(other) for other in others])])
+    if merged is None:
+        assert tokens is None
+        return
+    (token,) = tokens
+    assert next(iter(token)) == own[0]
+    assert {text: math.exp(value) for text, value in token.items()} == pytest.approx(merged)
+
+
+# ---------------------------------------------------------------------- servers that reject them
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_rejection_is_an_error_where_they_are_needed(provider, model, flavour):
+    provider.play(fake.logprobs_refused(), replying("Yes", YES))
+    llm = model(flavour)
+    error = error_of(llm)
+    assert (error.code, error.adapted, error.retryable) == ("logprobs_refused", False, False)
+    again = error_of(llm)
+    assert (again.code, again.sent) == ("logprobs_refused", False)
+    assert provider.calls == 1
+    # What needs none is asked as before.
+    assert ask(llm, Prompt("", TURNS)).text == "Yes"
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_rejection_is_an_adaptation_where_they_are_wished(provider, model, flavour):
+    provider.play(fake.logprobs_refused(), replying("Yes", YES))
+    llm = model(flavour)
+    error = error_of(llm, WISHED)
+    assert (error.code, error.adapted) == ("parameter_refused", True)
+    completion = ask(llm, WISHED)
+    assert (completion.text, completion.logprobs) == ("Yes", None)
+    assert [fake.logprobs_wanted(each) for each in provider.requests] == [20, None]
+
+
+def test_rejection_is_remembered_for_ten_minutes(provider, model, monkeypatch):
+    from secondpass.llms import provider as module
+
+    class Clock:
+        now = 1000.0
+
+        def monotonic(self):
+            return self.now
+
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    provider.play(fake.logprobs_refused(), replying("Yes", YES))
+    llm = model("google")
+    error_of(llm)
+    clock.now += 599
+    assert not error_of(llm).sent
+    clock.now += 2
+    assert ask(llm).logprobs is not None
+
+
+def test_options_are_not_dropped_silently(provider, model):
+    provider.play(fake.logprobs_refused())
+    llm = model("compatible", options={"top_logprobs": 5})
+    assert error_of(llm).code == "logprobs_refused"
+    assert error_of(llm).sent is False
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (fake.status(400, "logprobs", param="temperature"), "parameter_refused"),
+        (fake.status(500, "logprobs failed"), "server_error"),
+        (fake.status(401, "logprobs"), "authentication"),
+        (fake.too_long(), "too_long"),
+    ],
+)
+def test_other_errors_are_not_blamed_on_them(provider, model, step, code):
+    provider.play(step, replying("Yes", YES))
+    llm = model("openai")
+    assert error_of(llm).code == code
+    if code != "authentication":  # a rejected key is not used for a minute
+        assert ask(llm).logprobs is not None
+
+
+def test_a_passage_about_them_is_not_a_rejection(provider, model):
+    passage = "how to get logprobs of a model, and why one would want them"
+    provider.play(fake.status(400, f"cannot read: {passage}", leak=False), replying("Yes", YES))
+    llm = model("openai")
+    prompt = Prompt("", (Turn("user", passage),), logprobs=20, needs_logprobs=True)
+    assert error_of(llm, prompt).code == "bad_request"
+    assert ask(llm, prompt).logprobs is not None

@@ -1,0 +1,84 @@
+"""Probabilities of words at the first token of an answer."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass.effects import Completion
+from secondpass.errors import ReplyError
+from secondpass.prompts.replies.first_token import word_probabilities
+
+WORDS = ("Yes", "No")
+
+
+def logs(*tokens):
+    return tuple({text: math.log(value) for text, value in token.items()} for token in tokens)
+
+
+def read(text, *tokens, words=WORDS):
+    return word_probabilities(Completion(text, logprobs=logs(*tokens) if tokens else None), words)
+
+
+READ = {
+    "both": ("Yes", [{"Yes": 0.75, "No": 0.125}], (0.75, 0.125), 0.125),
+    "one": ("Yes", [{"Yes": 0.75, "Maybe": 0.0625}], (0.75, None), 0.0625),
+    "the other": ("No.", [{"No": 0.5}, {".": 1.0}], (None, 0.5), 0.5),
+    "neither": ("Sure", [{"Sure": 0.75}], (None, None), 0.25),
+    "case and space": (
+        "YES",
+        [{"YES": 0.25, "yes": 0.125, " Yes": 0.25, "\u2581no": 0.125, "\u0120NO\n": 0.125}],
+        (0.625, 0.25),
+        0.125,
+    ),
+    "longer words": ("Yes", [{"Yes": 0.5, "Yesterday": 0.25, "Not": 0.125}], (0.5, None), 0.125),
+    "space before": ("\n Yes", [{"\n": 0.75, "No": 0.25}, {" Yes": 0.5}], (0.5, None), 0.5),
+    "empty tokens before": ("Yes", [{"": 1.0}, {"Yes": 0.5}], (0.5, None), 0.5),
+    "thinking in the text": (
+        "<think>No?</think>\n\nYes",
+        [{"<think>": 1.0}, {"No": 0.9}, {"?": 1.0}, {"</think>": 1.0}, {"\n\n": 1.0}, {"Yes": 0.5}],
+        (0.5, None),
+        0.5,
+    ),
+    "thinking in the tokens alone": (
+        "Yes",
+        [{"Hm": 1.0}, {"</think>\n": 1.0}, {"Yes": 0.5, "No": 0.5}],
+        (0.5, 0.5),
+        0.0,
+    ),
+    "a token of two words": ("Yes sir", [{"Yes sir": 0.5, "No": 0.25}], (None, 0.25), 0.25),
+}
+
+
+@pytest.mark.parametrize(("text", "tokens", "listed", "unlisted"), READ.values(), ids=READ)
+def test_words(text, tokens, listed, unlisted):
+    found = read(text, *tokens)
+    assert found.listed == pytest.approx(listed)
+    assert found.unlisted == pytest.approx(unlisted)
+
+
+REFUSED = {
+    "no log probabilities": ("Yes", [], "no_logprobs", False),
+    "nothing": ("", [{"": 1.0}], "empty_reply", True),
+    "thinking that does not end": ("<think>No", [{"<think>": 1.0}], "reply_refused", True),
+    "those of another text": ("Yes", [{"Okay": 0.5}], "no_logprobs", False),
+    "thinking that is not marked": ("Yes", [{"No": 0.5}, {"Yes": 0.5}], "no_logprobs", False),
+    "blank tokens alone": ("Yes", [{" ": 0.5}], "no_logprobs", False),
+}
+
+
+@pytest.mark.parametrize(("text", "tokens", "code", "repairable"), REFUSED.values(), ids=REFUSED)
+def test_refused(text, tokens, code, repairable):
+    with pytest.raises(ReplyError) as caught:
+        read(text, *tokens)
+    assert (caught.value.code, caught.value.repairable) == (code, repairable)
+
+
+@given(st.dictionaries(st.sampled_from(["Yes", "no", " No", "x", "?"]), st.floats(-9999, 0)))
+def test_probabilities_are_bounded(token):
+    completion = Completion("Yes", logprobs=({"Yes": -0.5, **token},))
+    found = word_probabilities(completion, WORDS)
+    lowest = min(math.exp(value) for value in completion.logprobs[0].values())
+    assert 0 <= found.unlisted <= lowest
+    assert found.listed[0] == pytest.approx(math.exp(completion.logprobs[0]["Yes"]))

@@ -1,0 +1,121 @@
+"""A stored answer makes the ranking that the first answer made, with other labels too."""
+
+import json
+import random
+from itertools import permutations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fakes import Model
+from secondpass import Reranker
+from secondpass.errors import LLMError
+from secondpass.prompts.labels import replace_secret
+
+SOME = settings(max_examples=max(10, settings().max_examples // 2))
+
+METHODS = [
+    {"type": "graded", "batch_size": 4},
+    {"type": "graded", "reply": "pairs", "labels": "index0"},
+    {"type": "listwise", "window": 5},
+    {"type": "listwise", "window": 6, "reply": "keyed"},
+    {"type": "listwise", "reply": "ranked", "labels": "index1"},
+    {"type": "blocks", "block": 4},
+    {"type": "partition", "window": 5},
+]
+texts = st.lists(st.text(min_size=1, max_size=30), min_size=2, max_size=12)
+
+
+def replying(method, seed):
+    """A reply that depends on the passages shown and their order, not on their labels."""
+
+    def reply(shown):
+        rng = random.Random(repr([seed, *shown.values()]))
+        labels = list(shown)
+        keep = [label for label in labels if rng.random() < 0.9] or labels
+        rng.shuffle(keep)
+        number = method.get("labels", "opaque").startswith("index")
+        named = [int(label) if number else label for label in keep]
+        if method["type"] == "graded":
+            if method.get("reply") == "pairs":
+                grades = [
+                    {"id": name, "index": name, "score": rng.randint(0, 10)} for name in named
+                ]
+                return json.dumps({"grades": [_pair(one, number) for one in grades]})
+            return json.dumps({label: rng.randint(0, 10) for label in keep})
+        if method.get("reply") == "keyed":
+            return json.dumps({label: rank for rank, label in enumerate(keep, 1)})
+        if method.get("reply") == "ranked":
+            return " > ".join(f"[{label}]" for label in keep)
+        return json.dumps({"ranking": named})
+
+    return reply
+
+
+def _pair(grade, number):
+    return {"index" if number else "id": grade["id"], "score": grade["score"]}
+
+
+def silent(_shown):
+    return LLMError("asked again", "asked_again")
+
+
+def ranked(method, reply, folder, query, passages):
+    llm = Model(reply, cache_key="model")
+    cache = Path(folder) / "answers.sqlite"
+    reranker = Reranker({**method, "llm": llm}, cache=cache, depth=None)
+    try:
+        return reranker.rerank(query, passages), len(llm.prompts)
+    finally:
+        reranker.close()
+
+
+@SOME
+@given(
+    st.sampled_from(METHODS), st.text(max_size=20), texts, st.integers(0, 9), st.binary(max_size=9)
+)
+def test_warm_equals_cold(method, query, passages, seed, secret):
+    with TemporaryDirectory() as folder:
+        cold, asked = ranked(method, replying(method, seed), folder, query, passages)
+        before = replace_secret(secret)
+        try:
+            warm, again = ranked(method, silent, folder, query, passages)
+        finally:
+            replace_secret(before)
+    answered = asked - cold.report.usage.repairs
+    assert again == 0
+    assert warm.report.usage.cached == answered
+    assert (warm.order, warm.items) == (cold.order, cold.items)
+    assert warm.report.status == cold.report.status
+    known = [issue for issue in cold.report.issues if issue.code != "asked_again"]
+    assert list(warm.report.issues) == known
+
+
+@SOME
+@given(st.sampled_from(METHODS), texts.filter(lambda t: len(set(t)) > 1), st.randoms())
+def test_another_order_is_another_question(method, passages, rng):
+    others = [list(one) for one in permutations(passages[:5]) if list(one) != passages[:5]]
+    shuffled = rng.choice(others) + passages[5:] if others else passages[::-1]
+    if shuffled == passages:
+        return
+    with TemporaryDirectory() as folder:
+        ranked(method, replying(method, 0), folder, "q", passages)
+        _, asked = ranked(method, replying(method, 1), folder, "q", shuffled)
+    assert asked
+
+
+@SOME
+@given(
+    st.sampled_from(METHODS),
+    st.text("abcdefgh ", min_size=12, max_size=30),
+    st.lists(st.text("abcdefgh ", min_size=12, max_size=30), min_size=2, max_size=8),
+)
+def test_the_file_has_no_text(method, query, passages):
+    with TemporaryDirectory() as folder:
+        ranked(method, replying(method, 0), folder, query, passages)
+        stored = b"".join(file.read_bytes() for file in Path(folder).iterdir())
+    assert b"places" in stored or b"values" in stored
+    for text in (query, *passages):
+        assert text.encode() not in stored

@@ -1,0 +1,268 @@
+"""What a ranking would take: against what it takes, by tables, and by its limits."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import ByTable, Model, graded, numbered, ranked
+from secondpass import Candidate, InputError, Reranker
+from secondpass.evaluation.dry_run import expected_use
+from secondpass.limits import Prices
+from secondpass.strategies.base import Bounds
+from secondpass.strategies.blocks import Blocks
+from secondpass.strategies.cascade import Cascade
+from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage, in_words
+from secondpass.strategies.endpoint import Endpoint
+from secondpass.strategies.estimates import waves_of
+from secondpass.strategies.graded import Graded
+from secondpass.strategies.listwise import Listwise
+from secondpass.strategies.partition import Partition
+
+PRICES = Prices(1, 10)
+STRATEGIES = {"listwise": ranked, "blocks": ranked, "partition": ranked, "graded": graded}
+
+
+def within(number, bounds):
+    return bounds[0] <= number <= bounds[1]
+
+
+@given(
+    st.sampled_from(sorted(STRATEGIES)),
+    st.integers(0, 150),
+    st.integers(1, 120),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_a_ranking_takes_what_was_planned(kind, count, depth, behind_another, random):
+    model = Model(STRATEGIES[kind])
+    settings = {"scale": [0, 200]} if kind == "graded" else {}
+    method = {"type": kind, "llm": model, **settings}
+    if behind_another:
+        stages = [{"method": ByTable(), "depth": depth}, {**method, "depth": min(depth, 30)}]
+        method = {"type": "cascade", "stages": stages}
+    reranker = Reranker(method, depth=depth)
+    texts = numbered(random.sample(range(count), count))
+    planned = reranker.plan(count, tokens_per_passage=4)
+    assert model.prompts == []
+    usage = reranker.rerank("wombats", texts).report.usage
+    whole = planned.total
+    asked = len(model.prompts)
+    assert within(asked, whole.calls)
+    assert within(usage.rounds - (behind_another and count > 0), whole.rounds)
+    if kind != "partition" or asked == whole.calls[0]:
+        assert usage.pairs == whole.pairs
+    assert planned.exceeded == ()
+    assert planned.notes == []
+
+
+@pytest.mark.parametrize("kind", sorted(STRATEGIES))
+def test_a_sample_is_estimated_as_a_dry_run_does(kind):
+    reranker = Reranker({"type": kind, "llm": Model(prices=PRICES)})
+    texts = [Candidate("kiwi " * number, str(number)) for number in range(1, 60)]
+    planned = reranker.plan(texts, query="which fruit").total
+    (expected,) = expected_use(reranker, [("which fruit", texts)])
+    assert planned.calls[0] == expected.calls
+    assert planned.pairs == expected.pairs
+    assert planned.input_tokens[0] == pytest.approx(expected.input_tokens)
+    assert planned.output_tokens[0] == pytest.approx(expected.output_tokens)
+    assert planned.cost[0] == pytest.approx(expected.cost)
+
+
+def test_more_than_the_fewest_calls_take_more_in_proportion():
+    stage = Reranker(Partition(Model(prices=PRICES))).plan(100, seconds_per_call=2).total
+    assert (stage.calls, stage.rounds) == ((6, 31), (2, 17))
+    for low, high in (stage.input_tokens, stage.output_tokens, stage.cost):
+        assert high / low == pytest.approx(31 / 6)
+    assert stage.seconds == (4, 2 * (17 + 14 // 8))
+
+
+TIMES = [
+    # method, concurrency, seconds
+    (Listwise(Model()), 8, 9 * 1.5),
+    (Blocks(Model()), 8, 3 * 1.5),
+    (Blocks(Model()), 10, 2 * 1.5),
+    (Blocks(Model()), 1, 11 * 1.5),
+    (Graded(Model()), 8, 1.5),
+    (Endpoint("tei", base_url="http://localhost"), 2, 3.0),
+]
+
+
+@pytest.mark.parametrize(("method", "concurrency", "seconds"), TIMES)
+def test_time_is_that_of_the_rounds(method, concurrency, seconds):
+    reranker = Reranker(method, limits={"concurrency": concurrency})
+    assert reranker.plan(100).total.seconds is None
+    assert reranker.plan(100, seconds_per_call=1.5).total.seconds == (seconds, seconds)
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.integers(1, 12))
+def test_waves_within_bounds_are_a_bound(rounds, concurrency):
+    actual = sum(-(-number // concurrency) for number in rounds)
+    wide = Bounds((1, sum(rounds)), (1, len(rounds)))
+    exact = Bounds.exactly(sum(rounds), len(rounds))
+    assert within(actual, waves_of(wide, rounds, concurrency))
+    assert waves_of(exact, rounds, concurrency) == (actual, actual)
+    assert waves_of(None, rounds, concurrency) == (actual, actual)
+
+
+LIMITS = [
+    # method, limits, exceeded, left out
+    (Listwise, {}, [], 0),
+    (Listwise, {"calls": 9}, [], 0),
+    (Listwise, {"calls": 5}, ["calls"], 40),
+    (Listwise, {"calls": 1}, ["calls"], 80),
+    (Listwise, {"deadline": 20}, ["deadline"], 50),
+    (Listwise, {"deadline": 27}, [], 30),  # it keeps a margin
+    (Listwise, {"deadline": 33}, [], 0),
+    (Listwise, {"deadline": 2}, ["deadline"], 100),
+    (Graded, {"calls": 4}, ["calls"], 20),
+    (Graded, {"deadline": 2}, ["deadline"], 100),
+    (Graded, {"deadline": 3, "concurrency": 3}, ["deadline"], 40),
+    (Graded, {"tokens": 100}, ["tokens"], 100),
+    (Graded, {"cost": 1e-9}, ["cost"], 100),
+    (Graded, {"calls": 2, "tokens": 100}, ["calls", "tokens"], 100),
+    (Partition, {"calls": 6}, ["calls"], 0),
+    (Partition, {"calls": 3}, ["calls"], 48),
+]
+
+
+@pytest.mark.parametrize(("kind", "limits", "names", "left_out"), LIMITS)
+def test_limits_that_are_too_low_are_named_and_what_they_leave_out(kind, limits, names, left_out):
+    reranker = Reranker(kind(Model(prices=PRICES)), limits=limits)
+    planned = reranker.plan(100, seconds_per_call=3)
+    assert [item.limit for item in planned.exceeded] == names
+    assert planned.stages[0].left_out == left_out
+    for item in planned.exceeded:
+        assert item.allowed == limits[item.limit] < item.needed[1]
+        assert any(note.startswith(f"limits.{item.limit} is ") for note in planned.notes)
+    assert any("would leave out" in note for note in planned.notes) is (left_out > 0)
+
+
+def test_a_fallback_is_left_its_time():
+    settings = {"limits": {"deadline": 10}, "fallback": ["lexical"]}
+    (item,) = Reranker(Listwise(Model()), **settings).plan(100, seconds_per_call=1).exceeded
+    assert (item.limit, item.allowed) == ("deadline", 8)
+
+
+def test_stages_share_the_limits():
+    model = Model(prices=PRICES)
+    stages = [{"method": Graded(model)}, {"method": Listwise(model), "depth": 30}]
+    planned = Reranker(Cascade(stages), limits={"calls": 6}).plan(100)
+    assert [stage.calls for stage in planned.stages] == [(5, 5), (2, 2)]
+    assert [stage.left_out for stage in planned.stages] == [0, 10]
+    assert planned.exceeded == (ExceededLimit("calls", 6, (7, 7)),)
+
+
+@pytest.mark.parametrize(
+    ("window", "length", "shortened", "problem"),
+    [(8000, 100, False, ""), (2000, 100, True, ""), (256, 100, True, "fit into the 256 tokens")],
+)
+def test_a_small_context_window_is_said(window, length, shortened, problem):
+    reranker = Reranker(Listwise(Model(context_window=window)))
+    planned = reranker.plan(100, tokens_per_passage=length)
+    (stage,) = planned.stages
+    assert problem in stage.problem
+    if problem:
+        assert stage.left_out == 100
+        assert any(problem in note for note in planned.notes)
+    else:
+        assert stage.shortened is shortened
+        assert any("context window" in note for note in planned.notes) is shortened
+
+
+def test_local_models_and_unknown_prices_have_no_cost():
+    local = Reranker(ByTable()).plan(30).total
+    assert (local.calls, local.rounds, local.pairs) == ((0, 0), (0, 0), 30)
+    assert local.input_tokens is local.cost is local.seconds is None
+    assert Reranker(Graded(Model())).plan(30).total.cost is None
+    model = Model(prices=PRICES)
+    both = Cascade([{"method": Graded(model)}, {"method": Listwise(Model()), "depth": 5}])
+    assert Reranker(both).plan(30).total.cost is None
+
+
+class Own:
+    """A method that states no bounds."""
+
+    name, score_kind, scale = "own", "rank", None
+
+    def __init__(self, model):
+        self.inner = Listwise(model)
+
+    def judge(self, task):
+        return self.inner.judge(task)
+
+
+def test_bounds_of_an_unknown_method_are_unknown():
+    planned = Reranker(Own(Model())).plan(100, seconds_per_call=1)
+    assert (planned.total.calls, planned.total.rounds) == (None, None)
+    assert planned.total.pairs == 180
+    assert planned.total.seconds == (9, 9)
+    assert "? calls in ? rounds" in repr(planned)
+
+
+def test_windows_of_long_texts_count():
+    reranker = Reranker(
+        Endpoint("tei", base_url="http://localhost"), passages={"size": 100, "overlap": 0}
+    )
+    whole = reranker.plan(20, tokens_per_passage=100).total
+    assert whole.pairs == 80
+    assert whole.calls == (3, 3)
+    other = Reranker(Graded(Model()), passages={"size": 100, "overlap": 0})
+    assert other.plan(20, tokens_per_passage=100).total.calls == (1, 1)
+
+
+def test_what_a_method_is_shown_is_of_the_length_that_was_given():
+    reranker = Reranker(Graded(Model()), render={"fields": ["title", "body"], "labels": True})
+    short, long = (reranker.plan(20, tokens_per_passage=size).total for size in (10, 110))
+    assert long.input_tokens[0] - short.input_tokens[0] == pytest.approx(2000)
+
+
+def test_depth_is_a_setting_or_an_option():
+    reranker = Reranker(Graded(Model()), depth=40)
+    assert reranker.plan(100).stages[0].candidates == 40
+    planned = reranker.plan(100, depth=10)
+    assert (planned.candidates, planned.stages[0].candidates) == (100, 10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((-1, {}), "candidates: give a number from 0"),
+        ((True, {}), "candidates: give a number from 0"),
+        ((10**9, {}), "candidates: give a number from 0"),
+        ((1.5, {}), "candidates: give a sequence"),
+        ((5, {"tokens_per_passage": 0}), "tokens_per_passage: give a whole number above 0, not 0"),
+        ((5, {"tokens_per_passage": 1.5}), "tokens_per_passage: give a whole number"),
+        ((5, {"seconds_per_call": float("nan")}), "seconds_per_call: give a number above 0"),
+        ((5, {"seconds_per_call": "1"}), "seconds_per_call: give a number above 0, not '1'"),
+        ((5, {"depth": 0}), "depth: must be 1 or more"),
+    ],
+)
+def test_wrong_arguments_are_input_errors(arguments, message):
+    count, options = arguments
+    with pytest.raises(InputError, match=message):
+        Reranker(Graded(Model())).plan(count, **options)
+
+
+def test_a_plan_is_plain_values_and_reads_well():
+    reranker = Reranker(Listwise(Model(prices=PRICES)), limits={"calls": 5})
+    planned = reranker.plan(100, tokens_per_passage=50, seconds_per_call=2)
+    record = json.loads(json.dumps(planned.to_dict()))
+    assert (record["candidates"], record["tokens_per_passage"]) == (100, 50)
+    assert record["total"]["calls"] == record["stages"][0]["calls"] == [9, 9]
+    assert record["exceeded"] == [{"limit": "calls", "allowed": 5, "needed": [9, 9]}]
+    assert record["notes"] == planned.notes
+    said = repr(planned)
+    assert said.startswith("<CostPlan listwise by model, 100 candidates: 9 calls in 9 rounds, ")
+    assert "18 s; limits.calls is 5, and the ranking needs 9; " in said
+    assert repr(Reranker(Graded(Model())).plan(5)).count("1 call in 1 round") == 1
+    assert repr(CostPlan(0, ())) == "<CostPlan 0 candidates: 0 calls in 0 rounds>"
+
+
+def test_ranges_in_words():
+    assert in_words((9, 9)) == "9"
+    assert in_words((1200.2, 4000)) == "1,201 to 4,000"
+    assert in_words((0.012345, 0.5), 3) == "0.0123 to 0.5"
+    assert in_words(None) == "?"
+    assert PlannedStage("m", 1).asks is False
