@@ -265,7 +265,7 @@ class Endpoint(Client[Pairs]):
         text = response.content.decode("utf-8")
         parsed = json_http.parse_json(text)
         tokens = rerank_wire.tokens_used(parsed)
-        return Response(text, False, tokens, None if tokens is None else 0, parsed)
+        return Response(text, False, tokens, None if tokens is None else 0, body=parsed)
 
     def _learn(self, response: ErrorResponse, count: int) -> None:
         """Remember how many documents the server accepts.
