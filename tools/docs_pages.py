@@ -227,9 +227,10 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("secondpass.settings", "secondpass.strategies.graded", "secondpass.strategies.listwise",
          "secondpass.strategies.cascade", "secondpass.prompts.context", "secondpass.llms.function",
          "secondpass.llms.provider", "secondpass.services.json_http", "secondpass.services.client",
-         "secondpass.errors", "secondpass.scorers.minilm", "secondpass.scorers.engines.exporting",
+         "secondpass.errors", "secondpass.strategies.interim", "secondpass.runtime.observers",
+         "secondpass.scorers.minilm", "secondpass.scorers.engines.exporting",
          "secondpass.search.embedders", "secondpass.search.indexing", "secondpass.adapters.options",
-         "secondpass.adapters.scores"),
+         "secondpass.adapters.scores", "secondpass.adapters.opentelemetry"),
     ),
     "api/config.md": (
         "Configurations",
@@ -261,12 +262,23 @@ PARTS = {
     "secondpass.services.json_http": ("StatusError", "connect", "parse_json"),
     "secondpass.services.client": ("Connection", "token_count"),
     "secondpass.errors": ("LLMError",),
+    "secondpass.strategies.interim": ("converted",),
+    "secondpass.runtime.observers": (
+        "Observer",
+        "Operation",
+        "RankingOperation",
+        "MethodOperation",
+        "RequestOperation",
+        "ScoringOperation",
+        "Registration",
+    ),
     "secondpass.scorers.minilm": ("MiniLM",),
     "secondpass.scorers.engines.exporting": ("export",),
     "secondpass.search.embedders": ("default_embedder",),
     "secondpass.search.indexing": ("build",),
     "secondpass.adapters.options": ("checked_list",),
     "secondpass.adapters.scores": ("results",),
+    "secondpass.adapters.opentelemetry": ("instrument",),
 }
 """The public names of modules of which only some are public."""
 

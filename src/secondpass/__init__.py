@@ -12,6 +12,7 @@ from secondpass.errors import (
 )
 from secondpass.limits import Limits
 from secondpass.reranker import Reranker
+from secondpass.runtime.observers import observe
 from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage
 from secondpass.types import (
     Candidate,
@@ -48,4 +49,5 @@ __all__ = [
     "Reranker",
     "SecondPassError",
     "Usage",
+    "observe",
 ]

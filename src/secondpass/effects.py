@@ -7,11 +7,10 @@ So sync and async share all of the logic, passes nest by ``yield from``, and tes
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from secondpass.errors import MethodError
 from secondpass.questions import (
     LLM,
     Answer,
@@ -20,6 +19,7 @@ from secondpass.questions import (
     ListScores,
     Prompt,
     Question,
+    RawScores,
     Scorer,
     Service,
     Span,
@@ -34,7 +34,9 @@ __all__ = [
     "Chose",
     "Completion",
     "Effect",
+    "Ended",
     "Estimate",
+    "Interim",
     "Judgement",
     "LimitsLeft",
     "ListScores",
@@ -50,6 +52,7 @@ __all__ = [
     "Scorer",
     "Service",
     "Span",
+    "Started",
     "Task",
     "Turn",
     "Windows",
@@ -73,27 +76,6 @@ class Score:
     texts: Sequence[str]
     at_most: int | None = None
     instruction: str | None = field(default=None, repr=False)
-
-
-@dataclass(slots=True)
-class RawScores:
-    """What a scorer returned. Only the values are not validated.
-
-    Attributes:
-        values: one per text; undefined for texts whose call failed.
-        failures: ranges of texts whose call failed, as (start, stop, error).
-        troubles: errors that left no text without a score.
-        called: whether the scorer was called at all.
-        issues, original, spans: see :class:`ListScores`.
-    """
-
-    values: list[Any]
-    failures: list[tuple[int, int, MethodError]] = field(default_factory=list)
-    troubles: list[MethodError] = field(default_factory=list)
-    called: bool = True
-    issues: Sequence[Issue] = ()
-    original: float | None = None
-    spans: Sequence[Span | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +128,63 @@ class Ran:
     engine: EngineInfo
 
 
-Effect: TypeAlias = Score | Ask[Any, Any] | RoundsLeft | LimitsLeft | Raised | Ran | Chose
+@dataclass(frozen=True, slots=True)
+class Interim:
+    """Effect: what a method has found so far. Its result is None.
+
+    If somebody listens, a ranking is made of it before the method goes on. One that is about
+    another task than that of the pass is ignored: a method that runs others on tasks of its own
+    converts theirs (:func:`secondpass.strategies.interim.converted`).
+
+    Attributes:
+        task: what the method was passed.
+        judgement: returns what the method would return if it ended here. Called at once, or never.
+    """
+
+    task: Task
+    judgement: Callable[[], Judgement]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Effect: a method starts to judge, for observers. Its result is None.
+
+    :func:`secondpass.methods.judged` yields it for every method while there is an observer.
+
+    Attributes:
+        method: its name.
+        texts: number of texts that it judges.
+    """
+
+    method: str
+    texts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Effect: the method that started last has ended. Its result is None.
+
+    Attributes:
+        scored: number of texts that have a score; None if it failed.
+        error: the code of its error, or None.
+    """
+
+    scored: int | None
+    error: str | None = None
+
+
+Effect: TypeAlias = (
+    Score
+    | Ask[Any, Any]
+    | RoundsLeft
+    | LimitsLeft
+    | Chose
+    | Raised
+    | Ran
+    | Interim
+    | Started
+    | Ended
+)
 Plan: TypeAlias = Generator[Effect, Any, T]
 """A generator that yields effects and returns a T."""
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from secondpass.blending import Blend
-from secondpass.effects import Judgement, Method, Plan, Raised, Task
+from secondpass.effects import Ended, Judgement, Method, Plan, Raised, Started, Task
 from secondpass.errors import ConfigurationError, MethodError
+from secondpass.runtime.observers import observed
 from secondpass.scoring import ScorerMethod, check_kind, checked, member
 from secondpass.settings import (
     Nested,
@@ -86,6 +87,21 @@ def judged(method: Method, task: Task) -> Plan[Judgement]:
     Raises:
         MethodError: the method raised an exception, or its result is not usable.
     """
+    return _judged_observed(method, task) if observed() else _judged(method, task)
+
+
+def _judged_observed(method: Method, task: Task) -> Plan[Judgement]:
+    yield Started(method.name, len(task.texts))
+    try:
+        judgement = yield from _judged(method, task)
+    except MethodError as error:
+        yield Ended(None, error.code)
+        raise
+    yield Ended(sum(score is not None for score in judgement.scores))
+    return judgement
+
+
+def _judged(method: Method, task: Task) -> Plan[Judgement]:
     cause: BaseException | None
     try:
         judgement = checked((yield from method.judge(task)), task)

@@ -74,6 +74,27 @@ class ListScores:
     spans: Sequence[Span | None] | None = None
 
 
+@dataclass(slots=True)
+class RawScores:
+    """What a scorer returned. Only the values are not validated.
+
+    Attributes:
+        values: one per text; undefined for texts whose call failed.
+        failures: ranges of texts whose call failed, as (start, stop, error).
+        troubles: errors that left no text without a score.
+        called: whether the scorer was called at all.
+        issues, original, spans: see :class:`ListScores`.
+    """
+
+    values: list[Any]
+    failures: list[tuple[int, int, MethodError]] = field(default_factory=list)
+    troubles: list[MethodError] = field(default_factory=list)
+    called: bool = True
+    issues: Sequence[Issue] = ()
+    original: float | None = None
+    spans: Sequence[Span | None] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message of a conversation with a language model."""

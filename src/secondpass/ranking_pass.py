@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-from secondpass.blending import with_weight
 from secondpass.call_options import PassSettings
-from secondpass.candidates import keep_best_of_each_id, retrieval_score
-from secondpass.effects import Judgement, Plan, Span, Task
+from secondpass.candidates import keep_best_of_each_id
+from secondpass.diagnostics import log_exception
+from secondpass.effects import Interim, Judgement, Plan, Task
 from secondpass.errors import MethodError, RerankError
 from secondpass.methods import Stage
-from secondpass.ordering import Ordering
 from secondpass.runtime.ledger import Ledger
-from secondpass.runtime.trace import Trace
+from secondpass.runtime.observers import RankingOperation, Running, end, observed
+from secondpass.runtime.outcome import Outcome, issue_about
+from secondpass.scoring import checked
+from secondpass.strategies.interim import relayed
 from secondpass.strategies.windows import judged_by_windows, with_windows
-from secondpass.types import (
-    Candidate,
-    Issue,
-    ItemStatus,
-    Ranking,
-    Report,
-    ReportStatus,
-    ScoreKind,
-)
+from secondpass.types import Candidate, Issue, Ranking, Report, ReportStatus
+
+_Result: TypeAlias = tuple[Stage, Judgement] | None
+"""The stage that gave a judgement, and the judgement; None if no stage did."""
 
 
 @dataclass(slots=True)
 class RankingPass:
-    """The state of one ranking.
+    """One ranking. All integers are positions in ``candidates``.
 
-    ``status``, ``rerank_score`` and ``final_score`` are aligned with ``candidates``. All other
-    integers are positions in ``candidates``.
+    Attributes:
+        listener: called with the interim rankings; None if nobody listens.
+        issues: those of the candidates and of methods that failed, so far.
+        kept: candidates that are ranked; ``head`` of them within the depth, then ``tail``.
+        renderable: those of the head that have something to show to a method.
+        left_out: by reason, candidates that no method is to judge.
     """
 
     settings: PassSettings
@@ -40,38 +41,42 @@ class RankingPass:
     query: str
     candidates: list[Candidate]
     context: Any
+    listener: Callable[[Ranking], None] | None = None
     issues: list[Issue] = field(default_factory=list)
-    status: list[ItemStatus] = field(init=False)
-    rerank_score: list[float | None] = field(init=False)
-    final_score: list[float | None] = field(init=False)
-    stage_scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    spans: dict[int, Span] = field(default_factory=dict)
+    kept: Sequence[int] = ()
+    head: Sequence[int] = ()
+    tail: Sequence[int] = ()
     renderable: Sequence[int] = ()
-    """Candidates of the head that have something to show to a method."""
-    skipped: bool = False
-    """Whether the method does not judge lists like this one, such as a single candidate."""
-    order_followed: bool = True
-    degraded: bool = False
-    original: float | None = None
-    """The method's weight of the original order."""
-    score_kind: ScoreKind | None = None
-    trace: Trace = field(init=False)
-    """Shares the lists above, and keeps what `Ranking.explain` needs besides."""
+    left_out: dict[str, Sequence[int]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        count = len(self.candidates)
-        self.status = ["tail"] * count
-        self.rerank_score = [None] * count
-        self.final_score = [None] * count
-        self.trace = Trace(
-            [candidate.id for candidate in self.candidates],
-            [candidate.score for candidate in self.candidates],
-            self.status,
-            self.rerank_score,
-            self.final_score,
-            self.stage_scores,
-            self.spans,
+    def observed_plan(self) -> Plan[Ranking]:
+        """:meth:`plan` as an operation, of which the observers are told if there are any."""
+        return self._observed_plan() if observed() else self.plan()
+
+    def _observed_plan(self) -> Plan[Ranking]:
+        operation = RankingOperation(
+            name=self.settings.stages[0].method.name,
+            candidates=len(self.candidates),
+            top_k=self.settings.top_k,
         )
+        running = Running(operation, lambda: {"query": self.query, "candidates": self.candidates})
+
+        def ended(ranking: Ranking) -> Ranking:
+            operation.report = ranking.report
+            running.content = lambda: {"ranking": ranking}
+            return ranking
+
+        with running:
+            operations = self.ledger.operations
+            operations.append(operation)
+            try:
+                return ended((yield from self.plan()))
+            except RerankError as error:
+                ended(error.ranking)
+                raise
+            finally:
+                while len(operations) > 1:
+                    end(operations.pop(), "cancelled")
 
     def plan(self) -> Plan[Ranking]:
         """Run the pass as a generator of effects that returns the ranking.
@@ -81,59 +86,55 @@ class RankingPass:
                 not scored, or the ordering was not followed.
         """
         settings = self.settings
-        left_out: dict[str, Sequence[int]] = {}
-        kept: Sequence[int] = range(len(self.candidates))
+        self.kept = range(len(self.candidates))
         if settings.dedupe:
-            kept, left_out["duplicate"] = keep_best_of_each_id(self.candidates)
-        depth = len(kept) if settings.depth is None else settings.depth
-        head, tail = kept[:depth], kept[depth:]
-        self.trace.head = head
-
-        stage = (yield from self._judge(head)) if head else None
-        if stage is None:
-            order = list(head)
-            for position in kept:
-                self.final_score[position] = retrieval_score(self.candidates[position])
-            if head and not self.skipped and settings.order is not None:
-                order = self._reorder_unjudged(order, settings.order)
-        else:
-            order, left_out["floor"] = self._rank(head, stage)
-            if stage.floor is None and settings.stages[0].floor is not None:
-                message = "the floor is the method's; this fallback has none of its own"
-                self._add_issue("floor_not_applied", message, (), stage.method.name)
-            if settings.order is not None:
-                order = self._reorder(order, settings.order)
-        if settings.tail == "keep":
-            order += tail
-        else:
-            left_out["tail"] = tail
-        self.trace.order = order
-        if settings.top_k is not None:
-            left_out["top_k"] = sorted(order[settings.top_k :])
-            order = order[: settings.top_k]
-        items = self.trace.items(self.candidates, order)
-        report = self._report(head, stage, left_out)
-        ranking = Ranking(self.query, items, report, self.trace)
-        complete = self.order_followed and not self.degraded and self._complete(self.renderable)
+            self.kept, self.left_out["duplicate"] = keep_best_of_each_id(self.candidates)
+        depth = len(self.kept) if settings.depth is None else settings.depth
+        self.head, self.tail = self.kept[:depth], self.kept[depth:]
+        result = (yield from self._judge()) if self.head else None
+        outcome = self._outcome(self.ledger.record_exception)
+        ranking = self._ranking(outcome, result)
+        complete = (
+            outcome.order_followed and not outcome.degraded and outcome.complete(self.renderable)
+        )
         # Release the exception: frames of its traceback refer to the ledger.
         cause, self.ledger.error = self.ledger.error, None
         if settings.strict and not complete:
             raise RerankError(ranking) from cause
         return ranking
 
-    def _judge(self, head: Sequence[int]) -> Plan[Stage | None]:
-        """Apply the scores of the first stage that gives any, and return that stage."""
-        for position in head:
-            self.status[position] = "unjudged"
+    # ---------------------------------------------------------------------- effects
+
+    def _judge(self) -> Plan[_Result]:
+        """The judgement of the first stage that gives any."""
+        task = self._task()
+        if task is None:
+            return None
+        for number, stage in enumerate(self.settings.stages, 1):
+            self.ledger.keep_time(for_fallback=number < len(self.settings.stages))
+            plan = judged_by_windows(stage.method, task)
+            if self.listener is not None:
+                plan = self._overheard(plan, stage, task, self.listener)
+            try:
+                judgement = yield from plan
+                stage.kind_of(judgement)
+            except MethodError as error:
+                self._add_issue(error.code, str(error), (), stage.method.name)
+            else:
+                return stage, judgement
+        return None
+
+    def _task(self) -> Task | None:
+        """What the methods are to judge; None if no candidate has anything to show."""
         rendering = self.settings.render
-        candidates = [self.candidates[position] for position in head]
+        candidates = [self.candidates[position] for position in self.head]
         texts = rendering.candidates(candidates)
         if missing := rendering.missing(candidates):
             names = ", ".join(map(repr, missing))
             self._add_issue("field_missing", f"no candidate has these of render.fields: {names}")
-        self.renderable = head
+        self.renderable = self.head
         if None in texts:
-            pairs = list(zip(head, texts, strict=True))
+            pairs = list(zip(self.head, texts, strict=True))
             empty = [position for position, text in pairs if text is None]
             self._add_issue("no_text", "there is nothing of these to show to a method", empty)
             self.renderable = [position for position, text in pairs if text is not None]
@@ -151,144 +152,86 @@ class RankingPass:
         )
         if self.settings.passages is not None:
             task = with_windows(task, self.settings.passages, rendering)
-        for number, stage in enumerate(self.settings.stages, 1):
-            self.ledger.keep_time(for_fallback=number < len(self.settings.stages))
-            name = stage.method.name
+        return task
+
+    def _overheard(
+        self,
+        plan: Plan[Judgement],
+        stage: Stage,
+        task: Task,
+        listener: Callable[[Ranking], None],
+    ) -> Plan[Judgement]:
+        """The plan of a stage; the listener gets a ranking of each interim judgement."""
+
+        def relay(interim: Interim) -> None:
+            if interim.task is not task:
+                return
             try:
-                judgement = yield from judged_by_windows(stage.method, task)
-                self.score_kind = stage.kind_of(judgement)
-            except MethodError as error:
-                self._add_issue(error.code, str(error), (), name)
-            else:
-                self._apply(judgement, name)
-                if judgement.spans is not None:
-                    self._map_spans(candidates, judgement.spans)
-                if any(score is not None for score in judgement.scores):
-                    return stage
-                self.skipped = self._complete(head)
-                return None
-        return None
+                judgement = checked(interim.judgement(), task)
+                stage.kind_of(judgement)
+            except Exception as error:
+                # The method goes on, and what it returns in the end is validated again.
+                log_exception(error, "the interim judgement of a method")
+                return
+            if not any(score is not None for score in judgement.scores):
+                return  # the input order is no result
+            outcome = self._outcome(log_exception)
+            ranking = self._ranking(outcome, (stage, judgement), final=False)
+            try:
+                listener(ranking)
+            except Exception as error:
+                log_exception(error, "on_interim")
+                message = f"on_interim raised {type(error).__name__}"
+                if not any(issue.code == "on_interim_raised" for issue in self.issues):
+                    self._add_issue("on_interim_raised", message)
 
-    def _apply(self, judgement: Judgement, name: str) -> None:
-        """Enter scores, statuses and issues of a judgement by position."""
-        positions = self.renderable
-        for issue in judgement.issues:
-            concerned = [positions[index] for index in issue.positions]
-            self._add_issue(issue.code, issue.message, concerned, issue.method or name)
-        for index, (position, score) in enumerate(zip(positions, judgement.scores, strict=True)):
-            if score is not None:
-                self.status[position] = "scored"
-                self.rerank_score[position] = score
-            elif index in judgement.beyond:
-                self.status[position] = "tail"
-            elif index not in judgement.unjudged:
-                self.status[position] = "backfilled"
-        self.original = judgement.original
-        self.degraded = judgement.degraded or bool(self.original)
-        if judgement.stage_scores is not None:
-            self.stage_scores.update(zip(positions, judgement.stage_scores, strict=True))
-        if judgement.spreads is not None:
-            self.trace.spreads = dict(zip(positions, judgement.spreads, strict=True))
+        return relayed(plan, relay)
 
-    def _map_spans(self, candidates: Sequence[Candidate], spans: Sequence[Span | None]) -> None:
-        """Enter spans of the candidates' own texts for those of scored texts."""
-        for position, candidate, span in zip(self.renderable, candidates, spans, strict=True):
-            if span is not None and self.status[position] == "scored":
-                own = self.settings.render.span_of_text(candidate, span)
-                if own is not None:
-                    self.spans[position] = own
+    # ---------------------------------------------------------------------- the ranking
 
-    def _rank(self, head: Sequence[int], stage: Stage) -> tuple[list[int], list[int]]:
-        """The head in its new order, without candidates below the floor; and the latter."""
-        status, final = self.status, self.final_score
-        scored = [position for position in head if status[position] == "scored"]
-        scores, as_configured = self._final_scores(scored, stage)
-        for position, score in zip(scored, scores, strict=True):
-            final[position] = score
-        order = sorted(scored, key=final.__getitem__, reverse=True)  # type: ignore[arg-type]
-        below: list[int] = []
-        if stage.floor is not None and not as_configured:
-            message = "the floor was set for scores that are not blended with the original order"
-            self._add_issue("floor_not_applied", message, (), stage.method.name)
-        elif stage.floor is not None:
-            self.trace.floor = stage.floor
-            below = [index for index in order if final[index] < stage.floor]  # type: ignore[operator]
-            order = order[: len(order) - len(below)]
-        if len(scored) < len(head):
-            for other in ("backfilled", "unjudged", "tail"):
-                order += [position for position in head if status[position] == other]
-        return order, sorted(below)
+    def _outcome(self, on_exception: Callable[[BaseException, str], None]) -> Outcome:
+        """The state of a ranking in which nothing has been judged."""
+        return Outcome(self.candidates, self.head, self.renderable, [*self.issues], on_exception)
 
-    def _final_scores(self, scored: Sequence[int], stage: Stage) -> tuple[Sequence[float], bool]:
-        """The final scores, and whether they are on the scale that the stage is configured for."""
-        reranked: list[float] = [self.rerank_score[index] for index in scored]  # type: ignore[misc]
-        if stage.blend is None and not self.original:
-            return reranked, True
-        originals = [retrieval_score(self.candidates[position]) for position in scored]
-        blend = with_weight(stage.blend, self.original, originals)
-        assert blend is not None
-        self.trace.scored, self.trace.blend = scored, blend
-        self.trace.scale = stage.method.scale
-        blended = blend.mix(originals, reranked, stage.method.scale)
-        all_absent = len(blended.absent) == len(scored)
-        if blended.absent and not (blend.optional and all_absent):
-            self._add_issue(
-                "original_missing",
-                "no retrieval score to blend; the final score is the method's alone",
-                () if all_absent else [scored[index] for index in blended.absent],
-            )
-        if blended.outside:
-            self._add_issue(
-                "original_out_of_range",
-                "retrieval scores outside 0 to 1 were blended as they are",
-                [scored[index] for index in blended.outside],
-            )
-        return blended.final, stage.blend is not None and blend.normalize == stage.blend.normalize
-
-    def _reorder(self, order: list[int], ordering: Ordering) -> list[int]:
-        """Apply the ordering; return ``order`` if it fails or loses or adds items."""
-        # An arrangement of more than top_k items would lose the good ones that it puts last.
-        count = self.settings.top_k if getattr(ordering, "arranges", False) else None
-        items, rest = order[:count], order[count:] if count else []
-        try:
-            moved = [item.position for item in ordering(self.trace.items(self.candidates, items))]
-            self.order_followed = sorted(moved) == sorted(items)
-        except Exception as error:
-            self.ledger.record_exception(error, "the ordering")
-            self._add_issue("order_failed", f"the ordering raised {type(error).__name__}")
-            self.order_followed = False
-            return order
-        if not self.order_followed:
-            self._add_issue("order_refused", "the ordering lost, repeated or added items")
-            return order
-        self.trace.reordered(order, ordering)
-        return moved + rest
-
-    def _reorder_unjudged(self, order: list[int], ordering: Ordering) -> list[int]:
-        """Apply an ordering that chooses by metadata to the input order."""
-        if getattr(ordering, "arranges", False):  # it arranges a ranking, and there is none
-            return order
-        moved = self._reorder(order, ordering)
-        if self.order_followed:
-            message = "nothing was judged; the ordering was applied to the input order"
-            self._add_issue("order_applied_unjudged", message)
-        return moved
-
-    def _report(
-        self, head: Sequence[int], stage: Stage | None, left_out: dict[str, Sequence[int]]
-    ) -> Report:
-        status: ReportStatus = "ok"
+    def _ranking(self, outcome: Outcome, result: _Result, *, final: bool = True) -> Ranking:
+        """The ranking that follows from a judgement. It changes nothing but the outcome."""
+        settings = self.settings
+        left_out = dict(self.left_out)
+        skipped = False
+        judgement: Judgement | None = None
+        stage: Stage | None = None
+        if result is not None:
+            stage, judgement = result
+            outcome.apply(judgement, stage.method.name, settings.render)
+            if all(score is None for score in judgement.scores):
+                # It does not judge lists like this one, such as a single candidate.
+                stage, skipped = None, outcome.complete(self.head)
         if stage is None:
-            status = "ok" if self.skipped or not head else "unchanged"
-        elif stage is not self.settings.stages[0] or self.degraded:
-            status = "degraded"
-        elif not self._complete(head):
-            status = "partial"
-        return Report(
-            status=status,
+            order = list(self.head)
+            outcome.keep_order(self.kept)
+            if self.head and not skipped and settings.order is not None:
+                order = outcome.reorder_unjudged(order, settings.order, settings.top_k)
+        else:
+            order, left_out["floor"] = outcome.rank(stage.method, stage.blend, stage.floor)
+            if stage.floor is None and settings.stages[0].floor is not None:
+                message = "the floor is the method's; this fallback has none of its own"
+                outcome.add_issue("floor_not_applied", message, (), stage.method.name)
+            if settings.order is not None:
+                order = outcome.reorder(order, settings.order, settings.top_k)
+        if settings.tail == "keep":
+            order += self.tail
+        else:
+            left_out["tail"] = self.tail
+        outcome.trace.order = order
+        if settings.top_k is not None:
+            left_out["top_k"] = sorted(order[settings.top_k :])
+            order = order[: settings.top_k]
+        items = outcome.trace.items(self.candidates, order)
+        report = Report(
+            status=self._status(outcome, stage, skipped),
             method=stage.method.name if stage else None,
-            score_kind=self.score_kind if stage else None,
-            issues=(*self.issues, *self.ledger.issues),
+            score_kind=stage.kind_of(judgement) if stage and judgement else None,
+            issues=(*outcome.issues, *self.ledger.issues),
             usage=self.ledger.usage(),
             seconds=self.ledger.seconds,
             left_out={
@@ -296,13 +239,18 @@ class RankingPass:
             },
             engines=tuple(self.ledger.engines),
             choices=dict(self.ledger.choices),
+            final=final,
         )
+        return Ranking(self.query, items, report, outcome.trace)
 
-    def _complete(self, positions: Sequence[int]) -> bool:
-        return all(self.status[position] in {"scored", "tail"} for position in positions)
+    def _status(self, outcome: Outcome, stage: Stage | None, skipped: bool) -> ReportStatus:
+        if stage is None:
+            return "ok" if skipped or not self.head else "unchanged"
+        if stage is not self.settings.stages[0] or outcome.degraded:
+            return "degraded"
+        return "ok" if outcome.complete(self.head) else "partial"
 
     def _add_issue(
         self, code: str, message: str, positions: Sequence[int] = (), method: str | None = None
     ) -> None:
-        ids = tuple(self.candidates[position].id for position in positions)
-        self.issues.append(Issue(code, message, tuple(positions), ids, method))
+        self.issues.append(issue_about(self.candidates, code, message, positions, method))

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from secondpass.blending import Blend
 from secondpass.call_options import CallOptions, PassSettings, show_call_options
 from secondpass.candidates import CheckedRequest, to_request, to_requests
-from secondpass.diagnostics import log_issues
 from secondpass.effects import Method, Task
 from secondpass.limits import Limits
 from secondpass.methods import FALLBACK, METHOD, STAGE, Stage, place_of
 from secondpass.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
 from secondpass.ranking_pass import RankingPass
 from secondpass.rendering import Rendering
-from secondpass.runtime import drivers
+from secondpass.runtime import batches
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.response_cache import RESPONSE_CACHE, ResponseCache
@@ -32,8 +30,6 @@ from secondpass.types import CandidateLike, Ranking, RequestLike
 
 if TYPE_CHECKING:
     from annotated_types import Ge
-
-_CONCURRENT_PASSES = 64  # of rerank_many; bounds memory and still fills batches
 
 
 @configurable
@@ -154,6 +150,7 @@ class Reranker(CostPlanner):
         candidates: Iterable[CandidateLike],
         *,
         context: Any = None,
+        on_interim: Callable[[Ranking], None] | None = None,
         **options: Unpack[CallOptions],
     ) -> Ranking:
         """Rank candidates for a query.
@@ -162,6 +159,7 @@ class Reranker(CostPlanner):
             query: the search query.
             candidates: strings, mappings or Candidates, in the retriever's order.
             context: further information about this query, passed to the method.
+            on_interim: called with the interim rankings of :meth:`astream`, in this thread.
             options: override settings; see :class:`~secondpass.call_options.CallOptions`.
 
         Returns:
@@ -172,7 +170,8 @@ class Reranker(CostPlanner):
             RerankError: under ``strict``, if a candidate of the head could not be scored.
         """
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
-        return self._run([request], options)[0]
+        passes = self._passes([request], self._settings(options), on_interim)
+        return batches.run(passes, self.log_level)[0]
 
     @show_call_options
     async def arerank(
@@ -185,7 +184,33 @@ class Reranker(CostPlanner):
     ) -> Ranking:
         """:meth:`rerank` for event loops: blocking calls run in worker threads."""
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
-        return (await self._arun([request], options))[0]
+        passes = self._passes([request], self._settings(options))
+        return (await batches.arun(passes, self.log_level))[0]
+
+    @show_call_options
+    def astream(
+        self,
+        query: str,
+        candidates: Iterable[CandidateLike],
+        *,
+        context: Any = None,
+        **options: Unpack[CallOptions],
+    ) -> AsyncGenerator[Ranking, None]:
+        """Yield a ranking after each stage or round of the method, then that of :meth:`arerank`.
+
+        Interim rankings have ``report.final`` False. Methods of one round have none, and the input
+        order is none. ``aclose()`` of the generator cancels the work.
+        """
+        from secondpass.runtime.streaming import stream
+
+        request = to_request(query, candidates, context, text_needed=self.render.needs_text)
+        settings = self._settings(options)
+
+        async def work(listener: Callable[[Ranking], None]) -> Ranking:
+            passes = self._passes([request], settings, listener)
+            return (await batches.arun(passes, self.log_level))[0]
+
+        return stream(work)
 
     @show_call_options
     def rerank_many(
@@ -205,14 +230,16 @@ class Reranker(CostPlanner):
             InputError: a request is wrong; the message gives its number and what is wrong.
             RerankError: under ``strict``, for the first request with unscored candidates.
         """
-        return self._run(to_requests(requests, text_needed=self.render.needs_text), options)
+        checked = to_requests(requests, text_needed=self.render.needs_text)
+        return batches.run(self._passes(checked, self._settings(options)), self.log_level)
 
     @show_call_options
     async def arerank_many(
         self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
     ) -> list[Ranking]:
         """:meth:`rerank_many` for event loops."""
-        return await self._arun(to_requests(requests, text_needed=self.render.needs_text), options)
+        checked = to_requests(requests, text_needed=self.render.needs_text)
+        return await batches.arun(self._passes(checked, self._settings(options)), self.log_level)
 
     def candidates_needed(
         self, top_k: int | None = None, *, depth: int | None = None
@@ -250,29 +277,15 @@ class Reranker(CostPlanner):
         return recorder.task
 
     def _passes(
-        self, requests: Iterable[CheckedRequest], options: CallOptions
+        self,
+        requests: Iterable[CheckedRequest],
+        settings: PassSettings,
+        listener: Callable[[Ranking], None] | None = None,
     ) -> Iterator[Pass[Ranking]]:
-        settings = self._settings(options)
         for request in requests:
             ledger = Ledger(self.limits, cache=self.response_cache)
-            plan = RankingPass(settings, ledger, *request).plan()
+            plan = RankingPass(settings, ledger, *request, listener).observed_plan()
             yield Pass(plan, ledger, self._gate)
-
-    def _run(self, checked: Iterable[CheckedRequest], options: CallOptions) -> list[Ranking]:
-        passes = self._passes(checked, options)
-        rankings: list[Ranking] = []
-        while batch := list(islice(passes, _CONCURRENT_PASSES)):
-            rankings += drivers.run(batch)
-            log_issues(rankings[-len(batch) :], self.log_level)
-        return rankings
-
-    async def _arun(self, checked: Iterable[CheckedRequest], options: CallOptions) -> list[Ranking]:
-        passes = self._passes(checked, options)
-        rankings: list[Ranking] = []
-        while batch := list(islice(passes, _CONCURRENT_PASSES)):
-            rankings += await drivers.arun(batch)
-            log_issues(rankings[-len(batch) :], self.log_level)
-        return rankings
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Reranker.from_config, (self.to_config(),)  # locks and models cannot be pickled

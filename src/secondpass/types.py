@@ -128,13 +128,11 @@ class Usage:
     """What a ranking cost.
 
     Attributes:
-        calls: calls of scorers and questions to services. A call that served several rankings
-            counts in each.
+        calls: calls of scorers and questions to services. One for several rankings counts in each.
         rounds: number of these that had to follow one another.
         pairs: query-candidate pairs that were passed to a method; of a scorer that yields batches
             or lists, those that it scored.
-        input_tokens: None if a method did not report it.
-        output_tokens: None if a method did not report it.
+        input_tokens, output_tokens: None if a method did not report them.
         cost: in the currency of the configured prices; None without prices.
         retries: calls that repeated a question after an error, as it was or shortened.
         repairs: calls that repeated a question because the reply could not be used.
@@ -189,6 +187,7 @@ class Report:
         engines: how each local model ran, in the order of first use; also those of stages that
             failed after running. Methods without an engine, such as ``lexical``, are absent.
         choices: by the name of each method that ``auto`` chose, why it did.
+        final: False in an interim ranking: issues, usage and status are those so far.
     """
 
     status: ReportStatus
@@ -200,6 +199,7 @@ class Report:
     left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     engines: tuple[EngineInfo, ...] = ()
     choices: Mapping[str, str] = field(default_factory=dict)
+    final: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""

@@ -84,6 +84,7 @@ def test_docs_and_examples_import_what_the_reference_has(written):
 
 # ---------------------------------------------------------------------- issue codes
 
+ADDED_BY = {"add", "add_issue", "_add_issue"}
 RAISED = {"MethodError", "LLMError", "ReplyError", "ModelLoadError", "DeadlineError", "BudgetError"}
 """Exceptions whose second argument is the code of an issue."""
 
@@ -112,7 +113,7 @@ def codes_of(module):
                 found |= strings(code)
             case ast.Call(func=ast.Name(id="Issue"), args=[code, _, *_]):
                 found |= strings(code)
-            case ast.Call(func=ast.Attribute(attr="_add_issue" | "add"), args=[code, _, *_]):
+            case ast.Call(func=ast.Attribute(attr=name), args=[code, _, *_]) if name in ADDED_BY:
                 found |= strings(code)
             case ast.Assign(targets=[ast.Name(id="code")], value=code):
                 found |= strings(code)

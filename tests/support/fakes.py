@@ -17,6 +17,7 @@ from secondpass.effects import (
     Answer,
     Ask,
     Completion,
+    Interim,
     Judgement,
     Plan,
     Prompt,
@@ -221,6 +222,7 @@ def play(
     plan: Plan[Judgement],
     answer: Callable[[Question[Any, Any]], Answer[Any]],
     rounds: Callable[[int], int | None] = lambda _asked: None,
+    interims: list[Judgement] | None = None,
 ) -> tuple[Judgement, list[Ask[Any, Any]]]:
     """Send answers into a plan. Returns what it comes to, and what it asked.
 
@@ -228,6 +230,7 @@ def play(
         plan: the generator that a method's ``judge`` returns.
         answer: answers a question.
         rounds: what is left, by the rounds that were asked; None for no limit.
+        interims: gets the interim judgements.
     """
     asks: list[Ask[Any, Any]] = []
     try:
@@ -238,6 +241,10 @@ def play(
                 effect = plan.send([answer(question) for question in effect.questions])
             elif isinstance(effect, RoundsLeft):
                 effect = plan.send(rounds(len(asks)))
+            elif isinstance(effect, Interim):
+                if interims is not None:
+                    interims.append(effect.judgement())
+                effect = next(plan)
             else:
                 effect = plan.send(scored(effect))
     except StopIteration as stop:

@@ -81,7 +81,9 @@ def to_repr(ranking: Ranking) -> str:
     """Status, size, method and first ids. Records are logged, so there is no text."""
     report = ranking.report
     noun = "item" if len(ranking) == 1 else "items"
-    parts = [f"{len(ranking):,} {noun}"]
+    parts = (
+        [f"{len(ranking):,} {noun}"] if report.final else ["interim", f"{len(ranking):,} {noun}"]
+    )
     if report.method is not None:
         parts.append(f"method {report.method!r}")
     ids = [f"{_id(item)!r}" for item in ranking[:_IDS] if item.id is not None]

@@ -32,6 +32,7 @@ from secondpass.errors import (
 )
 from secondpass.limits import Prices
 from secondpass.prompts.repair import repair_prompt
+from secondpass.runtime import observed_calls
 from secondpass.runtime.completions import validated
 from secondpass.runtime.gate import Gate, Slots
 from secondpass.runtime.ledger import Ledger
@@ -188,8 +189,11 @@ class PendingQuestion:
             self.requests.append(request is not self.question.request)
             timeouts = [seconds for seconds in (left, self.timeout) if seconds is not None]
             try:
-                result = await with_timeout(self._call(request), min(timeouts, default=None))
-                completion = validated(result)
+                with observed_calls.request(
+                    ledger, self.service, request, self.question.documents, self.issues
+                ) as running:
+                    result = await with_timeout(self._call(request), min(timeouts, default=None))
+                    completion = running.answered(validated(result))
             except TimeoutError:
                 ledger.charge_estimate(estimate, prices)
                 raise self._timeout_error() from None

@@ -87,6 +87,7 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
     finally:
         for future in started:
             future.cancel()
+        work.close()
 
 
 async def arun(passes: Sequence[Pass[T]]) -> list[T]:
@@ -130,6 +131,7 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
     finally:
         for future in started:
             future.cancel()
+        work.close()
 
 
 # ---------------------------------------------------------------------- questions

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from secondpass.effects import Chose, LimitsLeft, Raised, Ran, RoundsLeft
+from secondpass.effects import (
+    Chose,
+    Ended,
+    Interim,
+    LimitsLeft,
+    Raised,
+    Ran,
+    RoundsLeft,
+    Started,
+)
 from secondpass.errors import MethodError
+from secondpass.runtime import observers
 from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.observers import MethodOperation
 
 
 def carry_out(effect: object, ledger: Ledger) -> Any:
@@ -25,7 +36,29 @@ def carry_out(effect: object, ledger: Ledger) -> Any:
         ledger.add_engine(effect.engine)
     elif isinstance(effect, Chose):
         ledger.choices.setdefault(effect.method, effect.reason)
-    else:
+    elif isinstance(effect, Started):
+        _start_method(effect, ledger)
+    elif isinstance(effect, Ended):
+        _end_method(effect, ledger)
+    elif not isinstance(effect, Interim):  # to which nobody listens
         message = f"the method yielded a {type(effect).__name__}, not an effect"
         raise MethodError(message, "unknown_effect")
     return None
+
+
+def _start_method(effect: Started, ledger: Ledger) -> None:
+    """Tell the observers of this ranking, if any, that a method starts."""
+    if ledger.operations:
+        parents = (ledger.operations[-1],)
+        operation = MethodOperation(name=effect.method, parents=parents, texts=effect.texts)
+        ledger.operations.append(operation)
+        observers.start(operation)
+
+
+def _end_method(effect: Ended, ledger: Ledger) -> None:
+    """Tell them that the method which started last has ended."""
+    if ledger.operations:
+        operation = ledger.operations.pop()
+        assert isinstance(operation, MethodOperation)
+        operation.scored = effect.scored
+        observers.end(operation, effect.error)

@@ -10,6 +10,7 @@ from secondpass.diagnostics import log_exception
 from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
 from secondpass.limits import Left, Limits, Prices
+from secondpass.runtime.observers import Operation
 from secondpass.runtime.response_cache import ResponseCache
 from secondpass.types import EngineInfo, Issue, Usage
 
@@ -51,6 +52,8 @@ class Ledger:
         retries: questions that were asked again as they were, after an error.
         repairs: questions that were asked again because the reply could not be used.
         issues: of the pass as a whole, each once.
+        operations: the ranking and the methods that are running, the innermost last; empty if
+            nobody observes the ranking.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -68,6 +71,7 @@ class Ledger:
     retries: int = 0
     repairs: int = 0
     issues: list[Issue] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
     _input_tokens: int | None = None
     _output_tokens: int | None = None
     _cost: float | None = None

@@ -11,14 +11,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from secondpass.effects import (
-    Ask,
-    Effect,
-    ListScores,
-    Plan,
-    RawScores,
-    Score,
-)
+from secondpass.diagnostics import log_exception
+from secondpass.effects import Ask, Effect, ListScores, Plan, RawScores, Score
 from secondpass.errors import DeadlineError, MethodError
 from secondpass.runtime.commands import (
     CallBatches,
@@ -77,36 +71,49 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
             else:
                 to_ask[number] = effect
 
-    for number, item in enumerate(passes):
-        item.ledger.waiting = len(passes) > 1
-        advance(number, None)
-    while to_score or to_ask or asking:
-        for number in sorted(to_ask):
-            item = passes[number]
-            yield StartQuestions(number, to_ask.pop(number), item.ledger, item.gate)
-            asking += 1
-        if not to_score:
-            answered = yield WaitForAnswers()
-            asking -= len(answered)
-            for number, answers in answered:
-                advance(number, answers)
-            continue
-        scorings = {
-            number: _Scoring(effect, passes[number].ledger) for number, effect in to_score.items()
-        }
-        to_score.clear()
-        for numbers in _groups(scorings):
-            group = [scorings[number] for number in numbers]
-            for scoring in group:
-                scoring.ledger.rounds += 1
-            if group[0].in_batches:
-                yield from _score_in_batches(group[0])
-            else:
-                yield from _score(group)
-            # A pass that shares no call advances before the next scorer is called.
-            for number in numbers:
-                advance(number, scorings[number].raw)
+    try:
+        for number, item in enumerate(passes):
+            item.ledger.waiting = len(passes) > 1
+            advance(number, None)
+        while to_score or to_ask or asking:
+            for number in sorted(to_ask):
+                item = passes[number]
+                yield StartQuestions(number, to_ask.pop(number), item.ledger, item.gate)
+                asking += 1
+            if not to_score:
+                answered = yield WaitForAnswers()
+                asking -= len(answered)
+                for number, answers in answered:
+                    advance(number, answers)
+                continue
+            scorings = {
+                number: _Scoring(effect, passes[number].ledger)
+                for number, effect in to_score.items()
+            }
+            to_score.clear()
+            for numbers in _groups(scorings):
+                group = [scorings[number] for number in numbers]
+                for scoring in group:
+                    scoring.ledger.rounds += 1
+                if group[0].in_batches:
+                    yield from _score_in_batches(group[0])
+                else:
+                    yield from _score(group)
+                # A pass that shares no call advances before the next scorer is called.
+                for number in numbers:
+                    advance(number, scorings[number].raw)
+    finally:
+        for item in passes:
+            _close(item.plan)
     return [results[number] for number in range(len(passes))]
+
+
+def _close(plan: Plan[Any]) -> None:
+    """Close a plan, whatever a method does at its end; no effect if the plan has ended."""
+    try:
+        plan.close()
+    except Exception as error:
+        log_exception(error, "a method that was closed")
 
 
 # ---------------------------------------------------------------------- scores

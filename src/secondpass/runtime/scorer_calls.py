@@ -18,6 +18,7 @@ from secondpass.runtime.commands import (
 )
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.list_scores import LatestLists
+from secondpass.runtime.observed_calls import scoring
 from secondpass.scoring import to_list
 
 EXITS = (KeyboardInterrupt, SystemExit)
@@ -35,6 +36,13 @@ def score(
     """
     if call.seconds_left == 0:  # it may have waited for a free thread
         return scoring_deadline_error()
+    with scoring(call) as running:
+        return running.ended(_score(call, reraised))
+
+
+def _score(
+    call: CallScorer, reraised: tuple[type[BaseException], ...]
+) -> list[list[Any]] | MethodError:
     # Counted before the call, because the scorer may change the lists.
     counts = [len(documents) for _, documents in call.requests]
     try:
@@ -66,16 +74,17 @@ def collect(
     if seconds == 0 or collected.taken:  # it may have waited for a free thread
         return
     deadline = None if seconds is None else time.monotonic() + seconds
-    try:
-        generate = getattr(call.scorer, call.member)
-        results = generate(list(call.requests), deadline, **call.keywords)
-        if _add_all(results, collected, call.member):
-            late = DeadlineError("the scorer ended without scoring these")
-            collected.end(None if deadline is None else late)
-    except reraised:
-        raise
-    except BaseException as error:
-        collected.end(_to_method_error(error, call.ledgers))
+    with scoring(call) as running:
+        try:
+            generate = getattr(call.scorer, call.member)
+            results = generate(list(call.requests), deadline, **call.keywords)
+            if _add_all(results, collected, call.member):
+                late = DeadlineError("the scorer ended without scoring these")
+                collected.end(None if deadline is None else late)
+        except reraised:
+            raise
+        except BaseException as error:
+            collected.end(running.ended(_to_method_error(error, call.ledgers)))
 
 
 def _add_all(results: object, collected: BatchScores | LatestLists, member: str) -> bool:

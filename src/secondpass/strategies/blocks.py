@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import Judgement, Plan, Task
+from secondpass.effects import Interim, Judgement, Plan, Task
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import Prompting
@@ -103,6 +103,7 @@ class Blocks(OrderStrategy):
         order = joint_order([order for order in ordered if joined.issuperset(order)])
         degraded = False
         if self.final > 1 and len(blocks) > 1:
+            yield Interim(task, lambda: groups.judgement(count, order, unjudged))
             best = order[: self.final]
             (answer,) = yield from groups.ask(best)
             group = groups.read(answer, best)

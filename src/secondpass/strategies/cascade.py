@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.blending import Blend
-from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
+from secondpass.effects import LLM, Interim, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.limits import Left
 from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, beside, beside_as_setting, inner
 from secondpass.settings import Nested, configurable, definition
 from secondpass.strategies.base import Bounds, bounds_of
+from secondpass.strategies.interim import converted
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -101,24 +103,30 @@ class Cascade:
         Raises:
             MethodError: all stages failed.
         """
-        state = _State(list(range(len(task.texts))))
-        state.add_spans(range(len(task.texts)), task.spans)
-        errors: list[MethodError] = []
-        for stage, wanted in self._wanted(task):
-            indices = state.order[: stage.depth]
-            try:
-                part = state.part(task, indices, wanted)
-                judgement = yield from judged_by_windows(stage.method, part)
-            except MethodError as error:
-                errors.append(error)
-                state.add_error(stage.method.name, error, indices)
-            else:
-                state.apply(stage.method.name, judgement, indices)
-        if len(errors) == len(self.stages):
-            raise errors[0]
         widest = self.stages[0].depth
         beyond = range(len(task.texts))[widest:] if widest is not None else ()
-        return state.judgement(frozenset(beyond))
+        state = _State(list(range(len(task.texts))), frozenset(beyond))
+        state.add_spans(range(len(task.texts)), task.spans)
+        errors: list[MethodError] = []
+        for number, (stage, wanted) in enumerate(self._wanted(task), 1):
+            indices = state.order[: stage.depth]
+            name = stage.method.name
+            try:
+                part = state.part(task, indices, wanted)
+                plan = judged_by_windows(stage.method, part)
+                so_far = partial(state.interim, name, indices)
+                judgement = yield from converted(plan, part, task, so_far)
+            except MethodError as error:
+                errors.append(error)
+                state.add_error(name, error, indices)
+            else:
+                state.apply(name, judgement, indices)
+                scored = any(score is not None for score in judgement.scores)
+                if scored and number < len(self.stages):
+                    yield Interim(task, state.judgement)
+        if len(errors) == len(self.stages):
+            raise errors[0]
+        return state.judgement()
 
     def bounds(self, count: int) -> Bounds | None:
         """The sum over the stages; None if one states no bounds."""
@@ -173,9 +181,15 @@ class Cascade:
 
 @dataclass(slots=True)
 class _State:
-    """The order of all indices of the task so far, and the results behind it."""
+    """The order of all indices of the task so far, and the results behind it.
+
+    Attributes:
+        order: all indices, best first.
+        tail: those beyond the depth of the first stage.
+    """
 
     order: list[int]
+    tail: frozenset[int] = frozenset()
     scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
     unjudged: set[int] = field(default_factory=set)
     beyond: set[int] = field(default_factory=set)
@@ -245,14 +259,28 @@ class _State:
         first = sorted(scored, key=final.__getitem__, reverse=True)
         self.order = first + [index for index in self.order if index not in scored]
 
-    def judgement(self, beyond: frozenset[int]) -> Judgement:
+    def interim(self, name: str, indices: Sequence[int], judgement: Judgement) -> Judgement:
+        """The judgement of the cascade if its stage ended with this one. Changes nothing."""
+        state = replace(
+            self,
+            scores=dict(self.scores),
+            unjudged=set(self.unjudged),
+            beyond=set(self.beyond),
+            issues=[*self.issues],
+            spans=dict(self.spans),
+        )
+        state.apply(name, judgement, indices)
+        return state.judgement()
+
+    def judgement(self) -> Judgement:
+        """The judgement of the cascade if it ended here."""
         count = len(self.order)
         ranked = [index for index in self.order if index in self.scores]
         scores: list[float | None] = [None] * count
         for rank, index in enumerate(ranked):
             scores[index] = (count - rank) / count
         unjudged = frozenset(self.unjudged - self.scores.keys())
-        beyond |= self.beyond - unjudged
+        beyond = self.tail | (self.beyond - unjudged)
         # One stage that takes the instruction is enough: those before it are to be cheap.
         issues = [
             issue

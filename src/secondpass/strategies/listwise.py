@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import Judgement, Plan, RoundsLeft, Task
+from secondpass.effects import Interim, Judgement, Plan, RoundsLeft, Task
 from secondpass.errors import ConfigurationError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
@@ -102,9 +102,12 @@ class Listwise(OrderStrategy):
             (answer,) = yield from groups.ask(indices)
             if start == 0 and answer.error is not None:
                 raise unanswered(answer.error)
-            state.apply(groups.read(answer, indices), start)
+            group = groups.read(answer, indices)
+            state.apply(group, start)
             if start == 0:
                 break
+            if group is not None:
+                yield Interim(task, lambda: groups.judgement(count, state.order))
             start = max(0, start - self._stride)
         order, unjudged = state.joined()
         if unjudged:

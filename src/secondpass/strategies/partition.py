@@ -13,9 +13,10 @@ with window 20 and cutoff 10 are 6 calls in 2 rounds to about 9 in 4.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import Judgement, Plan, Task
+from secondpass.effects import Interim, Judgement, Plan, Task
 from secondpass.errors import ConfigurationError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
@@ -103,6 +104,11 @@ class Partition(OrderStrategy):
             place = min(self._cutoff, len(group.ordered)) - 1
             better, pivot = group.ordered[:place], group.ordered[place]
             worse = group.ordered[place + 1 :] + known
+            so_far = group.ordered + known + (rest + below if below else [])
+            waiting = frozenset(unjudged) if below else frozenset(rest)
+            yield Interim(
+                task, partial(groups.judgement, count, so_far, waiting, degraded=degraded)
+            )
             parts = [
                 [pivot, *(rest[index] for index in batch)]
                 for batch in split_batches(len(rest), self.window - 1)
@@ -126,6 +132,10 @@ class Partition(OrderStrategy):
             best, below = better, [pivot, *worse, *below]
             if len(better) == place:
                 break
+            so_far, waiting = best + below, frozenset(unjudged)
+            yield Interim(
+                task, partial(groups.judgement, count, so_far, waiting, degraded=degraded)
+            )
         return groups.judgement(count, best + below, frozenset(unjudged), degraded=degraded)
 
     def _bounds(self, count: int) -> Bounds:

@@ -21,7 +21,7 @@ from itertools import islice
 from statistics import fmean, median_low
 from typing import Any, TypeVar
 
-from secondpass.effects import Ask, Judgement, Plan, RoundsLeft, Task
+from secondpass.effects import Ask, Interim, Judgement, Plan, RoundsLeft, Task
 from secondpass.errors import MethodError
 from secondpass.strategies.base import Bounds, IssueCollector, affordable
 
@@ -141,7 +141,7 @@ def side_by_side(plans: Sequence[Plan[T]], rounds: int) -> Plan[dict[int, T | Me
     plans, the last ones are given up: one that reaches its end says more than several that do not.
 
     Args:
-        plans: at least one; their effects are Ask and RoundsLeft.
+        plans: at least one; their effects are Ask, RoundsLeft and Interim.
         rounds: how many each takes.
 
     Returns:
@@ -153,7 +153,10 @@ def side_by_side(plans: Sequence[Plan[T]], rounds: int) -> Plan[dict[int, T | Me
 
     def advance(number: int, value: Any) -> None:
         try:
-            effects[number] = plans[number].send(value)
+            effect = plans[number].send(value)
+            while isinstance(effect, Interim):  # of one order alone
+                effect = next(plans[number])
+            effects[number] = effect
         except StopIteration as stop:
             results[number] = stop.value
         except MethodError as error:

@@ -15,6 +15,7 @@ from secondpass.errors import MethodError
 from secondpass.methods import judged
 from secondpass.rendering import Rendering
 from secondpass.scorers.passages import Passages
+from secondpass.strategies.interim import converted
 from secondpass.types import Issue
 
 
@@ -54,7 +55,22 @@ def judged_by_windows(method: Method, task: Task) -> Plan[Judgement]:
 def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[Judgement]:
     """Have every window judged, and combine the results of each candidate."""
     owners = [index for index, item in enumerate(windows) for _ in item.spans]
-    judgement = yield from judged(method, _part(task, _window_texts(task, windows), owners))
+    part = _part(task, _window_texts(task, windows), owners)
+
+    def combine(judgement: Judgement) -> Judgement:
+        return _combined(judgement, windows, owners, mean=task.mean)
+
+    return combine((yield from converted(judged(method, part), part, task, combine)))
+
+
+def _combined(
+    judgement: Judgement, windows: Sequence[Windows], owners: Sequence[int], *, mean: bool
+) -> Judgement:
+    """The judgement of the candidates by that of their windows.
+
+    Raises:
+        MethodError: no candidate has a score.
+    """
     scores: list[float | None] = []
     spans: list[Span | None] = []
     best: list[int] = []
@@ -69,7 +85,7 @@ def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan
         else:
             highest = values.index(max(known))
             best.append(first + highest)
-            scores.append(_mean(known) if task.mean else max(known))
+            scores.append(_mean(known) if mean else max(known))
             spans.append(_or_none(item.spans[highest]))
         first += len(item.spans)
     issues = [_about_owners(issue, owners) for issue in judgement.issues]
@@ -102,14 +118,16 @@ def _one_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[
     texts = [
         item.text(text, span) for item, text, span in zip(windows, task.texts, chosen, strict=True)
     ]
-    judgement = yield from judged(method, _part(task, texts, range(len(texts))))
-    return replace(
-        judgement,
-        spans=[
+    part = _part(task, texts, range(len(texts)))
+
+    def with_spans(judgement: Judgement) -> Judgement:
+        spans = [
             None if score is None else _or_none(span)
             for span, score in zip(chosen, judgement.scores, strict=True)
-        ],
-    )
+        ]
+        return replace(judgement, spans=spans)
+
+    return with_spans((yield from converted(judged(method, part), part, task, with_spans)))
 
 
 def _chosen(task: Task, windows: Sequence[Windows]) -> Plan[list[Span]]:

@@ -1,0 +1,51 @@
+"""When `astream` yields its rankings: a cascade of `lexical` and a model that takes 3 seconds.
+
+100 candidates of 80 words; the best 20 go to the model. The wall time from the call to each
+ranking, the median of several runs.
+
+    python benchmarks/interim.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+
+from secondpass import Reranker
+
+RUNS = 5
+SECONDS = 3.0
+
+
+async def model(messages: Sequence[Mapping[str, str]]) -> str:
+    """Puts the documents into the order in which they are shown."""
+    await asyncio.sleep(SECONDS)
+    return json.dumps({"ranking": re.findall(r'<doc id="([^"]*)">', messages[-1]["content"])})
+
+
+async def measure(reranker: Reranker, query: str, passages: list[str]) -> list[float]:
+    started = time.perf_counter()
+    return [time.perf_counter() - started async for _ in reranker.astream(query, passages)]
+
+
+def main() -> None:
+    random.seed(1)
+    words = [f"word{number}" for number in range(2000)]
+    passages = [" ".join(random.choices(words, k=80)) for _ in range(100)]
+    query = " ".join(random.choices(words, k=6))
+    stages = [{"type": "lexical"}, {"type": "listwise", "depth": 20, "llm": model}]
+    reranker = Reranker({"type": "cascade", "stages": stages})
+    runs = [asyncio.run(measure(reranker, query, passages)) for _ in range(RUNS)]
+    print("| ranking | ms |")
+    print("| --- | ---: |")
+    for name, times in zip(["after `lexical`", "the last"], zip(*runs, strict=True), strict=True):
+        print(f"| {name} | {statistics.median(times) * 1000:,.0f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""Rankings as traces and metrics of OpenTelemetry.
+
+:func:`instrument` registers an observer that opens a span for every ranking, method, request and
+scorer call, and records metrics. Names follow the semantic conventions of OpenTelemetry for
+generative AI (1.41) for requests, and those of OpenInference for rankings; what neither has begins
+with ``secondpass.``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from secondpass.adapters import span_attributes
+from secondpass.concurrency.lazy import require
+from secondpass.runtime.observers import (
+    MethodOperation,
+    Operation,
+    RankingOperation,
+    Registration,
+    RequestOperation,
+    ScoringOperation,
+    observe,
+)
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import Histogram, MeterProvider
+    from opentelemetry.trace import Span, TracerProvider
+
+_SCOPE = "secondpass"
+_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_TOKENS = tuple(4**exponent for exponent in range(14))
+_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+
+def instrument(
+    *,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+    content: bool = False,
+) -> Registration:
+    """Open spans and record metrics for every ranking in this process.
+
+    Args:
+        tracer_provider: of the spans; None is the global one.
+        meter_provider: of the metrics; None is the global one.
+        content: whether spans have queries, passages, metadata, prompts and replies.
+
+    Returns:
+        The registration; :meth:`~secondpass.runtime.observers.Registration.close` ends it.
+
+    Raises:
+        MissingExtraError: the package ``opentelemetry-api`` is not installed.
+    """
+    require(["opentelemetry.trace", "opentelemetry.metrics"], "otel", "tracing")
+    kind = _SpansWithContent if content else _Spans
+    return observe(_Telemetry(kind(tracer_provider), _Metrics(meter_provider)))
+
+
+class _Telemetry:
+    """Passes operations to spans and metrics."""
+
+    def __init__(self, spans: _Spans, metrics: _Metrics) -> None:
+        self.start = spans.start
+        self._spans = spans
+        self._metrics = metrics
+        if isinstance(spans, _SpansWithContent):
+            self.content = spans.content
+
+    def end(self, operation: Operation) -> None:
+        try:
+            self._metrics.record(operation)
+        finally:
+            self._spans.end(operation)
+
+
+class _Spans:
+    """The spans of the operations that are running.
+
+    A span of a request or a scorer call is the current one while it runs, so that the spans of
+    SDKs and frameworks are within it. Those of rankings and methods are not: rankings of
+    ``rerank_many`` take turns in one context.
+    """
+
+    def __init__(self, provider: TracerProvider | None) -> None:
+        from opentelemetry import trace
+
+        self._tracer = trace.get_tracer(_SCOPE, tracer_provider=provider)
+        self._open: dict[Operation, tuple[Span, Any]] = {}
+
+    def start(self, operation: Operation) -> None:
+        """Open a span within that of the first parent, with links to the others."""
+        from opentelemetry import context, trace
+
+        parents = [self._open[parent][0] for parent in operation.parents if parent in self._open]
+        within: Context | None = trace.set_span_in_context(parents[0]) if parents else None
+        is_request = isinstance(operation, RequestOperation)
+        span = self._tracer.start_span(
+            span_attributes.span_name(operation),
+            within,
+            trace.SpanKind.CLIENT if is_request else trace.SpanKind.INTERNAL,
+            span_attributes.at_start(operation),
+            [trace.Link(parent.get_span_context()) for parent in parents[1:]],
+        )
+        token = None
+        if isinstance(operation, RequestOperation | ScoringOperation):
+            token = context.attach(trace.set_span_in_context(span))
+        self._open[operation] = span, token
+
+    def end(self, operation: Operation) -> None:
+        """Close the span of an operation."""
+        from opentelemetry import context, trace
+
+        if operation not in self._open:
+            return
+        span, token = self._open.pop(operation)
+        span.set_attributes(span_attributes.at_end(operation))
+        if operation.error is not None:
+            span.set_status(trace.StatusCode.ERROR)
+        span.end()
+        if token is not None:
+            context.detach(token)
+
+
+class _SpansWithContent(_Spans):
+    """Spans that have the texts of their operations."""
+
+    def content(self, operation: Operation, texts: Mapping[str, Any]) -> None:
+        """Add the texts to the span of the operation."""
+        if operation in self._open:
+            self._open[operation][0].set_attributes(span_attributes.of_texts(texts))
+
+
+class _Metrics:
+    """Counters and histograms."""
+
+    def __init__(self, provider: MeterProvider | None) -> None:
+        from opentelemetry import metrics
+
+        meter = metrics.get_meter(_SCOPE, meter_provider=provider)
+
+        def histogram(name: str, unit: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            return meter.create_histogram(
+                name, unit, text, explicit_bucket_boundaries_advisory=buckets
+            )
+
+        self._rankings = meter.create_counter(
+            "secondpass.rankings", "{ranking}", "Rankings, by status."
+        )
+        self._issues = meter.create_counter("secondpass.issues", "{issue}", "Issues, by code.")
+        self._pairs = meter.create_counter("secondpass.scoring.pairs", "{pair}", "Scored pairs.")
+        self._seconds = histogram(
+            "secondpass.ranking.duration", "s", "Duration of a ranking.", _SECONDS
+        )
+        self._candidates = histogram(
+            "secondpass.ranking.candidates", "{candidate}", "Candidates of a ranking.", _COUNTS
+        )
+        self._calls = histogram(
+            "secondpass.ranking.calls", "{call}", "Scorer calls and questions.", _COUNTS
+        )
+        self._tokens = histogram(
+            "secondpass.ranking.tokens", "{token}", "Tokens of a ranking.", _TOKENS
+        )
+        self._method_seconds = histogram(
+            "secondpass.method.duration", "s", "Duration of a method.", _SECONDS
+        )
+        self._scoring_seconds = histogram(
+            "secondpass.scoring.duration", "s", "Duration of a scorer call.", _SECONDS
+        )
+        self._request_seconds = histogram(
+            "gen_ai.client.operation.duration", "s", "GenAI operation duration.", _SECONDS
+        )
+        self._request_tokens = histogram(
+            "gen_ai.client.token.usage",
+            "{token}",
+            "Number of input and output tokens used.",
+            _TOKENS,
+        )
+
+    def record(self, operation: Operation) -> None:
+        """Record an operation that has ended."""
+        seconds = operation.seconds or 0.0
+        labels = span_attributes.labels(operation)
+        if isinstance(operation, RankingOperation):
+            self._record_ranking(operation, seconds, labels)
+        elif isinstance(operation, MethodOperation):
+            self._method_seconds.record(seconds, labels)
+        elif isinstance(operation, ScoringOperation):
+            self._scoring_seconds.record(seconds, labels)
+            self._pairs.add(operation.pairs, labels)
+        elif isinstance(operation, RequestOperation):
+            self._request_seconds.record(seconds, labels)
+            usage = {"input": operation.input_tokens, "output": operation.output_tokens}
+            self._record_tokens(self._request_tokens, usage, labels)
+
+    def _record_ranking(
+        self, operation: RankingOperation, seconds: float, labels: dict[str, str]
+    ) -> None:
+        self._rankings.add(1, labels)
+        self._seconds.record(seconds, labels)
+        self._candidates.record(operation.candidates, labels)
+        if operation.report is None:
+            return
+        usage = operation.report.usage
+        self._calls.record(usage.calls, labels)
+        tokens = {"input": usage.input_tokens, "output": usage.output_tokens}
+        self._record_tokens(self._tokens, tokens, labels)
+        for issue in operation.report.issues:
+            self._issues.add(1, {"secondpass.issue.code": issue.code})
+
+    @staticmethod
+    def _record_tokens(
+        histogram: Histogram, usage: Mapping[str, int | None], labels: Mapping[str, str]
+    ) -> None:
+        for kind, count in usage.items():
+            if count is not None:
+                histogram.record(count, {**labels, "gen_ai.token.type": kind})

@@ -1,0 +1,131 @@
+"""The operations of requests to services and of scorer calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from secondpass.errors import MethodError
+from secondpass.questions import Completion, Prompt
+from secondpass.runtime.commands import ScorerCall
+from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.observers import RequestOperation, Running, ScoringOperation, observed
+from secondpass.scoring import member
+from secondpass.settings import registry
+
+T = TypeVar("T")
+
+
+class RunningRequest(Running[RequestOperation]):
+    """A request that is being sent."""
+
+    def answered(self, completion: Completion) -> Completion:
+        """Enter what the completion reports, and return it."""
+        operation = self.operation
+        operation.input_tokens = completion.input_tokens
+        operation.output_tokens = completion.output_tokens
+        operation.cut = completion.cut
+        self.content = lambda: {"completion": completion}
+        return completion
+
+
+class RunningCall(Running[ScoringOperation]):
+    """A scorer call that is being made."""
+
+    def ended(self, outcome: T) -> T:
+        """Enter the error, if the outcome is one, and return the outcome."""
+        if isinstance(outcome, MethodError):
+            self.operation.error = outcome.code
+        return outcome
+
+
+class Unobserved:
+    """In the place of both while there is no observer."""
+
+    def __enter__(self) -> Unobserved:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        pass
+
+    def answered(self, completion: Completion) -> Completion:
+        """Return the completion."""
+        return completion
+
+    def ended(self, outcome: T) -> T:
+        """Return the outcome."""
+        return outcome
+
+
+_UNOBSERVED = Unobserved()
+
+
+def request(
+    ledger: Ledger,
+    service: Any,
+    content: object,
+    documents: int,
+    errors: Sequence[MethodError],
+) -> RunningRequest | Unobserved:
+    """The operation of a request.
+
+    Args:
+        ledger: of the ranking.
+        service: that is asked.
+        content: what is sent.
+        documents: number of candidates in it.
+        errors: those of earlier attempts.
+    """
+    if not ledger.operations:
+        return _UNOBSERVED
+    operation = RequestOperation(
+        name=str(service.name),
+        parents=(ledger.operations[-1],),
+        kind="chat" if isinstance(content, Prompt) else "rerank",
+        provider=_provider(service),
+        address=_address(service),
+        documents=documents,
+        attempt=len(errors) + 1,
+        after=errors[-1].code if errors else None,
+    )
+    return RunningRequest(operation, lambda: {"request": content})
+
+
+def scoring(call: ScorerCall) -> RunningCall | Unobserved:
+    """The operation of a scorer call."""
+    if not observed():
+        return _UNOBSERVED
+    parents = tuple(ledger.operations[-1] for ledger in call.ledgers if ledger.operations)
+    if not parents:
+        return _UNOBSERVED
+    scorer = call.scorer
+    requests = call.requests
+    operation = ScoringOperation(
+        name=str(member(scorer, "model_name", None) or type(scorer).__name__),
+        parents=parents,
+        queries=len(requests),
+        pairs=sum(len(documents) for _, documents in requests),
+    )
+    return RunningCall(operation, lambda: {"requests": requests})
+
+
+def _provider(service: object) -> str:
+    """Whose API a service speaks; the name of its class if nothing says so."""
+    known = (
+        member(service, "provider", None),
+        member(service, "api", None),
+        registry.name_of("llms", service),
+    )
+    names = [name for name in known if isinstance(name, str)]
+    return names[0] if names else type(service).__name__
+
+
+def _address(service: object) -> str | None:
+    """The host that a service calls, without port, user and path."""
+    from urllib.parse import urlsplit
+
+    url = member(service, "base_url", None) or member(service, "url", None)
+    try:
+        return urlsplit(url).hostname if isinstance(url, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,260 @@
+"""Observers: who is told of every ranking, method, request and scorer call of this process.
+
+Without an observer nothing here costs more than a look at an empty tuple.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from secondpass.diagnostics import log, log_exception
+from secondpass.errors import MethodError
+from secondpass.types import Report
+
+Op = TypeVar("Op", bound="Operation")
+
+Content = Callable[[], Mapping[str, Any]]
+"""Returns the texts of an operation; called only if an observer wants them."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Operation:
+    """Something that takes time in a ranking. Holds no text of queries and candidates, and no key.
+
+    Attributes:
+        name: of the method or model.
+        parents: the operations that it is a part of: none for a ranking; several for a scorer call
+            that serves several rankings.
+        seconds: how long it took; None until it ends.
+        error: why it failed: a code as in reports, ``cancelled``, or the name of an exception's
+            class; None if it did not, or has not ended.
+    """
+
+    name: str
+    parents: tuple[Operation, ...] = ()
+    seconds: float | None = None
+    error: str | None = None
+    _observers: tuple[Registration, ...] = field(default=(), repr=False)
+    _started: float = field(default=0.0, repr=False)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class RankingOperation(Operation):
+    """One ranking. Its name is that of the reranker's method.
+
+    Attributes:
+        candidates: number of candidates.
+        top_k: number of items to return; None returns all.
+        report: None until it ends, and if it was cancelled.
+    """
+
+    candidates: int
+    top_k: int | None
+    report: Report | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class MethodOperation(Operation):
+    """A method that judges: that of the reranker, a fallback, or a stage of a cascade.
+
+    Attributes:
+        texts: number of texts that it is given.
+        scored: number of these that have a score; None until it ends, and if it failed.
+    """
+
+    texts: int
+    scored: int | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class RequestOperation(Operation):
+    """One request to a language model, a rerank API or a server.
+
+    Attributes:
+        kind: ``chat`` for a prompt, else ``rerank``.
+        provider: such as ``openai`` or ``cohere``; the name of a class if it is not known.
+        address: host of the server; None if only the provider's SDK knows it.
+        documents: number of candidates in the question.
+        attempt: 1 for the first request of a question.
+        after: code of the error after which the question is asked again; None for the first.
+        input_tokens, output_tokens: as the server reports them; else None.
+        cut: whether the reply was truncated at its maximum length.
+    """
+
+    kind: str
+    provider: str
+    address: str | None
+    documents: int
+    attempt: int
+    after: str | None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cut: bool = False
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ScoringOperation(Operation):
+    """One call of a local scorer.
+
+    Attributes:
+        queries: number of requests in the call.
+        pairs: number of query-document pairs.
+    """
+
+    queries: int
+    pairs: int
+
+
+class Observer(Protocol):
+    """Is told when operations start and end. Each of the methods is optional.
+
+    They are called in the thread and the context (:mod:`contextvars`) in which the operation runs,
+    from several threads at once, and should return quickly. What they raise is logged, and has no
+    other effect.
+    """
+
+    def start(self, operation: Operation) -> None:
+        """The operation starts."""
+
+    def end(self, operation: Operation) -> None:
+        """The operation has ended; it does not change any more."""
+
+    def content(self, operation: Operation, texts: Mapping[str, Any]) -> None:
+        """The texts of an operation: called after :meth:`start`, and before :meth:`end`.
+
+        Only define it to get queries, passages, prompts and replies. The keys are ``query`` and
+        ``candidates``, then ``ranking``, of a ranking; ``request``, then ``completion``, of a
+        request; ``requests``, the (query, documents) tuples of a scorer call.
+        """
+
+
+class Registration:
+    """An observer that is registered until :meth:`close` is called, or the with block ends."""
+
+    def __init__(self, observer: object) -> None:
+        self.observer = observer
+        self.wants_content = callable(getattr(observer, "content", None))
+        self._failed = False
+
+    def close(self) -> None:
+        """Tell the observer nothing of operations that start from now on."""
+        global _registered  # noqa: PLW0603
+        with _lock:
+            _registered = tuple(other for other in _registered if other is not self)
+
+    def call(self, name: str, *arguments: object) -> None:
+        """Call a method of the observer, if it has one; log what it raises, the first time."""
+        try:
+            method = getattr(self.observer, name, None)
+            if method is not None:
+                method(*arguments)
+        except Exception as error:
+            log_exception(error, "an observer")
+            if not self._failed:
+                self._failed = True
+                observer = type(self.observer).__name__
+                log("warning", "the observer %s raised %s", observer, type(error).__name__)
+
+    def __enter__(self) -> Registration:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+_ERRORS = {
+    "CancelledError": "cancelled",
+    "GeneratorExit": "cancelled",
+    "TimeoutError": "timeout",
+}
+
+_lock = threading.Lock()
+_registered: tuple[Registration, ...] = ()
+
+
+def observe(observer: object) -> Registration:
+    """Tell an observer of every ranking in this process, until its registration is closed.
+
+    Args:
+        observer: has one or more of the methods of :class:`Observer`.
+    """
+    global _registered  # noqa: PLW0603
+    registration = Registration(observer)
+    with _lock:
+        _registered = (*_registered, registration)
+    return registration
+
+
+def observed() -> bool:
+    """Whether there is an observer."""
+    return bool(_registered)
+
+
+class Running(Generic[Op]):
+    """An operation that runs while the with block does. Exceptions are its errors, and pass.
+
+    Attributes:
+        operation: the operation.
+        content: the texts to offer when it starts; set it again for those when it ends.
+    """
+
+    def __init__(self, operation: Op, content: Content | None = None) -> None:
+        self.operation = operation
+        self.content = content
+
+    def __enter__(self) -> Self:
+        start(self.operation)
+        self._offer()
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self._offer()
+        end(self.operation, None if error is None else error_of(error))
+
+    def _offer(self) -> None:
+        content, self.content = self.content, None
+        if content is not None:
+            offer(self.operation, content)
+
+
+def start(operation: Operation) -> None:
+    """Start the clock of an operation and tell the observers."""
+    operation._observers = _registered
+    operation._started = time.perf_counter()
+    for registration in operation._observers:
+        registration.call("start", operation)
+
+
+def offer(operation: Operation, content: Content) -> None:
+    """Pass texts to the observers that want them."""
+    wanting = [one for one in operation._observers if one.wants_content]
+    if wanting:
+        texts = content()
+        for registration in wanting:
+            registration.call("content", operation, texts)
+
+
+def end(operation: Operation, error: str | None = None) -> None:
+    """Stop the clock of an operation and tell the observers, in the opposite order."""
+    operation.seconds = time.perf_counter() - operation._started
+    operation.error = operation.error or error
+    for registration in reversed(operation._observers):
+        registration.call("end", operation)
+
+
+def error_of(error: BaseException) -> str:
+    """The error of an operation that raised ``error``."""
+    if isinstance(error, MethodError):
+        return error.code
+    name = type(error).__name__
+    return _ERRORS.get(name, name)

@@ -1,0 +1,208 @@
+"""What a judgement makes of the candidates: statuses, scores, spans, order and issues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from secondpass.blending import Blend, with_weight
+from secondpass.candidates import retrieval_score
+from secondpass.effects import Judgement, Method, Span
+from secondpass.ordering import Ordering
+from secondpass.rendering import Rendering
+from secondpass.runtime.trace import Trace
+from secondpass.types import Candidate, Issue, ItemStatus
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The state of one ranking, which follows from its candidates and one judgement.
+
+    A pass makes one of its result, and one of each interim judgement that somebody listens to.
+
+    ``status``, ``rerank_score`` and ``final_score`` are aligned with ``candidates``. All other
+    integers are positions in ``candidates``.
+
+    Attributes:
+        head: candidates within the depth.
+        renderable: those of the head that have something to show to a method.
+        on_exception: called with what an ordering raised, and with its source.
+        original: the method's weight of the original order.
+        trace: shares the lists, and keeps what `Ranking.explain` needs besides.
+    """
+
+    candidates: Sequence[Candidate]
+    head: Sequence[int]
+    renderable: Sequence[int]
+    issues: list[Issue]
+    on_exception: Callable[[BaseException, str], None]
+    status: list[ItemStatus] = field(init=False)
+    rerank_score: list[float | None] = field(init=False)
+    final_score: list[float | None] = field(init=False)
+    stage_scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    spans: dict[int, Span] = field(default_factory=dict)
+    order_followed: bool = True
+    degraded: bool = False
+    original: float | None = None
+    trace: Trace = field(init=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.candidates)
+        self.status = ["tail"] * count
+        for position in self.head:
+            self.status[position] = "unjudged"
+        self.rerank_score = [None] * count
+        self.final_score = [None] * count
+        self.trace = Trace(
+            [candidate.id for candidate in self.candidates],
+            [candidate.score for candidate in self.candidates],
+            self.status,
+            self.rerank_score,
+            self.final_score,
+            self.stage_scores,
+            self.spans,
+            self.head,
+        )
+
+    def apply(self, judgement: Judgement, name: str, rendering: Rendering) -> None:
+        """Enter scores, statuses and issues of a judgement by position, and spans of the own texts.
+
+        Args:
+            judgement: of the texts of ``renderable``.
+            name: of the method, for issues that name none.
+            rendering: made the texts.
+        """
+        positions = self.renderable
+        for issue in judgement.issues:
+            concerned = [positions[index] for index in issue.positions]
+            self.add_issue(issue.code, issue.message, concerned, issue.method or name)
+        for index, (position, score) in enumerate(zip(positions, judgement.scores, strict=True)):
+            if score is not None:
+                self.status[position] = "scored"
+                self.rerank_score[position] = score
+            elif index in judgement.beyond:
+                self.status[position] = "tail"
+            elif index not in judgement.unjudged:
+                self.status[position] = "backfilled"
+        self.original = judgement.original
+        self.degraded = judgement.degraded or bool(self.original)
+        if judgement.stage_scores is not None:
+            self.stage_scores.update(zip(positions, judgement.stage_scores, strict=True))
+        if judgement.spreads is not None:
+            self.trace.spreads = dict(zip(positions, judgement.spreads, strict=True))
+        if judgement.spans is None:
+            return
+        for position, span in zip(positions, judgement.spans, strict=True):
+            if span is not None and self.status[position] == "scored":
+                own = rendering.span_of_text(self.candidates[position], span)
+                if own is not None:
+                    self.spans[position] = own
+
+    def rank(
+        self, method: Method, blend: Blend | None, floor: float | None
+    ) -> tuple[list[int], list[int]]:
+        """The head in its new order, without candidates below the floor; and the latter."""
+        status, final = self.status, self.final_score
+        scored = [position for position in self.head if status[position] == "scored"]
+        scores, as_configured = self._final_scores(scored, method, blend)
+        for position, score in zip(scored, scores, strict=True):
+            final[position] = score
+        order = sorted(scored, key=final.__getitem__, reverse=True)  # type: ignore[arg-type]
+        below: list[int] = []
+        if floor is not None and not as_configured:
+            message = "the floor was set for scores that are not blended with the original order"
+            self.add_issue("floor_not_applied", message, (), method.name)
+        elif floor is not None:
+            self.trace.floor = floor
+            below = [index for index in order if final[index] < floor]  # type: ignore[operator]
+            order = order[: len(order) - len(below)]
+        if len(scored) < len(self.head):
+            for other in ("backfilled", "unjudged", "tail"):
+                order += [position for position in self.head if status[position] == other]
+        return order, sorted(below)
+
+    def _final_scores(
+        self, scored: Sequence[int], method: Method, blend: Blend | None
+    ) -> tuple[Sequence[float], bool]:
+        """The final scores, and whether they are on the scale that blend and floor are set for."""
+        reranked: list[float] = [self.rerank_score[index] for index in scored]  # type: ignore[misc]
+        if blend is None and not self.original:
+            return reranked, True
+        originals = [retrieval_score(self.candidates[position]) for position in scored]
+        weighted = with_weight(blend, self.original, originals)
+        assert weighted is not None
+        self.trace.scored, self.trace.blend = scored, weighted
+        self.trace.scale = method.scale
+        blended = weighted.mix(originals, reranked, method.scale)
+        all_absent = len(blended.absent) == len(scored)
+        if blended.absent and not (weighted.optional and all_absent):
+            self.add_issue(
+                "original_missing",
+                "no retrieval score to blend; the final score is the method's alone",
+                () if all_absent else [scored[index] for index in blended.absent],
+            )
+        if blended.outside:
+            self.add_issue(
+                "original_out_of_range",
+                "retrieval scores outside 0 to 1 were blended as they are",
+                [scored[index] for index in blended.outside],
+            )
+        return blended.final, blend is not None and weighted.normalize == blend.normalize
+
+    def keep_order(self, positions: Sequence[int]) -> None:
+        """Make the retrieval scores of these candidates their final scores."""
+        for position in positions:
+            self.final_score[position] = retrieval_score(self.candidates[position])
+
+    def reorder(self, order: list[int], ordering: Ordering, top_k: int | None) -> list[int]:
+        """Apply the ordering; return ``order`` if it fails or loses or adds items."""
+        # An arrangement of more than top_k items would lose the good ones that it puts last.
+        count = top_k if getattr(ordering, "arranges", False) else None
+        items, rest = order[:count], order[count:] if count else []
+        try:
+            moved = [item.position for item in ordering(self.trace.items(self.candidates, items))]
+            self.order_followed = sorted(moved) == sorted(items)
+        except Exception as error:
+            self.on_exception(error, "the ordering")
+            self.add_issue("order_failed", f"the ordering raised {type(error).__name__}")
+            self.order_followed = False
+            return order
+        if not self.order_followed:
+            self.add_issue("order_refused", "the ordering lost, repeated or added items")
+            return order
+        self.trace.reordered(order, ordering)
+        return moved + rest
+
+    def reorder_unjudged(
+        self, order: list[int], ordering: Ordering, top_k: int | None
+    ) -> list[int]:
+        """Apply an ordering that chooses by metadata to the input order."""
+        if getattr(ordering, "arranges", False):  # it arranges a ranking, and there is none
+            return order
+        moved = self.reorder(order, ordering, top_k)
+        if self.order_followed:
+            message = "nothing was judged; the ordering was applied to the input order"
+            self.add_issue("order_applied_unjudged", message)
+        return moved
+
+    def complete(self, positions: Sequence[int]) -> bool:
+        """Whether each of these was scored, or is one that the method does not judge."""
+        return all(self.status[position] in {"scored", "tail"} for position in positions)
+
+    def add_issue(
+        self, code: str, message: str, positions: Sequence[int] = (), method: str | None = None
+    ) -> None:
+        """Add an issue about these candidates."""
+        self.issues.append(issue_about(self.candidates, code, message, positions, method))
+
+
+def issue_about(
+    candidates: Sequence[Candidate],
+    code: str,
+    message: str,
+    positions: Sequence[int],
+    method: str | None,
+) -> Issue:
+    """An issue with the ids of the candidates that it concerns."""
+    ids = tuple(candidates[position].id for position in positions)
+    return Issue(code, message, tuple(positions), ids, method)

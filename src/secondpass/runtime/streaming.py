@@ -1,0 +1,37 @@
+"""Results of work that goes on, as an asynchronous generator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TypeVar
+
+from secondpass.concurrency.threads import retrieve_exception
+
+T = TypeVar("T")
+
+
+async def stream(work: Callable[[Callable[[T], None]], Awaitable[T]]) -> AsyncGenerator[T, None]:
+    """Yield what the work hands to its listener, as soon as it does, and then what it returns.
+
+    The work runs in a task of its own, so that it does not wait for a slow consumer. The task is
+    cancelled when the generator is closed.
+
+    Args:
+        work: called with the listener, in the event loop.
+
+    Raises:
+        BaseException: what the work raises, after everything was yielded that came before.
+    """
+    results: asyncio.Queue[T | None] = asyncio.Queue()
+    task = asyncio.ensure_future(work(results.put_nowait))
+    task.add_done_callback(retrieve_exception)
+    task.add_done_callback(lambda _task: results.put_nowait(None))
+    try:
+        while (result := await results.get()) is not None:
+            yield result
+        yield task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])

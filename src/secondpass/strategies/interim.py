@@ -1,0 +1,55 @@
+"""Interim judgements of methods that are run by other methods, on tasks of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from secondpass.effects import Effect, Interim, Judgement, Plan, Task
+from secondpass.scoring import checked
+
+T = TypeVar("T")
+
+
+def relayed(plan: Plan[T], relay: Callable[[Interim], Effect | None]) -> Plan[T]:
+    """Run a plan; what ``relay`` makes of its interim judgements, or nothing, is in their place."""
+    resume, value = plan.send, None
+    try:
+        while True:
+            try:
+                effect = resume(value)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            resume, value = plan.send, None
+            if isinstance(effect, Interim):
+                relayed_effect = relay(effect)
+                if relayed_effect is None:
+                    continue
+                effect = relayed_effect
+            try:
+                value = yield effect
+            except Exception as error:  # of the scheduler, for what is no effect
+                resume, value = plan.throw, error
+    finally:
+        plan.close()
+
+
+def converted(
+    plan: Plan[T], part: Task, whole: Task, convert: Callable[[Judgement], Judgement]
+) -> Plan[T]:
+    """Run the plan of a method that judges ``part``, in a method that judges ``whole``.
+
+    Args:
+        plan: of the method.
+        part: what it was passed.
+        whole: what the method was passed that runs it.
+        convert: makes of a judgement of ``part`` what it would mean for ``whole``.
+    """
+
+    def relay(interim: Interim) -> Interim | None:
+        if interim.task is not part:
+            return None
+        return Interim(whole, lambda: convert(checked(interim.judgement(), part)))
+
+    return relayed(plan, relay)

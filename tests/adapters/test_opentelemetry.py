@@ -1,0 +1,493 @@
+"""Spans and metrics of OpenTelemetry, by its own SDK."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+
+pytest.importorskip("opentelemetry.sdk")
+
+from opentelemetry import trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from fakes import Answering, Batching, ByTable, Model, always, graded, numbered, ranked, shown_in
+from secondpass import Candidate, MissingExtraError, Reranker
+from secondpass.adapters.opentelemetry import instrument
+from secondpass.effects import Completion
+from secondpass.errors import LLMError
+from secondpass.services.client import Client, Connection
+from secondpass.strategies.cascade import Cascade, CascadeStage
+from secondpass.strategies.graded import Graded
+from secondpass.strategies.listwise import Listwise
+
+TEXTS = numbered([3, 9, 5, 7])
+QUERY = "where do they sleep"
+BUSY = LLMError("the server is busy", "server_error", retryable=True)
+NAME = "by-table, then listwise by model"
+
+
+class Telemetry:
+    """What was exported."""
+
+    def __init__(self):
+        self.exporter = InMemorySpanExporter()
+        self.tracer_provider = TracerProvider()
+        self.tracer_provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.tracer = self.tracer_provider.get_tracer("test")
+        self.reader = InMemoryMetricReader()
+        self.meter_provider = MeterProvider([self.reader])
+
+    def instrument(self, **options):
+        return instrument(
+            tracer_provider=self.tracer_provider, meter_provider=self.meter_provider, **options
+        )
+
+    @property
+    def spans(self):
+        """The spans, in the order in which they started."""
+        return sorted(self.exporter.get_finished_spans(), key=lambda span: span.start_time)
+
+    def named(self, name):
+        return [span for span in self.spans if span.name == name]
+
+    def tree(self, parent=None):
+        """Names of spans, with those within each."""
+        identifier = parent and parent.context.span_id
+        return [
+            (span.name, *self.tree(span))
+            for span in self.spans
+            if (span.parent and span.parent.span_id) == identifier
+        ]
+
+    def metrics(self):
+        """The points of each metric: their attributes, and the count and sum, or the value."""
+        data = self.reader.get_metrics_data()
+        return {
+            metric.name: [
+                (dict(point.attributes), getattr(point, "count", None) or point.value)
+                for point in metric.data.data_points
+            ]
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        }
+
+
+@pytest.fixture
+def telemetry():
+    telemetry = Telemetry()
+    yield telemetry
+    telemetry.tracer_provider.shutdown()
+    telemetry.meter_provider.shutdown()
+
+
+def cascade(second, **settings):
+    stages = [CascadeStage(ByTable(dict.fromkeys(TEXTS, -1.0))), CascadeStage(second, 3)]
+    return Reranker(Cascade(stages), log_level="debug", **settings)
+
+
+def rank(reranker, how, candidates=TEXTS):
+    if how == "sync":
+        return reranker.rerank(QUERY, candidates)
+
+    async def act():
+        if how == "async":
+            return await reranker.arerank(QUERY, candidates)
+        return [ranking async for ranking in reranker.astream(QUERY, candidates)][-1]
+
+    return asyncio.run(act())
+
+
+# ---------------------------------------------------------------------- spans
+
+
+@pytest.mark.parametrize("deadline", [None, 60])
+@pytest.mark.parametrize("how", ["sync", "async", "stream"])
+def test_the_tree_of_a_cascade(telemetry, how, deadline):
+    """Within the caller's span, across the threads of scorers and questions."""
+    inside = []
+
+    def function(messages):
+        with telemetry.tracer.start_as_current_span("inside the model"):
+            inside.append(messages)
+        return ranked(shown_in(messages))
+
+    class Traced(ByTable):
+        def score_pairs(self, query, documents):
+            with telemetry.tracer.start_as_current_span("inside the scorer"):
+                return super().score_pairs(query, documents)
+
+    stages = [CascadeStage(Traced()), CascadeStage(Listwise(function, window=2, stride=1), 3)]
+    reranker = Reranker(Cascade(stages), limits={"deadline": deadline})
+    with telemetry.instrument(), telemetry.tracer.start_as_current_span("request"):
+        rank(reranker, how)
+    asked = ("chat function", ("inside the model",))
+    name = "by-table, then listwise by function"
+    assert telemetry.tree() == [
+        (
+            "request",
+            (
+                f"rerank {name}",
+                (
+                    name,
+                    ("by-table", ("score by-table", ("inside the scorer",))),
+                    ("listwise by function", asked, asked),
+                ),
+            ),
+        )
+    ]
+    assert len({span.context.trace_id for span in telemetry.spans}) == 1
+    assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+class Own(Client):
+    """A provider; says which span is the current one where its SDK would be called."""
+
+    package = "json"
+    extra = "openai"
+    key_variables = ()
+
+    def __init__(self):
+        self.model, self.base_url, self.api_key, self.api_key_env = (
+            "own",
+            "http://a.b:1",
+            None,
+            None,
+        )
+        self.timeout = 60.0
+        self.seen = []
+        self._prepare()
+
+    def _connect(self, key):
+        async def close():
+            pass
+
+        return Connection(object(), close)
+
+    def _texts(self, request):
+        return []
+
+    async def _answer(self, client, request, sent):
+        self.seen.append((trace.get_current_span().name, threading.current_thread()))
+        return Completion(ranked(shown_in(request)))
+
+
+@pytest.mark.parametrize("how", ["sync", "async", "stream"])
+def test_clients_of_providers_run_within_the_span_of_their_request(telemetry, how):
+    service = Own()
+    with telemetry.instrument():
+        rank(Reranker(Listwise(service)), how)
+    ((name, thread),) = service.seen
+    assert name == "chat own"
+    assert thread is not threading.current_thread()
+    assert telemetry.named("chat own")[0].attributes["server.address"] == "a.b"
+
+
+def test_concurrent_questions_have_spans_side_by_side(telemetry):
+    with telemetry.instrument():
+        Reranker(Graded(Model(graded), batch_size=1)).rerank(QUERY, TEXTS)
+    assert telemetry.tree() == [
+        ("rerank graded by model", ("graded by model", *[("chat model",)] * 4))
+    ]
+
+
+def test_rankings_that_take_turns_have_their_own_traces(telemetry):
+    requests = [(QUERY, TEXTS)] * 3
+    with telemetry.instrument():
+        cascade(Listwise(Model(ranked))).rerank_many(requests)
+    one = (f"rerank {NAME}", (NAME, ("by-table", ("score by-table",)),
+                              ("listwise by model", ("chat model",))))  # fmt: skip
+    assert telemetry.tree() == [one] * 3
+    assert len({span.context.trace_id for span in telemetry.spans}) == 3
+
+
+def test_a_call_for_several_rankings_links_to_the_others(telemetry):
+    with telemetry.instrument():
+        Reranker(Batching()).rerank_many([(QUERY, TEXTS)] * 3)
+    first, *others = telemetry.named("by-table")
+    (call,) = telemetry.named("score by-table")
+    assert call.parent.span_id == first.context.span_id
+    assert [link.context for link in call.links] == [span.context for span in others]
+
+
+def test_attributes(telemetry):
+    def reply(shown):
+        return Completion(ranked(shown), True, 120, 8)
+
+    reranker = cascade(Listwise(Model([always(BUSY), reply])), top_k=2)
+    with telemetry.instrument():
+        reranker.rerank(QUERY, TEXTS)
+    attributes = [(span.name, dict(span.attributes)) for span in telemetry.spans]
+    request = {
+        "openinference.span.kind": "LLM",
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "Model",
+        "gen_ai.request.model": "model",
+        "secondpass.documents": 3,
+    }
+    assert attributes == [
+        (
+            f"rerank {NAME}",
+            {
+                "openinference.span.kind": "RERANKER",
+                "reranker.model_name": NAME,
+                "reranker.top_k": 2,
+                "secondpass.candidates": 4,
+                "secondpass.status": "ok",
+                "secondpass.method": NAME,
+                "secondpass.score_kind": "rank",
+                "secondpass.issues": ("asked_again",),
+                "secondpass.usage.calls": 3,
+                "secondpass.usage.rounds": 2,
+                "secondpass.usage.pairs": 7,
+                "secondpass.usage.input_tokens": 120,
+                "secondpass.usage.output_tokens": 8,
+            },
+        ),
+        (
+            NAME,
+            {"openinference.span.kind": "CHAIN", "secondpass.texts": 4, "secondpass.scored": 4},
+        ),
+        (
+            "by-table",
+            {"openinference.span.kind": "CHAIN", "secondpass.texts": 4, "secondpass.scored": 4},
+        ),
+        (
+            "score by-table",
+            {"openinference.span.kind": "CHAIN", "secondpass.queries": 1, "secondpass.pairs": 4},
+        ),
+        (
+            "listwise by model",
+            {"openinference.span.kind": "CHAIN", "secondpass.texts": 3, "secondpass.scored": 3},
+        ),
+        ("chat model", {**request, "secondpass.attempt": 1, "error.type": "server_error"}),
+        (
+            "chat model",
+            {
+                **request,
+                "secondpass.attempt": 2,
+                "secondpass.after": "server_error",
+                "gen_ai.usage.input_tokens": 120,
+                "gen_ai.usage.output_tokens": 8,
+                "gen_ai.response.finish_reasons": ("length",),
+            },
+        ),
+    ]
+    kinds = {span.kind for span in telemetry.spans if span.name == "chat model"}
+    assert kinds == {trace.SpanKind.CLIENT}
+    statuses = [span.status.status_code for span in telemetry.named("chat model")]
+    assert statuses == [trace.StatusCode.ERROR, trace.StatusCode.UNSET]
+
+
+def test_well_known_providers_have_their_names(telemetry, monkeypatch):
+    for name in ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "COHERE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    methods = [
+        {"type": "listwise", "llm": {"type": "google", "model": "gemini"}},
+        {"type": "graded", "llm": {"type": "openai", "model": "gpt"}},
+        {"type": "endpoint", "api": "cohere", "model": "rerank"},
+    ]
+    with telemetry.instrument():
+        for method in methods:
+            Reranker(method, log_level="debug", limits={"retries": 0}).rerank(QUERY, TEXTS)
+    asked = [span for span in telemetry.spans if "gen_ai.provider.name" in span.attributes]
+    assert [span.name for span in asked] == ["chat gemini", "chat gpt", "rerank rerank"]
+    providers = [span.attributes["gen_ai.provider.name"] for span in asked]
+    assert providers == ["gcp.gemini", "openai", "cohere"]
+    assert asked[2].attributes["openinference.span.kind"] == "RERANKER"
+
+
+def test_a_cancelled_ranking_has_ended_spans(telemetry):
+    async def act():
+        asked = asyncio.Event()
+
+        class Waiting(Model):
+            async def complete(self, prompt):
+                asked.set()
+                await asyncio.sleep(3600)
+
+        task = asyncio.ensure_future(cascade(Listwise(Waiting())).arerank(QUERY, TEXTS))
+        await asyncio.wait_for(asked.wait(), 60)
+        task.cancel()
+        await asyncio.wait([task])
+        for _ in range(1000):
+            if telemetry.named("chat model"):
+                break
+            await asyncio.sleep(0.001)
+
+    with telemetry.instrument():
+        asyncio.run(act())
+    ended = {span.name: span.attributes.get("error.type") for span in telemetry.spans}
+    assert ended == {
+        f"rerank {NAME}": "cancelled",
+        NAME: "cancelled",
+        "by-table": None,
+        "score by-table": None,
+        "listwise by model": "cancelled",
+        "chat model": "cancelled",
+    }
+
+
+# ---------------------------------------------------------------------- texts
+
+CANDIDATES = [
+    Candidate("3 wombats", "w3", 0.5, {"source": "private.md", 5: object()}),
+    Candidate("9 wombats", "w9", None, {}),
+]
+
+
+def everything(telemetry):
+    spans = [(span.name, dict(span.attributes), list(span.events)) for span in telemetry.spans]
+    return repr((spans, telemetry.metrics()))
+
+
+def test_no_text_unless_asked(telemetry, monkeypatch):
+    monkeypatch.setenv("SECRET_KEY", "sk-very-secret")
+    remote = {"type": "openai", "model": "gpt", "base_url": "http://127.0.0.1:9/v1",
+              "api_key_env": "SECRET_KEY", "timeout": 5}  # fmt: skip
+    instruction = "Prefer the marsupials."
+    second = {"type": "listwise", "llm": Model(ranked), "prompt": {"instruction": instruction}}
+    reranker = Reranker(
+        {"type": "listwise", "llm": remote},
+        fallback=[{"type": "cascade", "stages": [{"method": ByTable()}, second]}],
+        limits={"retries": 0},
+        log_level="debug",
+    )
+    with telemetry.instrument():
+        ranking = reranker.rerank(QUERY, CANDIDATES, context="the burrow")
+        failing = Model(always(ValueError("9 wombats, sk-very-secret")))
+        Reranker(Listwise(failing), log_level="debug").rerank(QUERY, CANDIDATES)
+    assert ranking.report.status == "degraded"
+    told = everything(telemetry)
+    assert "rerank_score" not in told
+    for text in ("wombats", "sleep", "w3", "private", "secret", "marsupials", "burrow"):
+        assert text not in told
+
+
+def test_texts_if_asked(telemetry, monkeypatch):
+    model = Model(ranked)
+    with telemetry.instrument(content=True):
+        Reranker(Listwise(model), top_k=1).rerank(QUERY, CANDIDATES)
+    (ranking,) = telemetry.named("rerank listwise by model")
+    shown = {
+        name: value
+        for name, value in ranking.attributes.items()
+        if name.startswith("reranker.") and not name.endswith("metadata")
+    }
+    assert shown == {
+        "reranker.model_name": "listwise by model",
+        "reranker.top_k": 1,
+        "reranker.query": QUERY,
+        "reranker.input_documents.0.document.id": "w3",
+        "reranker.input_documents.0.document.content": "3 wombats",
+        "reranker.input_documents.0.document.score": 0.5,
+        "reranker.input_documents.1.document.id": "w9",
+        "reranker.input_documents.1.document.content": "9 wombats",
+        "reranker.output_documents.0.document.id": "w9",
+        "reranker.output_documents.0.document.content": "9 wombats",
+        "reranker.output_documents.0.document.score": 1.0,
+    }
+    metadata = json.loads(ranking.attributes["reranker.input_documents.0.document.metadata"])
+    assert metadata["source"] == "private.md"
+    assert "rerank_score" in ranking.attributes["reranker.output_documents.0.document.metadata"]
+    (request,) = telemetry.named("chat model")
+    (asked,) = json.loads(request.attributes["gen_ai.input.messages"])
+    (prompt,) = model.prompts
+    assert asked == {"role": "user", "parts": [{"type": "text", "content": prompt.turns[0].text}]}
+    (instructions,) = json.loads(request.attributes["gen_ai.system_instructions"])
+    assert instructions == {"type": "text", "content": prompt.system}
+    (reply,) = json.loads(request.attributes["gen_ai.output.messages"])
+    assert reply["finish_reason"] == "stop"
+    assert "ranking" in reply["parts"][0]["content"]
+
+
+def test_candidates_of_any_kind_have_spans(telemetry, caplog):
+    odd = [Candidate(None, None, float("nan"), None), Candidate("", 5, None, {"a": {1}, (): 2})]
+    with telemetry.instrument(content=True):
+        Reranker(ByTable(), log_level="debug").rerank(QUERY, odd)
+    assert caplog.records == []
+    (span,) = telemetry.named("rerank by-table")
+    assert span.attributes["reranker.input_documents.1.document.id"] == "5"
+    assert "reranker.input_documents.0.document.content" not in span.attributes
+
+
+# ---------------------------------------------------------------------- metrics
+
+
+def test_metrics(telemetry):
+    def reply(shown):
+        return Completion(ranked(shown), False, 120, 8)
+
+    with telemetry.instrument():
+        cascade(Listwise(Model([always(BUSY), reply]))).rerank(QUERY, TEXTS)
+        Reranker(Answering(lambda count: None), log_level="debug").rerank(QUERY, TEXTS)
+    ok = {"secondpass.method": NAME, "secondpass.status": "ok"}
+    unchanged = {"secondpass.method": "answering", "secondpass.status": "unchanged"}
+    asked = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "Model",
+        "gen_ai.request.model": "model",
+    }
+    no_list = {"error.type": "scores_no_list"}
+    assert telemetry.metrics() == {
+        "secondpass.rankings": [(ok, 1), (unchanged, 1)],
+        "secondpass.ranking.duration": [(ok, 1), (unchanged, 1)],
+        "secondpass.ranking.candidates": [(ok, 1), (unchanged, 1)],
+        "secondpass.ranking.calls": [(ok, 1), (unchanged, 1)],
+        "secondpass.ranking.tokens": [
+            ({**ok, "gen_ai.token.type": "input"}, 1),
+            ({**ok, "gen_ai.token.type": "output"}, 1),
+        ],
+        "secondpass.issues": [
+            ({"secondpass.issue.code": "asked_again"}, 1),
+            ({"secondpass.issue.code": "scores_no_list"}, 1),
+        ],
+        "secondpass.method.duration": [
+            ({"secondpass.method": "by-table"}, 1),
+            ({"secondpass.method": "listwise by model"}, 1),
+            ({"secondpass.method": NAME}, 1),
+            ({"secondpass.method": "answering", **no_list}, 1),
+        ],
+        "secondpass.scoring.duration": [
+            ({"secondpass.model": "by-table"}, 1),
+            ({"secondpass.model": "answering", **no_list}, 1),
+        ],
+        "secondpass.scoring.pairs": [
+            ({"secondpass.model": "by-table"}, 4),
+            ({"secondpass.model": "answering", **no_list}, 4),
+        ],
+        "gen_ai.client.operation.duration": [
+            ({**asked, "error.type": "server_error"}, 1),
+            (asked, 1),
+        ],
+        "gen_ai.client.token.usage": [
+            ({**asked, "gen_ai.token.type": "input"}, 1),
+            ({**asked, "gen_ai.token.type": "output"}, 1),
+        ],
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------------- registration
+
+
+def test_nothing_is_recorded_after_closing(telemetry):
+    registration = telemetry.instrument()
+    registration.close()
+    Reranker("lexical").rerank(QUERY, TEXTS)
+    assert telemetry.spans == []
+
+
+def test_the_api_alone_is_enough():
+    with instrument():  # the global providers, which record nothing
+        assert Reranker("lexical").rerank(QUERY, TEXTS).report.status == "ok"
+
+
+def test_without_the_package(monkeypatch):
+    monkeypatch.setattr("secondpass.concurrency.lazy.is_installed", lambda module: False)
+    with pytest.raises(MissingExtraError, match=r"secondpass\[otel\]"):
+        instrument()
