@@ -26,7 +26,9 @@ from secondpass.prompts.template import Prompting
 from secondpass.rendering import Rendering
 from secondpass.scorers.passages import Passages
 from secondpass.settings import model_of, registry
+from secondpass.strategies.anchor import Anchor
 from secondpass.strategies.cascade import CascadeStage
+from secondpass.strategies.confirmation import Confirmation
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = "python tools/docs_pages.py"
@@ -67,6 +69,10 @@ def sections() -> dict[str, list[Part]]:
             Part("blend", Blend, "`blend:` of the reranker or of a fallback."),
             Part("render", Rendering, "`render:`."),
             Part("passages", Passages, "`passages:`."),
+            Part("anchor", Anchor, "`anchor:`."),
+            Part("confirm", Confirmation,
+                 f"`confirm:` of `anchor`. {BESIDE}`{{type: cross_encoder, floor: 0}}`.",
+                 ("method",)),
             Part("limits", Limits, "`limits:`."),
             Part("An entry of fallback", Stage, f"{BESIDE}`{{type: embedded, floor: 0.2}}`.",
                  ("method",)),

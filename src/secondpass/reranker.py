@@ -23,6 +23,7 @@ from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.scheduler import Pass
 from secondpass.scorers.passages import Passages
 from secondpass.settings import configurable, nested
+from secondpass.strategies.anchor import Anchor, anchored
 from secondpass.strategies.life_cycle import MethodOwner, check_installed, check_prices
 from secondpass.types import CandidateLike, Ranking, RequestLike
 
@@ -48,6 +49,7 @@ class Reranker(MethodOwner):
         fallback: methods to try in turn if ``method`` judged nothing; or a single method.
         render: what of a candidate the method is shown; None shows its text.
         passages: how long texts are judged; None shows them to the method whole.
+        anchor: bounds how far a language model lifts a candidate; None sets no bound.
         limits: what one ranking may take; None sets no limit.
         top_k: number of items to return; None returns all.
         tail: ``keep`` returns the tail behind the head, ``drop`` leaves it out.
@@ -73,6 +75,7 @@ class Reranker(MethodOwner):
         fallback: Annotated[Sequence[Annotated[Any, STAGE]], FALLBACK] = (),
         render: Annotated[Rendering | None, nested(Rendering, optional=True)] = None,
         passages: Annotated[Passages | None, nested(Passages, optional=True)] = None,
+        anchor: Annotated[Anchor | None, nested(Anchor, optional=True)] = None,
         limits: Annotated[Limits | None, nested(Limits, optional=True)] = None,
         top_k: Annotated[int, Ge(1)] | None = None,
         tail: Literal["keep", "drop"] = "keep",
@@ -92,6 +95,7 @@ class Reranker(MethodOwner):
         self.fallback: tuple[Stage, ...] = tuple(fallback)
         self.render = render or Rendering()
         self.passages = passages
+        self.anchor = anchor
         self.limits = limits or Limits()
         self.top_k = top_k
         self.tail = tail
@@ -100,7 +104,7 @@ class Reranker(MethodOwner):
         self.strict = strict
         self.log_level = log_level
         self._gate = Gate(self.limits.concurrency)
-        self._stages = (Stage(self.method, blend=blend, floor=floor), *self.fallback)
+        self._stages = anchored(anchor, Stage(method, blend=blend, floor=floor), *self.fallback)
         self._methods: list[Method] = [stage.method for stage in self._stages]
         if self.limits.cost is not None:
             check_prices(self._methods)

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.blending import Blend
-from secondpass.effects import LLM, Judgement, Plan, Span, Task
+from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
-from secondpass.methods import METHOD, beside, beside_as_setting, inner
+from secondpass.methods import METHOD, beside, beside_as_setting
 from secondpass.settings import Nested, configurable, definition
+from secondpass.strategies.parts import Notes, call_each, part_of, scored_order
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -120,7 +120,7 @@ class Cascade:
         Raises:
             MissingExtraError: one is not.
         """
-        self._call_each("check_installed")
+        call_each(self._methods, "check_installed")
 
     def warm_up(self) -> None:
         """Load the models of all stages.
@@ -128,18 +128,15 @@ class Cascade:
         Raises:
             ModelLoadError: one cannot be loaded.
         """
-        self._call_each("warm_up")
+        call_each(self._methods, "warm_up")
 
     def close(self) -> None:
         """Release the models and connections of all stages."""
-        self._call_each("close")
+        call_each(self._methods, "close")
 
-    def _call_each(self, method: str) -> None:
-        """Call an optional method of each stage."""
-        for stage in self.stages:
-            function = getattr(inner(stage.method), method, None)
-            if function is not None:
-                function()
+    @property
+    def _methods(self) -> list[Method]:
+        return [stage.method for stage in self.stages]
 
 
 @dataclass(slots=True)
@@ -150,21 +147,14 @@ class _State:
     scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
     unjudged: set[int] = field(default_factory=set)
     beyond: set[int] = field(default_factory=set)
-    issues: list[Issue] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
     spans: dict[int, Span] = field(default_factory=dict)
-    degraded: bool = False
     kept: bool = False
 
     def part(self, task: Task, indices: Sequence[int]) -> Task:
         """The task of a stage."""
-        windows = task.windows
-        return replace(
-            task,
-            texts=[task.texts[index] for index in indices],
-            candidates=[task.candidates[index] for index in indices],
-            windows=None if windows is None else [windows[index] for index in indices],
-            spans=[self.spans.get(index) for index in indices] if self.spans else None,
-        )
+        spans = [self.spans.get(index) for index in indices] if self.spans else None
+        return replace(part_of(task, indices), spans=spans)
 
     def add_spans(self, indices: Sequence[int], spans: Sequence[Span | None] | None) -> None:
         """Enter what of the texts matches best, over what was entered before."""
@@ -174,15 +164,13 @@ class _State:
     def add_error(self, name: str, error: MethodError, indices: Sequence[int]) -> None:
         """Report that a stage failed."""
         message = f"this stage scored nothing: {error}"
-        self.issues.append(Issue(error.code, message, tuple(sorted(indices)), (), name))
+        self.notes.issues.append(Issue(error.code, message, tuple(sorted(indices)), (), name))
         self.unjudged.update(indices)
-        self.degraded = True
+        self.notes.degraded = True
 
     def apply(self, name: str, judgement: Judgement, indices: Sequence[int]) -> None:
         """Put what a stage scored first, by its scores; the rest keeps its order."""
-        for issue in judgement.issues:
-            positions = tuple(indices[position] for position in issue.positions)
-            self.issues.append(replace(issue, positions=positions, method=issue.method or name))
+        self.notes.add(judgement, indices, name)
         scored = {
             indices[position]: score
             for position, score in enumerate(judgement.scores)
@@ -190,21 +178,16 @@ class _State:
         }
         beyond = {indices[position] for position in judgement.beyond}
         missed = [index for index in indices if index not in scored and index not in beyond]
-        self.degraded |= judgement.degraded or bool(judgement.original)
+        self.notes.degraded |= bool(judgement.original)
         self.kept |= judgement.original == 1
         # Scored before but not here: an earlier stage decides its place.
-        self.degraded |= any(index in self.scores for index in missed)
+        self.notes.degraded |= any(index in self.scores for index in missed)
         self.unjudged.update(indices[position] for position in judgement.unjudged)
         self.beyond |= beyond
-        final = scored
-        if judgement.original:
-            blend = Blend(judgement.original, "minmax")
-            blended = blend.mix([None] * len(scored), [*scored.values()])
-            final = dict(zip(scored, blended.final, strict=True))
         for index, score in scored.items():
             self.scores[index] = (*self.scores.get(index, ()), score)
         self.add_spans(indices, judgement.spans)
-        first = sorted(scored, key=final.__getitem__, reverse=True)
+        first = [indices[position] for position in scored_order(judgement)]
         self.order = first + [index for index in self.order if index not in scored]
 
     def judgement(self, beyond: frozenset[int]) -> Judgement:
@@ -216,13 +199,13 @@ class _State:
         unjudged = frozenset(self.unjudged - self.scores.keys())
         beyond |= self.beyond - unjudged
         if not ranked and self.kept:
-            return Judgement(scores, issues=self.issues, original=1.0)
+            return Judgement(scores, issues=self.notes.issues, original=1.0)
         return Judgement(
             scores,
             unjudged,
-            self.issues,
+            self.notes.issues,
             [self.scores.get(index, ()) for index in range(count)],
             beyond - self.scores.keys(),
-            self.degraded,
+            self.notes.degraded,
             spans=[self.spans.get(index) for index in range(count)] if self.spans else None,
         )
