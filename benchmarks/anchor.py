@@ -40,7 +40,7 @@ from secondpass.strategies.graded import Graded
 DEPTH = 100
 LIFTS = (1, 3, 5, 10, 20)
 JUDGES = {"strong": 0.7, "weaker": 1.2}
-"""Standard deviation of the noise. The weaker one makes .75 of BM25's lists, as published models do."""
+"""Standard deviation of the noise. The weaker one makes .75 of BM25's lists, as models do."""
 CROSS_ENCODER_NOISE = 1.0
 FLOORS = {"the cross-encoder": 1.5, "embedded": 0.35}
 HIGHEST = 10.0

@@ -12,7 +12,7 @@ from secondpass.candidates import keep_best_of_each_id, retrieval_score
 from secondpass.effects import Judgement, Plan, Span, Task
 from secondpass.errors import MethodError, RerankError
 from secondpass.methods import Stage
-from secondpass.ordering import Ordering
+from secondpass.ordering import Ordering, failure, reordered
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.trace import Trace
 from secondpass.strategies.windows import judged_by_windows, with_windows
@@ -95,14 +95,14 @@ class RankingPass:
             for position in kept:
                 self.final_score[position] = retrieval_score(self.candidates[position])
             if head and not self.skipped and settings.order is not None:
-                order = self._reorder_unjudged(order, settings.order)
+                order = yield from self._reorder_unjudged(order, settings.order)
         else:
             order, left_out["floor"] = self._rank(head, stage)
             if stage.floor is None and settings.stages[0].floor is not None:
                 message = "the floor is the method's; this fallback has none of its own"
                 self._add_issue("floor_not_applied", message, (), stage.method.name)
             if settings.order is not None:
-                order = self._reorder(order, settings.order)
+                order = yield from self._reorder(order, settings.order)
         if settings.tail == "keep":
             order += tail
         else:
@@ -236,17 +236,17 @@ class RankingPass:
             )
         return blended.final, stage.blend is not None and blend.normalize == stage.blend.normalize
 
-    def _reorder(self, order: list[int], ordering: Ordering) -> list[int]:
+    def _reorder(self, order: list[int], ordering: Ordering) -> Plan[list[int]]:
         """Apply the ordering; return ``order`` if it fails or loses or adds items."""
         # An arrangement of more than top_k items would lose the good ones that it puts last.
         count = self.settings.top_k if getattr(ordering, "arranges", False) else None
         items, rest = order[:count], order[count:] if count else []
         try:
-            moved = [item.position for item in ordering(self.trace.items(self.candidates, items))]
+            moved = yield from reordered(ordering, self.trace.items(self.candidates, items))
             self.order_followed = sorted(moved) == sorted(items)
         except Exception as error:
             self.ledger.record_exception(error, "the ordering")
-            self._add_issue("order_failed", f"the ordering raised {type(error).__name__}")
+            self._add_issue("order_failed", failure(error))
             self.order_followed = False
             return order
         if not self.order_followed:
@@ -255,11 +255,11 @@ class RankingPass:
         self.trace.reordered(order, ordering)
         return moved + rest
 
-    def _reorder_unjudged(self, order: list[int], ordering: Ordering) -> list[int]:
+    def _reorder_unjudged(self, order: list[int], ordering: Ordering) -> Plan[list[int]]:
         """Apply an ordering that chooses by metadata to the input order."""
         if getattr(ordering, "arranges", False):  # it arranges a ranking, and there is none
             return order
-        moved = self._reorder(order, ordering)
+        moved = yield from self._reorder(order, ordering)
         if self.order_followed:
             message = "nothing was judged; the ordering was applied to the input order"
             self._add_issue("order_applied_unjudged", message)
