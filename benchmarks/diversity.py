@@ -11,7 +11,8 @@ Candidates are reranked by ``embedded``, and then moved by the ordering.
   "Novelty and diversity in information retrieval evaluation", SIGIR 2008; alpha 0.5) halves the
   gain of a passage with every earlier passage of its subtopic. Relevant passages have a grade of 2
   or 3. `different ones` are the subtopics in the first 10.
-- `two topics`: two queries in one, with the first 50 passages of each. Each is a subtopic.
+- `two topics`: two queries in one, with the first 50 passages of each. Each is a subtopic; `both in
+  5`: how often the first five have relevant passages of both, where there are any.
 
 Seeds are fixed.
 """
@@ -24,12 +25,15 @@ import random
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from quality import FirstStage, first_stages
+from quality import MEASURE, FirstStage, first_stages
 
-from secondpass import Candidate, Ranked, Reranker
+from secondpass import Candidate, Ranking, Reranker
+from secondpass.evaluation import evaluate, ranking_to_run
+from secondpass.ordering import to_ordering
 
 TOP = 10
 ALPHA = 0.5
@@ -96,10 +100,10 @@ def _copy(candidate: Candidate, draw: random.Random) -> Candidate:
     return Candidate(" ".join(words), candidate.id, candidate.score)
 
 
-def alpha_ndcg(order: Sequence[str | None], every: Sequence[str | None]) -> float | None:
-    """alpha-nDCG@10 of the subtopics of a ranking; None if nothing is relevant."""
+def alpha_ndcg(order: Sequence[str | None]) -> float:
+    """alpha-nDCG@10 of the subtopics of a ranking, one of which is not None."""
     ideal: list[str | None] = []
-    left = Counter(topic for topic in every if topic is not None)
+    left = Counter(topic for topic in order if topic is not None)
     used: Counter[str] = Counter()
     while left and len(ideal) < TOP:
         best = min(left, key=lambda topic: used[topic])
@@ -107,7 +111,7 @@ def alpha_ndcg(order: Sequence[str | None], every: Sequence[str | None]) -> floa
         used[best] += 1
         left[best] -= 1
         left += Counter()
-    return _alpha_dcg(order) / _alpha_dcg(ideal) if ideal else None
+    return _alpha_dcg(order) / _alpha_dcg(ideal)
 
 
 def _alpha_dcg(topics: Sequence[str | None]) -> float:
@@ -120,20 +124,6 @@ def _alpha_dcg(topics: Sequence[str | None]) -> float:
     return total
 
 
-def ndcg(order: Sequence[int], every: Sequence[int]) -> float | None:
-    """nDCG@10 of grades."""
-
-    def dcg(grades: Sequence[int]) -> float:
-        return sum(grade / math.log2(place + 2) for place, grade in enumerate(grades[:TOP]))
-
-    best = dcg(sorted(every, reverse=True))
-    return dcg(order) / best if best else None
-
-
-def mean(values: Sequence[float | None]) -> float:
-    return statistics.mean(value for value in values if value is not None)
-
-
 def main() -> None:
     root = Path(__file__).resolve().parent.parent
     parser = argparse.ArgumentParser(description="Diverse orderings.")
@@ -141,41 +131,42 @@ def main() -> None:
     parsed = parser.parse_args()
     stage = next(first_stages(parsed.data, stemmed=False))
     reranker = Reranker({"type": "embedded", "remember": 20_000}, depth=None)
-    print("| ordering | as they are | duplicates | different ones | two topics | both in 3 |")
+    plain = {
+        query: reranker.rerank(text, stage.candidates[query][:100])
+        for query, text in stage.queries.items()
+    }
+    mixed = {
+        kind: [(reranker.rerank(text, found), topic) for text, found, topic in lists(stage, kind)]
+        for kind in ("duplicates", "two topics")
+    }
+    print("| ordering | as they are | duplicates | different ones | two topics | both in 5 |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for name, order in ORDERINGS.items():
-
-        def ranked(
-            query: str, candidates: Sequence[Candidate], order: Any = order
-        ) -> tuple[Ranked, ...]:
-            ranking = reranker.rerank(query, candidates, order=order)
-            assert ranking.report.status == "ok"
-            assert not ranking.report.issues
-            return ranking.items
-
-        plain = []
-        for query, text in stage.queries.items():
-            head = stage.candidates[query][:100]
-            grades = [stage.qrels[query].get(str(each.id), 0) for each in head]
-            plain.append(ndcg([grades[item.position] for item in ranked(text, head)], grades))
-        measured: dict[str, list[float | None]] = {}
-        for kind in ("duplicates", "two topics"):
-            for text, candidates, topic in lists(stage, kind):
-                every = [topic(candidate) for candidate in candidates]
-                topics = [every[item.position] for item in ranked(text, candidates)]
-                value = alpha_ndcg(topics, every)
-                measured.setdefault(kind, []).append(value)
-                if value is None or (kind == "two topics" and len({*every} - {None}) < 2):
+    for name, settings in ORDERINGS.items():
+        order = None if settings is None else to_ordering(settings)
+        moved = {query: moved_by(order, ranking) for query, ranking in plain.items()}
+        cells = [evaluate(ranking_to_run(moved), stage.qrels, [MEASURE]).mean[MEASURE]]
+        for kind, rankings in mixed.items():
+            values, counts = [], []
+            for ranking, topic in rankings:
+                topics = [topic(item.candidate) for item in moved_by(order, ranking)]
+                different = {*topics} - {None}
+                if not different:
                     continue
-                different = {*topics[: TOP if kind == "duplicates" else 3]} - {None}
-                count = len(different) if kind == "duplicates" else float(len(different) == 2)
-                measured.setdefault(f"{kind}, count", []).append(count)
+                values.append(alpha_ndcg(topics))
+                if kind == "duplicates":
+                    counts.append(float(len({*topics[:TOP]} - {None})))
+                elif len(different) == 2:
+                    counts.append(float(different <= {*topics[:5]}))
+            cells += [statistics.mean(values), statistics.mean(counts)]
+        first, second, count, third, both = cells
         print(
-            f"| {name} | {mean(plain):.3f} | {mean(measured['duplicates']):.3f} "
-            f"| {mean(measured['duplicates, count']):.2f} | {mean(measured['two topics']):.3f} "
-            f"| {mean(measured['two topics, count']):.0%} |",
+            f"| {name} | {first:.3f} | {second:.3f} | {count:.2f} | {third:.3f} | {both:.0%} |",
             flush=True,
         )
+
+
+def moved_by(order: Any, ranking: Ranking) -> Ranking:
+    return ranking if order is None else replace(ranking, items=tuple(order(ranking.items)))
 
 
 if __name__ == "__main__":

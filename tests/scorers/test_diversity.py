@@ -38,13 +38,14 @@ def overlap(one, other):
 
 
 def mmr(texts, relevance):
-    """The definition of Carbonell and Goldstein, with places as relevance."""
+    """The definition of Carbonell and Goldstein; each item is as much worse than the one before."""
     left, order = list(range(len(texts))), []
+    last = max(1, len(texts) - 1)
     while left:
         best = max(
             left,
             key=lambda i: (
-                relevance * (1 - i / len(texts))
+                relevance * (last - i) / last
                 - (1 - relevance) * max((overlap(texts[i], texts[j]) for j in order), default=0.0)
             ),
         )
@@ -105,6 +106,20 @@ def test_cap():
     diverse = Diverse(relevance=1.0, cap={"field": "site", "at_most": 2})
     order = diverse(ranked([f"text {number}" for number in range(8)], site=sites))
     assert positions(order) == [0, 1, 2, 4, 5, 6, 3, 7]
+
+
+def test_scores_are_the_relevance():
+    texts = ["cats purr", "cats purr softly", "dogs bark"]
+    diverse = Diverse(relevance=0.6, duplicate=None)
+    for scores, order in (([9.0, 8.0, 1.0], (0, 1, 2)), ([9.0, 2.0, 1.0], (0, 2, 1))):
+        assert Reranker(InOrder(scores), order=diverse).rerank("q", texts).order == order
+
+
+@pytest.mark.parametrize("scores", [[9.0, None, None], [1.0, 1.0, 1.0], [1e308, -1e308, -1.1e308]])
+def test_scores_that_cannot_be_compared(scores):
+    reranker = Reranker(InOrder(scores), order=Diverse(relevance=0.6, duplicate=None))
+    ranking = reranker.rerank("q", ["cats purr", "cats purr", "dogs bark"])
+    assert ranking.order == (0, 2, 1)
 
 
 def test_candidates_are_accepted_as_well():

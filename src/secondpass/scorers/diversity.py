@@ -51,9 +51,10 @@ class Diverse:
     """Places items that are like none above them higher (maximal marginal relevance).
 
     Each place goes to the item with the highest ``relevance * r - (1 - relevance) * s``: r is its
-    place in the ranking, from 1 for the first down to 0, and s its highest similarity to an item
-    above it. Near-duplicates and what exceeds the cap follow behind all others of the window, in
-    the order of the ranking. No item is lost.
+    final score, mapped to 0 for the lowest and 1 for the highest of the window, and s its highest
+    similarity to an item above it. If an item has no score, r is the place in the ranking, from 1
+    for the first down to 0. Near-duplicates and what exceeds the cap follow behind all others of
+    the window, in the order of the ranking. No item is lost.
 
     Attributes:
         relevance: weight of the ranking, 0 to 1. With 1, only near-duplicates and what exceeds the
@@ -73,7 +74,7 @@ class Diverse:
         MissingExtraError: the packages of ``embedded`` are not installed.
     """
 
-    relevance: Annotated[float, Ge(0), Le(1)] = 0.7
+    relevance: Annotated[float, Ge(0), Le(1)] = 0.9
     similarity: Literal["words", "embedded"] = "words"
     duplicate: Annotated[float, Gt(0), Le(1)] | None = 0.7
     cap: Annotated[Cap | None, nested(Cap, optional=True)] = None
@@ -124,17 +125,16 @@ class Diverse:
 
     def _first(self, items: Sequence[Item], cosines: list[list[float]] | None) -> list[int]:
         """The items that are neither near-duplicates nor beyond the cap, in their new order."""
-        count = len(items)
         features = [_features(_text(item)) for item in items]
         sources = [None if self.cap is None else _source(item, self.cap.field) for item in items]
         used: Counter[str | int] = Counter()
-        highest = [0.0] * count
-        waiting = list(range(count))
+        relevances = _relevances(items)
+        highest = [0.0] * len(items)
+        waiting = list(range(len(items)))
         order: list[int] = []
 
         def value(index: int) -> float:
-            place = 1 - index / count
-            return self.relevance * place - (1 - self.relevance) * highest[index]
+            return self.relevance * relevances[index] - (1 - self.relevance) * highest[index]
 
         while waiting:
             best = max(waiting, key=value)  # the first of equal ones
@@ -180,6 +180,16 @@ class Encoder:
             MissingExtraError | ModelLoadError: as :meth:`EmbeddedScorer.score_pairs`.
         """
         return self._scorer.vectors(documents)
+
+
+def _relevances(items: Sequence[Ranked | Candidate]) -> list[float]:
+    """How relevant items are, 0 to 1: by final score, or by place where one has none."""
+    scores = [item.final_score for item in items if isinstance(item, Ranked)]
+    known = [score for score in scores if score is not None]
+    if not known or len(known) < len(items) or min(known) == max(known):
+        return [1 - index / len(items) for index in range(len(items))]
+    low, high = min(known) / 2, max(known) / 2  # halved: the difference may exceed all floats
+    return [(score / 2 - low) / (high - low) for score in known]
 
 
 def _cosines(vectors: Sequence[Any]) -> list[list[float]]:
