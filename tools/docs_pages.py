@@ -24,6 +24,7 @@ from secondpass.limits import Prices
 from secondpass.methods import Stage
 from secondpass.prompts.template import Prompting
 from secondpass.rendering import Rendering
+from secondpass.scorers.diversity import Cap
 from secondpass.scorers.passages import Passages
 from secondpass.settings import model_of, registry
 from secondpass.strategies.anchor import Anchor
@@ -88,7 +89,10 @@ def sections() -> dict[str, list[Part]]:
             Part("prompt", Prompting, f"`prompt:` of {_STRATEGIES}."),
             *_registered("contexts", "`context:` of `prompt`."),
         ],
-        "Orderings": _registered("orderings", "`order:`, or an entry of `orders`."),
+        "Orderings": [
+            *_registered("orderings", "`order:`, or an entry of `orders`."),
+            Part("cap", Cap, "`cap:` of `diverse`."),
+        ],
     }  # fmt: skip
 
 
