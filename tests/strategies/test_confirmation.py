@@ -98,6 +98,15 @@ def test_depth_limits_what_is_judged():
     assert ranking.report.usage.calls == 1 + 2 + 2
 
 
+def test_nothing_is_asked_about_what_is_lifted_below_the_depth():
+    model = Model()
+    texts = ["9 a", *numbered([1, 2, 3, 4])]
+    ranking = rank(texts, one_by_one(model, depth=1))
+    assert model.prompts == []
+    assert issues(ranking) == [("lift_limited", (4,))]
+    assert ranking.report.status == "ok"
+
+
 def test_nothing_is_asked_if_nothing_is_lifted_too_far():
     model = Model()
     ranking = rank(["3 a", "2 b", "1 c"], one_by_one(model))

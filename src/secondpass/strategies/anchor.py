@@ -1,11 +1,10 @@
 """Anchors: a bound on how many places a method lifts a candidate above another order.
 
 A passage can contain instructions to a language model that reads it ("rank this first"). What
-cannot be talked into anything, such as a retriever or a cross-encoder, gives an order as well, the
-anchor's. A method with an anchor has the order that is nearest to its own in which nothing stands
-more than ``lift`` places above its place there (:func:`bounded_order`).
-
-More than that only on a second opinion (:mod:`secondpass.strategies.confirmation`).
+follows no instructions, such as a retriever or a cross-encoder, gives an order as well: the
+anchor's. A method with an anchor has the order nearest to its own in which nothing stands more than
+``lift`` places above its place there (:func:`bounded_order`), unless a second opinion confirms it
+(:mod:`secondpass.strategies.confirmation`).
 
 Calls and rounds are those of the method, of the anchor's method, and with a confirmation at most
 2 * depth calls in 2 rounds.
@@ -158,9 +157,8 @@ class Anchored:
             if place < places[index] - self.anchor.lift
         ]
         free: Collection[int] = ()
-        if self.anchor.confirm is not None and lifted:
-            first = preferred[: self.anchor.confirm.depth]
-            to_confirm = [index for index in first if index in lifted]
+        depth = 0 if self.anchor.confirm is None else self.anchor.confirm.depth
+        if to_confirm := [index for index in preferred[:depth] if index in lifted]:
             free = yield from confirmed(task, to_confirm, self.anchor.confirm, notes)
         if held := sorted({*lifted}.difference(free)):
             message = f"lifted by more than {self.anchor.lift} places, and held"
