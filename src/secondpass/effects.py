@@ -263,7 +263,9 @@ class Judgement:
 class Method(Protocol):
     """Judges candidates: an adapted scorer, or a strategy that asks a model.
 
-    Optional member:
+    Optional members:
+        bounds(count): the :class:`~secondpass.strategies.base.Bounds` of questions that it asks
+            services about ``count`` texts.
         windows: what :meth:`judge` is given of texts that are split into windows: ``each`` window
             as a text of its own, for scores that do not depend on the other texts; ``one``, the
             default: of each candidate the window that the stage before found best, else the best

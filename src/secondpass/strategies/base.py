@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -10,7 +11,49 @@ from secondpass.effects import LLM, Answer, Judgement
 from secondpass.errors import LLMError, MethodError, ReplyError
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.template import Prompting
+from secondpass.scoring import ScorerMethod
 from secondpass.types import Issue
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many questions a method asks about a list, if each is answered in full.
+
+    Retries and repairs come on top, and so does what a limit or a failure changes. Calls of local
+    scorers are not questions.
+
+    Attributes:
+        calls: the fewest and the most questions to services.
+        rounds: the fewest and the most rounds, which wait for each other; the questions of a round
+            are asked side by side.
+    """
+
+    calls: tuple[int, int] = (0, 0)
+    rounds: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def exactly(cls, calls: int, rounds: int) -> Bounds:
+        """Bounds of a method that always asks as much."""
+        return cls((calls, calls), (rounds, rounds))
+
+    @property
+    def exact(self) -> bool:
+        """Whether the numbers are fixed."""
+        return self.calls[0] == self.calls[1] and self.rounds[0] == self.rounds[1]
+
+    def __add__(self, other: Bounds) -> Bounds:
+        return Bounds(
+            (self.calls[0] + other.calls[0], self.calls[1] + other.calls[1]),
+            (self.rounds[0] + other.rounds[0], self.rounds[1] + other.rounds[1]),
+        )
+
+
+def bounds_of(method: object, count: int) -> Bounds | None:
+    """The bounds of a method for ``count`` texts; None if it states none."""
+    if isinstance(method, ScorerMethod):
+        return Bounds()
+    bounds = getattr(method, "bounds", None)
+    return None if bounds is None else bounds(count)
 
 
 class IssueCollector:
@@ -62,6 +105,12 @@ def split_batches(count: int, size: int | None) -> Iterator[range]:
     number = 1 if size is None else -(-count // size)
     for batch in range(number):
         yield range(count * batch // number, count * (batch + 1) // number)
+
+
+def batch_bounds(count: int, size: int | None) -> Bounds:
+    """The bounds of a method that asks about each batch of :func:`split_batches` at once."""
+    calls = sum(1 for _ in split_batches(count, size)) if count else 0
+    return Bounds.exactly(calls, min(calls, 1))
 
 
 def merge_batches(

@@ -20,7 +20,7 @@ from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
-from secondpass.strategies.base import unanswered
+from secondpass.strategies.base import Bounds, unanswered
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
 
 if TYPE_CHECKING:
@@ -103,6 +103,13 @@ class Blocks(OrderStrategy):
             if group is not None:
                 order[: self.final] = group.ordered + group.missing
         return groups.judgement(count, order, unjudged, degraded=degraded)
+
+    def _bounds(self, count: int) -> Bounds:
+        number = -(-count // self.block)
+        if number == 1:
+            return Bounds.exactly(1, 1)
+        final = int(self.final > 1)
+        return Bounds.exactly(number * self.copies + final, 1 + final)
 
 
 def design(count: int, size: int, copies: int) -> list[list[int]]:

@@ -16,6 +16,7 @@ from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.methods import METHOD, beside, beside_as_setting
 from secondpass.settings import Nested, configurable, definition
+from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.parts import Notes, call_each, part_of, scored_order
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
@@ -113,6 +114,16 @@ class Cascade:
         widest = self.stages[0].depth
         beyond = range(len(task.texts))[widest:] if widest is not None else ()
         return state.judgement(frozenset(beyond))
+
+    def bounds(self, count: int) -> Bounds | None:
+        """The sum over the stages; None if one states no bounds."""
+        total = Bounds()
+        for stage in self.stages:
+            bounds = bounds_of(stage.method, min(count, stage.depth or count))
+            if bounds is None:
+                return None
+            total += bounds
+        return total
 
     def check_installed(self) -> None:
         """Check that the packages of all stages are installed.

@@ -27,7 +27,7 @@ from secondpass.scoring import in_range, range_of, to_float
 from secondpass.services.client import Client, Connection, token_count
 from secondpass.services.echoes import Sent
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
-from secondpass.strategies.base import merge_batches, split_batches
+from secondpass.strategies.base import Bounds, batch_bounds, merge_batches, split_batches
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -117,6 +117,10 @@ class Decisions(Client[Statements]):
             self, [self._question(task, stretch) for stretch in stretches]
         )
         return merge_batches(self.name, len(task.texts), stretches, answers, word="score")
+
+    def bounds(self, count: int) -> Bounds:
+        """A question for each batch, in one round."""
+        return batch_bounds(count, self.batch_size)
 
     # ------------------------------------------------------------------ one request
 

@@ -25,7 +25,13 @@ from secondpass.services.json_http import StatusError
 from secondpass.services.provider_errors import ErrorResponse
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies import rerank_wire
-from secondpass.strategies.base import IssueCollector, merge_batches, split_batches
+from secondpass.strategies.base import (
+    Bounds,
+    IssueCollector,
+    batch_bounds,
+    merge_batches,
+    split_batches,
+)
 from secondpass.strategies.rerank_apis import APIS, ApiName
 from secondpass.strategies.rerank_wire import ResponseScores
 from secondpass.types import ScoreKind
@@ -195,6 +201,10 @@ class Endpoint(Client[Pairs]):
             self.name, len(task.texts), [*answers], within, word="score", issues=issues
         )
         return judgement if kind == self.score_kind else replace(judgement, score_kind=kind)
+
+    def bounds(self, count: int) -> Bounds:
+        """A question for each batch, in one round, of as many documents as the server accepts."""
+        return batch_bounds(count, self._max_documents)
 
     def _ask(
         self, task: Task, stretches: Iterable[range]

@@ -24,7 +24,13 @@ from secondpass.prompts.replies.numbers import Keyed, Pairs, Scores
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
-from secondpass.strategies.base import LLMStrategy, merge_batches, split_batches
+from secondpass.strategies.base import (
+    Bounds,
+    LLMStrategy,
+    batch_bounds,
+    merge_batches,
+    split_batches,
+)
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -115,3 +121,8 @@ class Graded(LLMStrategy):
             self.llm, [questions.about(batch) for batch in batches]
         )
         return merge_batches(self.name, count, batches, answers, word="grade")
+
+    def bounds(self, count: int) -> Bounds:
+        """A question for each batch, in one round."""
+        left_alone = count == 1 and not self.judge_single
+        return Bounds() if left_alone else batch_bounds(count, self.batch_size)

@@ -16,7 +16,7 @@ from secondpass.prompts.replies.permutation import Permutation
 from secondpass.prompts.replies.ranked import Ranked
 from secondpass.prompts.replies.values import Order
 from secondpass.prompts.template import Prompting
-from secondpass.strategies.base import IssueCollector, LLMStrategy
+from secondpass.strategies.base import Bounds, IssueCollector, LLMStrategy
 from secondpass.types import ScoreKind
 
 OrderReply: TypeAlias = Literal["keyed", "pairs", "permutation", "ranked"]
@@ -83,8 +83,16 @@ class OrderStrategy(LLMStrategy):
             return Judgement([None], beyond=frozenset({0}))
         return (yield from self._order(task, Groups(self, task)))
 
+    def bounds(self, count: int) -> Bounds:
+        """How many questions are asked about ``count`` candidates; none about a single one."""
+        return self._bounds(count) if count > 1 else Bounds()
+
     def _order(self, task: Task, groups: Groups) -> Plan[Judgement]:
         """Ask about groups of the task."""
+        raise NotImplementedError
+
+    def _bounds(self, count: int) -> Bounds:
+        """The bounds for two candidates or more."""
         raise NotImplementedError
 
 

@@ -21,7 +21,7 @@ from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
-from secondpass.strategies.base import split_batches, unanswered
+from secondpass.strategies.base import Bounds, batch_bounds, split_batches, unanswered
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
 
 if TYPE_CHECKING:
@@ -127,3 +127,21 @@ class Partition(OrderStrategy):
             if len(better) == place:
                 break
         return groups.judgement(count, best + below, frozenset(unjudged), degraded=degraded)
+
+    def _bounds(self, count: int) -> Bounds:
+        """At least one level; at most as many as there are if all others always beat the pivot.
+
+        Each level then puts the pivot and what the first window has behind it aside, so that
+        ``window - cutoff + 1`` fewer are partitioned at the next.
+        """
+        levels: list[Bounds] = []
+        left = count
+        while left > 1:
+            rest = max(0, left - self.window)
+            levels.append(Bounds.exactly(1, 1) + batch_bounds(rest, self.window - 1))
+            left = left - (self.window - self._cutoff + 1) if rest else 0
+        most = sum(levels, Bounds())
+        return Bounds(
+            (levels[0].calls[0], most.calls[1]),
+            (levels[0].rounds[0], most.rounds[1]),
+        )
