@@ -328,6 +328,38 @@ def test_missing_package_of_the_anchor_is_an_error_at_construction():
         Reranker("lexical", anchor=anchor)
 
 
+@given(
+    st.permutations(range(12)),
+    st.integers(1, 12),
+    st.integers(0, 12),
+    st.integers(1, 12),
+    st.sampled_from([None, ByTable(), Graded(Model(), batch_size=4, scale=(0, 20))]),
+    st.booleans(),
+)
+def test_questions_are_within_the_bounds(order, count, lift, depth, method, confirms):
+    texts = numbered(order[:count])
+    confirm = {"method": Graded(Model(), batch_size=1, scale=(0, 20)), "depth": depth, "floor": 5}
+    anchor = Anchor(lift, method, confirm if confirms else None)
+    anchored = Anchored(Graded(Model(), batch_size=5, scale=(0, 20)), anchor)
+    bounds = anchored.bounds(count)
+    _, asked = play(anchored.judge(task_of(texts)), in_answer(graded))
+    calls = sum(len(ask.questions) for ask in asked)
+    assert bounds.calls[0] <= calls <= bounds.calls[1]
+    assert bounds.rounds[0] <= len(asked) <= bounds.rounds[1]
+    assert bounds.exact == (not confirms or count - 1 <= lift)
+
+
+def test_no_bounds_without_those_of_every_method():
+    bounded, unbounded = Graded(Model(), batch_size=1), Judging(Judgement([1.0]))
+    confirm = {"method": Judging(Judgement([1.0]), isolated=True), "floor": 1}
+    assert Anchored(unbounded, Anchor(1)).bounds(9) is None
+    assert Anchored(bounded, Anchor(1, unbounded)).bounds(9) is None
+    assert Anchored(bounded, Anchor(1, confirm=confirm)).bounds(9) is None
+    confirm = {"method": bounded, "depth": 3}
+    both = Anchored(bounded, Anchor(1, confirm=confirm)).bounds(9)
+    assert (both.calls, both.rounds) == ((9, 15), (1, 3))
+
+
 @pytest.mark.parametrize(
     ("settings", "place", "reason"),
     [

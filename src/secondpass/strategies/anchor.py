@@ -21,6 +21,7 @@ from secondpass.effects import LLM, Judgement, Method, Plan, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.methods import METHOD, Stage
 from secondpass.settings import Nested, configurable
+from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.confirmation import CONFIRMATION, confirmed
 from secondpass.strategies.parts import Notes, asks, call_each, scored_order
@@ -194,6 +195,20 @@ class Anchored:
         # Also if it keeps the incoming order, or gives it a weight.
         notes.degraded |= bool(judgement.original) or not judgement.beyond.issuperset(rest)
         return order + rest
+
+    def bounds(self, count: int) -> Bounds | None:
+        """Those of the method and of the anchor's, and of a confirmation of nothing or of most.
+
+        None if one of them states no bounds.
+        """
+        confirm = self.anchor.confirm
+        bounds = [bounds_of(self.method, count)]
+        if self.anchor.method is not None and count > 1:
+            bounds.append(bounds_of(self.anchor.method, count))
+        if confirm is not None and (lifted := count - 1 - self.anchor.lift) > 0:
+            bounds.append(confirm.bounds(lifted))
+        known = [each for each in bounds if each is not None]
+        return sum(known, Bounds()) if len(known) == len(bounds) else None
 
     def check_installed(self) -> None:
         """Check that the packages of all methods are installed.

@@ -20,6 +20,7 @@ from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.methods import METHOD, beside, beside_as_setting
 from secondpass.scoring import ScorerMethod, member
 from secondpass.settings import Nested, configurable, definition
+from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.parts import Notes, asks, part_of
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue
@@ -71,6 +72,15 @@ class Confirmation:
         """The lowest score that confirms a lift."""
         low, high = self.method.scale or (0.0, 1.0)
         return (low + high) / 2 if self.floor is None else self.floor
+
+    def bounds(self, count: int) -> Bounds | None:
+        """Questions about none to ``count`` candidates; None if the method states no bounds."""
+        bounds = bounds_of(self.method, min(count, self.depth))
+        if bounds is None:
+            return None
+        if asks(self.method):
+            bounds += bounds
+        return Bounds((0, bounds.calls[1]), (0, bounds.rounds[1]))
 
     def as_setting(self, where: str) -> dict[str, Any]:
         """The settings of the method, and these beside them."""
