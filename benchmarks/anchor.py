@@ -168,6 +168,19 @@ SETTINGS = [
 ]  # fmt: skip
 
 
+ATTACKED: Sequence[tuple[str, str] | None] = (
+    None,
+    ("the retriever", ""),
+    ("embedded", ""),
+    ("the cross-encoder", ""),
+    ("the retriever", "embedded"),
+    ("the retriever", "the cross-encoder"),
+    ("the retriever", "the same model"),
+    ("embedded", "the same model"),
+)
+"""Anchors and second opinions that are attacked."""
+
+
 def quality(lists: Lists, noise: float, seeds: int, anchored: Any) -> tuple[float, float]:
     """Mean nDCG@10 and mean calls."""
     values, calls = [], []
@@ -212,11 +225,7 @@ def attacks(lists: Lists, number: int, lift: int) -> None:
     chosen = [(query, at) for query, at in chosen if at < len(lists.texts(query))]
     print("| anchor | second opinion | instruction | lifted by more | mean lift | first |")
     print("| --- | --- | --- | ---: | ---: | ---: |")
-    for setting in (
-        None, ("the retriever", ""), ("embedded", ""), ("the cross-encoder", ""),
-        ("the retriever", "embedded"), ("the retriever", "the cross-encoder"),
-        ("the retriever", "the same model"), ("embedded", "the same model"),
-    ):  # fmt: skip
+    for setting in ATTACKED:
         for words in ("obey", "obey sly"):
             if words == "obey sly" and (setting is None or setting[1] != "the same model"):
                 continue  # no other question than that of the user is asked

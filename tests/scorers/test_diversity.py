@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from fakes import InOrder
 from secondpass import Candidate, ConfigurationError, MissingExtraError, Reranker
 from secondpass.ordering import to_ordering
+from secondpass.runtime.dry_run import dry_run
+from secondpass.runtime.ledger import Ledger
 from secondpass.scorers import minilm
 from secondpass.scorers.diversity import Diverse, Encoder
 
@@ -189,6 +191,13 @@ def test_vectors_have_length_one():
     assert vectors.shape == (3, minilm.DIMENSIONS)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1.0, 0.0, 0.0], abs=1e-5)
     assert Encoder().score_pairs("", []) == []
+
+
+def test_dry_run_counts_the_passages():
+    pytest.importorskip("tokenizers")
+    order = Diverse(similarity="embedded", window=3)
+    (expected,) = dry_run(order.effects(ranked(LIKE)), Ledger())
+    assert (expected.model, expected.calls, expected.pairs) == (minilm.MODEL_NAME, 0, 3)
 
 
 class Failing:
