@@ -7,6 +7,7 @@ import pytest
 
 from fakes import Answering, ByTable, InOrder, Model, always, graded, numbered, raising, shown_in
 from secondpass import ConfigurationError, Reranker
+from secondpass.effects import Judgement
 from secondpass.errors import LLMError
 from secondpass.strategies.anchor import Anchor
 from secondpass.strategies.confirmation import Confirmation
@@ -131,6 +132,25 @@ def test_errors_confirm_nothing(confirm, code):
     assert issues(ranking)[-1][1] == (3, 4, 5)
     assert ranking.report.status == "degraded"
     assert all(ranking.order.index(index) >= index - 1 for index in range(6))
+
+
+class OfAnotherKind:
+    """Scores that are of another kind than the method usually has."""
+
+    name = "odd"
+    score_kind = "probability"
+    scale = None
+    windows = "each"
+
+    def judge(self, task):
+        return Judgement([9.0] * len(task.texts), score_kind="logit")
+        yield
+
+
+def test_scores_of_another_kind_confirm_nothing():
+    ranking = rank(TEXTS, OfAnotherKind())
+    assert issues(ranking) == [("confirmation_failed", (3, 4, 5)), ("lift_limited", (3, 4, 5))]
+    assert ranking.report.status == "degraded"
 
 
 def test_control_question_that_fails_confirms_nothing():

@@ -134,6 +134,9 @@ def _scores(
     method = confirmation.method
     try:
         judgement = yield from judged_by_windows(method, part_of(task, indices))
+        if judgement.score_kind not in {None, method.score_kind}:
+            message = f"its scores are of kind {judgement.score_kind!r}, the floor is for another"
+            raise MethodError(message, "score_out_of_range")
     except MethodError as error:
         message = f"none of these is confirmed: {error.code}: {error}"
         issue = Issue("confirmation_failed", message, tuple(sorted(indices)), (), method.name)
