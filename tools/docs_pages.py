@@ -24,10 +24,13 @@ from secondpass.limits import Prices
 from secondpass.methods import Stage
 from secondpass.prompts.template import Prompting
 from secondpass.rendering import Rendering
+from secondpass.scorers.diversity import Cap
 from secondpass.scorers.passages import Passages
 from secondpass.settings import model_of, registry
+from secondpass.strategies.anchor import Anchor
 from secondpass.strategies.base import LLMStrategy
 from secondpass.strategies.cascade import CascadeStage
+from secondpass.strategies.confirmation import Confirmation
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = "python tools/docs_pages.py"
@@ -74,6 +77,10 @@ def sections() -> dict[str, list[Part]]:
             Part("blend", Blend, "`blend:` of the reranker or of a fallback."),
             Part("render", Rendering, "`render:`."),
             Part("passages", Passages, "`passages:`."),
+            Part("anchor", Anchor, "`anchor:`."),
+            Part("confirm", Confirmation,
+                 f"`confirm:` of `anchor`. {BESIDE}`{{type: cross_encoder, floor: 0}}`.",
+                 ("method",)),
             Part("limits", Limits, "`limits:`."),
             Part("An entry of fallback", Stage, f"{BESIDE}`{{type: embedded, floor: 0.2}}`.",
                  ("method",)),
@@ -89,7 +96,10 @@ def sections() -> dict[str, list[Part]]:
             Part("prompt", Prompting, f"`prompt:` of {_strategies()}."),
             *_registered("contexts", "`context:` of `prompt`."),
         ],
-        "Orderings": _registered("orderings", "`order:`, or an entry of `orders`."),
+        "Orderings": [
+            *_registered("orderings", "`order:`, or an entry of `orders`."),
+            Part("cap", Cap, "`cap:` of `diverse`."),
+        ],
     }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from secondpass.questions import (
     Service,
     Span,
     Turn,
+    Windows,
 )
 from secondpass.types import Candidate, EngineInfo, Issue, ScoreKind
 
@@ -187,23 +188,6 @@ Effect: TypeAlias = (
 )
 Plan: TypeAlias = Generator[Effect, Any, T]
 """A generator that yields effects and returns a T."""
-
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """The windows of one text.
-
-    Attributes:
-        spans: the part of the body that each window has.
-        body: the part of the text that is split. What is before and after it is in every window.
-    """
-
-    spans: Sequence[Span]
-    body: Span
-
-    def text(self, text: str, span: Span) -> str:
-        """Return the text of a window."""
-        return text[: self.body[0]] + text[slice(*span)] + text[self.body[1] :]
 
 
 @dataclass(frozen=True, slots=True)

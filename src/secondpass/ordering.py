@@ -6,6 +6,9 @@ name in configurations are defined here; they accept candidates as well.
 An ordering whose attribute ``arranges`` is true decides where items are placed, not which are
 returned. It is called with the items within ``top_k`` only, and not if nothing was judged. Other
 orderings are then applied to the input order.
+
+An ordering that runs a model has a member ``effects(items)``: the same as a plan (a generator of
+effects, :mod:`secondpass.effects`), which is used in place of a call.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 from secondpass.candidates import field_value
-from secondpass.errors import ConfigurationError, Problem
+from secondpass.effects import Plan
+from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.settings import Nested, configurable, describe, registry, suggestion
 from secondpass.types import Candidate, Ranked
 
@@ -81,6 +85,20 @@ class LostInTheMiddle:
 
     def __call__(self, items: Sequence[Item]) -> list[Item]:
         return [*items[::2], *reversed(items[1::2])]
+
+
+def reordered(ordering: Ordering, items: Sequence[Ranked]) -> Plan[list[int]]:
+    """The input positions of the items, as the ordering moves them."""
+    effects = getattr(ordering, "effects", None)
+    moved = ordering(items) if effects is None else (yield from effects(items))
+    return [item.position for item in moved]
+
+
+def failure(error: Exception) -> str:
+    """What a report says of an error of an ordering. Foreign messages may contain anything."""
+    if isinstance(error, MethodError):
+        return f"the ordering failed: {error}"
+    return f"the ordering raised {type(error).__name__}"
 
 
 def _schema() -> dict[str, Any]:

@@ -17,6 +17,23 @@ Span: TypeAlias = tuple[int, int]
 """A range of characters of a text: (start, stop), with 0 <= start < stop <= its length."""
 
 
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows of one text.
+
+    Attributes:
+        spans: the part of the body that each window has.
+        body: the part of the text that is split. What is before and after it is in every window.
+    """
+
+    spans: Sequence[Span]
+    body: Span
+
+    def text(self, text: str, span: Span) -> str:
+        """Return the text of a window."""
+        return text[: self.body[0]] + text[slice(*span)] + text[self.body[1] :]
+
+
 @runtime_checkable
 class Scorer(Protocol):
     """Returns a float for each query-document pair. Any class with these two members is a scorer.

@@ -11,11 +11,10 @@ from secondpass.candidates import keep_best_of_each_id
 from secondpass.diagnostics import log_exception
 from secondpass.effects import Interim, Judgement, Plan, Task
 from secondpass.errors import MethodError, RerankError
-from secondpass.methods import Stage
+from secondpass.methods import Stage, checked
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.observers import RankingOperation, Running, end, observed
 from secondpass.runtime.outcome import Outcome, issue_about
-from secondpass.scoring import checked
 from secondpass.strategies.interim import relayed
 from secondpass.strategies.windows import judged_by_windows, with_windows
 from secondpass.types import Candidate, Issue, Ranking, Report, ReportStatus
@@ -93,7 +92,7 @@ class RankingPass:
         self.head, self.tail = self.kept[:depth], self.kept[depth:]
         result = (yield from self._judge()) if self.head else None
         outcome = self._outcome(self.ledger.record_exception)
-        ranking = self._ranking(outcome, result)
+        ranking = yield from self._ranking(outcome, result)
         complete = (
             outcome.order_followed and not outcome.degraded and outcome.complete(self.renderable)
         )
@@ -163,7 +162,7 @@ class RankingPass:
     ) -> Plan[Judgement]:
         """The plan of a stage; the listener gets a ranking of each interim judgement."""
 
-        def relay(interim: Interim) -> None:
+        def relay(interim: Interim) -> Plan[None]:
             if interim.task is not task:
                 return
             try:
@@ -176,7 +175,7 @@ class RankingPass:
             if not any(score is not None for score in judgement.scores):
                 return  # the input order is no result
             outcome = self._outcome(log_exception)
-            ranking = self._ranking(outcome, (stage, judgement), final=False)
+            ranking = yield from self._ranking(outcome, (stage, judgement), final=False)
             try:
                 listener(ranking)
             except Exception as error:
@@ -193,7 +192,7 @@ class RankingPass:
         """The state of a ranking in which nothing has been judged."""
         return Outcome(self.candidates, self.head, self.renderable, [*self.issues], on_exception)
 
-    def _ranking(self, outcome: Outcome, result: _Result, *, final: bool = True) -> Ranking:
+    def _ranking(self, outcome: Outcome, result: _Result, *, final: bool = True) -> Plan[Ranking]:
         """The ranking that follows from a judgement. It changes nothing but the outcome."""
         settings = self.settings
         left_out = dict(self.left_out)
@@ -210,14 +209,14 @@ class RankingPass:
             order = list(self.head)
             outcome.keep_order(self.kept)
             if self.head and not skipped and settings.order is not None:
-                order = outcome.reorder_unjudged(order, settings.order, settings.top_k)
+                order = yield from outcome.reorder_unjudged(order, settings.order, settings.top_k)
         else:
             order, left_out["floor"] = outcome.rank(stage.method, stage.blend, stage.floor)
             if stage.floor is None and settings.stages[0].floor is not None:
                 message = "the floor is the method's; this fallback has none of its own"
                 outcome.add_issue("floor_not_applied", message, (), stage.method.name)
             if settings.order is not None:
-                order = outcome.reorder(order, settings.order, settings.top_k)
+                order = yield from outcome.reorder(order, settings.order, settings.top_k)
         if settings.tail == "keep":
             order += self.tail
         else:

@@ -24,6 +24,7 @@ from secondpass.runtime.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.runtime.scheduler import Pass
 from secondpass.scorers.passages import Passages
 from secondpass.settings import configurable, nested
+from secondpass.strategies.anchor import Anchor, anchored
 from secondpass.strategies.life_cycle import check_methods
 from secondpass.strategies.planning import CostPlanner, Recorder
 from secondpass.types import CandidateLike, Ranking, RequestLike
@@ -48,6 +49,7 @@ class Reranker(CostPlanner):
         fallback: methods to try in turn if ``method`` judged nothing; or a single method.
         render: what of a candidate the method is shown; None shows its text.
         passages: how long texts are judged; None shows them to the method whole.
+        anchor: bounds how far a language model lifts a candidate; None sets no bound.
         limits: what one ranking may take; None sets no limit.
         cache: of the answers of language models and rerank APIs: the path of a file, or a mapping.
         top_k: number of items to return; None returns all.
@@ -74,6 +76,7 @@ class Reranker(CostPlanner):
         fallback: Annotated[Sequence[Annotated[Any, STAGE]], FALLBACK] = (),
         render: Annotated[Rendering | None, nested(Rendering, optional=True)] = None,
         passages: Annotated[Passages | None, nested(Passages, optional=True)] = None,
+        anchor: Annotated[Anchor | None, nested(Anchor, optional=True)] = None,
         limits: Annotated[Limits | None, nested(Limits, optional=True)] = None,
         cache: Annotated[ResponseCache | None, RESPONSE_CACHE] = None,
         top_k: Annotated[int, Ge(1)] | None = None,
@@ -94,6 +97,7 @@ class Reranker(CostPlanner):
         self.fallback: tuple[Stage, ...] = tuple(fallback)
         self.render = render or Rendering()
         self.passages = passages
+        self.anchor = anchor
         self.limits = limits or Limits()
         self.cache = cache
         self.top_k = top_k
@@ -103,7 +107,7 @@ class Reranker(CostPlanner):
         self.strict = strict
         self.log_level = log_level
         self._gate = Gate(self.limits.concurrency)
-        self._stages = (Stage(self.method, blend=blend, floor=floor), *self.fallback)
+        self._stages = anchored(anchor, Stage(method, blend=blend, floor=floor), *self.fallback)
         self._methods: list[Method] = [stage.method for stage in self._stages]
         check_methods(self._methods, self.limits, cache)
 

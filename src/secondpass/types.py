@@ -67,14 +67,12 @@ class Ranked:
         final_score: what items are sorted by: the rerank score, or its blend with the retrieval
             score. The retrieval score if the report is ``unchanged``. None if there is none.
         stage_scores: scores of the stages of a cascade that judged it, first stage first.
-        metadata: a copy of the candidate's mapping with ``rerank_score`` added, and if it has them
-            ``rerank_span``, a list, and ``rerank_spread``; without one, None replaces that of an
-            earlier pass. Values are shared.
-        span: the part of the candidate's text that matched best, as (start, stop) in characters:
-            with ``passages`` the best window, else what the method states. None if the method does
-            not say, or saw other fields of the candidate there.
-        spread: with ``shuffles``, its highest score in a shuffle less its lowest, 0 or more, in the
-            units of the method's scores; None otherwise, or if fewer than two shuffles scored it.
+        metadata: a copy of the candidate's mapping with ``rerank_score`` added, and
+            ``rerank_span``, a list, and ``rerank_spread`` if it or an earlier pass has them.
+        span: (start, stop) of the part of the text that matched best, in characters: the best
+            window of ``passages``, else what the method states; None if it states nothing.
+        spread: with ``shuffles``, its highest score less its lowest, 0 or more, in the units of the
+            method's scores; None otherwise, or if fewer than two shuffles scored it.
     """
 
     rank: int
@@ -106,7 +104,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Something that went wrong in a ranking. Holds no text of the query or of a candidate.
+    """Something that went wrong in a ranking, without text of the query or of a candidate.
 
     Attributes:
         code: a stable identifier for programs, such as ``score_not_finite``.
@@ -130,8 +128,7 @@ class Usage:
     Attributes:
         calls: calls of scorers and questions to services. One for several rankings counts in each.
         rounds: number of these that had to follow one another.
-        pairs: query-candidate pairs that were passed to a method; of a scorer that yields batches
-            or lists, those that it scored.
+        pairs: query-candidate pairs that a method was passed, or that a scorer of batches scored.
         input_tokens, output_tokens: None if a method did not report them.
         cost: in the currency of the configured prices; None without prices.
         retries: calls that repeated a question after an error, as it was or shortened.
@@ -187,7 +184,7 @@ class Report:
         engines: how each local model ran, in the order of first use; also those of stages that
             failed after running. Methods without an engine, such as ``lexical``, are absent.
         choices: by the name of each method that ``auto`` chose, why it did.
-        final: False in an interim ranking: issues, usage and status are those so far.
+        final: False in an interim ranking, of which all is as it is so far.
     """
 
     status: ReportStatus

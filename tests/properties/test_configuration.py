@@ -150,6 +150,7 @@ def test_any_text_raises_only_configuration_errors(path, text, held):
 
 KEYS = ["method", "depth", "floor", "blend", "order", "orders", "fallback", "render", "limits"]
 KEYS += ["type", "stages", "llm", "model", "env", "default", "preset", "scale", "prompt", "fields"]
+KEYS += ["anchor", "lift", "confirm"]
 LEAVES = st.sampled_from(
     [
         None,

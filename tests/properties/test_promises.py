@@ -67,7 +67,9 @@ rerankers = st.builds(
     ),
     st.one_of(st.none(), st.integers(1, 14)),
     st.one_of(st.none(), st.floats(-2, 2)),
-    st.sampled_from([None, "lost_in_the_middle", {"type": "tiers", "field": "a", "tiers": ["x"]}]),
+    st.sampled_from(
+        [None, "lost_in_the_middle", "diverse", {"type": "tiers", "field": "a", "tiers": ["x"]}]
+    ),
     st.sampled_from(["keep", "drop"]),
     st.booleans(),
     st.one_of(st.none(), st.integers(1, 14)),

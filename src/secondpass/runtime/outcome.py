@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from secondpass.blending import Blend, with_weight
 from secondpass.candidates import retrieval_score
-from secondpass.effects import Judgement, Method, Span
-from secondpass.ordering import Ordering
+from secondpass.effects import Judgement, Method, Plan, Span
+from secondpass.ordering import Ordering, failure, reordered
 from secondpass.rendering import Rendering
 from secondpass.runtime.trace import Trace
 from secondpass.types import Candidate, Issue, ItemStatus
@@ -154,17 +154,17 @@ class Outcome:
         for position in positions:
             self.final_score[position] = retrieval_score(self.candidates[position])
 
-    def reorder(self, order: list[int], ordering: Ordering, top_k: int | None) -> list[int]:
+    def reorder(self, order: list[int], ordering: Ordering, top_k: int | None) -> Plan[list[int]]:
         """Apply the ordering; return ``order`` if it fails or loses or adds items."""
         # An arrangement of more than top_k items would lose the good ones that it puts last.
         count = top_k if getattr(ordering, "arranges", False) else None
         items, rest = order[:count], order[count:] if count else []
         try:
-            moved = [item.position for item in ordering(self.trace.items(self.candidates, items))]
+            moved = yield from reordered(ordering, self.trace.items(self.candidates, items))
             self.order_followed = sorted(moved) == sorted(items)
         except Exception as error:
             self.on_exception(error, "the ordering")
-            self.add_issue("order_failed", f"the ordering raised {type(error).__name__}")
+            self.add_issue("order_failed", failure(error))
             self.order_followed = False
             return order
         if not self.order_followed:
@@ -175,11 +175,11 @@ class Outcome:
 
     def reorder_unjudged(
         self, order: list[int], ordering: Ordering, top_k: int | None
-    ) -> list[int]:
+    ) -> Plan[list[int]]:
         """Apply an ordering that chooses by metadata to the input order."""
         if getattr(ordering, "arranges", False):  # it arranges a ranking, and there is none
             return order
-        moved = self.reorder(order, ordering, top_k)
+        moved = yield from self.reorder(order, ordering, top_k)
         if self.order_followed:
             message = "nothing was judged; the ordering was applied to the input order"
             self.add_issue("order_applied_unjudged", message)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from annotated_types import Ge, Le
 
@@ -171,6 +171,18 @@ class EmbeddedScorer:
 
     def _scores(self, matches: Sequence[Match], *, lean: bool = False) -> list[float]:
         return list_scores(matches, feedback=self.feedback, idf=self.idf, cosine=not lean)
+
+    def vectors(self, documents: Sequence[str]) -> list[Any]:
+        """The vector of each document, of length 1, shape (384,): the mean of its token states.
+
+        Zeros if it has no readable token.
+
+        Raises:
+            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
+        """
+        if not documents:
+            return []
+        return [match.mean for match in self._engine.get().score([("", documents)])[0]]
 
     def check_installed(self) -> None:
         """Raise MissingExtraError if the packages are not installed; imports nothing."""

@@ -47,7 +47,8 @@ _BUILT_IN: dict[Family, dict[str, str]] = {
         "anthropic": "secondpass.llms.anthropic:AnthropicMessages",
         "google": "secondpass.llms.google:GoogleGenAI",
     },
-    "orderings": {},  # secondpass.ordering registers its classes; it is always imported
+    # secondpass.ordering registers its classes; it is always imported
+    "orderings": {"diverse": "secondpass.scorers.diversity:Diverse"},
     "contexts": {
         "project": "secondpass.prompts.context:ProjectContext",
     },

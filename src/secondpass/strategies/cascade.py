@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.blending import Blend
 from secondpass.effects import LLM, Interim, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.limits import Left
-from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, beside, beside_as_setting, inner
+from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, beside, beside_as_setting
 from secondpass.settings import Nested, configurable, definition
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.interim import converted
+from secondpass.strategies.parts import Notes, call_each, part_of, scored_order
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -157,7 +157,7 @@ class Cascade:
         Raises:
             MissingExtraError: one is not.
         """
-        self._call_each("check_installed")
+        call_each(self._methods, "check_installed")
 
     def warm_up(self) -> None:
         """Load the models of all stages.
@@ -165,18 +165,15 @@ class Cascade:
         Raises:
             ModelLoadError: one cannot be loaded.
         """
-        self._call_each("warm_up")
+        call_each(self._methods, "warm_up")
 
     def close(self) -> None:
         """Release the models and connections of all stages."""
-        self._call_each("close")
+        call_each(self._methods, "close")
 
-    def _call_each(self, method: str) -> None:
-        """Call an optional method of each stage."""
-        for stage in self.stages:
-            function = getattr(inner(stage.method), method, None)
-            if function is not None:
-                function()
+    @property
+    def _methods(self) -> list[Method]:
+        return [stage.method for stage in self.stages]
 
 
 @dataclass(slots=True)
@@ -193,25 +190,17 @@ class _State:
     scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
     unjudged: set[int] = field(default_factory=set)
     beyond: set[int] = field(default_factory=set)
-    issues: list[Issue] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
     spans: dict[int, Span] = field(default_factory=dict)
     spreads: dict[int, float] = field(default_factory=dict)
-    degraded: bool = False
     kept: bool = False
     instructed: bool = False
     """Whether a stage that scored candidates took the instruction of the call."""
 
     def part(self, task: Task, indices: Sequence[int], wanted: int | None) -> Task:
         """The task of a stage, of which so many of the best are wanted."""
-        windows = task.windows
-        return replace(
-            task,
-            texts=[task.texts[index] for index in indices],
-            candidates=[task.candidates[index] for index in indices],
-            windows=None if windows is None else [windows[index] for index in indices],
-            spans=[self.spans.get(index) for index in indices] if self.spans else None,
-            top_k=wanted,
-        )
+        spans = [self.spans.get(index) for index in indices] if self.spans else None
+        return replace(part_of(task, indices), spans=spans, top_k=wanted)
 
     def add_spans(self, indices: Sequence[int], spans: Sequence[Span | None] | None) -> None:
         """Enter what of the texts matches best, over what was entered before."""
@@ -221,15 +210,13 @@ class _State:
     def add_error(self, name: str, error: MethodError, indices: Sequence[int]) -> None:
         """Report that a stage failed."""
         message = f"this stage scored nothing: {error}"
-        self.issues.append(Issue(error.code, message, tuple(sorted(indices)), (), name))
+        self.notes.issues.append(Issue(error.code, message, tuple(sorted(indices)), (), name))
         self.unjudged.update(indices)
-        self.degraded = True
+        self.notes.degraded = True
 
     def apply(self, name: str, judgement: Judgement, indices: Sequence[int]) -> None:
         """Put what a stage scored first, by its scores; the rest keeps its order."""
-        for issue in judgement.issues:
-            positions = tuple(indices[position] for position in issue.positions)
-            self.issues.append(replace(issue, positions=positions, method=issue.method or name))
+        self.notes.add(judgement, indices, name)
         scored = {
             indices[position]: score
             for position, score in enumerate(judgement.scores)
@@ -237,26 +224,21 @@ class _State:
         }
         beyond = {indices[position] for position in judgement.beyond}
         missed = [index for index in indices if index not in scored and index not in beyond]
-        self.degraded |= judgement.degraded or bool(judgement.original)
+        self.notes.degraded |= bool(judgement.original)
         self.kept |= judgement.original == 1
         codes = {issue.code for issue in judgement.issues}
         self.instructed |= bool(scored) and INSTRUCTION_NOT_USED not in codes
         # Scored before but not here: an earlier stage decides its place.
-        self.degraded |= any(index in self.scores for index in missed)
+        self.notes.degraded |= any(index in self.scores for index in missed)
         self.unjudged.update(indices[position] for position in judgement.unjudged)
         self.beyond |= beyond
-        final = scored
-        if judgement.original:
-            blend = Blend(judgement.original, "minmax")
-            blended = blend.mix([None] * len(scored), [*scored.values()])
-            final = dict(zip(scored, blended.final, strict=True))
         for index, score in scored.items():
             self.scores[index] = (*self.scores.get(index, ()), score)
         self.add_spans(indices, judgement.spans)
         if judgement.spreads is not None:
             pairs = zip(indices, judgement.spreads, strict=True)
             self.spreads |= {index: spread for index, spread in pairs if spread is not None}
-        first = sorted(scored, key=final.__getitem__, reverse=True)
+        first = [indices[position] for position in scored_order(judgement)]
         self.order = first + [index for index in self.order if index not in scored]
 
     def interim(self, name: str, indices: Sequence[int], judgement: Judgement) -> Judgement:
@@ -266,7 +248,7 @@ class _State:
             scores=dict(self.scores),
             unjudged=set(self.unjudged),
             beyond=set(self.beyond),
-            issues=[*self.issues],
+            notes=replace(self.notes, issues=[*self.notes.issues]),
             spans=dict(self.spans),
         )
         state.apply(name, judgement, indices)
@@ -284,7 +266,7 @@ class _State:
         # One stage that takes the instruction is enough: those before it are to be cheap.
         issues = [
             issue
-            for issue in self.issues
+            for issue in self.notes.issues
             if issue.code != INSTRUCTION_NOT_USED or not self.instructed
         ]
         if not ranked and self.kept:
@@ -295,7 +277,7 @@ class _State:
             issues,
             [self.scores.get(index, ()) for index in range(count)],
             beyond - self.scores.keys(),
-            self.degraded,
+            self.notes.degraded,
             spans=[self.spans.get(index) for index in range(count)] if self.spans else None,
             spreads=[self.spreads.get(index) for index in range(count)] if self.spreads else None,
         )

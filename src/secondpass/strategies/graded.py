@@ -111,6 +111,11 @@ class Graded(LLMStrategy):
         """The method's name in reports."""
         return f"graded by {self.llm.name}"
 
+    @property
+    def isolated(self) -> bool:
+        """Whether each candidate is graded in a question of its own."""
+        return self.batch_size == 1
+
     def judge(self, task: Task) -> Plan[Judgement]:
         """One Ask effect with a question for each batch of each shuffle.
 

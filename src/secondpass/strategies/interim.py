@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from secondpass.effects import Effect, Interim, Judgement, Plan, Task
-from secondpass.scoring import checked
+from secondpass.effects import Interim, Judgement, Plan, Task
+from secondpass.methods import checked
 
 T = TypeVar("T")
 
 
-def relayed(plan: Plan[T], relay: Callable[[Interim], Effect | None]) -> Plan[T]:
-    """Run a plan; what ``relay`` makes of its interim judgements, or nothing, is in their place."""
+def relayed(plan: Plan[T], relay: Callable[[Interim], Plan[None]]) -> Plan[T]:
+    """Run a plan, and what ``relay`` makes of its interim judgements in their place."""
     resume, value = plan.send, None
     try:
         while True:
@@ -23,16 +23,23 @@ def relayed(plan: Plan[T], relay: Callable[[Interim], Effect | None]) -> Plan[T]
                 return result
             resume, value = plan.send, None
             if isinstance(effect, Interim):
-                relayed_effect = relay(effect)
-                if relayed_effect is None:
-                    continue
-                effect = relayed_effect
+                yield from relay(effect)
+                continue
             try:
                 value = yield effect
             except Exception as error:  # of the scheduler, for what is no effect
                 resume, value = plan.throw, error
     finally:
         plan.close()
+
+
+def silenced(plan: Plan[T]) -> Plan[T]:
+    """Run a plan without its interim judgements."""
+
+    def relay(_interim: Interim) -> Plan[None]:
+        yield from ()
+
+    return relayed(plan, relay)
 
 
 def converted(
@@ -47,9 +54,8 @@ def converted(
         convert: makes of a judgement of ``part`` what it would mean for ``whole``.
     """
 
-    def relay(interim: Interim) -> Interim | None:
-        if interim.task is not part:
-            return None
-        return Interim(whole, lambda: convert(checked(interim.judgement(), part)))
+    def relay(interim: Interim) -> Plan[None]:
+        if interim.task is part:
+            yield Interim(whole, lambda: convert(checked(interim.judgement(), part)))
 
     return relayed(plan, relay)

@@ -105,6 +105,7 @@ class Pointwise(LLMStrategy):
     instruction = "Does the document answer the query?"
     score_kind: ScoreKind = "probability"
     scale = None
+    isolated = True
 
     def __init__(
         self,

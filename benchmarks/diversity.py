@@ -1,0 +1,173 @@
+"""What diverse orderings gain and cost, on lists with duplicates and on queries of two topics.
+
+    python benchmarks/diversity.py --data FOLDER
+
+Candidates are reranked by ``embedded``, and then moved by the ordering.
+
+- `as they are`: the lists of the collection. nDCG@10 counts every relevant passage in full, so
+  diversity can only cost here.
+- `duplicates`: the first 40 passages, each with up to two near-duplicates, in which one word of 20
+  is left out. Each original is a subtopic that its copies share. alpha-nDCG@10 (Clarke et al.,
+  "Novelty and diversity in information retrieval evaluation", SIGIR 2008; alpha 0.5) halves the
+  gain of a passage with every earlier passage of its subtopic. Relevant passages have a grade of 2
+  or 3. `different ones` are the subtopics in the first 10.
+- `two topics`: two queries in one, with the first 50 passages of each. Each is a subtopic; `both in
+  5`: how often the first five have relevant passages of both, where there are any.
+
+Seeds are fixed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from quality import MEASURE, FirstStage, first_stages
+
+from secondpass import Candidate, Ranking, Reranker
+from secondpass.evaluation import evaluate, ranking_to_run
+from secondpass.ordering import to_ordering
+
+TOP = 10
+ALPHA = 0.5
+RELEVANT = 2
+LEFT_OUT = 0.05
+ORDERINGS: Mapping[str, Mapping[str, Any] | None] = {
+    "none": None,
+    "near-duplicates alone": {"type": "diverse", "relevance": 1.0},
+    **{
+        f"{similarity}, `relevance: {relevance}`": {
+            "type": "diverse",
+            "similarity": similarity,
+            "relevance": relevance,
+            "remember": 20_000,
+        }
+        for similarity in ("words", "embedded")
+        for relevance in (0.9, 0.7, 0.5)
+    },
+}
+
+Subtopic = Callable[[Candidate], str | None]
+"""The subtopic that a passage is relevant to; None if it is not relevant."""
+
+
+def lists(stage: FirstStage, kind: str) -> list[tuple[str, list[Candidate], Subtopic]]:
+    """The query, the candidates, and their subtopics."""
+
+    def relevant(query: str, candidate: Candidate) -> bool:
+        return stage.qrels[query].get(str(candidate.id), 0) >= RELEVANT
+
+    found: list[tuple[str, list[Candidate], Subtopic]] = []
+    queries = list(stage.queries)
+    draw = random.Random("diversity")
+    for number, query in enumerate(queries):
+        head = stage.candidates[query]
+        if kind == "two topics":
+            other = queries[(number + 1) % len(queries)]
+            pair = [*zip(stage.candidates[query][:50], stage.candidates[other][:50], strict=False)]
+            text = f"{stage.queries[query]} {stage.queries[other]}"
+            candidates = [candidate for both in pair for candidate in both]
+
+            def topic(candidate: Candidate, pair: Sequence[str] = (query, other)) -> str | None:
+                return next((each for each in pair if relevant(each, candidate)), None)
+
+            found.append((text, candidates, topic))
+            continue
+        candidates = head[:100]
+        if kind == "duplicates":
+            candidates = [
+                copy
+                for candidate in head[:40]
+                for copy in (candidate, *(_copy(candidate, draw) for _ in range(draw.randrange(3))))
+            ]
+
+        def own(candidate: Candidate, query: str = query) -> str | None:
+            return str(candidate.id) if relevant(query, candidate) else None
+
+        found.append((stage.queries[query], candidates, own))
+    return found
+
+
+def _copy(candidate: Candidate, draw: random.Random) -> Candidate:
+    words = [word for word in candidate.text.split() if draw.random() > LEFT_OUT]
+    return Candidate(" ".join(words), candidate.id, candidate.score)
+
+
+def alpha_ndcg(order: Sequence[str | None]) -> float:
+    """alpha-nDCG@10 of the subtopics of a ranking, one of which is not None."""
+    ideal: list[str | None] = []
+    left = Counter(topic for topic in order if topic is not None)
+    used: Counter[str] = Counter()
+    while left and len(ideal) < TOP:
+        best = min(left, key=lambda topic: used[topic])
+        ideal.append(best)
+        used[best] += 1
+        left[best] -= 1
+        left += Counter()
+    return _alpha_dcg(order) / _alpha_dcg(ideal)
+
+
+def _alpha_dcg(topics: Sequence[str | None]) -> float:
+    seen: Counter[str] = Counter()
+    total = 0.0
+    for place, topic in enumerate(topics[:TOP]):
+        if topic is not None:
+            total += (1 - ALPHA) ** seen[topic] / math.log2(place + 2)
+            seen[topic] += 1
+    return total
+
+
+def main() -> None:
+    root = Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description="Diverse orderings.")
+    parser.add_argument("--data", type=Path, default=root / "../shared/data/trec-dl19")
+    parsed = parser.parse_args()
+    stage = next(first_stages(parsed.data, stemmed=False))
+    reranker = Reranker({"type": "embedded", "remember": 20_000}, depth=None)
+    plain = {
+        query: reranker.rerank(text, stage.candidates[query][:100])
+        for query, text in stage.queries.items()
+    }
+    mixed = {
+        kind: [(reranker.rerank(text, found), topic) for text, found, topic in lists(stage, kind)]
+        for kind in ("duplicates", "two topics")
+    }
+    print("| ordering | as they are | duplicates | different ones | two topics | both in 5 |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for name, settings in ORDERINGS.items():
+        order = None if settings is None else to_ordering(settings)
+        moved = {query: moved_by(order, ranking) for query, ranking in plain.items()}
+        cells = [evaluate(ranking_to_run(moved), stage.qrels, [MEASURE]).mean[MEASURE]]
+        for kind, rankings in mixed.items():
+            values, counts = [], []
+            for ranking, topic in rankings:
+                topics = [topic(item.candidate) for item in moved_by(order, ranking)]
+                different = {*topics} - {None}
+                if not different:
+                    continue
+                values.append(alpha_ndcg(topics))
+                if kind == "duplicates":
+                    counts.append(float(len({*topics[:TOP]} - {None})))
+                elif len(different) == 2:
+                    counts.append(float(different <= {*topics[:5]}))
+            cells += [statistics.mean(values), statistics.mean(counts)]
+        first, second, count, third, both = cells
+        print(
+            f"| {name} | {first:.3f} | {second:.3f} | {count:.2f} | {third:.3f} | {both:.0%} |",
+            flush=True,
+        )
+
+
+def moved_by(order: Any, ranking: Ranking) -> Ranking:
+    return ranking if order is None else replace(ranking, items=tuple(order(ranking.items)))
+
+
+if __name__ == "__main__":
+    main()

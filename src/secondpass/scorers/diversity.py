@@ -1,0 +1,227 @@
+"""Diverse orderings: what says something new comes before what repeats the items above it.
+
+Carbonell and Goldstein, "The use of MMR, diversity-based reranking for reordering documents and
+producing summaries", SIGIR 1998. Near-duplicates are told by their common words and pairs of words:
+Broder, "On the resemblance and containment of documents", 1997.
+
+Time grows with the square of the window and with the length of the texts: 100 passages of 60 words
+take about 0.01 s in the calling thread. With ``similarity: embedded``, one call, one round, and the
+time of encoding each passage besides, in the thread of a scorer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from secondpass.candidates import field_value
+from secondpass.effects import Plan, Ran, RawScores, Score
+from secondpass.ordering import Item
+from secondpass.scorers import minilm
+from secondpass.scorers.embedded import EmbeddedScorer
+from secondpass.scorers.words import split_words
+from secondpass.settings import configurable, nested
+from secondpass.types import Candidate, EngineInfo, Ranked
+
+if TYPE_CHECKING:
+    from annotated_types import Ge, Gt, Le
+
+
+@configurable
+@dataclass(frozen=True)
+class Cap:
+    """How many items of one source stand together at the top.
+
+    Attributes:
+        field: the metadata key that holds the source, such as a site; a dot reads nested mappings.
+        at_most: items of each source that are not demoted, the best ones.
+    """
+
+    field: str
+    at_most: Annotated[int, Ge(1)]
+
+
+@configurable
+@dataclass(frozen=True)
+class Diverse:
+    """Places items that are like none above them higher (maximal marginal relevance).
+
+    Each place goes to the item with the highest ``relevance * r - (1 - relevance) * s``: r is its
+    final score, mapped to 0 for the lowest and 1 for the highest of the window, and s its highest
+    similarity to an item above it. If an item has no score, r is the place in the ranking, from 1
+    for the first down to 0. Near-duplicates and what exceeds the cap follow behind all others of
+    the window, in the order of the ranking. No item is lost.
+
+    Attributes:
+        relevance: weight of the ranking, 0 to 1. With 1, only near-duplicates and what exceeds the
+            cap are moved.
+        similarity: of two texts: ``words`` is the share of their words and pairs of words that they
+            have in common; ``embedded`` the cosine of their vectors by the embedding model (English
+            only; extra ``embedded``).
+        duplicate: the share of words and pairs of words from which on the lower of two items is a
+            near-duplicate, whatever the similarity; None: none is.
+        cap: items of each source at most; None for no limit. Items without a source are not
+            limited.
+        window: number of items at the top to arrange; the others keep their places.
+        remember: with ``embedded``, passages that are kept encoded. A method ``embedded`` with the
+            same number, and otherwise default settings of its model, shares them.
+
+    Raises:
+        MissingExtraError: the packages of ``embedded`` are not installed.
+    """
+
+    relevance: Annotated[float, Ge(0), Le(1)] = 0.9
+    similarity: Literal["words", "embedded"] = "words"
+    duplicate: Annotated[float, Gt(0), Le(1)] | None = 0.7
+    cap: Annotated[Cap | None, nested(Cap, optional=True)] = None
+    window: Annotated[int, Ge(1)] = 100
+    remember: Annotated[int, Ge(0)] = 0
+
+    def __post_init__(self) -> None:
+        if self.similarity == "embedded":
+            minilm.check_installed()
+
+    def __call__(self, items: Sequence[Item]) -> list[Item]:
+        """The items in their new order. With ``embedded``, the model runs in this thread."""
+        vectors = None
+        if self.similarity == "embedded":
+            vectors = self._encoder.score_pairs("", self._texts(items))
+        return self._ordered(items, vectors)
+
+    def effects(self, items: Sequence[Item]) -> Plan[list[Item]]:
+        """The same as a plan, so that the model runs where scorers do, until the deadline.
+
+        Raises:
+            MethodError: the model could not be loaded, or had no time.
+        """
+        if self.similarity != "embedded" or not items:
+            return self._ordered(items, None)
+        raw: RawScores = yield Score(self._encoder, "", self._texts(items))
+        if raw.failures:
+            raise raw.failures[0][2]
+        if not raw.called:  # a dry run
+            return list(items)
+        if (engine := self._encoder.engine) is not None:
+            yield Ran(replace(engine, method=minilm.MODEL_NAME))
+        return self._ordered(items, raw.values)
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return Encoder(self.remember)
+
+    def _texts(self, items: Sequence[Item]) -> list[str]:
+        return [_text(item) for item in items[: self.window]]
+
+    def _ordered(self, items: Sequence[Item], vectors: Sequence[Any] | None) -> list[Item]:
+        head = items[: self.window]
+        order = self._first(head, None if vectors is None else _cosines(vectors))
+        chosen = {*order}
+        order += [index for index in range(len(head)) if index not in chosen]
+        return [*(head[index] for index in order), *items[len(head) :]]
+
+    def _first(self, items: Sequence[Item], cosines: list[list[float]] | None) -> list[int]:
+        """The items that are neither near-duplicates nor beyond the cap, in their new order."""
+        features = [_features(_text(item)) for item in items]
+        sources = [None if self.cap is None else _source(item, self.cap.field) for item in items]
+        used: Counter[str | int] = Counter()
+        relevances = _relevances(items)
+        highest = [0.0] * len(items)
+        waiting = list(range(len(items)))
+        order: list[int] = []
+
+        def value(index: int) -> float:
+            return self.relevance * relevances[index] - (1 - self.relevance) * highest[index]
+
+        while waiting:
+            best = max(waiting, key=value)  # the first of equal ones
+            order.append(best)
+            waiting.remove(best)
+            source = sources[best]
+            if self.cap is not None and source is not None:
+                used[source] += 1
+                if used[source] == self.cap.at_most:
+                    waiting = [index for index in waiting if sources[index] != source]
+            overlaps = {index: _overlap(features[best], features[index]) for index in waiting}
+            if self.duplicate is not None:
+                least = self.duplicate
+                waiting = [index for index in waiting if overlaps[index] < least]
+            similarities = overlaps if cosines is None else cosines[best]
+            for index in waiting:
+                highest[index] = max(highest[index], similarities[index])
+        return order
+
+
+class Encoder:
+    """The vectors of texts, as a scorer: in place of a score, each text has a vector of length 1.
+
+    Args:
+        remember: texts that are kept encoded.
+    """
+
+    model_name = minilm.MODEL_NAME
+    pointwise = False  # one call, whose vectors belong together
+
+    def __init__(self, remember: int = 0) -> None:
+        self._scorer = EmbeddedScorer(remember=remember)
+
+    @property
+    def engine(self) -> EngineInfo | None:
+        """How the model runs; None if it is not loaded."""
+        return self._scorer.engine
+
+    def score_pairs(self, _query: str, documents: Sequence[str]) -> list[Any]:
+        """One vector per document, shape (384,); zeros for a text without a readable token.
+
+        Raises:
+            MissingExtraError | ModelLoadError: as :meth:`EmbeddedScorer.score_pairs`.
+        """
+        return self._scorer.vectors(documents)
+
+
+def _relevances(items: Sequence[Ranked | Candidate]) -> list[float]:
+    """How relevant items are, 0 to 1: by final score, or by place where one has none."""
+    scores = [item.final_score for item in items if isinstance(item, Ranked)]
+    known = [score for score in scores if score is not None]
+    if not known or len(known) < len(items) or min(known) == max(known):
+        return [1 - index / len(items) for index in range(len(items))]
+    low, high = min(known) / 2, max(known) / 2  # halved: the difference may exceed all floats
+    return [(score / 2 - low) / (high - low) for score in known]
+
+
+def _cosines(vectors: Sequence[Any]) -> list[list[float]]:
+    """The cosine of each text with each, shape (texts, texts); 0 in place of a negative one."""
+    import numpy as np
+
+    stacked = np.stack(list(vectors))
+    cosines: list[list[float]] = np.maximum(stacked @ stacked.T, 0.0).tolist()
+    return cosines
+
+
+def _candidate(item: Ranked | Candidate) -> Candidate:
+    return item.candidate if isinstance(item, Ranked) else item
+
+
+def _text(item: Ranked | Candidate) -> str:
+    text = field_value(_candidate(item), "text")
+    return text if isinstance(text, str) else ""
+
+
+def _features(text: str) -> frozenset[str]:
+    """The words and pairs of words of a text."""
+    words = split_words(text)
+    return frozenset((*words, *map(" ".join, pairwise(words))))
+
+
+def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    """The share of features that two texts have in common, 0 to 1 (Jaccard)."""
+    common = len(one & other)
+    return common / (len(one) + len(other) - common or 1)
+
+
+def _source(item: Ranked | Candidate, field: str) -> str | int | None:
+    value = field_value(_candidate(item), field)
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else None

@@ -1,0 +1,267 @@
+"""Anchors: a bound on how many places a method lifts a candidate above another order.
+
+A passage can contain instructions to a language model that reads it ("rank this first"). What
+follows no instructions, such as a retriever or a cross-encoder, gives an order as well: the
+anchor's. A method with an anchor has the order nearest to its own in which nothing stands more than
+``lift`` places above its place there (:func:`bounded_order`), unless a second opinion confirms it
+(:mod:`secondpass.strategies.confirmation`).
+
+Calls and rounds are those of the method, of the anchor's method, and with a confirmation at most
+2 * depth calls in 2 rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from secondpass.effects import LLM, Judgement, Method, Plan, Task
+from secondpass.errors import ConfigurationError, MethodError, Problem
+from secondpass.limits import Left
+from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, Stage
+from secondpass.settings import Nested, configurable
+from secondpass.strategies.base import Bounds, bounds_of
+from secondpass.strategies.cascade import Cascade
+from secondpass.strategies.confirmation import CONFIRMATION, confirmed
+from secondpass.strategies.interim import converted, silenced
+from secondpass.strategies.lifts import Bound, bounded_order
+from secondpass.strategies.parts import Notes, asks, call_each, scored_order
+from secondpass.strategies.windows import judged_by_windows
+from secondpass.types import Issue, ScoreKind
+
+if TYPE_CHECKING:
+    from annotated_types import Ge
+
+_OPTIONAL_METHOD = Nested(
+    lambda value: None if value is None else METHOD.build(value),
+    lambda: {"anyOf": [METHOD.schema(), {"type": "null"}]},
+)
+
+
+@configurable
+@dataclass(frozen=True)
+class Anchor:
+    """A bound on how far language models lift a candidate.
+
+    Attributes:
+        lift: places at most that a candidate is lifted above its place in the anchor's order.
+        method: gives the anchor's order: a scorer or another method. None is the order in which the
+            candidates come in: the retriever's, or in a cascade that of the stages before.
+        confirm: judges alone what is lifted further; what it confirms is not held. None confirms
+            nothing.
+    """
+
+    lift: Annotated[int, Ge(0)]
+    method: Annotated[Any, _OPTIONAL_METHOD] = None
+    confirm: Annotated[Any, CONFIRMATION] = None
+
+
+def anchored(anchor: Anchor | None, *stages: Stage) -> tuple[Stage, ...]:
+    """The stages of a reranker, with an anchor.
+
+    It bounds the method and the fallbacks that ask a language model; of a cascade, the stages that
+    do. If neither the method nor a stage of it does, it bounds the method, or its last stage.
+
+    Raises:
+        ConfigurationError: a stage has a blend, or a floor on scores that the anchor replaces.
+    """
+    if anchor is None:
+        return stages
+    result = []
+    for number, stage in enumerate(stages):
+        if number and not asks(stage.method):
+            result.append(stage)
+            continue
+        setting = "blend" if stage.blend is not None else "floor"
+        if stage.blend is not None or (
+            stage.floor is not None and stage.method.score_kind != "rank"
+        ):
+            place = (setting,) if number == 0 else ("fallback", number - 1, setting)
+            reason = {
+                "blend": "it would move candidates after their lift was bounded",
+                "floor": "scores are ranks there",
+            }
+            message = f"cannot be combined with an anchor: {reason[setting]}"
+            raise ConfigurationError([Problem(place, message)])
+        result.append(replace(stage, method=_bounded(anchor, stage.method)))
+    return tuple(result)
+
+
+def _bounded(anchor: Anchor, method: Method) -> Method:
+    if not isinstance(method, Cascade):
+        return Anchored(method, anchor)
+    asking = [stage for stage in method.stages if asks(stage.method)] or method.stages[-1:]
+    return Cascade(
+        [
+            replace(stage, method=_bounded(anchor, stage.method)) if stage in asking else stage
+            for stage in method.stages
+        ]
+    )
+
+
+class Anchored:
+    """A method whose order is bounded by an anchor.
+
+    The score kind is ``rank``; ``stage_scores`` has the scores of the method. The bound holds for
+    all candidates that the method judges. What is missing from its result follows in the anchor's
+    order, with a score as well, and the report says ``degraded``.
+
+    If the anchor's method fails, the incoming order takes its place; what it does not score comes
+    last in its order. If a confirmation fails, nothing is confirmed. In each case the report says
+    ``degraded``.
+    """
+
+    score_kind: ScoreKind = "rank"
+    scale = None
+    windows = "task"  # each method is given those that it can use
+    takes_instruction = True  # a method that takes none says so
+
+    def __init__(self, method: Method, anchor: Anchor) -> None:
+        self.method = method
+        self.anchor = anchor
+        self.name = method.name
+        self._methods = [method]
+        if anchor.method is not None:
+            self._methods.append(anchor.method)
+        if anchor.confirm is not None:
+            self._methods.append(anchor.confirm.method)
+
+    @property
+    def language_models(self) -> list[LLM]:
+        """Language models of all methods."""
+        return [llm for each in self._methods for llm in getattr(each, "language_models", ())]
+
+    def judge(self, task: Task) -> Plan[Judgement]:
+        """The effects of the anchor's method, of the method, and of the confirmation.
+
+        Raises:
+            MethodError: the method failed.
+        """
+        count = len(task.texts)
+        notes = Notes()
+        order: Sequence[int] = range(count)
+        # The anchor goes first: later there may be no time for it.
+        if self.anchor.method is not None and count > 1:
+            order = yield from self._anchor_order(task, self.anchor.method, notes)
+        plan = judged_by_windows(self.method, task)
+        judgement = yield from converted(plan, task, task, partial(self._interim, order, notes))
+        bound = self._bound(judgement, order, notes)
+        free: set[int] = set()
+        depth = 0 if self.anchor.confirm is None else self.anchor.confirm.depth
+        if to_confirm := [index for index in bound.preferred[:depth] if index in bound.lifted]:
+            free = yield from confirmed(task, to_confirm, self.anchor.confirm, notes)
+        return self._judgement(judgement, bound, notes, free)
+
+    def _interim(self, order: Sequence[int], notes: Notes, judgement: Judgement) -> Judgement:
+        """What :meth:`judge` would return if the method ended with this, and nothing is confirmed.
+
+        Changes nothing.
+        """
+        notes = replace(notes, issues=[*notes.issues])
+        return self._judgement(judgement, self._bound(judgement, order, notes), notes)
+
+    def _bound(self, judgement: Judgement, order: Sequence[int], notes: Notes) -> Bound:
+        """What the method lifts too far, compared with the anchor's order."""
+        notes.add(judgement, range(len(order)), self.name)
+        preferred = scored_order(judgement)
+        if judgement.original == 1 or not preferred:
+            return Bound([], {}, [])
+        scored = set(preferred)
+        judged = [index for index in order if index in scored or index not in judgement.beyond]
+        missing = [index for index in judged if index not in scored]
+        notes.degraded |= bool(missing or judgement.original)
+        preferred += missing
+        places = {index: place for place, index in enumerate(judged)}
+        lifted = [
+            index
+            for place, index in enumerate(preferred)
+            if place < places[index] - self.anchor.lift
+        ]
+        return Bound(preferred, places, lifted)
+
+    def _judgement(
+        self, judgement: Judgement, bound: Bound, notes: Notes, free: Collection[int] = ()
+    ) -> Judgement:
+        """The judgement of the method with its order bounded."""
+        if not bound.preferred:
+            return replace(judgement, issues=notes.issues)
+        if held := sorted({*bound.lifted}.difference(free)):
+            message = f"lifted by more than {self.anchor.lift} places, and held"
+            notes.issues.append(Issue("lift_limited", message, tuple(held), (), self.name))
+        count = len(judgement.scores)
+        scores: list[float | None] = [None] * count
+        final = bounded_order(bound.preferred, bound.places, self.anchor.lift, free)
+        for rank, index in enumerate(final):
+            scores[index] = (count - rank) / count
+        return Judgement(
+            scores,
+            issues=notes.issues,
+            stage_scores=judgement.stage_scores
+            or [() if score is None else (score,) for score in judgement.scores],
+            beyond=judgement.beyond.difference(final),
+            degraded=notes.degraded,
+            spans=judgement.spans,
+            spreads=judgement.spreads,
+        )
+
+    def _anchor_order(self, task: Task, method: Method, notes: Notes) -> Plan[Sequence[int]]:
+        """All indices in the anchor's order."""
+        incoming = range(len(task.texts))
+        try:
+            judgement = yield from silenced(judged_by_windows(method, task))
+        except MethodError as error:
+            message = f"the incoming order takes its place: {error.code}: {error}"
+            notes.issues.append(Issue("anchor_failed", message, (), (), method.name))
+            notes.degraded = True
+            return incoming
+        # Nobody expects that an anchor follows instructions.
+        told = [issue for issue in judgement.issues if issue.code != INSTRUCTION_NOT_USED]
+        notes.add(replace(judgement, issues=told), incoming, method.name)
+        order = scored_order(judgement)
+        scored = {*order}
+        rest = [index for index in incoming if index not in scored]
+        # Also if it keeps the incoming order, or gives it a weight.
+        notes.degraded |= bool(judgement.original) or not judgement.beyond.issuperset(rest)
+        return order + rest
+
+    def bounds(self, count: int) -> Bounds | None:
+        """Those of the method and of the anchor's, and of a confirmation of nothing or of most.
+
+        None if one of them states no bounds.
+        """
+        confirm = self.anchor.confirm
+        bounds = [bounds_of(self.method, count)]
+        if self.anchor.method is not None and count > 1:
+            bounds.append(bounds_of(self.anchor.method, count))
+        if confirm is not None and (lifted := count - 1 - self.anchor.lift) > 0:
+            bounds.append(confirm.bounds(lifted))
+        known = [each for each in bounds if each is not None]
+        return sum(known, Bounds()) if len(known) == len(bounds) else None
+
+    def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:  # noqa: ARG002
+        """The anchor's method and the method. If the order stays, nothing is confirmed."""
+        anchor = self.anchor.method
+        methods = [self.method] if anchor is None else [anchor, self.method]
+        return [(method, task) for method in methods]
+
+    def check_installed(self) -> None:
+        """Check that the packages of all methods are installed.
+
+        Raises:
+            MissingExtraError: one is not.
+        """
+        call_each(self._methods, "check_installed")
+
+    def warm_up(self) -> None:
+        """Load the models of all methods.
+
+        Raises:
+            ModelLoadError: one cannot be loaded.
+        """
+        call_each(self._methods, "warm_up")
+
+    def close(self) -> None:
+        """Release the models and connections of all methods."""
+        call_each(self._methods, "close")

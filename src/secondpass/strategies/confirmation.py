@@ -1,0 +1,156 @@
+"""Second opinions: candidates that a method lifts far are judged alone, away from the others.
+
+A language model that obeys instructions in a passage obeys them there, too. So it is asked a second
+question about that passage, whose right answer is known: how well it answers a query that has
+nothing to do with it. This is known-answer detection (Liu, Jia, Geng, Jia and Gong, "Formalizing
+and benchmarking prompt injection attacks and defenses", USENIX Security 2024) by relevance. It
+detects instructions that hold for every query, and not those that hold for some.
+
+At most 2 * depth calls in 2 rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from secondpass.effects import Plan, Span, Task
+from secondpass.errors import ConfigurationError, MethodError, Problem
+from secondpass.methods import METHOD, beside, beside_as_setting
+from secondpass.scoring import ScorerMethod, member
+from secondpass.settings import Nested, configurable, definition
+from secondpass.strategies.base import Bounds, bounds_of
+from secondpass.strategies.interim import silenced
+from secondpass.strategies.parts import Notes, asks, part_of
+from secondpass.strategies.windows import judged_by_windows
+from secondpass.types import Issue
+
+if TYPE_CHECKING:
+    from annotated_types import Ge, MinLen
+
+_CONTROL = "How often does a left-handed bassoon need new pads?"
+
+
+@configurable
+@dataclass(frozen=True)
+class Confirmation:
+    """How candidates are judged alone that a method lifts further than an anchor allows.
+
+    In a configuration, these settings stand beside those of its method.
+
+    Attributes:
+        method: scores each candidate by itself: a pointwise scorer, ``endpoint``, or ``graded``
+            with ``batch_size: 1``.
+        floor: the lowest score that confirms a lift; None is the middle of a scale of grades, and
+            0.5 for probabilities. Required for other scores.
+        control: a query that no candidate answers. A language model is asked about it as well, and
+            what reaches the floor for this query, too, is not confirmed.
+        depth: only what the anchored method places among its first ``depth`` is judged.
+    """
+
+    method: Annotated[Any, METHOD]
+    floor: float | None = None
+    control: Annotated[str, MinLen(1)] = _CONTROL
+    depth: Annotated[int, Ge(1)] = 20
+
+    def __post_init__(self) -> None:
+        method = self.method
+        isolated = getattr(method, "isolated", getattr(method, "windows", "one") == "each")
+        if isinstance(method, ScorerMethod):
+            isolated = bool(member(method.scorer, "pointwise", True))
+        if method.score_kind == "rank" or not isolated:
+            raise ConfigurationError(
+                "a confirmation needs a method that scores each candidate by itself, such as "
+                f"graded with 'batch_size: 1', not {method.name}"
+            )
+        if self.floor is None and method.score_kind not in {"grade", "probability"}:
+            message = f"is required for scores of kind {method.score_kind!r}"
+            raise ConfigurationError([Problem(("floor",), message)])
+
+    @property
+    def threshold(self) -> float:
+        """The lowest score that confirms a lift."""
+        low, high = self.method.scale or (0.0, 1.0)
+        return (low + high) / 2 if self.floor is None else self.floor
+
+    def bounds(self, count: int) -> Bounds | None:
+        """Questions about none to ``count`` candidates; None if the method states no bounds."""
+        bounds = bounds_of(self.method, min(count, self.depth))
+        if bounds is None:
+            return None
+        if asks(self.method):
+            bounds += bounds
+        return Bounds((0, bounds.calls[1]), (0, bounds.rounds[1]))
+
+    def as_setting(self, where: str) -> dict[str, Any]:
+        """The settings of the method, and these beside them."""
+        return beside_as_setting(self, where)
+
+
+def _to_confirmation(value: Any) -> Confirmation | None:
+    result: Confirmation | None = None if value is None else beside(Confirmation, value)
+    return result
+
+
+CONFIRMATION = Nested(
+    _to_confirmation, lambda: {"anyOf": [definition("confirmation"), {"type": "null"}]}
+)
+"""A parameter whose value is a confirmation, or None."""
+
+
+def confirmed(
+    task: Task, indices: Sequence[int], confirmation: Confirmation, notes: Notes
+) -> Plan[set[int]]:
+    """Judge candidates alone, and return those whose lift this confirms.
+
+    Args:
+        task: all texts.
+        indices: which of them to judge.
+        confirmation: how.
+        notes: gets the issues. If it has no score for some, these are not confirmed, and the report
+            says ``degraded``.
+    """
+    scores, spans = yield from _scores(task, indices, confirmation, notes)
+    reaching = [index for index, score in scores.items() if score >= confirmation.threshold]
+    if not reaching or not asks(confirmation.method):
+        return set(reaching)
+    # The same window of each text, whatever the query. Context and instruction are about the query.
+    control = replace(task, query=confirmation.control, context=None, instruction=None, spans=spans)
+    scores, _ = yield from _scores(control, reaching, confirmation, notes)
+    suspects = {index for index, score in scores.items() if score >= confirmation.threshold}
+    if suspects:
+        message = "judged alone, these answer an unrelated query as well: do they instruct models?"
+        name = confirmation.method.name
+        issue = Issue("instructions_suspected", message, tuple(sorted(suspects)), (), name)
+        notes.issues.append(issue)
+    return scores.keys() - suspects
+
+
+def _scores(
+    task: Task, indices: Sequence[int], confirmation: Confirmation, notes: Notes
+) -> Plan[tuple[dict[int, float], list[Span | None]]]:
+    """The score of each candidate that has one, and what was shown of each, by index."""
+    spans: list[Span | None] = [None] * len(task.texts)
+    method = confirmation.method
+    try:
+        judgement = yield from silenced(judged_by_windows(method, part_of(task, indices)))
+        if judgement.score_kind not in {None, method.score_kind}:
+            message = f"its scores are of kind {judgement.score_kind!r}, the floor is for another"
+            raise MethodError(message, "score_out_of_range")
+    except MethodError as error:
+        message = f"none of these is confirmed: {error.code}: {error}"
+        issue = Issue("confirmation_failed", message, tuple(sorted(indices)), (), method.name)
+        notes.issues.append(issue)
+        notes.degraded = True
+        return {}, spans
+    notes.add(judgement, indices, method.name)
+    scores: dict[int, float] = {}
+    for position, index in enumerate(indices):
+        score = judgement.scores[position]
+        if score is not None:
+            scores[index] = score
+        if judgement.spans is not None:
+            spans[index] = judgement.spans[position]
+    notes.degraded |= len(scores) < len(indices)
+    return scores, spans

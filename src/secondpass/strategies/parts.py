@@ -1,0 +1,79 @@
+"""Parts of a task, for methods that hand the task or a part of it to other methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from secondpass.blending import Blend
+from secondpass.effects import Judgement, Method, Task
+from secondpass.methods import inner
+from secondpass.types import Issue
+
+
+def part_of(task: Task, indices: Sequence[int]) -> Task:
+    """The task about these texts alone, in this order."""
+
+    def chosen(values: Sequence[Any] | None) -> list[Any] | None:
+        return None if values is None else [values[index] for index in indices]
+
+    return replace(
+        task,
+        texts=[task.texts[index] for index in indices],
+        candidates=[task.candidates[index] for index in indices],
+        windows=chosen(task.windows),
+        spans=chosen(task.spans),
+    )
+
+
+@dataclass(slots=True)
+class Notes:
+    """What the report says of methods that ran one after the other.
+
+    Attributes:
+        issues: of all of them, with indices of the whole task.
+        degraded: whether one failed, and another gave the order instead.
+    """
+
+    issues: list[Issue] = field(default_factory=list)
+    degraded: bool = False
+
+    def add(self, judgement: Judgement, indices: Sequence[int], name: str) -> None:
+        """Add what a method reports of a part.
+
+        Args:
+            judgement: of the part.
+            indices: where its texts are in the task.
+            name: of the method, for issues without one.
+        """
+        for issue in judgement.issues:
+            positions = tuple(indices[position] for position in issue.positions)
+            self.issues.append(replace(issue, positions=positions, method=issue.method or name))
+        self.degraded |= judgement.degraded
+
+
+def scored_order(judgement: Judgement) -> list[int]:
+    """The indices that have a score, best first; ties keep their order.
+
+    If the method gives the original order a weight, scores are blended with it by ``minmax``.
+    """
+    scores = {index: score for index, score in enumerate(judgement.scores) if score is not None}
+    if judgement.original:
+        blend = Blend(judgement.original, "minmax")
+        blended = blend.mix([None] * len(scores), [*scores.values()])
+        scores = dict(zip(scores, blended.final, strict=True))
+    return sorted(scores, key=scores.__getitem__, reverse=True)
+
+
+def call_each(methods: Sequence[Method], member: str) -> None:
+    """Call an optional member, such as ``warm_up``, of each method."""
+    for method in methods:
+        function: Callable[[], object] | None = getattr(inner(method), member, None)
+        if function is not None:
+            function()
+
+
+def asks(method: Method) -> bool:
+    """Whether a method asks a language model, as it states by ``language_models``."""
+    return bool(getattr(method, "language_models", ()))

@@ -1,0 +1,227 @@
+"""Diverse orderings: against a transcription of MMR, near-duplicates, caps; with the model."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import InOrder
+from secondpass import Candidate, ConfigurationError, MissingExtraError, Reranker
+from secondpass.ordering import to_ordering
+from secondpass.runtime.dry_run import dry_run
+from secondpass.runtime.ledger import Ledger
+from secondpass.scorers import minilm
+from secondpass.scorers.diversity import Diverse, Encoder
+
+
+def ranked(texts, **members):
+    """Items in this order."""
+    found = [
+        Candidate(text, metadata={name: values[at] for name, values in members.items()})
+        for at, text in enumerate(texts)
+    ]
+    return Reranker(InOrder([-float(at) for at in range(len(texts))])).rerank("q", found).items
+
+
+def positions(items):
+    return [item.position for item in items]
+
+
+def features(text):
+    words = text.split()
+    return {*words, *pairwise(words)}
+
+
+def overlap(one, other):
+    one, other = features(one), features(other)
+    return len(one & other) / len(one | other) if one | other else 0.0
+
+
+def mmr(texts, relevance):
+    """The definition of Carbonell and Goldstein; each item is as much worse than the one before."""
+    left, order = list(range(len(texts))), []
+    last = max(1, len(texts) - 1)
+    while left:
+        best = max(
+            left,
+            key=lambda i: (
+                relevance * (last - i) / last
+                - (1 - relevance) * max((overlap(texts[i], texts[j]) for j in order), default=0.0)
+            ),
+        )
+        left.remove(best)
+        order.append(best)
+    return order
+
+
+words = st.sampled_from(["red", "green", "blue", "cat", "dog", "bird"])
+texts = st.lists(st.lists(words, max_size=6).map(" ".join), max_size=12)
+
+
+@given(texts, st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))
+def test_order_is_that_of_maximal_marginal_relevance(texts, relevance):
+    order = Diverse(relevance=relevance, duplicate=None)(ranked(texts))
+    assert positions(order) == mmr(texts, relevance)
+
+
+@given(
+    texts,
+    st.floats(0, 1),
+    st.one_of(st.none(), st.floats(0.1, 1)),
+    st.integers(1, 3),
+    st.integers(1, 14),
+    st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", 1, True, []])), min_size=12),
+)
+def test_nothing_is_lost_and_scores_stay(texts, relevance, duplicate, at_most, window, sites):
+    cap = {"field": "site", "at_most": at_most}
+    found = [Candidate(text, metadata={"site": sites[at]}) for at, text in enumerate(texts)]
+    order = Diverse(relevance=relevance, duplicate=duplicate, cap=cap, window=window)
+    reranker = Reranker(InOrder([-float(at) for at in range(12)]), order=order)
+    ranking = reranker.rerank("q", found)
+    assert sorted(ranking.order) == list(range(len(texts)))
+    assert ranking.report.issues == ()
+    assert all(item.final_score == -float(item.position) for item in ranking)
+    assert list(ranking.order[window:]) == list(range(window, len(texts)))
+
+
+def test_near_duplicates_follow_behind_in_their_order():
+    long = "the quick brown fox jumps over the lazy dog and runs away from it at once"
+    texts = [long, long.replace("quick", "swift"), "a cat", long, "a bird", long.upper()]
+    assert positions(Diverse(relevance=1.0)(ranked(texts))) == [0, 2, 4, 1, 3, 5]
+    assert positions(Diverse(relevance=1.0, duplicate=1.0)(ranked(texts))) == [0, 1, 2, 4, 3, 5]
+    assert positions(Diverse(relevance=1.0, duplicate=None)(ranked(texts))) == list(range(6))
+
+
+def test_order_of_words_counts():
+    texts = ["oslo beats bergen", "bergen beats oslo"]
+    assert positions(Diverse(relevance=1.0)(ranked([*texts, "x"]))) == [0, 1, 2]
+
+
+def test_texts_without_words_are_not_duplicates():
+    assert positions(Diverse(relevance=1.0)(ranked(["!", "?", "", None, 7]))) == [0, 1, 2, 3, 4]
+
+
+def test_cap():
+    sites = ["a", "a", "b", "a", "b", None, "c", "a"]
+    diverse = Diverse(relevance=1.0, cap={"field": "site", "at_most": 2})
+    order = diverse(ranked([f"text {number}" for number in range(8)], site=sites))
+    assert positions(order) == [0, 1, 2, 4, 5, 6, 3, 7]
+
+
+def test_scores_are_the_relevance():
+    texts = ["cats purr", "cats purr softly", "dogs bark"]
+    diverse = Diverse(relevance=0.6, duplicate=None)
+    for scores, order in (([9.0, 8.0, 1.0], (0, 1, 2)), ([9.0, 2.0, 1.0], (0, 2, 1))):
+        assert Reranker(InOrder(scores), order=diverse).rerank("q", texts).order == order
+
+
+@pytest.mark.parametrize("scores", [[9.0, None, None], [1.0, 1.0, 1.0], [1e308, -1e308, -1.1e308]])
+def test_scores_that_cannot_be_compared(scores):
+    reranker = Reranker(InOrder(scores), order=Diverse(relevance=0.6, duplicate=None))
+    ranking = reranker.rerank("q", ["cats purr", "cats purr", "dogs bark"])
+    assert ranking.order == (0, 2, 1)
+
+
+def test_candidates_are_accepted_as_well():
+    found = [Candidate("cats purr", "a"), Candidate("cats purr", "b"), Candidate("dogs", "c")]
+    assert [each.id for each in Diverse()(found)] == ["a", "c", "b"]
+
+
+def test_configuration():
+    order = {"type": "diverse", "relevance": 0.5, "cap": {"field": "site", "at_most": 2}}
+    reranker = Reranker.from_config({"method": "lexical", "order": order, "top_k": 2})
+    assert reranker.to_config()["order"] == order
+    found = [{"text": "cats purr", "site": "a"}] * 3 + [{"text": "cats", "site": "b"}]
+    ranking = reranker.rerank("cats purr", found)
+    assert ranking.order == (0, 3)
+    assert ranking.explain(position=3).order == "diverse"
+    assert to_ordering("diverse") == Diverse()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"relevance": 1.1}, "relevance"),
+        ({"duplicate": 0}, "duplicate"),
+        ({"similarity": "vibes"}, "similarity"),
+        ({"cap": {"field": "site"}}, "cap.at_most: is required"),
+        ({"cap": {"field": "site", "at_most": 0}}, "cap.at_most"),
+        ({"window": 0}, "window"),
+    ],
+)
+def test_wrong_settings(settings, message):
+    with pytest.raises(ConfigurationError, match=message):
+        Diverse(**settings)
+
+
+# ---------------------------------------------------------------------- the embedding model
+
+LIKE = [
+    "A cat sat on the mat.",
+    "On the rug there was a kitten.",
+    "Interest rates rose last week.",
+    "The feline was lying on a carpet.",
+]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_embedded_similarity(asynchronous):
+    pytest.importorskip("tokenizers")
+    reranker = Reranker(
+        InOrder([4.0, 3.0, 2.0, 1.0]), order=Diverse(relevance=0.5, similarity="embedded")
+    )
+    if asynchronous:
+        ranking = asyncio.run(reranker.arerank("q", LIKE))
+    else:
+        ranking = reranker.rerank("q", LIKE)
+    assert ranking.order[:2] == (0, 2)
+    assert ranking.report.issues == ()
+    assert ranking.report.usage.calls == 2
+    assert [engine.method for engine in ranking.report.engines] == [minilm.MODEL_NAME]
+    direct = Diverse(relevance=0.5, similarity="embedded")(ranked(LIKE))
+    assert positions(direct) == list(ranking.order)
+
+
+def test_vectors_have_length_one():
+    np = pytest.importorskip("numpy")
+    pytest.importorskip("tokenizers")
+    vectors = np.stack(Encoder().score_pairs("", ["A cat.", "\U0001f600", ""]))
+    assert vectors.shape == (3, minilm.DIMENSIONS)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1.0, 0.0, 0.0], abs=1e-5)
+    assert Encoder().score_pairs("", []) == []
+
+
+def test_dry_run_counts_the_passages():
+    pytest.importorskip("tokenizers")
+    order = Diverse(similarity="embedded", window=3)
+    (expected,) = dry_run(order.effects(ranked(LIKE)), Ledger())
+    assert (expected.model, expected.calls, expected.pairs) == (minilm.MODEL_NAME, 0, 3)
+
+
+class Failing:
+    def score_pairs(self, query, documents):
+        raise RuntimeError("text of a passage")
+
+
+def test_model_that_fails_leaves_the_order():
+    pytest.importorskip("tokenizers")
+    order = Diverse(similarity="embedded")
+    vars(order)["_encoder"] = Failing()
+    ranking = Reranker(InOrder([3.0, 2.0, 1.0]), order=order, log_level="debug").rerank(
+        "q", ["a", "a", "b"]
+    )
+    assert ranking.order == (0, 1, 2)
+    (issue,) = ranking.report.issues
+    message = "the ordering failed: the scorer raised RuntimeError"
+    assert (issue.code, issue.message) == ("order_failed", message)
+
+
+def test_missing_packages_are_an_error_at_construction(monkeypatch):
+    def check():
+        raise MissingExtraError("embedded", "this")
+
+    monkeypatch.setattr(minilm, "check_installed", check)
+    with pytest.raises(MissingExtraError):
+        Diverse(similarity="embedded")
