@@ -10,8 +10,8 @@ from secondpass import EngineInfo, Ranking, Report, Usage
 from secondpass.cli.summary import count, summary
 
 
-def ranking(*usage, engines=()):
-    return Ranking("q", (), Report("ok", usage=Usage(1, 1, 5, *usage), engines=engines))
+def ranking(*usage, **report):
+    return Ranking("q", (), Report("ok", usage=Usage(1, 1, 5, *usage), **report))
 
 
 def test_engines_are_named():
@@ -21,6 +21,15 @@ def test_engines_are_named():
     assert summary(4, counts, 1.0) == (
         "4 queries in 1.0 s: 4 ok, 0 partial, 0 degraded, 0 unchanged; issues: deadline (1); "
         "engines: model on openvino, bfloat16, threads: 2 (2)"
+    )
+
+
+def test_choices_are_named():
+    chosen = [{"graded by m": "too little time"}, {"blocks by m": "best"}, {"blocks by m": "best"}]
+    counts = count([ranking(choices=choices) for choices in chosen])
+    assert summary(3, counts, 1.0) == (
+        "3 queries in 1.0 s: 3 ok, 0 partial, 0 degraded, 0 unchanged; "
+        "choices: blocks by m (2), graded by m (1)"
     )
 
 

@@ -94,6 +94,16 @@ def test_the_best_that_fits_is_chosen(limits, members, name, calls, left_out):
     assert model.prompts == []
 
 
+@pytest.mark.parametrize(
+    ("fallback", "name"), [([], "blocks (copies: 3)"), (["lexical"], "graded")]
+)
+def test_a_fallback_is_left_its_time(fallback, name):
+    # Two rounds are expected to take 7.2 seconds; a fallback leaves questions 7.1 of 8.9.
+    limits = {"deadline": 8.9, "concurrency": 20}
+    planned = Reranker({"type": "auto", "llm": Judge()}, limits=limits, fallback=fallback).plan(100)
+    assert choice_of(planned)[0] == name
+
+
 def test_small_lists_are_one_question():
     reranker = Reranker({"type": "auto", "llm": Judge()}, limits={"calls": 1, "deadline": 1})
     assert choice_of(reranker.plan(20)) == ("blocks (copies: 3)", 1, 0)
@@ -213,6 +223,15 @@ def run(method, task, lefts, fails=False):
             result = [answer(question) for question in effect.questions]
 
 
+def test_a_failure_at_once_does_not_make_calls_fast():
+    method, task = Auto(Model(ranked)), task_of(numbered(range(100)))
+    run(method, task, [Left(), Left(question_seconds=4.0, question_waves=2)])
+    run(method, task, [Left(), Left(question_seconds=0.1, question_waves=1)], fails=True)
+    assert method._measured == 2
+    run(method, task, [Left(), Left(question_seconds=8.0, question_waves=1)], fails=True)
+    assert method._measured == 8
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_seconds_per_call_are_measured_and_then_expected(fails):
     method, task = Auto(Model(ranked), seconds_per_call=10), task_of(numbered(range(100)))
@@ -232,7 +251,7 @@ def test_seconds_per_call_are_measured_and_then_expected(fails):
 def test_a_ranking_without_questions_measures_nothing():
     method, task = Auto(Model(ranked), seconds_per_call=10), task_of(numbered(range(100)))
     run(method, task, [Left(), Left()])
-    assert method._measured is None
+    assert method._measured == 0
 
 
 def test_the_ledger_measures_times_of_one_call():

@@ -116,7 +116,7 @@ class Auto(LLMStrategy):
         self.seconds_per_call = seconds_per_call
         self.labels = labels
         self.prompt = prompt or Prompting()
-        self._measured: float | None = None
+        self._measured = 0.0  # seconds per call; 0 until there was one
         self._strategies: dict[tuple[str, int, int | None], Method] = {}
         self._options = [option for option in OPTIONS if self._can_ask(option)]
 
@@ -139,9 +139,10 @@ class Auto(LLMStrategy):
         try:
             judgement = yield from choice.judge(task)
         except MethodError:
-            yield from self._measure(before)
+            # It may have failed at once, which says nothing; or because it was too late.
+            self._measured = max(self._measured, (yield from self._measured_since(before)))
             raise
-        yield from self._measure(before)
+        self._measured = yield from self._measured_since(before)
         return judgement
 
     def bounds(self, count: int) -> Bounds:
@@ -152,7 +153,8 @@ class Auto(LLMStrategy):
             bounds
             for option in self._options
             for group in _GROUPS
-            if (bounds := bounds_of(self._strategy(option, group, None), count)) is not None
+            for top_k in (None, group - 1)
+            if (bounds := bounds_of(self._strategy(option, group, top_k), count)) is not None
         ]
         return Bounds(
             (min(each.calls[0] for each in found), max(each.calls[1] for each in found)),
@@ -277,9 +279,10 @@ class Auto(LLMStrategy):
             return False
         return True
 
-    def _measure(self, before: Left) -> Plan[None]:
-        """Keep how long a call took in this ranking."""
+    def _measured_since(self, before: Left) -> Plan[float]:
+        """How long a call took; as before if there was none."""
         after: Left = yield LimitsLeft()
         waves = after.question_waves - before.question_waves
-        if waves > 0:
-            self._measured = (after.question_seconds - before.question_seconds) / waves
+        if waves == 0:
+            return self._measured
+        return (after.question_seconds - before.question_seconds) / waves

@@ -47,9 +47,8 @@ class Choice:
         count = len(task.texts)
         if count == 1:
             return Judgement([None], beyond=frozenset({0}))
-        judgement = yield from judged_by_windows(
-            self.method, part_of(task, range(min(self.count, count)))
-        )
+        part = task if self.count >= count else part_of(task, range(self.count))
+        judgement = yield from judged_by_windows(self.method, part)
         judged = {i: score for i, score in enumerate(judgement.scores) if score is not None}
         scores: list[float | None] = [None] * count
         for rank, index in enumerate(sorted(judged, key=judged.__getitem__, reverse=True)):

@@ -94,35 +94,34 @@ class CostPlanner(MethodOwner):
     ) -> tuple[tuple[PlannedStage, ...], tuple[ExceededLimit, ...]]:
         """What the stages would take, and the limits that this exceeds."""
         stage = runnable(self._stages)
-
-        def ledger(limits: Limits) -> SimulatedLedger:
-            simulated = SimulatedLedger(
-                limits, seconds_per_call=seconds_per_call, stated=self.limits
-            )
-            simulated.keep_time(for_fallback=stage is not self._stages[-1])
-            return simulated
-
         unlimited = replace(self.limits, deadline=None, calls=None, tokens=None, cost=None)
+        free, limited = (self._ledger(stage, seconds_per_call) for _ in range(2))
+        free.limits = unlimited
         stages = [
             planned_stage(trial, unlimited.concurrency, seconds_per_call)
-            for trial in trials(stage.method, task, ledger(unlimited))
+            for trial in trials(stage.method, task, free)
         ]
         whole = CostPlan(len(task.texts), tuple(stages)).total
-        limited = ledger(self.limits)
         exceeded = exceeded_limits(whole, limited.left())
         if self.limits != unlimited:
             cut = trials(stage.method, task, limited)
             stages = [_with_left_out(item, trial) for item, trial in zip(stages, cut, strict=True)]
         return tuple(stages), exceeded
 
+    def _ledger(self, stage: Stage, seconds_per_call: float | None = None) -> SimulatedLedger:
+        """A ledger for dry runs of a stage."""
+        ledger = SimulatedLedger(self.limits, seconds_per_call=seconds_per_call, stated=self.limits)
+        ledger.keep_time(for_fallback=stage is not self._stages[-1])
+        return ledger
+
     def _expected(self, request: CheckedRequest, options: Any) -> list[Expected]:
         """What each model would take within the limits of calls, tokens and cost."""
         task = self._task(request, options)
         if task is None:
             return []
-        method = runnable(self._stages).method
-        ledger = SimulatedLedger(self.limits)
-        return merged(use for trial in trials(method, task, ledger) for use in trial.run.uses)
+        stage = runnable(self._stages)
+        runs = [trial.run for trial in trials(stage.method, task, self._ledger(stage))]
+        return merged(use for run in runs for use in run.uses)
 
     def _task(self, request: CheckedRequest, options: Any, **changes: Any) -> Task | None:
         """The task that a ranking would give its method; None if it would give it none.
