@@ -112,7 +112,9 @@ def codes_of(module):
                 found |= strings(code)
             case ast.Call(func=ast.Name(id="Issue"), args=[code, _, *_]):
                 found |= strings(code)
-            case ast.Call(func=ast.Attribute(attr="_add_issue" | "add"), args=[code, _, *_]):
+            case ast.Call(
+                func=ast.Attribute(attr="_add_issue" | "add_issue" | "add"), args=[code, _, *_]
+            ):
                 found |= strings(code)
             case ast.Assign(targets=[ast.Name(id="code")], value=code):
                 found |= strings(code)
