@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.concurrency.left_behind import Call
+from secondpass.types import Issue
 
 if TYPE_CHECKING:
     from secondpass.runtime.answer_file import AnswerFile
@@ -79,19 +80,19 @@ class AnswerStore:
         if self._file is not None:
             self._call("close")
 
-    def problems(self) -> list[tuple[str, str]]:
-        """What is wrong with the file: codes and messages for the report.
+    def issues(self) -> list[Issue]:
+        """What is wrong with the file, for a report.
 
         That a file was set aside is said once, by the first report after it.
         """
         late = self._failures.pop("wait", None)
         failures = dict.fromkeys(filter(None, [late, *self._failures.values()]))
-        problems = [("cache_failed", f"the response cache {failure}") for failure in failures]
+        issues = [Issue("cache_failed", f"the response cache {failure}") for failure in failures]
         if self._file is not None and self._file.set_aside is not None:
             name, self._file.set_aside = self._file.set_aside, None
             message = f"a damaged or outdated file was set aside as {name!r}, and a new one begun"
-            problems.append(("cache_set_aside", message))
-        return problems
+            issues.append(Issue("cache_set_aside", message))
+        return issues
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, str]:
         """The texts of these keys, also of those that wait to be written."""

@@ -166,8 +166,8 @@ class ResponseCache:
             return {}
 
     def _report(self, books: Books) -> None:
-        for code, message in self._store.problems():
-            books.add_issue(code, message)
+        for issue in self._store.issues():
+            books.add_issue(issue.code, issue.message)
 
 
 def _seconds_left(books: Books) -> float | None:
