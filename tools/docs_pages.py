@@ -24,6 +24,7 @@ from secondpass.limits import Prices
 from secondpass.methods import Stage
 from secondpass.prompts.template import Prompting
 from secondpass.rendering import Rendering
+from secondpass.runtime.response_cache import ResponseCache
 from secondpass.scorers.diversity import Cap
 from secondpass.scorers.passages import Passages
 from secondpass.settings import model_of, registry
@@ -82,6 +83,7 @@ def sections() -> dict[str, list[Part]]:
                  f"`confirm:` of `anchor`. {BESIDE}`{{type: cross_encoder, floor: 0}}`.",
                  ("method",)),
             Part("limits", Limits, "`limits:`."),
+            Part("cache", ResponseCache, "`cache:`, where it is a mapping."),
             Part("An entry of fallback", Stage, f"{BESIDE}`{{type: embedded, floor: 0.2}}`.",
                  ("method",)),
         ],

@@ -26,7 +26,7 @@ _traceback_logger = logging.getLogger("secondpass.diagnostics")
 _INPUT_ISSUES = {"no_text", "field_missing", "original_missing", "original_out_of_range"}
 """Issues caused by the candidates; they would be logged for every query over the same ones."""
 
-_ONCE = {"not_english", "instruction_not_used"}
+_ONCE = {"instruction_not_used", "not_cached", "not_english"}
 """Issues that are logged once a process; they tend to concern every query."""
 _logged: set[str] = set()
 
@@ -53,8 +53,7 @@ def log(level: str, message: str, *values: object) -> None:
 def log_issues(rankings: Iterable[Ranking], level: str) -> None:
     """Log the issues of each ranking in one record; at DEBUG if it recovered from all of them.
 
-    Issues of the candidates are not logged, and ``not_english`` and ``instruction_not_used`` only
-    once a process.
+    Issues of the candidates are not logged, and some of others only once a process.
     """
     for ranking in rankings:
         report = ranking.report

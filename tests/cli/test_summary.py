@@ -56,6 +56,17 @@ def test_tokens_and_cost_are_summed_where_they_are_reported(usages, end):
     assert all(type(value) is int for value in counts.values())
 
 
+def test_cached_answers_retries_and_repairs_are_summed():
+    usages = [
+        {"cached": 1200, "retries": 2},
+        {"cached": 300},
+        {"repairs": 1},
+    ]
+    counts = count([Ranking("q", (), Report("ok", usage=Usage(1, **usage))) for usage in usages])
+    end = " 0 unchanged; cached answers: 1,500; retries: 2; repairs: 1"
+    assert summary(3, counts, 1.0).endswith(end)
+
+
 def test_totals_of_a_resumed_output_are_those_of_an_uninterrupted_one(secondpass, write, tmp_path):
     with FakeProvider() as provider:
         config = write(

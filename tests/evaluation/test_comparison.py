@@ -123,6 +123,7 @@ def test_json() -> None:
         "input_tokens": None,
         "output_tokens": None,
         "cost": None,
+        "cached": 0,
     }
     assert longest["per_query"].keys() == set(MEASURES)
     assert longest["differences"]["nDCG@10"].keys() >= {"p", "corrected_p", "low", "high", "wins"}

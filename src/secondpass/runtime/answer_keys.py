@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from importlib import import_module
+from operator import itemgetter
 from typing import Any
 
 from secondpass.questions import Question
@@ -15,6 +16,7 @@ KEY_SIZE = 32
 """Bytes of a key."""
 
 _MAX_DEPTH = 50
+_first = itemgetter(0)
 
 
 class NotStorableError(Exception):
@@ -76,9 +78,11 @@ def _plain(value: Any, depth: int = 0) -> Any:
         raise ValueError("nested too deeply")
     if isinstance(value, list | tuple):
         return [_plain(item, depth + 1) for item in value]
-    # Arrays begin with what no list of values can begin with: an object.
+    # No value is made an object but these, so that no list or string is equal to one.
     if isinstance(value, Mapping):
         pairs = [[_plain(key, depth + 1), _plain(value[key], depth + 1)] for key in value]
+        if all(isinstance(key, str) for key in value):
+            return {"mapping": sorted(pairs, key=_first)}
         return {"mapping": sorted(pairs, key=lambda pair: json.dumps(pair[0]))}
     if is_dataclass(value) and not isinstance(value, type):
         members = {item.name: getattr(value, item.name) for item in fields(value)}

@@ -9,34 +9,28 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
-from secondpass.concurrency.lazy import ForkLock
-from secondpass.concurrency.left_behind import Call
 from secondpass.errors import ConfigurationError
 from secondpass.questions import Answer, Question
 from secondpass.runtime.answer_keys import NotStorableError, answer_key, service_key
+from secondpass.runtime.answer_store import AnswerStore
 from secondpass.settings import Nested, configurable, describe, from_mapping, model_of
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, MinLen
 
-    from secondpass.runtime.answer_file import AnswerFile
-
-T = TypeVar("T")
-
 _MAX_MB = 1_000_000
-_MAX_WAIT = 1.0
-"""Seconds that a round of questions waits for the file, at most, before and after."""
 
 
 class Books(Protocol):
     """What the cache needs of the ledger of a ranking."""
 
     cached: int
+    waiting: bool
 
     @property
     def question_seconds_left(self) -> float | None:
@@ -71,13 +65,9 @@ class ResponseCache:
         self.path = path
         self.max_mb = max_mb
         self.max_age_days = max_age_days
-        self._found_before: float | None = None
+        max_age = None if max_age_days is None else max_age_days * 86400
+        self._store = AnswerStore(path, max_mb * 1_000_000, max_age)
         self._namespace = ""
-        self._lock, self._writing = ForkLock(), ForkLock()
-        self._file: AnswerFile | None = None
-        self._waiting: dict[bytes, str | None] = {}
-        self._writes = False
-        self._failures: dict[str, str] = {}
 
     @classmethod
     def of_run(cls, path: Path, namespace: str = "", *, before: float | None = None) -> Self:
@@ -90,7 +80,7 @@ class ResponseCache:
                 because the run is to ask twice what it asks twice.
         """
         cache = cls(str(path), max_mb=_MAX_MB, max_age_days=None)
-        cache._namespace, cache._found_before = namespace, before
+        cache._namespace, cache._store.found_before = namespace, before
         return cache
 
     # ------------------------------------------------------------------ for a round of questions
@@ -106,11 +96,11 @@ class ResponseCache:
             books: of the ranking.
         """
         keys = self._keys(service, questions, books)
-        texts = await self._in_thread(lambda: self._read(list(keys.values())), books)
+        texts = await self._store.read([*keys.values()], _seconds_left(books))
         self._report(books)
         values: dict[int, Any] = {}
         for index, key in keys.items():
-            text = (texts or {}).get(key)
+            text = texts.get(key)
             recall = questions[index].recall
             if text is not None and recall is not None:
                 with suppress(Exception):  # a damaged row, or the user's own code
@@ -134,18 +124,17 @@ class ResponseCache:
                 books.add_issue("not_cached", f"{message}{type(error).__name__} on writing one")
                 return
             if text is not None:
-                self._write_soon({key: text})
+                self._store.write_soon({key: text})
 
     def forget(self, service: object, questions: Sequence[Question[Any, Any]]) -> None:
         """Delete the answers to these questions, soon."""
         with suppress(NotStorableError):  # then there are none
             start = service_key(service, self._namespace)
-            self._write_soon({answer_key(start, question): None for question in questions})
+            self._store.write_soon({answer_key(start, question): None for question in questions})
 
     async def written(self, books: Books) -> None:
         """Wait until answers are written, but no longer than a moment, and report a failure."""
-        if self._waiting:
-            await self._in_thread(self._write, books)
+        await self._store.written(_seconds_left(books))
         self._report(books)
 
     def delete(self) -> None:
@@ -160,9 +149,7 @@ class ResponseCache:
 
     def close(self) -> None:
         """Write what is not yet written, and close the file. A later call opens it again."""
-        self._write()
-        if self._file is not None:
-            self._try("close")
+        self._store.close()
 
     # ------------------------------------------------------------------ keys
 
@@ -178,84 +165,14 @@ class ResponseCache:
             books.add_issue("not_cached", message)
             return {}
 
-    # ------------------------------------------------------------------ the file
-
-    def _read(self, keys: list[bytes]) -> dict[bytes, str]:
-        """The texts of these keys, also of those that wait to be written."""
-        if not keys:
-            return {}
-        with self._lock:
-            waiting = {key: self._waiting[key] for key in keys if key in self._waiting}
-        if self._found_before is not None:
-            waiting = {}
-        found: dict[bytes, str | None] = self._try("get_many", keys, self._found_before)
-        return {key: text for key, text in {**(found or {}), **waiting}.items() if text is not None}
-
-    def _write_soon(self, texts: Mapping[bytes, str | None]) -> None:
-        """Store texts in a thread. Several that come meanwhile are written together."""
-        from secondpass.concurrency.threads import start
-
-        with self._lock:
-            self._waiting.update(texts)
-            writes, self._writes = self._writes, True
-        if not writes:
-            call = Call(self._write)
-            call.leave()  # the end of the process waits for it
-            start(call)
-
-    def _write(self) -> None:
-        with self._writing:  # one at a time, so that none writes what another one writes
-            with self._lock:
-                texts = dict(self._waiting)
-                self._writes = False
-            if not texts:
-                return
-            self._try("put_many", texts)
-            with self._lock:  # now they are found in the file
-                for key, text in texts.items():
-                    if self._waiting.get(key) is text:
-                        self._waiting.pop(key, None)
-
-    def _try(self, method: str, *args: Any) -> Any:
-        """The result of a method of the file; None if that cannot be used."""
-        from secondpass.runtime.answer_file import AnswerFile, AnswerFileError  # imports sqlite3
-
-        with self._lock:
-            if self._file is None:
-                age = None if self.max_age_days is None else self.max_age_days * 86400
-                self._file = AnswerFile(self.path, self.max_mb * 1_000_000, age)
-            file = self._file
-        try:
-            result = getattr(file, method)(*args)
-        except AnswerFileError as error:
-            self._failures[method] = str(error)
-            return None
-        self._failures.pop(method, None)
-        return result
-
-    async def _in_thread(self, call: Callable[[], T], books: Books) -> T | None:
-        """The result of a call in a thread; None if that takes longer than a moment."""
-        from secondpass.concurrency.threads import in_thread, with_timeout
-
-        seconds = books.question_seconds_left
-        if seconds == 0:
-            return None
-        work = Call(call)
-        try:
-            return await with_timeout(in_thread(work), min(_MAX_WAIT, seconds or _MAX_WAIT))
-        except TimeoutError:
-            work.leave()
-            self._failures["wait"] = f"{Path(self.path).name!r} did not answer in time"
-            return None
-
     def _report(self, books: Books) -> None:
-        late = self._failures.pop("wait", None)
-        for failure in dict.fromkeys(filter(None, [late, *self._failures.values()])):
-            books.add_issue("cache_failed", f"the response cache {failure}")
-        if self._file is not None and self._file.set_aside is not None:
-            name, self._file.set_aside = self._file.set_aside, None
-            message = f"a damaged or outdated file was set aside as {name!r}, and a new one begun"
-            books.add_issue("cache_set_aside", message)
+        for issue in self._store.issues():
+            books.add_issue(issue.code, issue.message)
+
+
+def _seconds_left(books: Books) -> float | None:
+    """Seconds until the deadline; None without one, and while the clock has not started."""
+    return None if books.waiting else books.question_seconds_left
 
 
 def is_doubtful(answer: Answer[Any]) -> bool:

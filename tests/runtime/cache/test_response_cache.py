@@ -14,13 +14,16 @@ from dataclasses import replace
 
 import pytest
 
-from fakes import Model, always, graded, numbered, ranked, shown_in
+from fakes import Model, always, graded, numbered, ranked, shown_in, task_of
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.effects import Ask, Completion
 from secondpass.errors import LLMError
+from secondpass.limits import Limits
+from secondpass.methods import to_method
 from secondpass.prompts.labels import replace_secret
 from secondpass.prompts.replies.base import ReplyFormat
-from secondpass.runtime import answer_file, response_cache
+from secondpass.runtime import answer_file, answer_store
+from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.response_cache import ResponseCache
 
 TEXTS = numbered([3, 1, 2, 5, 4, 9, 7, 8])
@@ -335,7 +338,7 @@ def test_a_missing_folder_is_reported(tmp_path):
 
 
 def test_a_slow_disk_delays_a_ranking_for_a_moment_only(path, monkeypatch):
-    monkeypatch.setattr(response_cache, "_MAX_WAIT", 0.05)
+    monkeypatch.setattr(answer_store, "_MAX_WAIT", 0.05)
     released = threading.Event()
 
     def slow(*_args):
@@ -350,6 +353,41 @@ def test_a_slow_disk_delays_a_ranking_for_a_moment_only(path, monkeypatch):
         released.set()
     assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
     assert "did not answer in time" in ranking.report.issues[0].message
+
+
+@pytest.mark.parametrize("method", ["get_many", "put_many"])
+def test_an_unexpected_error_is_reported(path, monkeypatch, method):
+    def broken(*_args):
+        raise OverflowError("passage")
+
+    monkeypatch.setattr(answer_file.AnswerFile, method, broken)
+    ranking = grading(model(), path).rerank("q", TEXTS)
+    assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
+    assert f"{method} raised OverflowError" in ranking.report.issues[0].message
+    assert "passage" not in ranking.report.issues[0].message
+
+
+def test_without_threads_the_model_is_asked(path, monkeypatch):
+    def none_left(_call):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("secondpass.concurrency.threads.start", none_left)
+    ranking = grading(model(), path).rerank("q", TEXTS)
+    assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
+    assert "no thread could be started" in ranking.report.issues[0].message
+
+
+@pytest.mark.parametrize(("waiting", "found"), [(True, {0}), (False, set())])
+def test_rankings_that_wait_for_others_look_up_too(path, waiting, found):
+    """Their clock has not started, so their deadline has not passed."""
+    llm = model()
+    grading(llm, path).rerank("q", TEXTS)
+    effect = next(to_method({"type": "graded", "llm": llm}).judge(task_of(TEXTS, "q")))
+    ledger = Ledger(Limits(deadline=1e-9), waiting=waiting)
+    cache = ResponseCache(str(path))
+    assert asyncio.run(cache.find(llm, effect.questions, ledger)).keys() == found
+    assert ledger.cached == len(found)
+    cache.close()
 
 
 def test_an_interruption_loses_no_answer(path):
@@ -482,7 +520,6 @@ class Pair(ReplyFormat):
 
 
 def test_values_that_cannot_be_stored_are_reported(path):
-    from fakes import task_of
     from secondpass.prompts.questions import Questions
     from secondpass.prompts.template import Prompting
 

@@ -63,6 +63,12 @@ def test_retries_repairs_adaptations(replies, limits, calls, result, troubles, p
     assert len(model.prompts) == ledger.calls == calls
     assert ledger.rounds == 1
     assert ledger.pairs == 3
+    repeated = calls - 1
+    assert ledger.usage().retries + ledger.usage().repairs == repeated
+    if troubles is not None:  # requests that follow an unusable reply are repairs
+        codes = [trouble.code for trouble in answer.troubles][:repeated]
+        first = codes.index("reply_refused") if "reply_refused" in codes else repeated
+        assert ledger.usage().repairs == repeated - first
     if result == "yes":
         assert (answer.value, answer.error) == ("yes", None)
     else:

@@ -35,7 +35,8 @@ class BatchScores:
         return (
             len(self.values) == count
             and all(value is None or _is_finite(value) for value in self.values)
-            and _are_places((*self.refused, *self.declined), count)
+            and _are_places(self.refused, count)
+            and _are_places(self.declined, count)
         )
 
 

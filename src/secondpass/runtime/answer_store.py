@@ -1,0 +1,156 @@
+"""Answers that are read and written in threads, and never make a ranking fail.
+
+The file is opened at the first use. Nobody waits for it longer than a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.left_behind import Call
+from secondpass.types import Issue
+
+if TYPE_CHECKING:
+    from secondpass.runtime.answer_file import AnswerFile
+
+T = TypeVar("T")
+
+_MAX_WAIT = 1.0
+"""Seconds that a round of questions waits for the file, at most, before and after."""
+
+
+class AnswerStore:
+    """A map from keys to texts in a file, with the texts that wait to be written.
+
+    Args:
+        path: of the file.
+        max_bytes: its size.
+        max_age: seconds after which a text is not found any more; None: never.
+
+    Attributes:
+        found_before: only texts stored before this value of :func:`time.time` are found; None: all.
+    """
+
+    def __init__(self, path: str, max_bytes: int, max_age: float | None) -> None:
+        self._path = path
+        self._limits = max_bytes, max_age
+        self.found_before: float | None = None
+        self._lock, self._writing = ForkLock(), ForkLock()
+        self._file: AnswerFile | None = None
+        self._waiting: dict[bytes, str | None] = {}
+        self._writes = False
+        """Whether a thread is about to write."""
+        self._failures: dict[str, str] = {}
+        """Why the last call of a method of the file failed."""
+
+    async def read(self, keys: Sequence[bytes], seconds: float | None) -> dict[bytes, str]:
+        """The texts of these keys that are known, within the seconds to a deadline."""
+        if not keys:
+            return {}
+        return await self._in_thread(lambda: self._read(keys), seconds) or {}
+
+    def write_soon(self, texts: Mapping[bytes, str | None]) -> None:
+        """Store texts in a thread; None deletes. Several that come meanwhile are written together.
+
+        The end of the process waits for it.
+        """
+        from secondpass.concurrency.threads import start
+
+        with self._lock:
+            self._waiting.update(texts)
+            writes, self._writes = self._writes, True
+        if not writes:
+            call = Call(self._write)
+            call.leave()
+            with suppress(RuntimeError):  # no thread: the end of the round writes them, or reports
+                start(call)
+
+    async def written(self, seconds: float | None) -> None:
+        """Wait until what was to be stored is written, within the seconds to a deadline."""
+        if self._waiting:
+            await self._in_thread(self._write, seconds)
+
+    def close(self) -> None:
+        """Write what is not yet written, and close the file. A later call opens it again."""
+        self._write()
+        if self._file is not None:
+            self._call("close")
+
+    def issues(self) -> list[Issue]:
+        """What is wrong with the file, for a report.
+
+        That a file was set aside is said once, by the first report after it.
+        """
+        late = self._failures.pop("wait", None)
+        failures = dict.fromkeys(filter(None, [late, *self._failures.values()]))
+        issues = [Issue("cache_failed", f"the response cache {failure}") for failure in failures]
+        if self._file is not None and self._file.set_aside is not None:
+            name, self._file.set_aside = self._file.set_aside, None
+            message = f"a damaged or outdated file was set aside as {name!r}, and a new one begun"
+            issues.append(Issue("cache_set_aside", message))
+        return issues
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, str]:
+        """The texts of these keys, also of those that wait to be written."""
+        with self._lock:
+            waiting = {key: self._waiting[key] for key in keys if key in self._waiting}
+        if self.found_before is not None:
+            waiting = {}
+        found: dict[bytes, str | None] = self._call("get_many", keys, self.found_before) or {}
+        return {key: text for key, text in {**found, **waiting}.items() if text is not None}
+
+    def _write(self) -> None:
+        with self._writing:  # one at a time, so that none writes what another one writes
+            with self._lock:
+                texts = dict(self._waiting)
+                self._writes = False
+            if not texts:
+                return
+            self._call("put_many", texts)
+            with self._lock:  # now they are found in the file
+                for key, text in texts.items():
+                    if self._waiting.get(key) is text:
+                        self._waiting.pop(key, None)
+
+    def _call(self, method: str, *args: Any) -> Any:
+        """The result of a method of the file; None if that cannot be used."""
+        from secondpass.runtime.answer_file import AnswerFile, AnswerFileError  # imports sqlite3
+
+        with self._lock:
+            if self._file is None:
+                self._file = AnswerFile(self._path, *self._limits)
+            file = self._file
+        try:
+            result = getattr(file, method)(*args)
+        except AnswerFileError as error:
+            self._failures[method] = str(error)
+            return None
+        except Exception as error:
+            self._failures[method] = self._cannot_be_used(f"{method} raised {type(error).__name__}")
+            return None
+        self._failures.pop(method, None)
+        return result
+
+    async def _in_thread(self, call: Callable[[], T], seconds: float | None) -> T | None:
+        """The result of a call in a thread; None if that takes longer than a moment."""
+        from secondpass.concurrency.threads import in_thread, with_timeout
+
+        if seconds == 0:
+            return None
+        work = Call(call)
+        try:
+            return await with_timeout(in_thread(work), min(_MAX_WAIT, seconds or _MAX_WAIT))
+        except TimeoutError:
+            work.leave()
+            reason = "it did not answer in time"
+        except RuntimeError:
+            reason = "no thread could be started"
+        self._failures["wait"] = self._cannot_be_used(reason)
+        return None
+
+    def _cannot_be_used(self, reason: str) -> str:
+        return f"{Path(self._path).name!r} cannot be used: {reason}"
