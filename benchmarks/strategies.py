@@ -8,8 +8,9 @@ stand early in the prompt, and orders, grades, chooses or says yes by that. So s
 compared by what they make of the same judge; it says nothing of how well a model judges. Seeds are
 fixed: every strategy meets the same judge, and a run can be repeated.
 
-Prints a Markdown table: mean nDCG@10 over queries and seeds; calls, rounds and thousands of tokens
-of prompts per query, estimated at four characters per token, with the passages of the collection.
+Prints a Markdown table: mean nDCG@10 over queries and seeds; calls, rounds and thousands of input
+tokens per query, estimated; and how many candidates the issue ``shuffles_disagree`` names in a
+ranking of the noisy judges.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from quality import MEASURE, FirstStage, first_stages
 from secondpass import Candidate, Reranker
 from secondpass.effects import Completion, Prompt
 from secondpass.evaluation import evaluate, ranking_to_run
+from secondpass.prompts.truncation import estimate_tokens
 
 DEPTH = 100
 STRATEGIES: Mapping[str, Mapping[str, Any]] = {
@@ -38,10 +40,17 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "blocks": {"type": "blocks"},
     "blocks, 3 copies": {"type": "blocks", "copies": 3},
     "blocks without the last question": {"type": "blocks", "final": 0},
+    "tournament": {"type": "tournament"},
+    "tournament, 2 tournaments": {"type": "tournament", "tournaments": 2},
     "graded": {"type": "graded"},
     "pointwise": {"type": "pointwise"},
     "setwise": {"type": "setwise"},
     "setwise, sets of 10": {"type": "setwise", "set_size": 10},
+    "listwise, 3 shuffles": {"type": "listwise", "shuffles": 3},
+    "blocks, 2 shuffles": {"type": "blocks", "shuffles": 2},
+    "blocks, 3 shuffles": {"type": "blocks", "shuffles": 3},
+    "graded, 2 shuffles": {"type": "graded", "shuffles": 2},
+    "graded, 3 shuffles": {"type": "graded", "shuffles": 3},
 }
 JUDGES = {"exact": (0.0, 0.0), "noisy": (0.7, 0.0), "noisy, prefers the first": (0.7, 0.7)}
 """Standard deviation of the noise, and what the first place of a prompt adds to a grade."""
@@ -70,23 +79,23 @@ class Judge:
     def __init__(
         self,
         grades: Sequence[int],
-        lengths: Sequence[int],
+        sizes: Sequence[float],
         noise: float,
         bias: float,
         seed: str,
     ) -> None:
         self.grades = grades
-        self.lengths = lengths
+        self.sizes = sizes
         self.noise = noise
         self.bias = bias
         self.seed = seed
-        self.characters = 0
+        self.tokens = 0.0
 
     async def complete(self, request: Prompt) -> Completion:
         text = request.turns[0].text
         shown = _DOCUMENT.findall(text)
-        self.characters += len(request.system) + len(text)
-        self.characters += sum(self.lengths[int(number)] - len(number) for _, number in shown)
+        self.tokens += estimate_tokens(request.system + text)
+        self.tokens += sum(self.sizes[int(number)] for _, number in shown)
         # Drawn by what is shown, so that the order of concurrent calls makes no difference.
         draw = random.Random(f"{self.seed} {[number for _, number in shown]}")
         seen = {
@@ -119,27 +128,29 @@ def _of_one_token(probabilities: Mapping[str, float]) -> Completion:
 
 
 def measure(stage: FirstStage, strategy: Mapping[str, Any], judge: str, seeds: int) -> list[float]:
-    """Mean nDCG@10, calls, rounds and thousands of tokens."""
+    """Mean nDCG@10, calls, rounds, input tokens, and candidates about which shuffles disagree."""
     noise, bias = JUDGES[judge]
-    values, calls, rounds, tokens = [], [], [], []
+    values, calls, rounds, tokens, disagreed = [], [], [], [], []
     for seed in range(seeds):
         rankings = {}
         for query, candidates in stage.candidates.items():
             head = candidates[:DEPTH]
             grades = [stage.qrels[query].get(str(each.id), 0) for each in head]
-            lengths = [len(each.text or "") for each in head]
-            model = Judge(grades, lengths, noise, bias, f"{seed} {query}")
+            sizes = [estimate_tokens(each.text) for each in head]
+            model = Judge(grades, sizes, noise, bias, f"{seed} {query}")
             numbered = [Candidate(str(at), each.id) for at, each in enumerate(head)]
-            reranker = Reranker({**strategy, "llm": model}, depth=DEPTH)
+            reranker = Reranker({**strategy, "llm": model}, depth=DEPTH, log_level="debug")
             ranking = reranker.rerank(stage.queries[query], numbered)
             assert ranking.report.status == "ok", ranking.report
             rankings[query] = ranking
             calls.append(ranking.report.usage.calls)
             rounds.append(ranking.report.usage.rounds)
-            tokens.append(model.characters / 4000)
+            tokens.append(model.tokens)
+            issues = [each for each in ranking.report.issues if each.code == "shuffles_disagree"]
+            disagreed.append(sum(len(each.positions) for each in issues))
         run = ranking_to_run(rankings)
         values.append(evaluate(run, stage.qrels, [MEASURE]).mean[MEASURE])
-    return [statistics.mean(each) for each in (values, calls, rounds, tokens)]
+    return [statistics.mean(each) for each in (values, calls, rounds, tokens, disagreed)]
 
 
 def main() -> None:
@@ -149,12 +160,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parsed = parser.parse_args()
     stage = next(first_stages(parsed.data, stemmed=False))
-    print("| strategy | " + " | ".join(JUDGES) + " | calls | rounds | tokens |")
-    print("| --- |" + " ---: |" * (len(JUDGES) + 3))
+    columns = [*JUDGES, "calls", "rounds", "tokens", "disagreements"]
+    print(f"| strategy | {' | '.join(columns)} |")
+    print("| --- |" + " ---: |" * len(columns))
     for name, strategy in STRATEGIES.items():
         found = [measure(stage, strategy, judge, parsed.seeds) for judge in JUDGES]
         cells = [f"{each[0]:.3f}" for each in found]
-        cells += [f"{statistics.mean(each[at] for each in found):.1f}" for at in (1, 2, 3)]
+        cells += [f"{statistics.mean(each[at] for each in found):.1f}" for at in (1, 2)]
+        cells.append(f"{statistics.mean(each[3] for each in found) / 1000:.1f}k")
+        cells.append(f"{statistics.mean(each[4] for each in found[1:]):.1f}")
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 

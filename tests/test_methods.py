@@ -45,6 +45,10 @@ class TestMethodsOfOthers:
             (Judgement([1.0, 2.0], spans=[(0, 1)]), "span_invalid"),
             (Judgement([1.0, 2.0], spans=[(0, 2), None]), "span_invalid"),
             (Judgement([1.0, 2.0], spans=[[0, 1], None]), "span_invalid"),
+            (Judgement([1.0, 2.0], spreads=[0.5]), "spread_invalid"),
+            (Judgement([1.0, 2.0], spreads=[-0.5, None]), "spread_invalid"),
+            (Judgement([1.0, 2.0], spreads=[float("nan"), None]), "spread_invalid"),
+            (Judgement([1.0, 2.0], spreads=["wide", None]), "spread_invalid"),  # type: ignore[list-item]
             (None, "method_failed"),
             (ValueError("secret"), "method_failed"),
             (MethodError("told", "own_code"), "own_code"),

@@ -327,6 +327,27 @@ def test_the_span_of_an_earlier_pass_does_not_stay():
     assert candidates[0].metadata == {"rerank_span": [0, 2]}
 
 
+def test_spreads():
+    candidates = [
+        Candidate("one", metadata={"rerank_spread": 0.9}),
+        Candidate(None),
+        Candidate("two", metadata={"rerank_spread": 0.9}),
+        Candidate("three"),
+    ]
+    method = Judging(Judgement([0.1, 0.2, 0.3], spreads=[0.5, None, 0.0]))
+    ranking = Reranker(method, log_level="debug").rerank("q", candidates)
+    assert {item.position: item.spread for item in ranking} == {0: 0.5, 1: None, 2: None, 3: 0.0}
+    by_position = {item.position: item.metadata for item in ranking}
+    assert by_position[0]["rerank_spread"] == 0.5
+    assert "rerank_spread" not in by_position[1]
+    assert by_position[2]["rerank_spread"] is None
+    assert by_position[3] == {"rerank_score": 0.3, "rerank_spread": 0.0}
+    assert "  spread     0.5 between its scores" in str(ranking.explain(position=0))
+    assert "spread" not in str(ranking.explain(position=2))
+    assert ranking.explain(position=0).to_dict()["spread"] == 0.5
+    assert list(ranking.to_dict()["ranking"][0])[-1] == "spread"
+
+
 @pytest.mark.parametrize("render", [{"prefix": "passage: "}, {"fields": ["page", "text"]}])
 def test_no_span_where_other_fields_were_rendered(render):
     method = Judging(Judgement([0.5], spans=[(0, 1)]))

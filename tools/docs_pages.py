@@ -26,12 +26,20 @@ from secondpass.prompts.template import Prompting
 from secondpass.rendering import Rendering
 from secondpass.scorers.passages import Passages
 from secondpass.settings import model_of, registry
+from secondpass.strategies.base import LLMStrategy
 from secondpass.strategies.cascade import CascadeStage
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = "python tools/docs_pages.py"
 BEGIN = f"<!-- begin: measured, written by `{COMMAND}` -->\n"
 END = "<!-- end -->"
+
+
+def _strategies() -> str:
+    """The names of the methods that ask a language model."""
+    kinds = {name: registry.kind("methods", name) for name in registry.names("methods")}
+    names = [f"`{name}`" for name, cls in kinds.items() if issubclass(cls, LLMStrategy)]
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def pages() -> dict[str, str]:
@@ -76,9 +84,9 @@ def sections() -> dict[str, list[Part]]:
                  ("method",)),
         ],
         "Language models": [
-            *_registered("llms", _of_strategies("llm")),
+            *_registered("llms", f"`llm:` of {_strategies()}."),
             Part("prices", Prices, "`prices:` of a language model."),
-            Part("prompt", Prompting, _of_strategies("prompt")),
+            Part("prompt", Prompting, f"`prompt:` of {_strategies()}."),
             *_registered("contexts", "`context:` of `prompt`."),
         ],
         "Orderings": _registered("orderings", "`order:`, or an entry of `orders`."),
@@ -112,16 +120,6 @@ def settings_page() -> str:
         for part in parts:
             lines += ["", f"### {part.heading}", "", part.introduction, *_table(part)]
     return "\n".join(lines) + "\n"
-
-
-def _of_strategies(setting: str) -> str:
-    """Where a setting is that all strategies have which ask a language model."""
-    names = [
-        f"`{name}`"
-        for name in registry.names("methods")
-        if "llm" in model_of(registry.kind("methods", name)).model_fields
-    ]
-    return f"`{setting}:` of {', '.join(names[:-1])} or {names[-1]}."
 
 
 def _table(part: Part) -> Iterator[str]:

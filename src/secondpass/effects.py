@@ -88,10 +88,12 @@ class Ask(Generic[R, T]):
 
 @dataclass(frozen=True, slots=True)
 class RoundsLeft:
-    """Effect: how many more rounds of one question time and budget allow, by those so far.
+    """Effect: how many more rounds of so many questions time and budget allow, by those so far.
 
     Its result is an int of at least 0; None without limits.
     """
+
+    questions: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +253,7 @@ class Judgement:
             are ignored, the original order is kept without trying a fallback, and the report is
             ``unchanged``. None leaves it to the blend.
         spans: the part of each text that matches best, None for those without.
+        spreads: see :attr:`secondpass.types.Ranked.spread`; None for texts without.
     """
 
     scores: Sequence[float | None]
@@ -262,6 +265,7 @@ class Judgement:
     score_kind: ScoreKind | None = None
     original: float | None = None
     spans: Sequence[Span | None] | None = None
+    spreads: Sequence[float | None] | None = None
 
 
 class Method(Protocol):

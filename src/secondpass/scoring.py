@@ -170,15 +170,31 @@ def checked(judgement: Judgement, task: Task) -> Judgement:
             f"the method returned {len(judgement.stage_scores)} stage scores for {count} texts",
             "stage_score_count",
         )
-    if judgement.spans is not None:
-        if len(judgement.spans) != count:
-            message = f"the method returned {len(judgement.spans)} spans for {count} texts"
+    _check_parts(judgement, task)
+    return judgement
+
+
+def _check_parts(judgement: Judgement, task: Task) -> None:
+    """Check the spans and spreads that a method returned.
+
+    Raises:
+        MethodError: they are not aligned with the texts of the task, or not well formed.
+    """
+    spans, spreads, count = judgement.spans, judgement.spreads, len(task.texts)
+    if spans is not None:
+        if len(spans) != count:
+            message = f"the method returned {len(spans)} spans for {count} texts"
             raise MethodError(message, "span_invalid")
-        for span, text in zip(judgement.spans, task.texts, strict=True):
+        for span, text in zip(spans, task.texts, strict=True):
             if span is not None and to_span(span, len(text)) != span:
                 message = "a span of the method is not (start, stop) within its text"
                 raise MethodError(message, "span_invalid")
-    return judgement
+    if spreads is not None:
+        numbers = [spread for spread in spreads if spread is not None]
+        valid = all(type(number) is float and 0 <= number < math.inf for number in numbers)
+        if not valid or len(spreads) != count:
+            message = "the method did not return a float of at least 0, or None, as each spread"
+            raise MethodError(message, "spread_invalid")
 
 
 def range_of(kind: ScoreKind, scale: tuple[float, float] | None = None) -> tuple[float, float]:

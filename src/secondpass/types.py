@@ -67,12 +67,14 @@ class Ranked:
         final_score: what items are sorted by: the rerank score, or its blend with the retrieval
             score. The retrieval score if the report is ``unchanged``. None if there is none.
         stage_scores: scores of the stages of a cascade that judged it, first stage first.
-        metadata: a copy of the candidate's mapping with ``rerank_score`` added, and if there is a
-            span ``rerank_span``, a list; without one, None replaces that of an earlier pass. Values
-            are shared.
+        metadata: a copy of the candidate's mapping with ``rerank_score`` added, and if it has them
+            ``rerank_span``, a list, and ``rerank_spread``; without one, None replaces that of an
+            earlier pass. Values are shared.
         span: the part of the candidate's text that matched best, as (start, stop) in characters:
             with ``passages`` the best window, else what the method states. None if the method does
             not say, or saw other fields of the candidate there.
+        spread: with ``shuffles``, its highest score in a shuffle less its lowest, 0 or more, in the
+            units of the method's scores; None otherwise, or if fewer than two shuffles scored it.
     """
 
     rank: int
@@ -84,6 +86,7 @@ class Ranked:
     stage_scores: tuple[float, ...]
     metadata: dict[str, Any] = field(repr=False)
     span: tuple[int, int] | None = None
+    spread: float | None = None
 
     @property
     def id(self) -> str | None:

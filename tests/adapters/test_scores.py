@@ -145,6 +145,25 @@ def test_a_span(span, metadata, added):
     assert {key: value for key, value in found.items() if key == "rerank_span"} == added
 
 
+@pytest.mark.parametrize(
+    ("spread", "metadata", "added"),
+    [
+        (None, {}, {}),
+        (0.25, {}, {"rerank_spread": 0.25}),
+        (0.25, {"rerank_spread": "theirs"}, {}),
+        (0.25, {**OURS, "rerank_spread": 0.5}, {"rerank_spread": 0.25}),
+        (0.25, {**OURS, "rerank_spread": "theirs"}, {}),
+        # Of an earlier pass, which this one does not confirm.
+        (None, {**OURS, "rerank_spread": 0.5}, {"rerank_spread": None}),
+        (None, {"rerank_spread": 0.5}, {}),
+    ],
+)
+def test_a_spread(spread, metadata, added):
+    item = replace(ranked([0.9])[0], spread=spread)
+    found = provenance(item, metadata)
+    assert {key: value for key, value in found.items() if key == "rerank_spread"} == added
+
+
 def test_a_prefix():
     assert provenance(ranked([0.9])[0], {"rerank_score": 1}, "second_") == {
         "second_" + key: value for key, value in OURS.items()

@@ -15,6 +15,7 @@ from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.partition import Partition
+from secondpass.strategies.tournament import Tournament
 
 sizes = st.integers(1, 12)
 
@@ -22,15 +23,22 @@ sizes = st.integers(1, 12)
 @st.composite
 def rerankers(draw):
     """A reranker, its model, and a fallback that must not count."""
-    kind = draw(st.sampled_from(["graded", "listwise", "blocks", "cascade"]))
-    model = Model(ranked) if kind in {"listwise", "blocks"} else Model()
+    kind = draw(st.sampled_from(["graded", "listwise", "blocks", "tournament", "cascade"]))
+    model = Model() if kind in {"graded", "cascade"} else Model(ranked)
+    shuffles = draw(st.integers(1, 3))
     if kind == "listwise":
         window = draw(st.integers(2, 8))
-        method = Listwise(model, window=window, stride=draw(st.integers(1, window - 1)))
+        stride = draw(st.integers(1, window - 1))
+        method = Listwise(model, window=window, stride=stride, shuffles=shuffles)
     elif kind == "blocks":
-        method = Blocks(model, block=draw(st.integers(2, 8)), final=draw(st.integers(0, 8)))
+        block, final = draw(st.integers(2, 8)), draw(st.integers(0, 8))
+        method = Blocks(model, block=block, final=final, shuffles=shuffles)
+    elif kind == "tournament":
+        settings = {"group": draw(st.integers(3, 8)), "tournaments": draw(st.integers(1, 2))}
+        method = Tournament(model, **settings)
     else:
-        method = Graded(model, batch_size=draw(sizes), judge_single=draw(st.booleans()))
+        size, single = draw(sizes), draw(st.booleans())
+        method = Graded(model, batch_size=size, judge_single=single, shuffles=shuffles)
     if kind == "cascade":
         method = Cascade(
             [{"method": ByTable(), "depth": 12}, {"method": method, "depth": draw(sizes)}]

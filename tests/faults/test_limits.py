@@ -360,6 +360,39 @@ def test_a_deadline_within_the_windows(provider, listwise):
     assert provider.calls == ranking.report.usage.calls == 3
 
 
+@pytest.mark.parametrize("failure", WINDOW_FAILURES)
+@pytest.mark.parametrize("number", [0, 2], ids=["a group", "the last"])
+def test_one_selection_fails(provider, reranker, failure, number):
+    """Two groups of three, of which three in all advance, and the best of these."""
+    method = {"type": "tournament", "group": 3, "llm": provider.llm("openai", api_key="k")}
+    step = WINDOW_FAILURES[failure]
+    provider.play_by(lambda request: step if request.number == number else fake.good())
+    limits = {"deadline": 10, "retries": 0, "repair": 0}
+    ranking = reranker(method=method, limits=limits).rerank("q", GIVEN)
+    assert sorted(ranking.order) == list(range(6))
+    assert ranking.report.issues
+    assert ranking.report.status == "degraded"
+    assert 1 in ranking.order[: 3 if number else 4]
+    assert provider.calls == ranking.report.usage.calls == 3
+
+
+@pytest.mark.parametrize("failure", WINDOW_FAILURES)
+@pytest.mark.parametrize("kind", ["graded", "listwise", "blocks"])
+def test_one_shuffle_fails(provider, reranker, failure, kind):
+    """Three questions about all candidates, side by side; two of them are answered."""
+    method = {"type": kind, "shuffles": 3, "llm": provider.llm("openai", api_key="k")}
+    step = WINDOW_FAILURES[failure]
+    provider.play_by(lambda request: step if request.number == 1 else fake.good())
+    limits = {"deadline": 10, "retries": 0, "repair": 0}
+    ranking = reranker(method=method, limits=limits).rerank("q", GIVEN)
+    assert ranking.order == (1, 4, 2, 5, 0, 3)
+    assert ranking.report.status == "ok"
+    assert ranking.report.issues
+    assert {item.spread for item in ranking} == {0.0}
+    usage = ranking.report.usage
+    assert (provider.calls, usage.calls, usage.rounds) == (3, 3, 1)
+
+
 @pytest.mark.parametrize("broken", [0, 1])
 @pytest.mark.parametrize("step", [fake.status(500), fake.says(lambda answer: "no")])
 def test_cascade_stage_fails(provider, reranker, broken, step):

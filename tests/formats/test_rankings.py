@@ -179,6 +179,7 @@ def test_plain_values():
         "final_score": 0.6,
         "stage_scores": [],
         "span": None,
+        "spread": None,
     }
     assert record["report"] == ranked().report.to_dict() | {"seconds": record["report"]["seconds"]}
     record = ranked().to_dict(text=True)

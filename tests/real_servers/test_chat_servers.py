@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import math
 import threading
 import time
 import urllib.request
@@ -25,6 +26,8 @@ import pytest
 from llama_server import missing_packages, serve, write_tiny_llama
 from rankings import codes
 from secondpass import Ranking, Reranker
+from secondpass.effects import Prompt, Turn
+from secondpass.llms import to_llm
 
 MISSING = missing_packages("xllamacpp", "gguf", "openai")
 pytestmark = [
@@ -130,14 +133,14 @@ def questions(method: dict[str, Any], count: int) -> int:
     return 1 + max(0, -(-(count - method["window"]) // method["stride"]))
 
 
-def check(ranking: Ranking, count: int) -> None:
-    """What holds whatever a model replies."""
+def check(ranking: Ranking, count: int, also: str = "") -> None:
+    """What holds whatever a model replies; the status may be ``also`` if something was scored."""
     report = ranking.report
     assert sorted(ranking.order) == list(range(count))
     assert [item.rank for item in ranking] == list(range(1, count + 1))
     unscored = {item.position for item in ranking if item.status != "scored"}
     expected = {"ok"} if not unscored else {"unchanged"} if len(unscored) == count else {"partial"}
-    assert report.status in expected
+    assert report.status in expected | ({also} if len(unscored) < count else set())
     if report.status == "unchanged":
         assert ranking.order == tuple(range(count))
     told = {at for issue in report.issues for at in issue.positions}
@@ -191,6 +194,33 @@ def test_noise_costs_nothing_but_the_questions(
     check_tokens(ranking)
     # Each may be repaired once. The server takes every form, so nothing else is to be asked again.
     assert asked <= ranking.report.usage.calls <= 2 * asked
+
+
+def test_log_probabilities_are_those_of_the_reply(noise: str) -> None:
+    llm = to_llm({"type": "openai", "model": "any", "base_url": noise, "max_tokens": 5})
+    prompt = Prompt("", (Turn("user", QUERY),), logprobs=7)
+    try:
+        completion = asyncio.run(llm.complete(prompt))
+    finally:
+        llm.close()  # type: ignore[attr-defined]
+    tokens = completion.logprobs
+    assert tokens is not None
+    assert completion.text.startswith("".join(next(iter(token)) for token in tokens)[:3])
+    assert len(tokens) == 5
+    for token in tokens:
+        # Bytes of no whole character have the same text.
+        assert 1 <= len(token) <= 8
+        assert 0.1 < sum(map(math.exp, token.values())) <= 1.0001
+
+
+@pytest.mark.parametrize("by", ["auto", "logprobs", None], ids=str)
+def test_methods_that_use_log_probabilities(noise: str, by: str | None) -> None:
+    method = {"type": "pointwise"} if by is None else {"type": "setwise", "by": by}
+    with reranker(noise, method, max_tokens=8) as made:
+        ranking = made.rerank(QUERY, candidates(6))
+    check(ranking, 6, "degraded")
+    # The model writes noise, but the server reports its probabilities.
+    assert not codes(ranking) - {"asked_again", "reply_refused", "windows_not_joined"}
 
 
 @pytest.mark.parametrize("repair", [0, 1])

@@ -180,6 +180,30 @@ def test_rounds_left_by_usage(limits, asked, left):
 
 
 @pytest.mark.parametrize(
+    ("limits", "asked", "questions", "left"),
+    [
+        (Limits(), 1, 3, None),
+        (Limits(calls=8), 1, 3, 2),
+        (Limits(calls=2), 0, 3, 0),
+        (Limits(tokens=10_000), 1, 3, 3),
+        (Limits(tokens=10_000), 1, 10, 0),
+        (Limits(cost=0.0085), 1, 2, 1),
+    ],
+)
+def test_rounds_left_of_several_questions(limits, asked, questions, left):
+    ledger = Ledger(limits)
+    for _ in range(asked):
+        ask(ledger, usage_of(900, 100), PRICES)
+    assert ledger.rounds_left(questions) == left
+
+
+def test_time_is_the_same_for_several_questions():
+    ledger = Ledger(Limits(deadline=100))
+    ledger.add_question_round(10)
+    assert ledger.rounds_left(5) == 8
+
+
+@pytest.mark.parametrize(
     "limits", [{"tokens": 10**400}, {"cost": 1e308}, {"calls": 10**400}, {"deadline": 1e308}]
 )
 def test_enormous_limits_leave_many_rounds(limits):

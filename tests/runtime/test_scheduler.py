@@ -303,6 +303,7 @@ def test_no_effects_no_commands():
 
 def test_rounds_left_come_from_the_ledger():
     assert drive([pass_of(RoundsLeft(), calls=5)]) == ([[5]], [])
+    assert drive([pass_of(RoundsLeft(2), calls=5)]) == ([[2]], [])
     assert drive([pass_of(RoundsLeft())]) == ([[None]], [])
 
 

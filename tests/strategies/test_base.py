@@ -5,7 +5,13 @@ import pytest
 from secondpass.effects import Answer
 from secondpass.errors import LLMError, MethodError, ReplyError
 from secondpass.prompts.replies.values import BatchScores
-from secondpass.strategies.base import IssueCollector, error_message, merge_batches, split_batches
+from secondpass.strategies.base import (
+    IssueCollector,
+    affordable,
+    error_message,
+    merge_batches,
+    split_batches,
+)
 from secondpass.types import Issue
 
 
@@ -14,6 +20,27 @@ def test_one_batch_on_another_scale_refuses_all():
     answers = [Answer(BatchScores((9.0, 8.0), ())), Answer(error=refused)]
     with pytest.raises(ReplyError, match="95"):
         merge_batches("graded", 4, [range(2), range(2, 4)], answers, word="grade")
+
+
+@pytest.mark.parametrize(
+    ("runs", "left", "allowed"),
+    [
+        (1, {}, 1),
+        (3, {39: None}, 3),
+        (3, {39: 2}, 3),
+        (3, {39: 0, 26: 1}, 2),
+        (3, {39: 0, 26: 0}, 1),
+    ],
+)
+def test_runs_that_the_limits_allow(runs, left, allowed):
+    plan = affordable(runs, 13)
+    try:
+        effect = next(plan)
+        while True:
+            effect = plan.send(left.pop(effect.questions))
+    except StopIteration as stop:
+        assert stop.value == allowed
+    assert not left
 
 
 def merged(*answers, batches=(range(2), range(2, 4)), count=4):

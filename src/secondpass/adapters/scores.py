@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 KEYS = ("rerank_score", "rerank_final_score", "retrieval_score", "rerank_rank", "rerank_status")
 SPAN_KEY = "rerank_span"
+SPREAD_KEY = "rerank_spread"
 _STATUSES = frozenset(get_args(ItemStatus))
 
 
@@ -68,10 +69,11 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
 
     Returns:
         Some of ``rerank_score``, ``rerank_final_score`` and ``retrieval_score`` (each a float or
-        None), ``rerank_rank`` (1-based), ``rerank_status``, and ``rerank_span`` (``[start, stop]``
-        in characters of the text; absent without a span, None if only an earlier pass had one).
+        None), ``rerank_rank`` (1-based), ``rerank_status``, ``rerank_span`` (``[start, stop]`` in
+        characters of the text) and ``rerank_spread`` (a float). The last two are absent if there is
+        none, and None if only an earlier pass had one.
     """
-    score, final, retrieved, rank, status, span = _names(prefix)
+    score, final, retrieved, rank, status, span, spread = _names(prefix)
     added: dict[str, Any] = {
         score: item.rerank_score,
         final: item.final_score,
@@ -81,6 +83,8 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
     }
     if item.span is not None or span in metadata:
         added[span] = None if item.span is None else list(item.span)
+    if item.spread is not None or spread in metadata:
+        added[spread] = item.spread
     if added.keys().isdisjoint(metadata):
         return added
     before = metadata.get(status)
@@ -96,6 +100,8 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
             overwritten.add(score)
         if isinstance(metadata.get(span), list | None):
             overwritten.add(span)
+        if isinstance(metadata.get(spread), float | None):
+            overwritten.add(spread)
         # Items that are not scored have the retriever's score as final score if none is scored.
         before_final = metadata.get(final)
         if type(before_final) is float or (before_final is None and before != "scored"):
@@ -107,4 +113,4 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
 
 @cache
 def _names(prefix: str) -> tuple[str, ...]:
-    return tuple(prefix + key for key in (*KEYS, SPAN_KEY))
+    return tuple(prefix + key for key in (*KEYS, SPAN_KEY, SPREAD_KEY))

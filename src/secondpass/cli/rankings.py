@@ -124,6 +124,8 @@ class Formatter:
             record["stage_scores"] = list(item.stage_scores)
         if item.span is not None:
             record["span"] = list(item.span)
+        if item.spread is not None:
+            record["spread"] = item.spread
         if self.text:
             record["text"] = item.text
             if item.candidate.metadata:

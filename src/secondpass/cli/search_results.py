@@ -28,6 +28,7 @@ def reranked_rows(ranking: Ranking) -> list[dict[str, Any]]:
             "final_score": item.final_score,
             "status": item.status,
             **({} if item.span is None else {"span": list(item.span)}),
+            **({} if item.spread is None else {"spread": item.spread}),
         }
         for item in ranking
     ]

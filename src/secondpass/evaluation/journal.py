@@ -19,7 +19,7 @@ from secondpass.formats.lines import AnyPath
 from secondpass.runtime.response_cache import ResponseCache
 from secondpass.types import Candidate, EngineInfo, Issue, Ranked, Ranking, Report, Usage
 
-_FORMAT = 1
+_FORMAT = 2
 _START = b'{"key":"'
 _KEPT = frozenset({"ok", "partial"})
 """Statuses of rankings to keep: the others failed, and are tried again."""
@@ -234,6 +234,7 @@ def _record(ranking: Ranking) -> dict[str, Any]:
             item.final_score,
             list(item.stage_scores),
             item.span,
+            item.spread,
         ]
         for item in ranking
     ]
@@ -242,7 +243,7 @@ def _record(ranking: Ranking) -> dict[str, Any]:
 
 def _ranking(record: Mapping[str, Any], query: str, candidates: Sequence[Candidate]) -> Ranking:
     items = []
-    for rank, (position, status, rerank_score, final_score, stages, span) in enumerate(
+    for rank, (position, status, rerank_score, final_score, stages, span, spread) in enumerate(
         record["items"], 1
     ):
         candidate = candidates[position]
@@ -257,6 +258,7 @@ def _ranking(record: Mapping[str, Any], query: str, candidates: Sequence[Candida
                 tuple(stages),
                 dict(candidate.metadata),
                 None if span is None else (span[0], span[1]),
+                spread,
             )
         )
     return Ranking(query, tuple(items), _report(record["report"]))

@@ -50,6 +50,7 @@ def _item(item: Ranked, *, text: bool) -> dict[str, Any]:
         "final_score": item.final_score,
         "stage_scores": list(item.stage_scores),
         "span": item.span and list(item.span),
+        "spread": item.spread,
     }
     if text:
         record |= {"text": item.text, "metadata": dict(item.candidate.metadata or {})}
@@ -59,7 +60,7 @@ def _item(item: Ranked, *, text: bool) -> dict[str, Any]:
 def to_pandas(ranking: Ranking, *, text: bool) -> Any:
     """A DataFrame with a row for each item."""
     columns = ["rank", "id", "position", "status", "score", "rerank_score", "final_score"]
-    columns += ["stage_scores", "span", *(["text"] if text else [])]
+    columns += ["stage_scores", "span", "spread", *(["text"] if text else [])]
     return data_frame([_item(item, text=text) for item in ranking], columns)
 
 

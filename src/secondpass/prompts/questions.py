@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -59,6 +60,12 @@ class Questions(Generic[T]):
             "lowest": f"{scale[0]:g}",
             "highest": f"{scale[1]:g}",
         }
+
+    def replied_in(self, reply_format: ReplyFormat[T]) -> Questions[T]:
+        """The same questions with another reply format; the context is not built again."""
+        other = copy.copy(self)
+        other.reply_format = reply_format
+        return other
 
     def about(self, indices: Sequence[int]) -> Question[Prompt, T]:
         """The question about these texts of the task, in this order.

@@ -65,6 +65,7 @@ class Explanation:
         rank_before_order: the rank before an ordering moved candidates; None if none did.
         order: the name of that ordering.
         span: the part of its text that matched best, in characters.
+        spread: its highest score of a shuffle less its lowest, with ``shuffles``.
         report_status: the status of the ranking.
         issues: those of the report that concern this candidate, or all.
         same_id: input positions of other candidates with this id.
@@ -90,6 +91,7 @@ class Explanation:
     rank_before_order: int | None
     order: str | None
     span: tuple[int, int] | None
+    spread: float | None
     report_status: ReportStatus
     issues: tuple[Issue, ...]
     same_id: tuple[int, ...]
@@ -136,6 +138,8 @@ class Explanation:
             yield "left out", _REASONS.get(self.left_out, cut)
         if self.span is not None:
             yield "best part", f"characters {self.span[0]} to {self.span[1]}"
+        if self.spread is not None:
+            yield "spread", f"{self.spread:.6g} between its scores of several shuffles"
         if self.report_status != "ok":
             yield "status", f"the ranking is {self.report_status}"
         for issue in self.issues:
@@ -222,6 +226,7 @@ def explain(ranking: Ranking, identifier: object, position: int | None) -> Expla
         rank_before_order=before,
         order=trace.ordering if before is not None else None,
         span=trace.spans.get(position),
+        spread=trace.spreads.get(position),
         report_status=report.status,
         issues=tuple(
             issue for issue in report.issues if position in issue.positions or not issue.positions

@@ -27,7 +27,7 @@ def carry_out(effect: object, ledger: Ledger) -> Any:
         MethodError: it is none (``unknown_effect``).
     """
     if isinstance(effect, RoundsLeft):
-        return ledger.rounds_left()
+        return ledger.rounds_left(effect.questions)
     if isinstance(effect, LimitsLeft):
         return ledger.left()
     if isinstance(effect, Raised):

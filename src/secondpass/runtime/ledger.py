@@ -213,25 +213,26 @@ class Ledger:
             self._question_waves,
         )
 
-    def rounds_left(self) -> int | None:
-        """How many more rounds of one question the limits allow; None if nothing limits them.
+    def rounds_left(self, questions: int = 1) -> int | None:
+        """How many more rounds of so many questions the limits allow; None if nothing limits them.
 
         The estimate is based on the mean tokens, cost and seconds so far.
         """
         limits = self.limits
         bounds: list[float] = []
         if limits.calls is not None:
-            bounds.append(limits.calls - self.questions)
+            bounds.append((limits.calls - self.questions) // questions)
         if self.questions:
             for limit, spent in (
                 (limits.tokens, self._spent.tokens),
                 (limits.cost, self._spent.cost),
             ):
                 if limit is not None and spent:
-                    bounds.append((min(limit, sys.maxsize) - spent) / (spent / self.questions))
-        if (left := self.question_seconds_left) is not None and self._question_rounds:
+                    left = min(limit, sys.maxsize) - spent
+                    bounds.append(left / (spent / self.questions) / questions)
+        if (seconds := self.question_seconds_left) is not None and self._question_rounds:
             mean = self._question_seconds / self._question_rounds
-            bounds.append(left / (mean * _ROUND_MARGIN) if mean else left)
+            bounds.append(seconds / (mean * _ROUND_MARGIN) if mean else seconds)
         return max(0, int(min(*bounds, sys.maxsize))) if bounds else None
 
     def usage(self) -> Usage:

@@ -88,6 +88,8 @@ class Outcome:
         self.degraded = judgement.degraded or bool(self.original)
         if judgement.stage_scores is not None:
             self.stage_scores.update(zip(positions, judgement.stage_scores, strict=True))
+        if judgement.spreads is not None:
+            self.trace.spreads = dict(zip(positions, judgement.spreads, strict=True))
         if judgement.spans is None:
             return
         for position, span in zip(positions, judgement.spans, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from secondpass.blending import Blend
@@ -29,6 +29,7 @@ class Trace:
         blend: the blend that was applied; None if the final scores are the rerank scores.
         scale: lowest and highest grade, if the rerank scores are grades.
         floor: the threshold that was applied.
+        spreads: by input position, where there are any.
     """
 
     ids: Sequence[Any]
@@ -46,6 +47,7 @@ class Trace:
     blend: Blend | None = None
     scale: tuple[float, float] | None = None
     floor: float | None = None
+    spreads: Mapping[int, float | None] = field(default_factory=dict)
 
     def original(self, position: int) -> float | None:
         """The retrieval score as a finite float; None if there is none."""
@@ -74,6 +76,7 @@ class Trace:
                 self.stage_scores.get(position, ()),
                 {**(candidates[position].metadata or {}), "rerank_score": reranked[position]},
                 self.spans.get(position),
+                self.spreads.get(position),
             )
             for rank, position in enumerate(order, start=1)
         ]
@@ -81,6 +84,8 @@ class Trace:
             # One of an earlier pass says nothing of this one.
             if item.span is not None or "rerank_span" in item.metadata:
                 item.metadata["rerank_span"] = item.span and list(item.span)
+            if item.spread is not None or "rerank_spread" in item.metadata:
+                item.metadata["rerank_spread"] = item.spread
         return tuple(items)
 
 
@@ -95,6 +100,7 @@ _new = object.__new__
     _set_stage_scores,
     _set_metadata,
     _set_span,
+    _set_spread,
 ) = (vars(Ranked)[part.name].__set__ for part in fields(Ranked))
 
 
@@ -108,6 +114,7 @@ def _ranked(  # noqa: PLR0917 (called once a candidate, where names cost time)
     stage_scores: tuple[float, ...],
     metadata: dict[str, Any],
     span: Span | None,
+    spread: float | None,
 ) -> Ranked:
     """Make a ranked item in half the time of its ``__init__``, which looks slots up by name."""
     item = _new(Ranked)
@@ -120,4 +127,5 @@ def _ranked(  # noqa: PLR0917 (called once a candidate, where names cost time)
     _set_stage_scores(item, stage_scores)
     _set_metadata(item, metadata)
     _set_span(item, span)
+    _set_spread(item, spread)
     return item

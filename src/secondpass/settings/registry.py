@@ -37,6 +37,7 @@ _BUILT_IN: dict[Family, dict[str, str]] = {
         "listwise": "secondpass.strategies.listwise:Listwise",
         "partition": "secondpass.strategies.partition:Partition",
         "blocks": "secondpass.strategies.blocks:Blocks",
+        "tournament": "secondpass.strategies.tournament:Tournament",
         "setwise": "secondpass.strategies.setwise:Setwise",
         "auto": "secondpass.strategies.auto:Auto",
         "cascade": "secondpass.strategies.cascade:Cascade",

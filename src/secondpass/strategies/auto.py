@@ -2,8 +2,9 @@
 
 Strategies are tried in the order of what they make of the same noisy judgments: the table of
 ``docs/language-models.md``, nDCG@10 with a simulated judge on TREC DL 2019, which
-``benchmarks/strategies.py`` prints (blocks with 3 copies .844, blocks .837, listwise .835,
-partition .824, graded .806, one listwise question .800). The first whose upper bounds of calls,
+``benchmarks/strategies.py`` prints (blocks with 3 copies .844, tournament .840, blocks .837,
+listwise .835, partition .824, graded .806, one listwise question .800). Shuffles and several
+tournaments, which multiply the cost, are left to the user. The first whose upper bounds of calls,
 tokens, cost and time are within what is left is used. A strategy joins by one line of
 :data:`OPTIONS`, and by stating its ``bounds``.
 
@@ -65,6 +66,7 @@ class Option:
 
 OPTIONS: tuple[Option, ...] = (
     Option("blocks", {"copies": 3}, groups=("block", "final")),
+    Option("tournament", groups=("group",)),
     Option("blocks", groups=("block", "final")),
     Option("listwise", groups=("window",)),
     Option("partition", groups=("window",), top_k="cutoff"),
@@ -78,12 +80,11 @@ OPTIONS: tuple[Option, ...] = (
 class Auto(LLMStrategy):
     """Chooses a strategy for a language model by what is left of the limits, for each list.
 
-    It takes the one of the best expected quality (``blocks`` with three copies, ``blocks``,
-    ``listwise``, ``partition``, ``graded``, one ``listwise`` question) of which the upper bounds of
-    calls, tokens, cost and time fit. Without limits that is the first; set ``limits`` to bound it.
-    ``choices`` of the report says what was chosen, and why. If nothing fits for all candidates, the
-    last ones are left out, with the issue
-    ``limits_too_low``.
+    It takes the one of the best expected quality (``blocks`` with three copies, ``tournament``,
+    ``blocks``, ``listwise``, ``partition``, ``graded``, one ``listwise`` question) of which the
+    upper bounds of calls, tokens, cost and time fit. Without limits that is the first; set
+    ``limits`` to bound it. ``choices`` of the report says what was chosen, and why. If nothing fits
+    for all candidates, the last ones are left out, with the issue ``limits_too_low``.
 
     Args:
         llm: the language model: a mapping with a ``type``, an LLM object, or a function. If it

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from secondpass.effects import LLM, Answer, Judgement
+from secondpass.effects import LLM, Answer, Judgement, Plan, RoundsLeft
 from secondpass.errors import ConfigurationError, LLMError, MethodError, Problem, ReplyError
 from secondpass.llms import has_logprobs
-from secondpass.prompts.replies.values import BatchScores
+from secondpass.prompts.replies.values import BatchScores, Order
 from secondpass.prompts.template import Prompting
 from secondpass.scoring import ScorerMethod
 from secondpass.types import Issue
@@ -41,6 +41,10 @@ class Bounds:
     def exact(self) -> bool:
         """Whether the numbers are fixed."""
         return self.calls[0] == self.calls[1] and self.rounds[0] == self.rounds[1]
+
+    def side_by_side(self, runs: int) -> Bounds:
+        """Bounds of several runs, whose questions share rounds."""
+        return Bounds((runs * self.calls[0], runs * self.calls[1]), self.rounds)
 
     def __add__(self, other: Bounds) -> Bounds:
         return Bounds(
@@ -75,6 +79,13 @@ class IssueCollector:
         if answer.error is not None:
             self.add(answer.error.code, error_message(answer.error), indices)
 
+    def add_labels(self, order: Order) -> None:
+        """Add what is wrong with the labels of an order that was read."""
+        if order.doubled:
+            self.add("doubled_label", "the reply has documents twice; the first place counts")
+        if order.unknown:
+            self.add("unknown_label", "the reply has documents that were not shown")
+
     def issues(self) -> list[Issue]:
         """The issues, in the order in which they were first added."""
         return [
@@ -107,6 +118,16 @@ def check_logprobs(llm: LLM) -> None:
     if not has_logprobs(llm):
         message = "log probabilities are not supported by this model, and this method needs them"
         raise ConfigurationError([Problem(("llm",), message)])
+
+
+def affordable(runs: int, questions: int) -> Plan[int]:
+    """How many of several runs, of so many questions each, the limits allow; 1 at least."""
+    while runs > 1:
+        rounds: int | None = yield RoundsLeft(runs * questions)
+        if rounds is None or rounds > 0:
+            break
+        runs -= 1
+    return runs
 
 
 def split_batches(count: int, size: int | None) -> Iterator[range]:

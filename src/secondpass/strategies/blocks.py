@@ -36,6 +36,9 @@ class Blocks(OrderStrategy):
         block: candidates per question at most.
         copies: how many blocks each candidate is in.
         final: how many of the best are ordered once more, in one question; 0 for none.
+        shuffles: in how many orders of the candidates they are judged, side by side; the first is
+            their own. Reciprocal ranks are averaged.
+        seed: of the other orders.
         reply: ``permutation`` asks for an array of labels, best first; ``keyed`` and ``pairs`` for
             the rank of each; ``ranked`` for ``[2] > [1] > [3]``, as models trained for listwise
             reranking reply, best with ``labels: index1``.
@@ -58,6 +61,8 @@ class Blocks(OrderStrategy):
         block: Annotated[int, Ge(2)] = 20,
         copies: Annotated[int, Ge(2)] = 2,
         final: Annotated[int, Ge(0)] = 20,
+        shuffles: Annotated[int, Ge(1)] = 1,
+        seed: int = 0,
         reply: OrderReply = "permutation",
         labels: LabelKind = "opaque",
         bare: bool = False,
@@ -67,6 +72,8 @@ class Blocks(OrderStrategy):
         self.block = block
         self.copies = copies
         self.final = final
+        self.shuffles = shuffles
+        self.seed = seed
 
     @property
     def name(self) -> str:

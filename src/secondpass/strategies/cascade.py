@@ -195,6 +195,7 @@ class _State:
     beyond: set[int] = field(default_factory=set)
     issues: list[Issue] = field(default_factory=list)
     spans: dict[int, Span] = field(default_factory=dict)
+    spreads: dict[int, float] = field(default_factory=dict)
     degraded: bool = False
     kept: bool = False
     instructed: bool = False
@@ -252,6 +253,9 @@ class _State:
         for index, score in scored.items():
             self.scores[index] = (*self.scores.get(index, ()), score)
         self.add_spans(indices, judgement.spans)
+        if judgement.spreads is not None:
+            pairs = zip(indices, judgement.spreads, strict=True)
+            self.spreads |= {index: spread for index, spread in pairs if spread is not None}
         first = sorted(scored, key=final.__getitem__, reverse=True)
         self.order = first + [index for index in self.order if index not in scored]
 
@@ -293,4 +297,5 @@ class _State:
             beyond - self.scores.keys(),
             self.degraded,
             spans=[self.spans.get(index) for index in range(count)] if self.spans else None,
+            spreads=[self.spreads.get(index) for index in range(count)] if self.spreads else None,
         )

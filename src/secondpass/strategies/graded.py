@@ -33,6 +33,7 @@ from secondpass.strategies.base import (
     merge_batches,
     split_batches,
 )
+from secondpass.strategies.shuffles import Shuffles
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ class Graded(LLMStrategy):
         llm: the language model: a mapping with a ``type``, an LLM object, or a function.
         scale: lowest and highest grade.
         batch_size: candidates per question at most; None puts all into one.
+        shuffles: in how many orders of the candidates they are judged, side by side; the first is
+            their own. Grades are averaged.
+        seed: of the other orders.
         reply: ``keyed`` asks for an object that maps each label to its grade, ``pairs`` for an
             array of objects.
         labels: how candidates are named: ``opaque`` (short, and unknown to the authors of
@@ -72,6 +76,8 @@ class Graded(LLMStrategy):
         *,
         scale: Annotated[Sequence[float], Len(2, 2)] = (0.0, 10.0),
         batch_size: Annotated[int, Ge(1)] | None = 20,
+        shuffles: Annotated[int, Ge(1)] = 1,
+        seed: int = 0,
         reply: Literal["keyed", "pairs"] = "keyed",
         labels: LabelKind = "opaque",
         bare: bool = False,
@@ -87,6 +93,8 @@ class Graded(LLMStrategy):
         self.llm: LLM = llm
         self.scale = (low, high)
         self.batch_size = batch_size
+        self.shuffles = shuffles
+        self.seed = seed
         self.reply = reply
         self.labels = labels
         self.bare = bare
@@ -104,7 +112,7 @@ class Graded(LLMStrategy):
         return f"graded by {self.llm.name}"
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """One Ask effect with a question for each batch.
+        """One Ask effect with a question for each batch of each shuffle.
 
         Raises:
             MethodError: no batch was answered, or a grade is outside the scale.
@@ -112,8 +120,13 @@ class Graded(LLMStrategy):
         count = len(task.texts)
         if count == 1 and not self.judge_single:
             return Judgement([None], beyond=frozenset({0}))
+        shuffles = Shuffles(self.shuffles, self.seed, self.scale)
+        bounds = batch_bounds(count, self.batch_size)
+        return (yield from shuffles.judge(self.name, self._judge_once, task, bounds))
+
+    def _judge_once(self, task: Task) -> Plan[Judgement]:
         questions = Questions(task, self.llm, self.prompting, self._format, scale=self.scale)
-        batches = list(split_batches(count, self.batch_size))
+        batches = list(split_batches(len(task.texts), self.batch_size))
         answers: list[Answer[BatchScores]] = yield Ask(
             self.llm,
             [
@@ -121,9 +134,10 @@ class Graded(LLMStrategy):
                 for batch in batches
             ],
         )
-        return merge_batches(self.name, count, batches, answers, word="grade")
+        return merge_batches(self.name, len(task.texts), batches, answers, word="grade")
 
     def bounds(self, count: int) -> Bounds:
-        """A question for each batch, in one round."""
-        left_alone = count == 1 and not self.judge_single
-        return Bounds() if left_alone else batch_bounds(count, self.batch_size)
+        """A question for each batch of each shuffle, in one round."""
+        if count == 1 and not self.judge_single:
+            return Bounds()
+        return batch_bounds(count, self.batch_size).side_by_side(self.shuffles if count > 1 else 1)

@@ -35,6 +35,9 @@ class Listwise(OrderStrategy):
         llm: the language model: a mapping with a ``type``, an LLM object, or a function.
         window: candidates per question at most; None puts all into one.
         stride: how far the window moves; None is half of its size.
+        shuffles: in how many orders of the candidates they are judged, side by side; the first is
+            their own. Reciprocal ranks are averaged.
+        seed: of the other orders.
         reply: ``permutation`` asks for an array of labels, best first; ``keyed`` and ``pairs`` for
             the rank of each; ``ranked`` for ``[2] > [1] > [3]``, as models trained for listwise
             reranking reply, best with ``labels: index1``.
@@ -57,6 +60,8 @@ class Listwise(OrderStrategy):
         *,
         window: Annotated[int, Ge(2)] | None = 20,
         stride: Annotated[int, Ge(1)] | None = None,
+        shuffles: Annotated[int, Ge(1)] = 1,
+        seed: int = 0,
         reply: OrderReply = "permutation",
         labels: LabelKind = "opaque",
         bare: bool = False,
@@ -69,6 +74,8 @@ class Listwise(OrderStrategy):
         super().__init__(llm, reply, labels, bare, prompt)
         self.window = window
         self.stride = stride
+        self.shuffles = shuffles
+        self.seed = seed
         self._stride = stride or max(1, (window or 0) // 2)
 
     @property

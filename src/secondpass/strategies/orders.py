@@ -17,6 +17,7 @@ from secondpass.prompts.replies.ranked import Ranked
 from secondpass.prompts.replies.values import Order
 from secondpass.prompts.template import Prompting
 from secondpass.strategies.base import Bounds, IssueCollector, LLMStrategy
+from secondpass.strategies.shuffles import Shuffles
 from secondpass.types import ScoreKind
 
 OrderReply: TypeAlias = Literal["keyed", "pairs", "permutation", "ranked"]
@@ -57,6 +58,8 @@ class OrderStrategy(LLMStrategy):
     )
     score_kind: ScoreKind = "rank"
     scale = None
+    shuffles: int = 1
+    seed: int = 0
 
     def __init__(
         self, llm: LLM, reply: OrderReply, labels: LabelKind, bare: bool, prompt: Prompting | None
@@ -74,25 +77,31 @@ class OrderStrategy(LLMStrategy):
         raise NotImplementedError
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """The effects of :meth:`_order`; none for a single candidate.
+        """The effects of :meth:`_order`, for each shuffle; none for a single candidate.
 
         Raises:
             MethodError: no candidate could be ranked.
         """
         if len(task.texts) == 1:
             return Judgement([None], beyond=frozenset({0}))
-        return (yield from self._order(task, Groups(self, task)))
+        shuffles = Shuffles(self.shuffles, self.seed)
+        bounds = self._bounds(len(task.texts))
+        return (yield from shuffles.judge(self.name, self._judge_once, task, bounds))
 
     def bounds(self, count: int) -> Bounds:
         """How many questions are asked about ``count`` candidates; none about a single one."""
-        return self._bounds(count) if count > 1 else Bounds()
+        return self._bounds(count).side_by_side(self.shuffles) if count > 1 else Bounds()
+
+    def _judge_once(self, task: Task) -> Plan[Judgement]:
+        """The effects of :meth:`_order`."""
+        return self._order(task, Groups(self, task))
 
     def _order(self, task: Task, groups: Groups) -> Plan[Judgement]:
         """Ask about groups of the task."""
         raise NotImplementedError
 
     def _bounds(self, count: int) -> Bounds:
-        """The bounds for two candidates or more."""
+        """The bounds of one order of two candidates or more."""
         raise NotImplementedError
 
 
@@ -139,11 +148,7 @@ class Groups:
                 "the reply broke off before them" if result.cut else "the reply leaves them out"
             )
             self.issues.add("not_in_reply", reason, left_out)
-        if result.doubled:
-            message = "the reply has documents twice; the first place counts"
-            self.issues.add("doubled_label", message)
-        if result.unknown:
-            self.issues.add("unknown_label", "the reply has documents that were not shown")
+        self.issues.add_labels(result)
         return OrderedGroup(ordered, missing)
 
     def judgement(

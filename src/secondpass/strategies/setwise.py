@@ -65,8 +65,9 @@ class Setwise(LLMStrategy):
 
     Where the budget does not allow the questions about all candidates, the last ones are left out.
     If a question is not answered, the original order decides between its candidates, and the report
-    says ``degraded``. Candidates that no chain of answered questions joins to the top get no score;
-    if no question about the top was answered, none gets one.
+    says ``degraded`` if more than one of them has a score. Candidates that no chain of answered
+    questions joins to the top get none; if no question about the top was answered, nothing is
+    scored.
     """
 
     role = "You choose the document that best answers a search query."
@@ -132,7 +133,8 @@ class Setwise(LLMStrategy):
         for rank, index in enumerate(order):
             scores[index] = (count - rank) / count
         unjudged = frozenset(range(count)) - joined
-        return Judgement(scores, unjudged, sets.issues.issues(), degraded=sets.error is not None)
+        degraded = sets.left_undecided(joined)
+        return Judgement(scores, unjudged, sets.issues.issues(), degraded=degraded)
 
     def bounds(self, count: int) -> Bounds:
         """The fewest questions if the best come first already, the most if they come last."""
@@ -161,12 +163,14 @@ class _Sets:
         self._llm = strategy.llm
         self._questions = Questions(task, strategy.llm, strategy.prompting, strategy._format)
         self._answered: list[set[int]] = []
+        self._unanswered: list[set[int]] = []
         self._top: set[int] = set()
         self._over = False
 
     def ask(self, sets: Mapping[int, Sequence[int]]) -> Plan[list[int | None]]:
         """Ask about all sets side by side, as one round; about none once a limit was reached."""
         if self._over:
+            self._unanswered += map(set, sets.values())
             return [None] * len(sets)
         questions = [
             replace(self._questions.about(indices), assumed=indices.index(min(indices)))
@@ -178,11 +182,16 @@ class _Sets:
             if answer.error is not None:
                 self.error = self.error or answer.error
                 self._over = self._over or answer.error.code in _LIMITS
+                self._unanswered.append(set(indices))
                 continue
             self._answered.append(set(indices))
             if place == 0:
                 self._top.update(indices)
         return [answer.value for answer in answers]
+
+    def left_undecided(self, scored: set[int]) -> bool:
+        """Whether the original order decided between candidates that have a score."""
+        return any(len(scored & indices) > 1 for indices in self._unanswered)
 
     def joined(self) -> set[int]:
         """The candidates that answered questions join to the top of the heap.

@@ -100,6 +100,7 @@ def _combined(
         unjudged=unjudged,
         issues=issues,
         stage_scores=judgement.stage_scores and [judgement.stage_scores[index] for index in best],
+        spreads=judgement.spreads and [judgement.spreads[index] for index in best],
         beyond=beyond,
         spans=spans,
     )

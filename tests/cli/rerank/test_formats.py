@@ -37,12 +37,13 @@ def test_candidates_of_one_query_come_ranked_with_all_their_data(secondpass):
 def test_a_span_is_written_with_its_item():
     candidates = [Candidate("some text"), Candidate("other")]
     ranking = Reranker("lexical").rerank("text", candidates)
-    items = (replace(ranking[0], span=(5, 9)), ranking[1])
+    items = (replace(ranking[0], span=(5, 9), spread=0.5), ranking[1])
     formatter = Formatter(Format.jsonl, False, False, "tag", None, True)
     request = InputRequest(None, "text", candidates, None, b"", 0)
     line = formatter.format_ranking(1, request, replace(ranking, items=items))
     first, second = json.loads(line)["ranking"]
     assert (first["span"], "span" in second) == ([5, 9], False)
+    assert (first["spread"], "spread" in second) == (0.5, False)
 
 
 @pytest.mark.parametrize(("span", "shown"), [((5, 9), "…text here"), ((0, 4), "some text here")])

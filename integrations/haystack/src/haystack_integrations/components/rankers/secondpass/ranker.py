@@ -45,8 +45,8 @@ class SecondPassRanker(Loaded):
     An error of the model fails no pipeline unless `raise_on_failure` is set: scored documents are
     ranked, the others keep their order, and `report` lists what went wrong. The returned documents
     are copies. Their `score` never rises along the list, and `rerank_score`, `rerank_final_score`,
-    `retrieval_score`, `rerank_rank`, `rerank_status` and, if the method has found it, `rerank_span`
-    are added to `meta`, except where something else wrote a key of that name.
+    `retrieval_score`, `rerank_rank`, `rerank_status` and, if the method states them, `rerank_span`
+    and `rerank_spread` are added to `meta`, except where something else wrote a key of that name.
 
     ### Usage example
 

@@ -1,0 +1,217 @@
+"""Shuffles: candidates are judged in several orders, side by side, and their scores averaged.
+
+Tang, Zhang, Ma, Lin and Ture, "Found in the middle: permutation self-consistency improves listwise
+ranking in large language models", NAACL 2024, arXiv 2310.07712. A model prefers documents for their
+place in the prompt; over several orders, that evens out.
+
+Grades are averaged. The paper joins orders by the one with the least Kendall distance to all
+(Kemeny), which is hard to find; here, reciprocal ranks are averaged (Cormack, Clarke and Büttcher,
+SIGIR 2009), which gave as much with the simulated judge of ``benchmarks/strategies.py``. Mean ranks
+(Borda) gave less behind sliding windows, whose lower ranks say little.
+
+For R shuffles: R times the calls and the documents read of one, in as many rounds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from statistics import fmean, median_low
+from typing import Any, TypeVar
+
+from secondpass.effects import Ask, Interim, Judgement, Plan, RoundsLeft, Task
+from secondpass.errors import MethodError
+from secondpass.strategies.base import Bounds, IssueCollector, affordable
+
+T = TypeVar("T")
+
+_K = 60
+"""Of reciprocal ranks, as in the paper: the larger, the less the first ranks count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffles:
+    """How candidates are shuffled.
+
+    Attributes:
+        runs: number of orders; the first is that of the candidates.
+        seed: of the others.
+        scale: lowest and highest score, if scores are grades; None if they are ranks.
+    """
+
+    runs: int
+    seed: int
+    scale: tuple[float, float] | None = None
+
+    def judge(
+        self, name: str, judge: Callable[[Task], Plan[Judgement]], task: Task, bounds: Bounds
+    ) -> Plan[Judgement]:
+        """Judge the candidates of a task in every order.
+
+        Args:
+            name: of the method.
+            judge: judges a task once.
+            task: with one candidate or more; a single one is judged once.
+            bounds: of one run.
+
+        Raises:
+            MethodError: no run scored anything, or one has scores on another scale.
+        """
+        if self.runs == 1 or len(task.texts) == 1:
+            return (yield from judge(task))
+        issues = IssueCollector(name)
+        number = yield from affordable(self.runs, bounds.calls[1])
+        orders = self.orders(len(task.texts))[:number]
+        plans = [judge(_in_order(task, order)) for order in orders]
+        results = sorted((yield from side_by_side(plans, bounds.rounds[1])).items())
+        if len(results) < self.runs:
+            message = f"the limits allow {len(results)} of {self.runs} shuffles"
+            issues.add("fewer_runs", message)
+        errors = [result for _, result in results if isinstance(result, MethodError)]
+        for error in errors:
+            # Other runs may be on that scale as well, within the range by chance.
+            if error.code == "score_out_of_range" or len(errors) == len(results):
+                raise error
+            issues.add(error.code, f"one of the shuffles scored nothing: {error}")
+        runs = [
+            _Run(orders[number], result)
+            for number, result in results
+            if not isinstance(result, MethodError)
+        ]
+        return self._averaged(runs, issues)
+
+    def orders(self, count: int) -> list[list[int]]:
+        """The orders of ``count`` candidates."""
+        orders = [list(range(count)) for _ in range(self.runs)]
+        for number, order in enumerate(orders[1:], 1):
+            random.Random(f"{self.seed} {number}").shuffle(order)
+        return orders
+
+    def _averaged(self, runs: Sequence[_Run], issues: IssueCollector) -> Judgement:
+        """The mean of the scores that the runs gave each candidate, and how far they are apart."""
+        count = len(runs[0].order)
+        found: list[list[float]] = [[] for _ in range(count)]
+        for run in runs:
+            for index, score in zip(run.order, run.judgement.scores, strict=True):
+                if score is not None:
+                    found[index].append(score)
+            for issue in run.judgement.issues:
+                issues.add(issue.code, issue.message, [run.order[at] for at in issue.positions])
+        if disagreed := [index for index in range(count) if self._disagree(found[index])]:
+            message = "one of the shuffles puts these far higher than most do"
+            issues.add("shuffles_disagree", message, disagreed)
+        unjudged = [frozenset(run.order[at] for at in run.judgement.unjudged) for run in runs]
+        return Judgement(
+            _joint_ranks(found) if self.scale is None else [_mean(scores) for scores in found],
+            frozenset.intersection(*unjudged),
+            issues.issues(),
+            degraded=any(run.judgement.degraded for run in runs),
+            spreads=[max(scores) - min(scores) if len(scores) > 1 else None for scores in found],
+        )
+
+    def _disagree(self, scores: Sequence[float]) -> bool:
+        """Whether one score is far above the median.
+
+        For a grade, far is more than half of the scale. Ranks differ as much by chance where all
+        is irrelevant, so that rank has to be in the first twentieth, and the median in the lower
+        half.
+        """
+        if len(scores) < 2:
+            return False
+        highest, usual = max(scores), median_low(scores)
+        if self.scale is None:
+            return highest > 0.95 and usual < 0.5
+        return highest - usual > (self.scale[1] - self.scale[0]) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The judgement of a run, and the order of the candidates in it."""
+
+    order: list[int]
+    judgement: Judgement
+
+
+def side_by_side(plans: Sequence[Plan[T]], rounds: int) -> Plan[dict[int, T | MethodError]]:
+    """Carry out plans that ask the same service, so that their questions share rounds.
+
+    If a plan wants to know how many rounds are left, and the limits do not allow its rounds of all
+    plans, the last ones are given up: one that reaches its end says more than several that do not.
+
+    Args:
+        plans: at least one; their effects are Ask, RoundsLeft and Interim.
+        rounds: how many each takes.
+
+    Returns:
+        What each plan returned, or the error that it raised, by its index; those that were given up
+        are absent.
+    """
+    results: dict[int, T | MethodError] = {}
+    effects: dict[int, Any] = {}
+
+    def advance(number: int, value: Any) -> None:
+        try:
+            effect = plans[number].send(value)
+            while isinstance(effect, Interim):  # of one order alone
+                effect = next(plans[number])
+            effects[number] = effect
+        except StopIteration as stop:
+            results[number] = stop.value
+        except MethodError as error:
+            results[number] = error
+
+    for number in range(len(plans)):
+        advance(number, None)
+    while effects:
+        waiting = {number: effects.pop(number) for number in sorted(effects)}
+        limited = [number for number in waiting if isinstance(waiting[number], RoundsLeft)]
+        if limited:
+            left = yield RoundsLeft(len(limited))
+            while left is not None and left < rounds and len(limited) > 1:
+                del waiting[limited.pop()]
+                left = yield RoundsLeft(len(limited))
+            effects |= waiting
+            for number in limited:
+                advance(number, left)
+            continue
+        questions = [question for ask in waiting.values() for question in ask.questions]
+        answers = iter((yield Ask(next(iter(waiting.values())).service, questions)))
+        for number, ask in waiting.items():
+            advance(number, list(islice(answers, len(ask.questions))))
+        rounds -= 1
+    return results
+
+
+def _in_order(task: Task, order: Sequence[int]) -> Task:
+    return replace(
+        task,
+        texts=[task.texts[index] for index in order],
+        candidates=[task.candidates[index] for index in order],
+    )
+
+
+def _mean(scores: Sequence[float]) -> float | None:
+    if not scores:
+        return None
+    # A rounding error must neither separate equal scores nor leave their range.
+    return min(max(fmean(scores), min(scores)), max(scores))
+
+
+def _joint_ranks(found: Sequence[Sequence[float]]) -> list[float | None]:
+    """Scores of the kind ``rank``, by the mean reciprocal ranks; those with equal ones keep order.
+
+    Args:
+        found: for each candidate, its scores of that kind in the runs.
+    """
+    count = len(found)
+    means = {
+        index: fmean(1 / (_K + 1 + round(count * (1 - score))) for score in scores)
+        for index, scores in enumerate(found)
+        if scores
+    }
+    joint: list[float | None] = [None] * count
+    for rank, index in enumerate(sorted(means, key=lambda index: (-means[index], index))):
+        joint[index] = (count - rank) / count
+    return joint

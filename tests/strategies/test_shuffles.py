@@ -1,0 +1,480 @@
+"""Shuffles: several orders side by side, their mean, and how far they are apart."""
+
+import json
+import random
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import (
+    ByTable,
+    Model,
+    graded,
+    in_answer,
+    number_of,
+    numbered,
+    play,
+    ranked,
+    shown_in,
+    task_of,
+)
+from secondpass import ConfigurationError, Reranker
+from secondpass.effects import Judgement, RoundsLeft
+from secondpass.errors import LLMError, MethodError
+from secondpass.strategies.blocks import Blocks
+from secondpass.strategies.cascade import Cascade
+from secondpass.strategies.graded import Graded
+from secondpass.strategies.listwise import Listwise
+from secondpass.strategies.shuffles import Shuffles, side_by_side
+
+METHODS = {
+    "graded": lambda model, **settings: Graded(model, scale=(0, 300), **settings),
+    "listwise": Listwise,
+    "blocks": Blocks,
+}
+REPLIES = {"graded": graded, "listwise": ranked, "blocks": ranked}
+
+
+@pytest.fixture(params=METHODS)
+def kind(request):
+    return request.param
+
+
+def judge(method, texts, reply, rounds=lambda asked: None):
+    return play(method.judge(task_of(texts)), in_answer(reply), rounds)
+
+
+def order_of(judgement):
+    """The indices that have a score, best first."""
+    scored = [index for index, score in enumerate(judgement.scores) if score is not None]
+    return sorted(scored, key=lambda index: -judgement.scores[index])
+
+
+def prompts(asks):
+    return [question.request.turns[0].text for ask in asks for question in ask.questions]
+
+
+# ---------------------------------------------------------------------- what is asked
+
+
+def test_one_shuffle_changes_nothing(kind):
+    texts = numbered(range(60))
+    default, asks = judge(METHODS[kind](Model(), labels="index1"), texts, REPLIES[kind])
+    one, asks_of_one = judge(
+        METHODS[kind](Model(), labels="index1", shuffles=1, seed=7), texts, REPLIES[kind]
+    )
+    assert prompts(asks) == prompts(asks_of_one)
+    assert one == default
+    assert one.spreads is None
+
+
+def test_the_first_shuffle_is_the_order_itself(kind):
+    texts = numbered(range(60))
+    _, asks = judge(METHODS[kind](Model(), labels="index1"), texts, REPLIES[kind])
+    method = METHODS[kind](Model(), labels="index1", shuffles=3)
+    _, asks_of_three = judge(method, texts, REPLIES[kind])
+    assert len(asks_of_three) == len(asks)
+    for one, three in zip(asks, asks_of_three, strict=True):
+        assert len(three.questions) == 3 * len(one.questions)
+        assert prompts([three])[: len(one.questions)] == prompts([one])
+
+
+def test_bounds_scale_and_rounds_do_not(kind):
+    for count in (1, 2, 20, 100):
+        once = METHODS[kind](Model()).bounds(count)
+        thrice = METHODS[kind](Model(), shuffles=3)
+        _, asks = judge(thrice, numbered(range(count)), REPLIES[kind])
+        calls = sum(len(ask.questions) for ask in asks)
+        assert thrice.bounds(count).calls == (calls, calls)
+        assert thrice.bounds(count).rounds == once.rounds == (len(asks), len(asks))
+        assert calls == once.calls[0] * (3 if count > 1 else 1)
+
+
+def test_orders_depend_on_the_seed_alone():
+    orders = Shuffles(3, 0).orders(30)
+    assert orders[0] == list(range(30))
+    assert all(sorted(order) == orders[0] for order in orders)
+    assert len({tuple(order) for order in orders}) == 3
+    assert Shuffles(3, 0).orders(30) == orders == Shuffles(4, 0).orders(30)[:3]
+    assert Shuffles(3, 1).orders(30)[1:] != orders[1:]
+
+
+# ---------------------------------------------------------------------- what is made of it
+
+
+@given(st.permutations(range(30)), st.integers(2, 4))
+def test_an_exact_judge_gives_what_it_gives_once(numbers, shuffles):
+    texts = numbered(numbers)
+    for kind, method in METHODS.items():
+        judgement, _ = judge(method(Model(), shuffles=shuffles), texts, REPLIES[kind])
+        if kind == "graded":
+            assert list(judgement.scores) == numbers
+            assert list(judgement.spreads) == [0] * 30
+        if kind != "blocks":  # the order behind its best 20 is not exact
+            assert [numbers[index] for index in order_of(judgement)][:10] == [*range(29, 19, -1)]
+        assert not judgement.issues
+
+
+@given(st.integers(2, 25), st.integers(2, 5), st.integers(0, 10**6))
+def test_ranks_are_those_of_the_mean_reciprocal_ranks(count, shuffles, seed):
+    draw = random.Random(seed)
+    runs = []
+
+    def reply(passages):
+        labels = list(passages)
+        draw.shuffle(labels)
+        runs.append([number_of(passages[label]) for label in labels])
+        return json.dumps({"ranking": labels})
+
+    method = Listwise(Model(), window=None, shuffles=shuffles)
+    judgement, _ = judge(method, numbered(range(count)), reply)
+    places = [[run.index(index) for run in runs] for index in range(count)]
+    fused = [fmean(1 / (61 + place) for place in found) for found in places]
+    assert order_of(judgement) == sorted(range(count), key=lambda index: (-fused[index], index))
+    assert sorted(judgement.scores) == [place / count for place in range(1, count + 1)]
+    for spread, found in zip(judgement.spreads, places, strict=True):
+        assert spread == pytest.approx((max(found) - min(found)) / count)
+
+
+def test_grades_are_averaged():
+    replies = iter([{"0": 4, "1": 1}, {"0": 1, "1": 5}, {"0": 4, "1": 3}])
+
+    def reply(passages):
+        grades = next(replies)
+        return json.dumps({label: grades[text[0]] for label, text in passages.items()})
+
+    judgement, _ = judge(Graded(Model(), shuffles=3), numbered([0, 1]), reply)
+    assert list(judgement.scores) == [3.0, 3.0]
+    assert list(judgement.spreads) == [3.0, 4.0]
+    assert not judgement.issues
+
+
+@given(st.floats(0, 10), st.integers(2, 6))
+def test_the_mean_of_equal_grades_is_the_grade(grade, shuffles):
+    reply = lambda passages: json.dumps(dict.fromkeys(passages, grade))  # noqa: E731
+    judgement, _ = judge(Graded(Model(), shuffles=shuffles), ["a", "b"], reply)
+    assert list(judgement.scores) == [grade, grade]
+
+
+# ---------------------------------------------------------------------- what is missing
+
+
+def failing(*questions, reply):
+    """Replies honestly, but for the questions with these numbers, from 0."""
+    asked = iter(range(1000))
+
+    def answer(passages):
+        if next(asked) in questions:
+            return LLMError("the server is down", "server_error")
+        return reply(passages)
+
+    return answer
+
+
+def test_without_any_answer_it_fails(kind):
+    reply = failing(*range(100), reply=ranked)
+    with pytest.raises(MethodError, match="down"):
+        judge(METHODS[kind](Model(), shuffles=3), numbered(range(30)), reply)
+
+
+def test_shuffles_that_were_answered_count(kind):
+    # In the second of two shuffles, nothing is answered.
+    asked = METHODS[kind](Model()).bounds(20).calls[0]
+    reply = failing(*range(asked, 2 * asked), reply=REPLIES[kind])
+    judgement, _ = judge(METHODS[kind](Model(), shuffles=2), numbered(range(20)), reply)
+    assert order_of(judgement) == list(range(19, -1, -1))
+    assert list(judgement.spreads) == [None] * 20
+    assert [issue.code for issue in judgement.issues] == ["server_error"]
+    assert "one of the shuffles scored nothing" in judgement.issues[0].message
+
+
+def test_another_shuffle_stands_in_for_a_failed_batch():
+    texts = numbered(range(40))
+    judgement, _ = judge(
+        Graded(Model(), scale=(0, 40), shuffles=2), texts, failing(0, reply=graded)
+    )
+    assert list(judgement.scores) == list(range(40))
+    assert list(judgement.spreads) == [None] * 20 + [0.0] * 20
+    assert [(issue.code, issue.positions) for issue in judgement.issues] == [
+        ("server_error", tuple(range(20)))
+    ]
+    assert not judgement.unjudged
+
+
+def test_without_a_score_in_any_shuffle():
+    def reply(passages):
+        return json.dumps(
+            {label: number_of(text) for label, text in passages.items() if number_of(text) != 3}
+        )
+
+    judgement, _ = judge(Graded(Model(), shuffles=2), numbered(range(6)), reply)
+    assert judgement.scores[3] is None
+    assert judgement.spreads[3] is None
+    assert judgement.unjudged == frozenset()  # it was shown
+    assert [(issue.code, issue.positions) for issue in judgement.issues] == [("not_in_reply", (3,))]
+    judgement, _ = judge(
+        Graded(Model(), batch_size=3, shuffles=2),
+        numbered(range(6)),
+        failing(0, 2, 3, reply=graded),
+    )
+    assert judgement.unjudged == {0, 1, 2}
+
+
+def test_one_shuffle_on_another_scale_refuses_all():
+    replies = iter([5, 50])
+    reply = lambda passages: json.dumps(dict.fromkeys(passages, next(replies)))  # noqa: E731
+    with pytest.raises(MethodError, match="outside the range") as raised:
+        judge(Graded(Model(), shuffles=2), ["a", "b"], reply)
+    assert raised.value.code == "score_out_of_range"
+
+
+@pytest.mark.parametrize(
+    ("kind", "calls", "runs"),
+    [
+        ("graded", 15, 3),
+        ("graded", 14, 2),
+        ("graded", 5, 1),
+        ("listwise", 27, 3),
+        ("listwise", 26, 2),
+        ("listwise", 9, 1),
+        ("blocks", 22, 2),
+        ("blocks", 11, 1),
+    ],
+)
+def test_limits_allow_fewer_shuffles(kind, calls, runs):
+    model = Model(REPLIES[kind])
+    reranker = Reranker(METHODS[kind](model, shuffles=3), limits={"calls": calls})
+    report = reranker.rerank("wombats", numbered(range(100))).report
+    assert report.status == "ok"
+    assert len(model.prompts) == METHODS[kind](model, shuffles=runs).bounds(100).calls[0]
+    codes = [issue.code for issue in report.issues]
+    assert codes == ([] if runs == 3 else ["fewer_runs"])
+
+
+def test_shuffles_are_given_up_for_the_windows_of_the_first():
+    # After two rounds of three windows each, what is left suffices for one shuffle.
+    asked = []
+
+    def rounds(done):
+        asked.append(done)
+        return None if done < 2 else 7
+
+    answer = in_answer(ranked)
+    plan, asks, effect = (
+        Listwise(Model(), shuffles=3).judge(task_of(numbered(range(100)))),
+        [],
+        None,
+    )
+    try:
+        effect = next(plan)
+        while True:
+            if isinstance(effect, RoundsLeft):
+                left = rounds(len(asks))
+                effect = plan.send(left and left // effect.questions)
+            else:
+                asks.append(len(effect.questions))
+                effect = plan.send([answer(question) for question in effect.questions])
+    except StopIteration as stop:
+        judgement = stop.value
+    assert asks == [3, 3, 1, 1, 1, 1, 1, 1, 1]
+    assert order_of(judgement)[:10] == list(range(99, 89, -1))
+    assert [issue.code for issue in judgement.issues] == ["fewer_runs"]
+    assert list(judgement.spreads) == [None] * 100
+
+
+def test_tokens_allow_fewer_shuffles():
+    """What a window takes is known after the first round."""
+    once = Model(ranked)
+    Reranker(Listwise(once)).rerank("wombats", numbered(range(100)))
+    size = sum(len(each.system) + len(each.turns[0].text) for each in once.prompts) / 4
+    model = Model(ranked)
+    limits = {"tokens": round(2 * size)}
+    ranking = Reranker(Listwise(model, shuffles=3), limits=limits).rerank(
+        "wombats", numbered(range(100))
+    )
+    assert ranking.report.status == "ok"
+    assert "fewer_runs" in [issue.code for issue in ranking.report.issues]
+    assert [number_of(item.text) for item in ranking][:9] == [*range(99, 90, -1)]
+
+
+def test_plans_of_different_lengths_share_rounds():
+    """Each result is that of its plan, and an error ends only its own."""
+    answer = in_answer(ranked)
+
+    def plan_of(method, count):
+        return method.judge(task_of(numbered(range(count))))
+
+    def broken():
+        raise MethodError("no context", "context_failed")
+        yield
+
+    plans = [
+        plan_of(Listwise(Model(), window=10), 25),
+        broken(),
+        plan_of(Blocks(Model(), block=10), 25),
+    ]
+    merged, asks = side_by_side(plans, 10), []
+    try:
+        effect = next(merged)
+        while True:
+            if isinstance(effect, RoundsLeft):
+                effect = merged.send(None)
+            else:
+                asks.append(len(effect.questions))
+                effect = merged.send([answer(question) for question in effect.questions])
+    except StopIteration as stop:
+        results = stop.value
+    alone = [play(plan_of(Listwise(Model(), window=10), 25), answer)[0]]
+    alone.append(play(plan_of(Blocks(Model(), block=10), 25), answer)[0])
+    assert [results[0], results[2]] == alone
+    assert results[1].code == "context_failed"
+    assert sum(asks) == 4 + 7
+
+
+# ---------------------------------------------------------------------- disagreement
+
+
+@pytest.mark.parametrize(
+    ("places", "disagree"),
+    [
+        ((0, 19), True),
+        ((0, 11), True),
+        ((0, 10), False),  # not in the lower half
+        ((1, 19), False),  # not the first twentieth
+        ((19, 0, 12), True),
+        ((19, 0, 1), False),  # most say that it is good
+        ((10, 19), False),
+        ((0, 19, 1, 12), True),
+    ],
+)
+def test_the_shuffles_disagree_about_one_of_the_best(places, disagree):
+    found = iter(places)
+
+    def reply(passages):
+        others = sorted(
+            (label for label in passages if number_of(passages[label]) != 5), key=passages.get
+        )
+        (one,) = set(passages) - set(others)
+        others.insert(next(found), one)
+        return json.dumps({"ranking": others})
+
+    method = Listwise(Model(), window=None, shuffles=len(places))
+    judgement, _ = judge(method, numbered(range(20)), reply)
+    codes = [(issue.code, issue.positions) for issue in judgement.issues]
+    assert codes == ([("shuffles_disagree", (5,))] if disagree else [])
+    assert judgement.spreads[5] == pytest.approx((max(places) - min(places)) / 20)
+
+
+@pytest.mark.parametrize(
+    ("grades", "disagree"),
+    [
+        ((0, 5), False),
+        ((4, 10), True),
+        ((3, 2, 9), True),
+        ((9, 2, 9), False),
+        ((9, 2, 9, 3), True),
+    ],
+)
+def test_the_shuffles_disagree_about_a_grade(grades, disagree):
+    found = iter(grades)
+
+    def reply(passages):
+        grade = next(found)
+        return json.dumps(
+            {label: grade if number_of(text) == 1 else 3 for label, text in passages.items()}
+        )
+
+    method = Graded(Model(), shuffles=len(grades))
+    judgement, _ = judge(method, numbered(range(4)), reply)
+    codes = [(issue.code, issue.positions) for issue in judgement.issues]
+    assert codes == ([("shuffles_disagree", (1,))] if disagree else [])
+
+
+# ---------------------------------------------------------------------- the ranking
+
+
+@given(st.integers(1, 40), st.integers(2, 4), st.integers(0, 10**6), st.sampled_from([*METHODS]))
+def test_nothing_wrong_is_made_of_any_reply(count, shuffles, seed, kind):
+    draw = random.Random(seed)
+
+    def reply(passages):
+        labels = list(passages)
+        draw.shuffle(labels)
+        drawn = draw.randrange(5)
+        if drawn == 0:
+            return LLMError("the server is down", "server_error")
+        labels = labels[: draw.randrange(len(labels) + 1) if drawn == 1 else None]
+        if kind == "graded":
+            return json.dumps({label: draw.randrange(300) for label in labels})
+        return json.dumps({"ranking": labels})
+
+    method = METHODS[kind](Model(), shuffles=shuffles)
+    try:
+        judgement, asks = judge(method, numbered(range(count)), reply)
+    except MethodError:
+        return
+    scored = order_of(judgement)
+    assert judgement.unjudged.isdisjoint(scored)
+    if kind != "graded":
+        assert len({judgement.scores[index] for index in scored}) == len(scored)
+    assert len(asks) <= method.bounds(count).rounds[1]
+    if count > 1:
+        for score, spread in zip(judgement.scores, judgement.spreads, strict=True):
+            assert spread is None or (score is not None and spread >= 0)
+
+
+def test_both_ways_agree(rank, kind):
+    numbers = random.Random(5).sample(range(100), 60)
+    reply = REPLIES[kind]
+    method = {"type": kind, "llm": lambda m: reply(shown_in(m)), "shuffles": 2}
+    if kind == "graded":
+        method["scale"] = [0, 100]
+    ranking = rank(Reranker(method, depth=None), "wombats", numbered(numbers))
+    assert [numbers[at] for at in ranking.order][:9] == sorted(numbers)[::-1][:9]
+    assert ranking.report.status == "ok"
+    for item in ranking:
+        assert type(item.spread) is float
+        assert item.metadata["rerank_spread"] == item.spread
+        assert ranking.explain(position=item.position).spread == item.spread
+    assert ranking.to_dict()["ranking"][0]["spread"] == ranking[0].spread
+
+
+def test_a_cascade_keeps_the_spreads_of_a_stage():
+    grades = iter([{"0": 1, "1": 4}, {"0": 3, "1": 4}])
+
+    def reply(passages):
+        found = next(grades)
+        return json.dumps({label: found[text[0]] for label, text in passages.items()})
+
+    method = Cascade(
+        [
+            {"method": ByTable({"0 wombats": 3.0, "1 wombats": 2.0, "2 wombats": 1.0})},
+            {"method": Graded(Model(reply), shuffles=2), "depth": 2},
+        ]
+    )
+    ranking = Reranker(method).rerank("wombats", numbered(range(3)))
+    assert [(item.position, item.spread) for item in ranking] == [(1, 0.0), (0, 2.0), (2, None)]
+    assert "rerank_spread" not in ranking[2].metadata
+
+
+def test_windows_of_long_texts_are_those_of_their_candidates():
+    class Own:
+        name, score_kind, scale, windows = "own", "unbounded", None, "each"
+
+        def judge(self, task):
+            count = len(task.texts)
+            values = [float(index) for index in range(count)]
+            return Judgement(values, spreads=[value / 2 for value in values])
+            yield
+
+    ranking = Reranker(Own(), passages={"size": 12}).rerank("q", ["one two three four", "five"])
+    spreads = {item.position: (item.rerank_score, item.spread) for item in ranking}
+    assert all(spread == score / 2 for score, spread in spreads.values())
+
+
+@pytest.mark.parametrize("shuffles", [0, -1, 1.5, True])
+def test_a_wrong_number_of_shuffles(kind, shuffles):
+    with pytest.raises(ConfigurationError, match="shuffles"):
+        Reranker.from_config({"method": {"type": kind, "llm": len, "shuffles": shuffles}})
