@@ -174,18 +174,10 @@ class Ended:
     error: str | None = None
 
 
-Effect: TypeAlias = (
-    Score
-    | Ask[Any, Any]
-    | RoundsLeft
-    | LimitsLeft
-    | Chose
-    | Raised
-    | Ran
-    | Interim
-    | Started
-    | Ended
-)
+Immediate: TypeAlias = RoundsLeft | LimitsLeft | Chose | Raised | Ran | Interim | Started | Ended
+"""Effects that call nothing."""
+
+Effect: TypeAlias = Score | Ask[Any, Any] | Immediate
 Plan: TypeAlias = Generator[Effect, Any, T]
 """A generator that yields effects and returns a T."""
 

@@ -247,6 +247,9 @@ def test_attributes(telemetry):
                 "secondpass.usage.pairs": 7,
                 "secondpass.usage.input_tokens": 120,
                 "secondpass.usage.output_tokens": 8,
+                "secondpass.usage.retries": 1,
+                "secondpass.usage.repairs": 0,
+                "secondpass.usage.cached": 0,
             },
         ),
         (

@@ -16,6 +16,7 @@ from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.partition import Partition
+from secondpass.strategies.tournament import Tournament
 
 
 def moody(seed, faults):
@@ -53,6 +54,8 @@ strategies = st.one_of(
     st.builds(lambda llm: Listwise(llm, window=3, stride=1), models),
     st.builds(lambda llm: Partition(llm, window=4, cutoff=2), models),
     st.builds(lambda llm: Blocks(llm, block=3, final=3), models),
+    st.builds(lambda llm: Tournament(llm, group=4), models),
+    st.builds(lambda llm: Listwise(llm, window=3, stride=1, shuffles=2), models),
     st.builds(lambda *mood: Graded(Model(graded_alike(*mood)), batch_size=2), seeds, faults),
     st.builds(ByTable),
 )

@@ -20,7 +20,7 @@ from fakes import (
     task_of,
 )
 from secondpass import ConfigurationError, Reranker
-from secondpass.effects import Ask, Chose, Judgement, LimitsLeft
+from secondpass.effects import Ask, Chose, Interim, Judgement, LimitsLeft
 from secondpass.errors import LLMError, MethodError
 from secondpass.limits import Left, Prices
 from secondpass.prompts.truncation import estimate_tokens
@@ -217,7 +217,7 @@ def run(method, task, lefts, fails=False):
             result = next(lefts)
         elif isinstance(effect, Chose):
             chosen = effect
-        else:
+        elif not isinstance(effect, Interim):
             assert isinstance(effect, Ask)
             answer = in_answer(always(LLMError("too slow", "timeout")) if fails else ranked)
             result = [answer(question) for question in effect.questions]

@@ -22,6 +22,7 @@ from secondpass.strategies.graded import Graded
 from secondpass.strategies.interim import converted, relayed
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.partition import Partition
+from secondpass.strategies.tournament import Tournament, schedule
 from secondpass.strategies.windows import judged_by_windows
 
 DOWN = LLMError("the server failed", "server_error")
@@ -272,3 +273,23 @@ def test_closing_closes_the_plan():
     next(relaying)
     relaying.close()
     assert closed == [True]
+
+
+def test_tournament_shows_each_stage_but_the_last():
+    texts = numbered(range(40))
+    method = Tournament(Model(), group=10)
+    found, last = interims(method, texts)
+    assert len(found) == len(schedule(40, 10)) - 1 > 1
+    for (_, kept), judgement, after in zip(
+        schedule(40, 10), found, [*found[1:], last], strict=False
+    ):
+        assert sorted(best_first(judgement)) == list(range(40))
+        # Those that advance stand first, and the next stage chooses among them.
+        first = set(best_first(judgement)[:kept])
+        assert set(best_first(after)[: kept // 2]) <= first
+    assert 39 in numbers(texts, last)[:2]
+
+
+def test_several_shuffles_show_nothing():
+    texts = numbered([3, 9, 5, 7])
+    assert interims(Listwise(Model(), window=2, stride=1, shuffles=2), texts)[0] == []

@@ -96,6 +96,9 @@ def _report(report: Report) -> dict[str, Value | None]:
         "secondpass.usage.input_tokens": usage.input_tokens,
         "secondpass.usage.output_tokens": usage.output_tokens,
         "secondpass.usage.cost": usage.cost,
+        "secondpass.usage.retries": usage.retries,
+        "secondpass.usage.repairs": usage.repairs,
+        "secondpass.usage.cached": usage.cached,
     }
 
 

@@ -9,6 +9,7 @@ Calls, rounds and documents read are the sums over the stages.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -243,14 +244,7 @@ class _State:
 
     def interim(self, name: str, indices: Sequence[int], judgement: Judgement) -> Judgement:
         """The judgement of the cascade if its stage ended with this one. Changes nothing."""
-        state = replace(
-            self,
-            scores=dict(self.scores),
-            unjudged=set(self.unjudged),
-            beyond=set(self.beyond),
-            notes=replace(self.notes, issues=[*self.notes.issues]),
-            spans=dict(self.spans),
-        )
+        state = deepcopy(self)
         state.apply(name, judgement, indices)
         return state.judgement()
 

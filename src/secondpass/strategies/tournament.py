@@ -15,10 +15,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import LLM, Answer, Ask, Completion, Judgement, Plan, Task
+from secondpass.effects import LLM, Answer, Ask, Completion, Interim, Judgement, Plan, Task
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.label_lookup import Labels
 from secondpass.prompts.labels import LabelKind
@@ -152,7 +153,8 @@ class Tournament(LLMStrategy):
             issues.add("fewer_runs", message)
         tournaments = [_Tournament([*range(count)]) for _ in range(number)]
         degraded = False
-        for stage, (groups, kept) in enumerate(schedule(count, self.group), 1):
+        stages = schedule(count, self.group)
+        for stage, (groups, kept) in enumerate(stages, 1):
             dealt = [
                 (tournament, group)
                 for turn, tournament in enumerate(tournaments)
@@ -179,6 +181,9 @@ class Tournament(LLMStrategy):
                 tournament.left = []
             for (tournament, group), answer in zip(dealt, answers, strict=True):
                 degraded |= not tournament.advance(stage, group, answer, issues)
+            if stage < len(stages):
+                points = [each.points for each in tournaments]
+                yield Interim(task, partial(_judgement, count, points, issues, degraded=degraded))
         return _judgement(count, [each.points for each in tournaments], issues, degraded=degraded)
 
     def _selection(self, count: int) -> Selection:
