@@ -51,7 +51,11 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "listwise (sliding windows)": {"type": "listwise"},
     "partition": {"type": "partition"},
     "blocks": {"type": "blocks"},
+    "tournament": {"type": "tournament"},
+    "setwise": {"type": "setwise"},
+    "pointwise": {"type": "pointwise"},
     "graded": {"type": "graded"},
+    "graded, 2 shuffles": {"type": "graded", "shuffles": 2},
 }
 
 _NUMBERED = re.compile(r"\[(\d+)\]:? *(\d+) passage")
