@@ -151,7 +151,7 @@ def test_labels_are_no_part(settings):
 
 def test_another_process_has_the_same_keys():
     code = (
-        "import sys; sys.path[:0] = ['tests/runtime/cache', 'tests/support']; "
+        "import sys; sys.path[:0] = ['tests/runtime', 'tests/support']; "
         "from test_answer_keys import METHODS, keys; "
         "print([key.hex() for name in METHODS for key in keys(METHODS[name])])"
     )

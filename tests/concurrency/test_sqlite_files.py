@@ -1,0 +1,74 @@
+"""SQLite files of our own: created once, and told from others."""
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from secondpass.concurrency.sqlite_files import Layout, WrongFileError, prepare
+
+LAYOUT = Layout(0x1234, 2, ("CREATE TABLE notes (text)",), ("SELECT text FROM notes LIMIT 1",))
+
+
+def marks(path):
+    with closing(sqlite3.connect(path)) as connection:
+        names = ("application_id", "user_version", "journal_mode")
+        return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+
+
+@pytest.mark.parametrize("existing", [False, True], ids=["new", "empty"])
+def test_a_file_is_created(tmp_path, existing):
+    path = tmp_path / "file"
+    if existing:
+        path.touch()
+    for _ in range(2):
+        prepare(path, LAYOUT)
+        assert marks(path) == [0x1234, 2, "wal"]
+
+
+def test_a_private_file_is_only_for_its_owner(tmp_path):
+    prepare(tmp_path / "private", replace(LAYOUT, private=True))
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
+    (tmp_path / "shared").touch(0o640)
+    prepare(tmp_path / "shared", replace(LAYOUT, private=True))
+    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o640  # as its owner made it
+
+
+@pytest.mark.parametrize(
+    ("other", "version"),
+    [(replace(LAYOUT, application=0x4321), None), (replace(LAYOUT, version=1), 1)],
+)
+def test_other_files_are_told_apart(tmp_path, other, version):
+    path = tmp_path / "file"
+    prepare(path, other)
+    before = path.read_bytes()
+    with pytest.raises(WrongFileError) as caught:
+        prepare(path, LAYOUT)
+    assert caught.value.version == version
+    assert path.read_bytes() == before
+
+
+def test_a_missing_table_is_damage(tmp_path):
+    path = tmp_path / "file"
+    prepare(path, LAYOUT)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE notes")
+    with pytest.raises(sqlite3.DatabaseError) as caught:
+        prepare(path, LAYOUT)
+    assert type(caught.value) is sqlite3.DatabaseError
+
+
+def test_several_processes_create_one_file(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; "
+        "from secondpass.concurrency.sqlite_files import Layout, prepare; "
+        "prepare(Path(sys.argv[1]), Layout(7, 1, ('CREATE TABLE t (a)',), ('SELECT a FROM t',)))"
+    )
+    call = [sys.executable, "-c", code, str(tmp_path / "file")]
+    children = [subprocess.Popen(call) for _ in range(4)]
+    assert [child.wait(60) for child in children] == [0] * 4
+    assert marks(tmp_path / "file") == [7, 1, "wal"]
