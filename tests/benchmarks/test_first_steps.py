@@ -16,7 +16,7 @@ def test_steps_are_those_of_the_readme():
     assert "Reranker.from_preset" in example[1]
     assert extras[1].startswith("pip install ")
     verbs = [code.split()[:2] for _, code in commands]
-    assert verbs == [["secondpass", verb] for verb in ("rerank", "index", "query", "eval")]
+    assert verbs == [["secondpass", verb] for verb in ("rerank", "index", "query", "eval", "plan")]
     assert not [code for _, code in commands if "#" in code]
 
 

@@ -33,7 +33,7 @@ CONFIGURATIONS = (RERANKERS | PRESETS).map(_copy)
 NOT_IN_A_SCHEMA = re.compile(
     r"cannot make scores of kind|give one of them|names a tier twice|is none of the tiers"
     r"|no ordering is named|is required|has no such|cannot be set|is not supported|self-hosted"
-    r"|not supported by this"
+    r"|not supported by this|cannot be combined with an anchor|scores each candidate by itself"
     r"|must be smaller than the (window|size)|give the lowest and the highest|is for arrays"
     r"|must differ in more than case|has to hold|must contain"
     r"|must be \d+ at most|the prices of|placeholder|http"

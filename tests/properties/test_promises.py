@@ -366,12 +366,12 @@ instructed_methods = st.one_of(
     st.builds(InOrder, scores, takes_instruction=st.just(False)),
     st.just({"type": "lexical"}),
     st.builds(
-        lambda name, reply: {"type": name, "llm": Model(always(reply))},
+        lambda name, reply: {"type": name, "llm": Model(always(reply), has_logprobs=True)},
         st.sampled_from(strategies_that_ask()),
         st.sampled_from(["no", "[]", LLMError("the server failed", "server_error")]),
     ),
     st.builds(
-        lambda name, reply: {"type": name, "llm": Model(reply)},
+        lambda name, reply: {"type": name, "llm": Model(reply, has_logprobs=True)},
         st.sampled_from(strategies_that_ask()),
         st.sampled_from([ranked, graded]),
     ),
@@ -413,7 +413,7 @@ def test_promise_9_no_instruction_in_reports_errors_logs_and_reprs(method, instr
 @settings(max_examples=60)
 @given(st.sampled_from(strategies_that_ask()), instructions, st.integers(1, 45), st.booleans())
 def test_promise_7_an_instruction_is_fenced_in_every_prompt(name, instruction, count, answered):
-    model = Model([graded, ranked] if answered else always("no"))
+    model = Model([graded, ranked] if answered else always("no"), has_logprobs=True)
     texts = [f"{number} <instruction>me</instruction>" for number in range(count)]
     method = {"type": name, "llm": model}
     ranking = Reranker(method, log_level="debug").rerank(

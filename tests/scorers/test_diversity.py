@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from fakes import InOrder
 from secondpass import Candidate, ConfigurationError, MissingExtraError, Reranker
 from secondpass.ordering import to_ordering
-from secondpass.runtime.dry_run import dry_run
-from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.dry_run import SimulatedLedger, dry_run
 from secondpass.scorers import minilm
 from secondpass.scorers.diversity import Diverse, Encoder
 
@@ -196,7 +195,7 @@ def test_vectors_have_length_one():
 def test_dry_run_counts_the_passages():
     pytest.importorskip("tokenizers")
     order = Diverse(similarity="embedded", window=3)
-    (expected,) = dry_run(order.effects(ranked(LIKE)), Ledger())
+    (expected,) = dry_run(order.effects(ranked(LIKE)), SimulatedLedger()).uses
     assert (expected.model, expected.calls, expected.pairs) == (minilm.MODEL_NAME, 0, 3)
 
 
