@@ -319,6 +319,24 @@ def test_language_models_and_life_cycle_of_all_methods():
     assert reranker._methods[0].language_models == ["a", "b", "c"]
 
 
+def test_held_candidates_are_logged_for_debugging_only(caplog):
+    caplog.set_level("DEBUG", "secondpass")
+    Reranker(Graded(Model()), anchor={"lift": 1}).rerank("q", numbered([1, 2, 3]))
+    (record,) = caplog.records
+    assert (record.levelname, record.message) == (
+        "DEBUG",
+        "reranking is ok: lift_limited: lifted by more than 1 place, and held",
+    )
+
+
+@pytest.mark.parametrize("anchor", [None, {"lift": 1}])
+def test_answers_of_methods_that_do_not_say_what_they_ask_may_be_stored(anchor, tmp_path):
+    cache = str(tmp_path / "answers")
+    Reranker(Judging(Judgement([1.0])), anchor=anchor, cache=cache).close()
+    with pytest.raises(ConfigurationError, match="no method asks a service"):
+        Reranker("lexical", anchor=anchor, cache=cache)
+
+
 def test_missing_package_of_the_anchor_is_an_error_at_construction():
     def check():
         raise MissingExtraError("embedded", "this")
@@ -388,6 +406,7 @@ def test_floor_on_ranks():
     [
         ({}, "anchor.lift: is required"),
         ({"lift": -1}, "anchor.lift: "),
+        (3, "anchor: give a mapping or an Anchor, not 3"),
         ({"lift": 3, "method": "lexicle"}, "anchor.method.*lexical"),
         ({"lift": 3, "methods": "lexical"}, "did you mean 'method'"),
         ({"lift": 3, "confirm": {"type": "lexical"}}, "anchor.confirm: .*scores each candidate"),

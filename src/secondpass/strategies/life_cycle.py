@@ -106,11 +106,11 @@ def check_methods(methods: Sequence[Method], limits: Limits, cache: ResponseCach
 def services(methods: Iterable[Method]) -> Iterator[Any]:
     """The services that methods ask; None for each method that does not say which.
 
-    Scorers ask none.
+    Scorers ask none. Methods that run others have these as ``methods``.
     """
     for method in methods:
-        if stages := getattr(method, "stages", None):
-            yield from services(stage.method for stage in stages)
+        if parts := getattr(method, "methods", None):
+            yield from services(parts)
         elif not isinstance(method, ScorerMethod):
             yield from getattr(method, "language_models", [None])
 
