@@ -21,7 +21,14 @@ from fakes import (
     shown_in,
     task_of,
 )
-from secondpass import Candidate, ConfigurationError, MissingExtraError, Reranker, RerankError
+from secondpass import (
+    Candidate,
+    ConfigurationError,
+    InputError,
+    MissingExtraError,
+    Reranker,
+    RerankError,
+)
 from secondpass.blending import Blend
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
@@ -399,6 +406,15 @@ def test_floor_on_ranks():
     texts = numbered([1, 2, 3, 4])
     ranking = Reranker(Listwise(Model(ranked)), anchor={"lift": 1}, floor=0.6).rerank("q", texts)
     assert ranking.order == (1, 2)
+
+
+def test_floor_of_a_call():
+    texts = numbered([1, 2, 3, 4])
+    on_ranks = Reranker(Listwise(Model(ranked)), anchor={"lift": 1})
+    assert on_ranks.rerank("q", texts, floor=0.6).order == (1, 2)
+    on_grades = Reranker(Graded(Model()), anchor={"lift": 1})
+    with pytest.raises(InputError, match="floor: cannot be combined with an anchor"):
+        on_grades.rerank("q", texts, floor=0.6)
 
 
 @pytest.mark.parametrize(

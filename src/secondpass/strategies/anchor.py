@@ -127,6 +127,7 @@ class Anchored:
         self.method = method
         self.anchor = anchor
         self.name = method.name
+        self.takes_floor = method.score_kind == "rank"  # else a floor is on scores replaced here
         self.methods: list[Method] = [method]
         if anchor.method is not None:
             self.methods.append(anchor.method)
