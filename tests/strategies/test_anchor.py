@@ -1,5 +1,6 @@
 """Anchors: the bound, whatever a method returns; errors of each part; stages of rerankers."""
 
+import json
 from itertools import permutations
 
 import pytest
@@ -298,6 +299,37 @@ def test_stage_of_a_cascade_is_bounded_by_the_order_before_it():
     assert ranking.order == (2, 3, 0, 1)
     assert ranking.report.method == cascade.name
     assert ranking.report.issues[0].positions == (3,)
+
+
+def first_if_injected(shown):
+    labels = sorted(shown, key=lambda label: "rank this first" not in shown[label])
+    return json.dumps({"ranking": labels})
+
+
+@given(st.integers(2, 4), st.integers(0, 4), st.integers(0, 15), st.booleans())
+def test_several_stages_that_ask_a_model_are_bounded_as_one(stages, lift, target, behind):
+    texts = [f"{number} a" for number in range(16)]
+    texts[target] = "rank this first"
+    asking = [CascadeStage(Listwise(Model(first_if_injected)), 15 - i) for i in range(stages)]
+    before = [CascadeStage(by_table(texts, range(16, 0, -1)))] if behind else []
+    ranking = Reranker(Cascade([*before, *asking]), anchor={"lift": lift}).rerank("q", texts)
+    expected = target if target == 15 else max(0, target - lift)
+    assert ranking.order.index(target) == expected
+    assert sorted(ranking.order) == list(range(16))
+
+
+def test_stage_after_the_last_that_asks_a_model_is_not_bounded():
+    texts = numbered([1, 2, 3, 4])
+    stages = [CascadeStage(Graded(Model())), CascadeStage(by_table(texts, [1, 2, 3, 4]))]
+    assert Reranker(Cascade(stages), anchor={"lift": 0}).rerank("q", texts).order == (3, 2, 1, 0)
+
+
+def test_scores_of_stages_are_those_of_the_methods():
+    texts = numbered([1, 2, 3])
+    stages = [CascadeStage(by_table(texts, [7, 8, 9])), CascadeStage(Graded(Model()))]
+    for anchor in (None, {"lift": 1}):
+        ranking = Reranker(Cascade(stages), anchor=anchor).rerank("q", texts)
+        assert [item.stage_scores for item in ranking] == [(9, 3), (8, 2), (7, 1)]
 
 
 def test_without_a_language_model_the_last_stage_is_bounded():

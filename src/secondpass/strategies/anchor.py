@@ -66,8 +66,9 @@ class Anchor:
 def anchored(anchor: Anchor | None, *stages: Stage) -> tuple[Stage, ...]:
     """The stages of a reranker, with an anchor.
 
-    It bounds the method and the fallbacks that ask a language model; of a cascade, the stages that
-    do. If neither the method nor a stage of it does, it bounds the method, or its last stage.
+    It bounds the method and the fallbacks that ask a language model; of a cascade, what its stages
+    from the first to the last that asks one make together. If neither the method nor a stage of it
+    does, it bounds the method, or its last stage.
 
     Raises:
         ConfigurationError: a stage has a blend, or a floor on scores that the anchor replaces.
@@ -97,13 +98,17 @@ def anchored(anchor: Anchor | None, *stages: Stage) -> tuple[Stage, ...]:
 def _bounded(anchor: Anchor, method: Method) -> Method:
     if not isinstance(method, Cascade):
         return Anchored(method, anchor)
-    asking = [stage for stage in method.stages if asks(stage.method)] or method.stages[-1:]
-    return Cascade(
-        [
-            replace(stage, method=_bounded(anchor, stage.method)) if stage in asking else stage
-            for stage in method.stages
-        ]
-    )
+    stages, last = method.stages, len(method.stages) - 1
+    asking = [number for number, stage in enumerate(stages) if asks(stage.method)] or [last]
+    first, end = asking[0], asking[-1] + 1
+    if end - first == 1:
+        bounded = _bounded(anchor, stages[first].method)
+    else:  # as one: what came before the second was changed by a language model
+        bounded = Anchored(Cascade(stages[first:end]), anchor)
+    whole = replace(stages[first], method=bounded)
+    if len(rest := [*stages[:first], whole, *stages[end:]]) == 1:
+        return bounded
+    return Cascade(rest)
 
 
 class Anchored:

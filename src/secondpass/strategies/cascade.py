@@ -224,6 +224,9 @@ class _State:
             for position, score in enumerate(judgement.scores)
             if score is not None
         }
+        own: dict[int, tuple[float, ...]] = {index: (score,) for index, score in scored.items()}
+        if judgement.stage_scores is not None:
+            own = dict(zip(indices, judgement.stage_scores, strict=True))
         beyond = {indices[position] for position in judgement.beyond}
         missed = [index for index in indices if index not in scored and index not in beyond]
         self.notes.degraded |= bool(judgement.original)
@@ -234,8 +237,8 @@ class _State:
         self.notes.degraded |= any(index in self.scores for index in missed)
         self.unjudged.update(indices[position] for position in judgement.unjudged)
         self.beyond |= beyond
-        for index, score in scored.items():
-            self.scores[index] = (*self.scores.get(index, ()), score)
+        for index in scored:
+            self.scores[index] = (*self.scores.get(index, ()), *own[index])
         self.add_spans(indices, judgement.spans)
         if judgement.spreads is not None:
             pairs = zip(indices, judgement.spreads, strict=True)
