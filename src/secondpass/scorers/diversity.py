@@ -5,8 +5,8 @@ producing summaries", SIGIR 1998. Near-duplicates are told by their common words
 Broder, "On the resemblance and containment of documents", 1997.
 
 Time grows with the square of the window and with the length of the texts: 100 passages of 60 words
-take 0.01 to 0.02 s in the calling thread. With ``similarity: embedded``, one call, one round, and the
-time of encoding each passage besides, in the thread of a scorer.
+take 0.01 to 0.02 s in the calling thread. With ``similarity: embedded``, one call, one round, and
+the time of encoding each passage besides, in the thread of a scorer.
 """
 
 from __future__ import annotations
