@@ -32,7 +32,7 @@ class CallOptions(TypedDict, total=False):
             those in ``orders``. ``"none"`` applies no ordering.
         dedupe: whether to keep only the best candidate of each id.
         floor: threshold on the final score. It replaces the floor of the method; fallbacks keep
-            their own.
+            their own. With an anchor, scores must be ranks without it, too.
         instruction: what counts as relevant in this call, such as ``"prefer recent documents"``,
             for methods that take one; it adds to the words of the configuration. White space
             around it is removed, and an empty one is none. The report lists
@@ -157,6 +157,8 @@ class PassSettings:
         changes = validate(options, orders)
         if "floor" in changes:
             method, *fallbacks = self.stages
+            if not getattr(method.method, "takes_floor", True):
+                raise InputError("floor: cannot be combined with an anchor: scores are ranks there")
             changes["stages"] = (replace(method, floor=changes.pop("floor")), *fallbacks)
         return replace(self, **changes)
 

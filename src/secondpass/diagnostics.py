@@ -30,8 +30,8 @@ _ONCE = {"instruction_not_used", "not_cached", "not_english"}
 """Issues that are logged once a process; they tend to concern every query."""
 _logged: set[str] = set()
 
-_RECOVERED = {"asked_again", "batch_failed"}
-"""Issues that cost only time if the report is ok."""
+_RECOVERED = {"asked_again", "batch_failed", "lift_limited"}
+"""Issues that need no attention if the report is ok."""
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def log(level: str, message: str, *values: object) -> None:
 
 
 def log_issues(rankings: Iterable[Ranking], level: str) -> None:
-    """Log the issues of each ranking in one record; at DEBUG if it recovered from all of them.
+    """Log the issues of each ranking in one record; at DEBUG if none needs attention.
 
     Issues of the candidates are not logged, and some of others only once a process.
     """

@@ -8,7 +8,8 @@ returned. It is called with the items within ``top_k`` only, and not if nothing 
 orderings are then applied to the input order.
 
 An ordering that runs a model has a member ``effects(items)``: the same as a plan (a generator of
-effects, :mod:`secondpass.effects`), which is used in place of a call.
+effects, :mod:`secondpass.effects`), which is used in place of a call. Its members ``warm_up`` and
+``close``, if it has them, are called with those of the methods.
 """
 
 from __future__ import annotations

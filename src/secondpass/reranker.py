@@ -92,6 +92,7 @@ class Reranker(CostPlanner):
         self.floor = floor
         self.orders = orders
         self.order = chosen_ordering(order, orders)
+        self._orderings = [self.order, *(orders or {}).values()]
         # Configurations hold the name of an ordering in `orders`, not the ordering.
         self._order_name = order if isinstance(order, str) and order in (orders or {}) else None
         self.fallback: tuple[Stage, ...] = tuple(fallback)

@@ -53,7 +53,9 @@ def test_takes_over_the_timeout():
 
 @pytest.mark.parametrize("method", ["lexical", {"type": "lexical"}, "zork", None, object()])
 def test_something_must_ask_it(method):
-    with pytest.raises(ConfigurationError, match=r"no method asks one; these do: graded, pointwise, listwise"):
+    with pytest.raises(
+        ConfigurationError, match=r"no method asks one; these do: graded, pointwise, listwise"
+    ):
         config.with_llm({"method": method}, Model())
 
 

@@ -224,3 +224,27 @@ def test_missing_packages_are_an_error_at_construction(monkeypatch):
     monkeypatch.setattr(minilm, "check_installed", check)
     with pytest.raises(MissingExtraError):
         Diverse(similarity="embedded")
+
+
+def test_model_is_loaded_and_released_with_the_reranker():
+    ordering = Diverse(similarity="embedded")
+    for settings in ({"order": ordering}, {"orders": {"diverse": ordering, "plain": None}}):
+        with_model = Reranker(InOrder([1.0, 0.5]), **settings)
+        with_model.warm_up()
+        assert ordering._encoder.engine is not None
+        with_model.close()
+        assert ordering._encoder.engine is None
+        assert with_model.rerank("q", ["cats", "dogs"], order=ordering).report.issues == ()
+        ordering.close()
+
+
+def test_ordering_that_cannot_be_loaded_leaves_the_method_usable(caplog):
+    class Broken:
+        def __call__(self, items):
+            return items
+
+        def warm_up(self):
+            raise RuntimeError("passage text")
+
+    Reranker(InOrder([1.0, 0.5]), order=Broken()).warm_up()
+    assert caplog.messages == ["warming up an ordering failed: RuntimeError"]

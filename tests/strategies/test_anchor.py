@@ -21,7 +21,14 @@ from fakes import (
     shown_in,
     task_of,
 )
-from secondpass import Candidate, ConfigurationError, MissingExtraError, Reranker, RerankError
+from secondpass import (
+    Candidate,
+    ConfigurationError,
+    InputError,
+    MissingExtraError,
+    Reranker,
+    RerankError,
+)
 from secondpass.blending import Blend
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
@@ -319,6 +326,24 @@ def test_language_models_and_life_cycle_of_all_methods():
     assert reranker._methods[0].language_models == ["a", "b", "c"]
 
 
+def test_held_candidates_are_logged_for_debugging_only(caplog):
+    caplog.set_level("DEBUG", "secondpass")
+    Reranker(Graded(Model()), anchor={"lift": 1}).rerank("q", numbered([1, 2, 3]))
+    (record,) = caplog.records
+    assert (record.levelname, record.message) == (
+        "DEBUG",
+        "reranking is ok: lift_limited: lifted by more than 1 place, and held",
+    )
+
+
+@pytest.mark.parametrize("anchor", [None, {"lift": 1}])
+def test_answers_of_methods_that_do_not_say_what_they_ask_may_be_stored(anchor, tmp_path):
+    cache = str(tmp_path / "answers")
+    Reranker(Judging(Judgement([1.0])), anchor=anchor, cache=cache).close()
+    with pytest.raises(ConfigurationError, match="no method asks a service"):
+        Reranker("lexical", anchor=anchor, cache=cache)
+
+
 def test_missing_package_of_the_anchor_is_an_error_at_construction():
     def check():
         raise MissingExtraError("embedded", "this")
@@ -383,11 +408,21 @@ def test_floor_on_ranks():
     assert ranking.order == (1, 2)
 
 
+def test_floor_of_a_call():
+    texts = numbered([1, 2, 3, 4])
+    on_ranks = Reranker(Listwise(Model(ranked)), anchor={"lift": 1})
+    assert on_ranks.rerank("q", texts, floor=0.6).order == (1, 2)
+    on_grades = Reranker(Graded(Model()), anchor={"lift": 1})
+    with pytest.raises(InputError, match="floor: cannot be combined with an anchor"):
+        on_grades.rerank("q", texts, floor=0.6)
+
+
 @pytest.mark.parametrize(
     ("anchor", "message"),
     [
         ({}, "anchor.lift: is required"),
         ({"lift": -1}, "anchor.lift: "),
+        (3, "anchor: give a mapping or an Anchor, not 3"),
         ({"lift": 3, "method": "lexicle"}, "anchor.method.*lexical"),
         ({"lift": 3, "methods": "lexical"}, "did you mean 'method'"),
         ({"lift": 3, "confirm": {"type": "lexical"}}, "anchor.confirm: .*scores each candidate"),

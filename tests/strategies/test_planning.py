@@ -57,6 +57,37 @@ def test_a_ranking_takes_what_was_planned(kind, count, depth, behind_another, ra
     assert planned.notes == []
 
 
+@given(
+    st.integers(0, 30),
+    st.integers(0, 30),
+    st.integers(1, 12),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_a_ranking_with_an_anchor_takes_what_was_planned(count, lift, depth, confirms, random):
+    model = Model(graded)
+    judge = {"type": "graded", "llm": model, "batch_size": 1, "scale": [0, 200], "floor": 10}
+    confirm = {**judge, "depth": depth} if confirms else None
+    anchor = {"lift": lift, "method": ByTable(), "confirm": confirm}
+    reranker = Reranker({"type": "listwise", "llm": Model(ranked)}, anchor=anchor)
+    planned = reranker.plan(count, tokens_per_passage=4)
+    usage = reranker.rerank("wombats", numbered(random.sample(range(count), count))).report.usage
+    assert within(usage.calls - (count > 1), planned.total.calls)
+    assert within(usage.rounds - (count > 1), planned.total.rounds)
+    most = max(0, min(depth, count - 1 - lift)) if confirms else 0
+    assert [stage.calls for stage in planned.stages[2:]] == [(0, 2 * most)] * (most > 0)
+
+
+def test_a_limit_that_a_confirmation_may_exceed():
+    judge = {"type": "graded", "llm": Model(graded), "batch_size": 1}
+    method = {"type": "listwise", "llm": Model(ranked)}
+    reranker = Reranker(method, anchor={"lift": 3, "confirm": judge}, limits={"calls": 20})
+    planned = reranker.plan(100)
+    assert [stage.left_out for stage in planned.stages] == [0, None]
+    assert planned.notes == ["limits.calls is 20, and the ranking may need 9 to 49"]
+    assert [use.calls for use in expected_use(reranker, [("q", numbered(range(100)))])] == [20]
+
+
 @pytest.mark.parametrize("kind", sorted(STRATEGIES))
 def test_a_sample_is_estimated_as_a_dry_run_does(kind):
     reranker = Reranker({"type": kind, "llm": Model(prices=PRICES)})

@@ -109,6 +109,20 @@ class Diverse:
             yield Ran(replace(engine, method=minilm.MODEL_NAME))
         return self._ordered(items, raw.values)
 
+    def warm_up(self) -> None:
+        """Load the model, if there is one.
+
+        Raises:
+            ModelLoadError: it cannot be loaded.
+        """
+        if self.similarity == "embedded":
+            self._encoder.warm_up()
+
+    def close(self) -> None:
+        """Release the model; it is loaded again when it is used again."""
+        if self.similarity == "embedded":
+            self._encoder.close()
+
     @cached_property
     def _encoder(self) -> Encoder:
         return Encoder(self.remember)
@@ -167,6 +181,8 @@ class Encoder:
 
     def __init__(self, remember: int = 0) -> None:
         self._scorer = EmbeddedScorer(remember=remember)
+        self.warm_up = self._scorer.warm_up
+        self.close = self._scorer.close
 
     @property
     def engine(self) -> EngineInfo | None:

@@ -214,7 +214,10 @@ def nested(cls: type, *, optional: bool = False) -> Nested:
             return value
         if isinstance(value, Mapping):
             return from_mapping(cls, value)
-        raise ConfigurationError(f"give a mapping or a {cls.__name__}, not {describe(value)}")
+        article = "an" if cls.__name__[0] in "AEIOU" else "a"
+        raise ConfigurationError(
+            f"give a mapping or {article} {cls.__name__}, not {describe(value)}"
+        )
 
     def schema() -> dict[str, Any]:
         own = model_of(cls).model_json_schema()

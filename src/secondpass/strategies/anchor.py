@@ -24,10 +24,15 @@ from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, Stage
 from secondpass.settings import Nested, configurable
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.cascade import Cascade
-from secondpass.strategies.confirmation import CONFIRMATION, confirmed
+from secondpass.strategies.confirmation import (
+    CONFIRMATION,
+    Confirmation,
+    PlannedConfirmation,
+    confirmed,
+)
 from secondpass.strategies.interim import converted, silenced
 from secondpass.strategies.lifts import Bound, bounded_order
-from secondpass.strategies.parts import Notes, asks, call_each, scored_order
+from secondpass.strategies.parts import Notes, asks, call_each, part_of, scored_order
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -122,16 +127,17 @@ class Anchored:
         self.method = method
         self.anchor = anchor
         self.name = method.name
-        self._methods = [method]
+        self.takes_floor = method.score_kind == "rank"  # else a floor is on scores replaced here
+        self.methods: list[Method] = [method]
         if anchor.method is not None:
-            self._methods.append(anchor.method)
+            self.methods.append(anchor.method)
         if anchor.confirm is not None:
-            self._methods.append(anchor.confirm.method)
+            self.methods.append(anchor.confirm.method)
 
     @property
     def language_models(self) -> list[LLM]:
         """Language models of all methods."""
-        return [llm for each in self._methods for llm in getattr(each, "language_models", ())]
+        return [llm for each in self.methods for llm in getattr(each, "language_models", ())]
 
     def judge(self, task: Task) -> Plan[Judgement]:
         """The effects of the anchor's method, of the method, and of the confirmation.
@@ -188,7 +194,8 @@ class Anchored:
         if not bound.preferred:
             return replace(judgement, issues=notes.issues)
         if held := sorted({*bound.lifted}.difference(free)):
-            message = f"lifted by more than {self.anchor.lift} places, and held"
+            places = f"{self.anchor.lift} place{'' if self.anchor.lift == 1 else 's'}"
+            message = f"lifted by more than {places}, and held"
             notes.issues.append(Issue("lift_limited", message, tuple(held), (), self.name))
         count = len(judgement.scores)
         scores: list[float | None] = [None] * count
@@ -235,16 +242,25 @@ class Anchored:
         bounds = [bounds_of(self.method, count)]
         if self.anchor.method is not None and count > 1:
             bounds.append(bounds_of(self.anchor.method, count))
-        if confirm is not None and (lifted := count - 1 - self.anchor.lift) > 0:
-            bounds.append(confirm.bounds(lifted))
+        if confirm is not None and (most := self._most_confirmed(count)):
+            bounds.append(confirm.bounds(most))
         known = [each for each in bounds if each is not None]
         return sum(known, Bounds()) if len(known) == len(bounds) else None
 
     def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:  # noqa: ARG002
-        """The anchor's method and the method. If the order stays, nothing is confirmed."""
-        anchor = self.anchor.method
-        methods = [self.method] if anchor is None else [anchor, self.method]
-        return [(method, task) for method in methods]
+        """The anchor's method, the method, and the confirmation of as many as it may judge."""
+        count, confirm = len(task.texts), self.anchor.confirm
+        parts: list[tuple[Method, Task]] = [(self.method, task)]
+        if self.anchor.method is not None and count > 1:
+            parts.insert(0, (self.anchor.method, task))
+        if confirm is not None and (most := self._most_confirmed(count)):
+            parts.append((PlannedConfirmation(confirm), part_of(task, range(most))))
+        return parts
+
+    def _most_confirmed(self, count: int) -> int:
+        """How many of so many candidates may have to be judged alone."""
+        confirm: Confirmation | None = self.anchor.confirm
+        return 0 if confirm is None else max(0, min(count - 1 - self.anchor.lift, confirm.depth))
 
     def check_installed(self) -> None:
         """Check that the packages of all methods are installed.
@@ -252,7 +268,7 @@ class Anchored:
         Raises:
             MissingExtraError: one is not.
         """
-        call_each(self._methods, "check_installed")
+        call_each(self.methods, "check_installed")
 
     def warm_up(self) -> None:
         """Load the models of all methods.
@@ -260,8 +276,8 @@ class Anchored:
         Raises:
             ModelLoadError: one cannot be loaded.
         """
-        call_each(self._methods, "warm_up")
+        call_each(self.methods, "warm_up")
 
     def close(self) -> None:
         """Release the models and connections of all methods."""
-        call_each(self._methods, "close")
+        call_each(self.methods, "close")

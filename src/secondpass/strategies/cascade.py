@@ -158,7 +158,7 @@ class Cascade:
         Raises:
             MissingExtraError: one is not.
         """
-        call_each(self._methods, "check_installed")
+        call_each(self.methods, "check_installed")
 
     def warm_up(self) -> None:
         """Load the models of all stages.
@@ -166,14 +166,15 @@ class Cascade:
         Raises:
             ModelLoadError: one cannot be loaded.
         """
-        call_each(self._methods, "warm_up")
+        call_each(self.methods, "warm_up")
 
     def close(self) -> None:
         """Release the models and connections of all stages."""
-        call_each(self._methods, "close")
+        call_each(self.methods, "close")
 
     @property
-    def _methods(self) -> list[Method]:
+    def methods(self) -> list[Method]:
+        """The methods of the stages."""
         return [stage.method for stage in self.stages]
 
 

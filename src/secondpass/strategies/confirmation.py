@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import Plan, Span, Task
+from secondpass.effects import Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.methods import METHOD, beside, beside_as_setting
 from secondpass.scoring import ScorerMethod, member
@@ -75,8 +75,8 @@ class Confirmation:
         return (low + high) / 2 if self.floor is None else self.floor
 
     def bounds(self, count: int) -> Bounds | None:
-        """Questions about none to ``count`` candidates; None if the method states no bounds."""
-        bounds = bounds_of(self.method, min(count, self.depth))
+        """Questions about none to ``count`` texts; None if the method states no bounds."""
+        bounds = bounds_of(self.method, count)
         if bounds is None:
             return None
         if asks(self.method):
@@ -86,6 +86,19 @@ class Confirmation:
     def as_setting(self, where: str) -> dict[str, Any]:
         """The settings of the method, and these beside them."""
         return beside_as_setting(self, where)
+
+
+class PlannedConfirmation:
+    """A confirmation as a part of a plan: judges each candidate once; it may be none, or twice."""
+
+    def __init__(self, confirmation: Confirmation) -> None:
+        method: Method = confirmation.method
+        self.name = method.name
+        self.score_kind = method.score_kind
+        self.scale = method.scale
+        self.windows = getattr(method, "windows", "one")
+        self.judge = method.judge
+        self.bounds = confirmation.bounds
 
 
 def _to_confirmation(value: Any) -> Confirmation | None:

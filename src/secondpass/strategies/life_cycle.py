@@ -21,10 +21,12 @@ S = TypeVar("S", bound="MethodOwner")
 class MethodOwner:
     """Base class of what owns methods: warms them up, closes them, and is its own copy.
 
-    Subclasses set ``_methods``, in the order in which they are tried, and ``log_level``.
+    Subclasses set ``_methods``, in the order in which they are tried, ``_orderings``, and
+    ``log_level``.
     """
 
     _methods: Sequence[Method]
+    _orderings: Sequence[object] = ()
     log_level: str
     cache: ResponseCache | None = None
     _other_cache: ResponseCache | None = None
@@ -52,12 +54,18 @@ class MethodOwner:
             cache.close()
 
     def warm_up(self) -> None:
-        """Load the model of the method, or of the first fallback that can be loaded.
+        """Load the model of the method, or of the first fallback that can be loaded; and those of
+        orderings.
 
         Raises:
             ModelLoadError | MissingExtraError: neither the method nor a fallback can be loaded.
         """
         warm_up(self._methods, self.log_level)
+        for ordering in self._orderings:
+            try:
+                _call(ordering, "warm_up")
+            except Exception as error:  # rankings go on without it
+                log(self.log_level, "warming up an ordering failed: %s", _reason(error))
 
     async def awarm_up(self) -> None:
         """:meth:`warm_up` in a thread, which is abandoned if this is cancelled."""
@@ -68,6 +76,8 @@ class MethodOwner:
     def close(self) -> None:
         """Release models and connections. They are loaded again when this is used again."""
         close(self._methods)
+        for ordering in self._orderings:
+            _call(ordering, "close")
         if self.response_cache is not None:
             self.response_cache.close()
 
@@ -106,11 +116,11 @@ def check_methods(methods: Sequence[Method], limits: Limits, cache: ResponseCach
 def services(methods: Iterable[Method]) -> Iterator[Any]:
     """The services that methods ask; None for each method that does not say which.
 
-    Scorers ask none.
+    Scorers ask none. Methods that run others have these as ``methods``.
     """
     for method in methods:
-        if stages := getattr(method, "stages", None):
-            yield from services(stage.method for stage in stages)
+        if parts := getattr(method, "methods", None):
+            yield from services(parts)
         elif not isinstance(method, ScorerMethod):
             yield from getattr(method, "language_models", [None])
 
@@ -161,15 +171,11 @@ def warm_up(methods: Iterable[Method], log_level: str) -> None:
     """
     first_error: Exception | None = None
     for method in methods:
-        load = getattr(inner(method), "warm_up", None)
         try:
-            if load is not None:
-                load()
+            _call(inner(method), "warm_up")
             return
         except Exception as error:
-            # The message of a foreign exception may hold anything.
-            reason = error if isinstance(error, SecondPassError) else type(error).__name__
-            log(log_level, "warming up %s failed: %s", method.name, reason)
+            log(log_level, "warming up %s failed: %s", method.name, _reason(error))
             first_error = first_error or error
     if first_error is not None:
         raise first_error
@@ -178,9 +184,19 @@ def warm_up(methods: Iterable[Method], log_level: str) -> None:
 def close(methods: Iterable[Method]) -> None:
     """Release the models and connections of all methods."""
     for method in methods:
-        release = getattr(inner(method), "close", None)
-        if release is not None:
-            release()
+        _call(inner(method), "close")
+
+
+def _call(owner: object, name: str) -> None:
+    """Call an optional method."""
+    function = getattr(owner, name, None)
+    if function is not None:
+        function()
+
+
+def _reason(error: Exception) -> str:
+    # The message of a foreign exception may hold anything.
+    return str(error) if isinstance(error, SecondPassError) else type(error).__name__
 
 
 def check_prices(methods: Iterable[Method]) -> None:

@@ -165,6 +165,8 @@ def _with_left_out(stage: PlannedStage, limited: Trial) -> PlannedStage:
     elif run.error is None:
         judgement: Judgement = run.result
         left_out = judgement.scores.count(None) - len(judgement.beyond)
+    if left_out and stage.calls is not None and stage.calls[0] == 0:
+        left_out = None  # it may be asked nothing
     return replace(stage, left_out=left_out)
 
 
