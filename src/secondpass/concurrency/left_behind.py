@@ -43,6 +43,10 @@ class Call(Generic[T]):
             self._ended.set()
             _left.discard(self)
 
+    def ended(self, within: float = 0.0) -> bool:
+        """Whether the call has ended, after waiting for it for some seconds."""
+        return self._ended.wait(within)
+
     def leave(self) -> None:
         """Let the end of the process wait for this call; no effect if it has ended."""
         _left.add(self)
