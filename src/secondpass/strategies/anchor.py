@@ -122,16 +122,16 @@ class Anchored:
         self.method = method
         self.anchor = anchor
         self.name = method.name
-        self._methods = [method]
+        self.methods = [method]
         if anchor.method is not None:
-            self._methods.append(anchor.method)
+            self.methods.append(anchor.method)
         if anchor.confirm is not None:
-            self._methods.append(anchor.confirm.method)
+            self.methods.append(anchor.confirm.method)
 
     @property
     def language_models(self) -> list[LLM]:
         """Language models of all methods."""
-        return [llm for each in self._methods for llm in getattr(each, "language_models", ())]
+        return [llm for each in self.methods for llm in getattr(each, "language_models", ())]
 
     def judge(self, task: Task) -> Plan[Judgement]:
         """The effects of the anchor's method, of the method, and of the confirmation.
@@ -252,7 +252,7 @@ class Anchored:
         Raises:
             MissingExtraError: one is not.
         """
-        call_each(self._methods, "check_installed")
+        call_each(self.methods, "check_installed")
 
     def warm_up(self) -> None:
         """Load the models of all methods.
@@ -260,8 +260,8 @@ class Anchored:
         Raises:
             ModelLoadError: one cannot be loaded.
         """
-        call_each(self._methods, "warm_up")
+        call_each(self.methods, "warm_up")
 
     def close(self) -> None:
         """Release the models and connections of all methods."""
-        call_each(self._methods, "close")
+        call_each(self.methods, "close")

@@ -14,6 +14,7 @@ from secondpass.methods import Stage, inner
 from secondpass.runtime.answer_keys import NotStorableError, service_key
 from secondpass.runtime.response_cache import ResponseCache
 from secondpass.scoring import ScorerMethod
+from secondpass.strategies.anchor import Anchored
 
 S = TypeVar("S", bound="MethodOwner")
 
@@ -109,7 +110,9 @@ def services(methods: Iterable[Method]) -> Iterator[Any]:
     Scorers ask none.
     """
     for method in methods:
-        if stages := getattr(method, "stages", None):
+        if isinstance(method, Anchored):
+            yield from services(method.methods)
+        elif stages := getattr(method, "stages", None):
             yield from services(stage.method for stage in stages)
         elif not isinstance(method, ScorerMethod):
             yield from getattr(method, "language_models", [None])
