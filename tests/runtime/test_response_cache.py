@@ -717,3 +717,25 @@ def test_a_forked_child(path):
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert reranker.rerank("other", TEXTS).report.usage.cached == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_does_not_wait_for_a_late_call_of_its_parent(path, monkeypatch):
+    reranker = grading(model(), path)
+    reranker.rerank("q", TEXTS)
+    with monkeypatch.context() as patch:
+        patch.setattr(answer_store, "_MAX_WAIT", 0.05)
+        released = threading.Event()
+        patch.setattr(answer_file.AnswerFile, "get_many", lambda *_args: released.wait(60))
+        assert codes(reranker.rerank("q", TEXTS)) == ["cache_failed"]
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            report = reranker.rerank("q", TEXTS).report
+            status = 0 if (report.usage.cached, report.issues) == (1, ()) else 2
+        finally:
+            os._exit(status)
+    released.set()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
