@@ -24,10 +24,10 @@ from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, Stage
 from secondpass.settings import Nested, configurable
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.cascade import Cascade
-from secondpass.strategies.confirmation import CONFIRMATION, confirmed
+from secondpass.strategies.confirmation import CONFIRMATION, PossibleConfirmation, confirmed
 from secondpass.strategies.interim import converted, silenced
 from secondpass.strategies.lifts import Bound, bounded_order
-from secondpass.strategies.parts import Notes, asks, call_each, scored_order
+from secondpass.strategies.parts import Notes, asks, call_each, part_of, scored_order
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -241,10 +241,15 @@ class Anchored:
         return sum(known, Bounds()) if len(known) == len(bounds) else None
 
     def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:  # noqa: ARG002
-        """The anchor's method and the method. If the order stays, nothing is confirmed."""
-        anchor = self.anchor.method
-        methods = [self.method] if anchor is None else [anchor, self.method]
-        return [(method, task) for method in methods]
+        """The anchor's method, the method, and what may have to be confirmed."""
+        anchor, confirm = self.anchor.method, self.anchor.confirm
+        count = len(task.texts)
+        methods = [self.method] if anchor is None or count == 1 else [anchor, self.method]
+        parts = [(method, task) for method in methods]
+        if confirm is not None and (lifted := count - 1 - self.anchor.lift) > 0:
+            first = range(min(lifted, confirm.depth))
+            parts.append((PossibleConfirmation(confirm), part_of(task, first)))
+        return parts
 
     def check_installed(self) -> None:
         """Check that the packages of all methods are installed.
