@@ -277,6 +277,21 @@ def test_an_exception_of_the_callback_is_reported(caplog):
     assert "sk-secret" not in caplog.text
 
 
+async def unawaited(ranking):
+    pytest.fail("it is not awaited")
+
+
+class Unawaited:
+    async def __call__(self, ranking):
+        pytest.fail("it is not awaited")
+
+
+@pytest.mark.parametrize("callback", [unawaited, Unawaited(), 5], ids=["async", "object", "5"])
+def test_what_is_no_callback(callback):
+    with pytest.raises(InputError, match="on_interim: "):
+        cascade(Listwise(Model(ranked))).rerank("q", TEXTS, on_interim=callback)
+
+
 def test_an_exit_of_the_callback_passes():
     def show(ranking):
         raise KeyboardInterrupt

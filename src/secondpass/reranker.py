@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 from secondpass.blending import Blend
 from secondpass.call_options import CallOptions, PassSettings, show_call_options
 from secondpass.candidates import CheckedRequest, to_request, to_requests
+from secondpass.concurrency.callbacks import check_callback
 from secondpass.effects import Method, Task
 from secondpass.limits import Limits
 from secondpass.methods import FALLBACK, METHOD, STAGE, Stage, place_of
@@ -92,7 +93,6 @@ class Reranker(CostPlanner):
         self.floor = floor
         self.orders = orders
         self.order = chosen_ordering(order, orders)
-        self._orderings = [self.order, *(orders or {}).values()]
         # Configurations hold the name of an ordering in `orders`, not the ordering.
         self._order_name = order if isinstance(order, str) and order in (orders or {}) else None
         self.fallback: tuple[Stage, ...] = tuple(fallback)
@@ -174,6 +174,7 @@ class Reranker(CostPlanner):
             InputError: an argument is of the wrong type or out of range; the message names it.
             RerankError: under ``strict``, if a candidate of the head could not be scored.
         """
+        check_callback("on_interim", on_interim)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         passes = self._passes([request], self._settings(options), on_interim)
         return batches.run(passes, self.log_level)[0]

@@ -302,6 +302,8 @@ def test_well_known_providers_have_their_names(telemetry, monkeypatch):
     assert [span.name for span in asked] == ["chat gemini", "chat gpt", "rerank rerank"]
     providers = [span.attributes["gen_ai.provider.name"] for span in asked]
     assert providers == ["gcp.gemini", "openai", "cohere"]
+    server = [asked[2].attributes[f"server.{name}"] for name in ("address", "port")]
+    assert server == ["api.cohere.com", 443]
     assert asked[2].attributes["openinference.span.kind"] == "RERANKER"
 
 
@@ -407,6 +409,17 @@ def test_texts_if_asked(telemetry, monkeypatch):
     (reply,) = json.loads(request.attributes["gen_ai.output.messages"])
     assert reply["finish_reason"] == "stop"
     assert "ranking" in reply["parts"][0]["content"]
+
+
+def test_many_texts_do_not_displace_the_other_attributes(telemetry):
+    candidates = [Candidate(f"cat {number}", str(number), 0.5) for number in range(101)]
+    with telemetry.instrument():
+        Reranker("lexical").rerank(QUERY, candidates)
+    with telemetry.instrument(content=True):
+        Reranker("lexical").rerank(QUERY, candidates)
+    without, with_texts = telemetry.named("rerank lexical")
+    assert with_texts.dropped_attributes > 0
+    assert without.attributes.keys() <= with_texts.attributes.keys()
 
 
 def test_candidates_of_any_kind_have_spans(telemetry, caplog):

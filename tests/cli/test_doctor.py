@@ -6,6 +6,8 @@ from importlib import metadata
 
 import pytest
 
+from fake_provider import FakeProvider
+
 
 @pytest.fixture
 def listening():
@@ -138,3 +140,16 @@ def test_without_a_configuration_the_usual_variables_are_told(secondpass, monkey
     assert found["addresses"][listening] == "reached"
     assert "not an address of http or https" in found["addresses"].values()
     assert "secret" not in told.out
+
+
+def test_a_stored_answer_does_not_stand_for_the_service(secondpass, write, tmp_path):
+    with FakeProvider() as provider:
+        llm = f"{{type: openai, model: m, base_url: '{provider.base_url('openai')}'}}"
+        config = write(
+            "cached.yaml",
+            f"method: {{type: graded, llm: {llm}}}\ncache: {tmp_path / 'answers.sqlite'}\n",
+        )
+        for number in (1, 2):
+            assert secondpass("doctor", "--config", config).code == 0
+            assert provider.calls == number
+    assert secondpass("doctor", "--config", config).code == 1

@@ -546,6 +546,25 @@ def test_an_interrupted_run_is_neither_overwritten_nor_continued_unasked(
     assert secondpass(*call, "--resume").code == 1  # it is complete
 
 
+@pytest.mark.parametrize(("option", "asked_again"), [((), True), (("--resume",), False)])
+def test_answers_of_an_interrupted_run_are_used_on_request_only(
+    secondpass, given_suite, graded, provider, tmp_path, monkeypatch, option, asked_again
+):
+    """Even if it has no finished ranking."""
+
+    def stopping(*_args):
+        raise KeyboardInterrupt
+
+    call = ["eval", given_suite, "--config", graded, "--out", tmp_path / "out"]
+    with monkeypatch.context() as patch:
+        patch.setattr("secondpass.evaluation.journal.Journal.add", stopping)
+        assert secondpass(*call).code == 130
+    before = provider.calls
+    assert secondpass(*call, *option).code == 0
+    whole = 2 * len(QUERIES)
+    assert provider.calls == before + whole - (0 if asked_again else before)
+
+
 def test_an_interrupted_run_that_was_to_replace_results_is_continued(
     secondpass, given_suite, tmp_path, interrupted
 ):

@@ -159,6 +159,19 @@ def test_cancelling_with_timeout_cancels_the_work():
     assert ended == [True]
 
 
+def test_work_that_is_cancelled_before_it_starts_is_closed(recwarn):
+    async def act():
+        task = asyncio.ensure_future(with_timeout(asyncio.sleep(30), None))
+        await asyncio.sleep(0)  # it waits for a task that has not started
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(act())
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn] == []
+
+
 def test_failure_during_cancellation_is_not_logged():
     reports = []
 

@@ -66,6 +66,14 @@ def test_only_the_owner_can_read_it(path, file):
     assert modes == dict.fromkeys([path.name, f"{path.name}-wal", f"{path.name}-shm"], 0o600)
 
 
+def test_only_the_owner_can_read_the_target_of_a_link(path):
+    target = path.with_name("target.sqlite")
+    path.symlink_to(target)
+    with opened(path) as file:
+        file.put_many({KEYS[0]: "a"})
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
 def test_old_texts_are_not_found_and_are_deleted(path, clock):
     with opened(path, max_age=100.0) as file:
         file.put_many({KEYS[0]: "a"})
@@ -113,11 +121,16 @@ def test_what_only_another_process_reads_stays(path):
             reader.close()  # as at the end of a process
 
 
-def test_reading_a_lot_is_recorded_without_a_write(path, monkeypatch):
+def test_reading_a_lot_does_not_write(path, monkeypatch):
     monkeypatch.setattr(answer_file, "_MAX_READ_AGAIN", 3)
-    with opened(path) as file, closing(sqlite3.connect(path)) as connection:
+    with opened(path) as file, closing(sqlite3.connect(path, isolation_level=None)) as connection:
         file.put_many(dict.fromkeys(KEYS[:10], "a"))
+        connection.execute("BEGIN IMMEDIATE")  # a write would wait
         file.get_many(KEYS[:3])
+        assert file.is_due
+        connection.execute("ROLLBACK")
+        file.put_many({})
+        assert not file.is_due
         rows = connection.execute("SELECT key FROM answers ORDER BY used DESC LIMIT 3")
         assert {key for (key,) in rows} == set(KEYS[:3])
 
@@ -257,6 +270,24 @@ def test_a_locked_file_is_waited_for_a_moment_only(path, file, monkeypatch):
         assert file.get_many(KEYS[:1]) == {KEYS[0]: "a"}
         with pytest.raises(AnswerFileError, match="locked"):
             file.put_many({KEYS[1]: "b"})
+
+
+def test_a_file_that_cannot_be_opened_is_tried_once_a_minute(path, file, monkeypatch):
+    """By one of the threads that read and write, not by each in turn."""
+    now, tries = [0.0], []
+
+    def locked(*_args):
+        tries.append(1)
+        raise sqlite3.OperationalError("database is locked")
+
+    monkeypatch.setattr(answer_file.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(answer_file, "prepare", locked)
+    for expected in (1, 2):
+        for call in (lambda: file.get_many(KEYS[:1]), lambda: file.put_many({KEYS[0]: "a"})) * 2:
+            with pytest.raises(AnswerFileError, match="locked"):
+                call()
+        assert len(tries) == expected
+        now[0] += 61
 
 
 def test_values_of_other_types_are_not_found(path, file):

@@ -27,14 +27,19 @@ METHODS = {
     "blocks": {"type": "blocks", "llm": LLM},
     "endpoint": {"type": "endpoint", "api": "cohere", "model": "m"},
     "decisions": {"type": "decisions", "provider": "openai", "model": "m"},
+    "pointwise": {"type": "pointwise", "llm": LLM},
+    "setwise": {"type": "setwise", "llm": LLM},
+    "tournament": {"type": "tournament", "llm": LLM},
+    "partition": {"type": "partition", "llm": LLM},
 }
 
 
-def keys(settings, texts=("a", "b", "c"), query="q", context=None, ids=None):
+def keys(settings, texts=("a", "b", "c"), query="q", context=None, ids=None, instruction=None):
     """The keys of the first round of questions that a method asks."""
     candidates = [Candidate(text, id=one) for text, one in zip(texts, ids or texts, strict=True)]
     method = to_method(settings)
-    plan = method.judge(Task(query, list(texts), candidates, context))
+    task = Task(query, list(texts), candidates, context, instruction=instruction)
+    plan = method.judge(task)
     effect = next(plan)
     while not isinstance(effect, Ask):
         effect = plan.send(None)
@@ -48,6 +53,7 @@ def with_llm(settings, **llm):
 
 GRADED, LISTWISE = METHODS["graded"], METHODS["listwise"]
 ENDPOINT, DECISIONS = METHODS["endpoint"], METHODS["decisions"]
+POINTWISE, SETWISE = METHODS["pointwise"], METHODS["setwise"]
 
 DIFFERENT = {
     "query": (GRADED, {}, {"query": "Q"}),
@@ -85,6 +91,21 @@ DIFFERENT = {
     "guidelines": ({**GRADED, "prompt": {"guidelines": ["age"]}}, {}, {}),
     "system": ({**GRADED, "prompt": {"system": "Grade."}}, {}, {}),
     "user": ({**GRADED, "prompt": {"user": "{query} {documents}"}}, {}, {}),
+    "instruction of a call": (GRADED, {}, {"instruction": "new"}),
+    "instruction of a call to an api": (
+        {**ENDPOINT, "api": "vllm", "base_url": "http://localhost"},
+        {**ENDPOINT, "api": "vllm", "base_url": "http://localhost"},
+        {"instruction": "new"},
+    ),
+    "instruction of a call to decisions": (DECISIONS, DECISIONS, {"instruction": "new"}),
+    "words": ({**POINTWISE, "words": ["True", "False"]}, POINTWISE, {}),
+    "words in the other order": (
+        {**POINTWISE, "words": ["Yes", "No"], "prompt": {"user": "{query} {documents}"}},
+        {**POINTWISE, "words": ["No", "Yes"], "prompt": {"user": "{query} {documents}"}},
+        {},
+    ),
+    "by": ({**SETWISE, "by": "reply"}, SETWISE, {}),
+    "whether log probabilities are needed": ({**SETWISE, "by": "logprobs"}, SETWISE, {}),
     "api": ({**ENDPOINT, "api": "jina"}, ENDPOINT, {}),
     "model of an api": ({**ENDPOINT, "model": "n"}, ENDPOINT, {}),
     "path": ({**ENDPOINT, "path": "v9"}, ENDPOINT, {}),

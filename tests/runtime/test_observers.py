@@ -4,13 +4,14 @@ import asyncio
 import contextvars
 import logging
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 import secondpass
 from fakes import Answering, Batching, ByTable, Model, always, numbered, ranked
-from secondpass import Candidate, Reranker, RerankError
-from secondpass.effects import Completion
+from secondpass import Candidate, InputError, Reranker, RerankError
+from secondpass.effects import Completion, Ended, Judgement
 from secondpass.errors import LLMError
 from secondpass.evaluation.dry_run import expected_use
 from secondpass.runtime.observers import (
@@ -20,6 +21,7 @@ from secondpass.runtime.observers import (
     RequestOperation,
     ScoringOperation,
     error_of,
+    observed,
 )
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.listwise import Listwise
@@ -194,7 +196,8 @@ def test_rerank_apis_name_their_provider_and_host(recorder):
     config["base_url"] = "http://127.0.0.1:9/x?key=secret"
     Reranker(config, limits={"retries": 0}, log_level="debug").rerank("q", TEXTS)
     (request,) = recorder.only(RequestOperation)
-    assert (request.kind, request.provider, request.address) == ("rerank", "tei", "127.0.0.1")
+    assert (request.kind, request.provider) == ("rerank", "tei")
+    assert (request.address, request.port) == ("127.0.0.1", 9)
     assert request.error == "connection"
 
 
@@ -453,9 +456,62 @@ def test_an_observer_that_fails_does_no_harm(recorder, how, caplog):
     assert len(recorder.ended) == len(recorder.started) == 6
 
 
-def test_each_method_of_an_observer_is_optional():
-    with secondpass.observe(object()):
+@pytest.mark.parametrize("how", ["sync", "async"])
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), asyncio.CancelledError(), GeneratorExit()], ids=repr
+)
+def test_an_exit_of_an_observer_has_no_other_effect(error, how):
+    class Exiting:
+        def start(self, operation):
+            if isinstance(operation, RequestOperation):
+                raise error
+
+    reranker = cascade(Listwise(Model(ranked)), strict=True, limits={"deadline": 30})
+    with secondpass.observe(Exiting()):
+        assert rank(reranker, how).report.status == "ok"
+    assert rank(reranker, how).report.status == "ok"
+
+
+@pytest.mark.parametrize("name", ["start", "end", "content"])
+def test_each_method_of_an_observer_is_optional(name):
+    observer = SimpleNamespace(**{name: lambda *arguments: None})
+    with secondpass.observe(observer):
         assert Reranker("lexical").rerank("q", TEXTS).report.status == "ok"
+
+
+class Waited:
+    async def end(self, operation):
+        pytest.fail("it is not awaited")
+
+
+@pytest.mark.parametrize(
+    ("observer", "message"),
+    [
+        (print, "observer: give an object with start, end or content"),
+        (None, "observer: give an object with start, end or content"),
+        (Failing, "observer: give an instance of Failing, not the class"),
+        (Waited(), "Waited.end: it is not awaited"),
+        (SimpleNamespace(start=1), "SimpleNamespace.start: give a function, not a int"),
+    ],
+    ids=str,
+)
+def test_what_is_no_observer(observer, message):
+    with pytest.raises(InputError, match=message):
+        secondpass.observe(observer)
+    assert not observed()
+
+
+def test_a_method_that_ends_none_does_no_harm(recorder):
+    class Ending:
+        name, score_kind, scale = "ending", "unbounded", None
+
+        def judge(self, task):
+            yield Ended(None)
+            yield Ended(None)
+            return Judgement([1.0] * len(task.texts))
+
+    assert Reranker(Ending()).rerank("q", TEXTS).report.status == "ok"
+    assert sorted(recorder.ended, key=id) == sorted(recorder.started, key=id)
 
 
 def test_nobody_is_told_without_an_observer(monkeypatch):

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from dataclasses import replace
 
@@ -355,6 +356,48 @@ def test_a_slow_disk_delays_a_ranking_for_a_moment_only(path, monkeypatch):
     assert "did not answer in time" in ranking.report.issues[0].message
 
 
+@pytest.fixture
+def hangs(monkeypatch):
+    """The disk hangs until this event is set; calls are counted."""
+    monkeypatch.setattr(answer_store, "_MAX_WAIT", 0.05)
+    released = threading.Event()
+    released.calls = []
+
+    def slow(self, *args):
+        released.calls.append(args)
+        released.wait(60)
+        return {}
+
+    monkeypatch.setattr(answer_file.AnswerFile, "get_many", slow)
+    monkeypatch.setattr(answer_file.AnswerFile, "put_many", slow)
+    yield released
+    released.set()
+
+
+def test_a_hanging_disk_is_not_waited_for_again(path, hangs):
+    reranker = grading(model(), path)
+    for query in "abcdefgh":
+        ranking = reranker.rerank(query, TEXTS)
+        assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
+    assert ranking.report.seconds < 0.05
+    assert len(hangs.calls) == 2  # one to read and one to write
+    reranker.close()  # returns
+
+
+def test_a_hanging_disk_does_not_fill_the_memory(path, hangs, monkeypatch):
+    monkeypatch.setattr(answer_store, "_MAX_WAITING", 3)
+    reranker = grading(model(), path)
+    for query in "abcdefgh":
+        reranker.rerank(query, TEXTS)
+    assert len(reranker.cache._store._waiting) == 3
+
+
+def test_a_hanging_disk_leaves_time_for_the_model(path, hangs, monkeypatch):
+    monkeypatch.setattr(answer_store, "_MAX_WAIT", 1.0)
+    ranking = grading(model(), path, limits={"deadline": 1.0}).rerank("q", TEXTS)
+    assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
+
+
 @pytest.mark.parametrize("method", ["get_many", "put_many"])
 def test_an_unexpected_error_is_reported(path, monkeypatch, method):
     def broken(*_args):
@@ -486,12 +529,13 @@ class Asking:
         return Judgement([float(index) for index, _ in enumerate(task.texts)], issues=())
 
 
-def test_questions_without_recall_are_asked(path):
+@pytest.mark.parametrize("anchor", [None, {"lift": 2}], ids=["plain", "anchored"])
+def test_questions_without_recall_are_asked(path, anchor):
     from scripted_services import question
 
-    ranking = Reranker(Asking([question()]), cache=path).rerank("q", TEXTS)
-    assert codes(ranking) == ["not_cached"]
-    assert "does not say what an answer depends on" in ranking.report.issues[0].message
+    ranking = Reranker(Asking([question()]), cache=path, anchor=anchor).rerank("q", TEXTS)
+    assert "not_cached" in codes(ranking)
+    assert "does not say what an answer depends on" in ranking.report.issues[-1].message
 
 
 def test_a_function_with_a_key_is_stored(path):
@@ -593,6 +637,30 @@ def test_limits_of_the_setting(path, monkeypatch):
     assert reranker.rerank("q", TEXTS).report.usage.cached == 0
 
 
+def test_a_relative_path_is_that_of_the_beginning(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cache = ResponseCache("answers.sqlite")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir("other")
+    grading(model(), cache).rerank("q", TEXTS)
+    cache.close()
+    assert (tmp_path / "answers.sqlite").exists()
+    cache.delete()
+    assert not (tmp_path / "answers.sqlite").exists()
+
+
+def test_reading_a_lot_is_recorded(path, monkeypatch):
+    monkeypatch.setattr(answer_file, "_MAX_READ_AGAIN", 1)
+    reranker = grading(model(), path)
+    for query in ("a", "b", "c", "a"):
+        reranker.rerank(query, TEXTS)
+    until = time.monotonic() + 10
+    while reranker.cache._store._file.is_due and time.monotonic() < until:
+        time.sleep(0.01)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT max(used) FROM answers").fetchone() == (4,)
+
+
 def test_a_closed_reranker_opens_its_file_again(path):
     llm = model()
     reranker = grading(llm, path)
@@ -649,3 +717,25 @@ def test_a_forked_child(path):
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert reranker.rerank("other", TEXTS).report.usage.cached == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_does_not_wait_for_a_late_call_of_its_parent(path, monkeypatch):
+    reranker = grading(model(), path)
+    reranker.rerank("q", TEXTS)
+    with monkeypatch.context() as patch:
+        patch.setattr(answer_store, "_MAX_WAIT", 0.05)
+        released = threading.Event()
+        patch.setattr(answer_file.AnswerFile, "get_many", lambda *_args: released.wait(60))
+        assert codes(reranker.rerank("q", TEXTS)) == ["cache_failed"]
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            report = reranker.rerank("q", TEXTS).report
+            status = 0 if (report.usage.cached, report.issues) == (1, ()) else 2
+        finally:
+            os._exit(status)
+    released.set()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -27,6 +27,7 @@ from secondpass.prompts.truncation import estimate_tokens
 from secondpass.strategies import auto
 from secondpass.strategies.auto import OPTIONS, Auto, Option
 from secondpass.strategies.blocks import Blocks
+from secondpass.strategies.choice import Choice
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 
@@ -388,3 +389,15 @@ def test_a_local_stage_is_not_asked_for_its_pace():
     stages = [{"method": ByTable()}, {"type": "auto", "llm": Judge(), "depth": 40}]
     reranker = Reranker({"type": "cascade", "stages": stages}, limits={"deadline": 30})
     assert reranker.rerank("q", numbered(range(50))).report.status == "ok"
+
+
+def test_interim_rankings_of_a_choice_for_fewer_have_all_candidates():
+    choice = Choice(Listwise(Model(ranked), window=3, stride=2), 5, "a test")
+    found = []
+    last = Reranker(choice, log_level="debug").rerank(
+        "wombats", numbered(range(7)), on_interim=found.append
+    )
+    assert [ranking.order[-2:] for ranking in [*found, last]] == [(5, 6)] * 2
+    assert [ranking.order[:2] for ranking in [*found, last]] == [(0, 1), (4, 1)]
+    for ranking in [*found, last]:
+        assert [issue.code for issue in ranking.report.issues] == ["limits_too_low"]

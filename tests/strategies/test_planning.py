@@ -10,6 +10,7 @@ from fakes import ByTable, Model, graded, numbered, ranked
 from secondpass import Candidate, InputError, Reranker
 from secondpass.evaluation.dry_run import expected_use
 from secondpass.limits import Prices
+from secondpass.strategies.anchor import Anchor
 from secondpass.strategies.base import Bounds
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade
@@ -19,6 +20,7 @@ from secondpass.strategies.estimates import waves_of
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.partition import Partition
+from secondpass.strategies.pointwise import Pointwise
 
 PRICES = Prices(1, 10)
 STRATEGIES = {"listwise": ranked, "blocks": ranked, "partition": ranked, "graded": graded}
@@ -85,7 +87,7 @@ def test_a_limit_that_a_confirmation_may_exceed():
     planned = reranker.plan(100)
     assert [stage.left_out for stage in planned.stages] == [0, None]
     assert planned.notes == ["limits.calls is 20, and the ranking may need 9 to 49"]
-    assert [use.calls for use in expected_use(reranker, [("q", numbered(range(100)))])] == [20]
+    assert [use.calls for use in expected_use(reranker, [("q", numbered(range(100)))])] == [9]
 
 
 @pytest.mark.parametrize("kind", sorted(STRATEGIES))
@@ -153,6 +155,7 @@ LIMITS = [
     (Graded, {"tokens": 100}, ["tokens"], 100),
     (Graded, {"cost": 1e-9}, ["cost"], 100),
     (Graded, {"calls": 2, "tokens": 100}, ["calls", "tokens"], 100),
+    (Pointwise, {"calls": 70}, ["calls"], 30),
     (Partition, {"calls": 6}, ["calls"], 0),
     (Partition, {"calls": 3}, ["calls"], 48),
 ]
@@ -160,7 +163,7 @@ LIMITS = [
 
 @pytest.mark.parametrize(("kind", "limits", "names", "left_out"), LIMITS)
 def test_limits_that_are_too_low_are_named_and_what_they_leave_out(kind, limits, names, left_out):
-    reranker = Reranker(kind(Model(prices=PRICES)), limits=limits)
+    reranker = Reranker(kind(Model(prices=PRICES, has_logprobs=True)), limits=limits)
     planned = reranker.plan(100, seconds_per_call=3)
     assert [item.limit for item in planned.exceeded] == names
     assert planned.stages[0].left_out == left_out
@@ -174,6 +177,32 @@ def test_a_fallback_is_left_its_time():
     settings = {"limits": {"deadline": 10}, "fallback": ["lexical"]}
     (item,) = Reranker(Listwise(Model()), **settings).plan(100, seconds_per_call=1).exceeded
     assert (item.limit, item.allowed) == ("deadline", 8)
+
+
+@given(st.permutations(range(12)), st.integers(1, 12), st.integers(0, 12), st.integers(1, 12))
+def test_a_confirmation_is_planned(order, count, lift, depth):
+    texts = numbered(order[:count])
+    model, judge = Model(), Model(name="judge", prices=PRICES)
+    confirm = {"method": Graded(judge, batch_size=1, scale=(0, 12)), "depth": depth}
+    anchor = Anchor(lift, ByTable(dict.fromkeys(texts, 0.0)), confirm)
+    method = Graded(model, batch_size=5, scale=(0, 12))
+    reranker = Reranker(method, anchor=anchor, limits={"calls": -(-count // 5) + 2 * depth})
+    planned = reranker.plan(texts, query="wombats")
+    expected = expected_use(reranker, [("wombats", texts)])
+    assert sum(use.calls for use in expected) == planned.total.calls[0]
+    reranker.rerank("wombats", texts)
+    asked = len(model.prompts) + len(judge.prompts)
+    most = 2 * max(0, min(depth, count - 1 - lift))
+    assert planned.total.calls == (len(model.prompts), len(model.prompts) + most)
+    assert within(asked, planned.total.calls)
+    assert planned.exceeded == ()
+    if most:
+        stage = planned.stages[-1]
+        assert stage.method == "confirmation: graded by judge"
+        assert (stage.candidates, stage.calls, stage.pairs) == (most // 2, (0, most), 0)
+        assert stage.cost[0] == 0 < stage.cost[1]
+        assert stage.left_out is None
+    assert planned.notes == []
 
 
 def test_stages_share_the_limits():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fakes import Model, in_answer, number_of, numbered, play, shown_in, task_of
 from secondpass import ConfigurationError, Reranker
-from secondpass.effects import Completion
+from secondpass.effects import Completion, RoundsLeft
 from secondpass.errors import BudgetError, DeadlineError, LLMError, MethodError
 from secondpass.strategies.setwise import Setwise
 
@@ -273,6 +273,15 @@ def test_last_candidates_are_left_out_if_the_limits_require_it(calls, size):
     assert [issue.code for issue in judgement.issues] == ["budget"] * (size < 100)
     assert sum(len(ask.questions) for ask in asks) <= max(1, calls)
     assert order_of(judgement)[0] == size - 1
+
+
+def test_time_for_few_rounds_is_time_for_many_questions():
+    """How many rounds a deadline leaves says nothing of the questions side by side in them."""
+    plan = Setwise(Model()).judge(task_of(numbered(range(100))))
+    effect = next(plan)
+    while isinstance(effect, RoundsLeft):
+        effect = plan.send(8)
+    assert len(effect.questions) == 25  # the lowest sets of 100 candidates
 
 
 @given(counts, sizes, st.integers(1, 30), st.integers(0, 10**6))

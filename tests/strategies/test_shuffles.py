@@ -23,6 +23,7 @@ from fakes import (
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Judgement, RoundsLeft
 from secondpass.errors import LLMError, MethodError
+from secondpass.llms.function import CallableLLM
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
@@ -331,6 +332,16 @@ def test_plans_of_different_lengths_share_rounds():
     assert [results[0], results[2]] == alone
     assert results[1].code == "context_failed"
     assert sum(asks) == 4 + 7
+
+
+@pytest.mark.parametrize("shuffles", [1, 2, 3])
+def test_prompts_that_do_not_fit_end_it(kind, shuffles):
+    """A plan may end where it was told how many rounds are left."""
+    model = CallableLLM(lambda messages: "", context_window=256)
+    reranker = Reranker(METHODS[kind](model, shuffles=shuffles))
+    ranking = reranker.rerank("wombats " * 200, numbered(range(30)))
+    assert [issue.code for issue in ranking.report.issues] == ["too_long"]
+    assert ranking.report.usage.calls == 0
 
 
 # ---------------------------------------------------------------------- disagreement

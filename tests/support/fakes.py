@@ -229,7 +229,8 @@ def play(
     Args:
         plan: the generator that a method's ``judge`` returns.
         answer: answers a question.
-        rounds: what is left, by the rounds that were asked; None for no limit.
+        rounds: how many rounds of one question are left, by the rounds that were asked; None for no
+            limit.
         interims: gets the interim judgements.
     """
     asks: list[Ask[Any, Any]] = []
@@ -240,7 +241,8 @@ def play(
                 asks.append(effect)
                 effect = plan.send([answer(question) for question in effect.questions])
             elif isinstance(effect, RoundsLeft):
-                effect = plan.send(rounds(len(asks)))
+                left = rounds(len(asks))
+                effect = plan.send(None if left is None else left // effect.questions)
             elif isinstance(effect, Interim):
                 if interims is not None:
                     interims.append(effect.judgement())

@@ -115,6 +115,8 @@ class _Spans:
         if operation not in self._open:
             return
         span, token = self._open.pop(operation)
+        # Once more, because texts may have displaced them: a span has 128 attributes by default.
+        span.set_attributes(span_attributes.at_start(operation))
         span.set_attributes(span_attributes.at_end(operation))
         if operation.error is not None:
             span.set_status(trace.StatusCode.ERROR)
@@ -195,7 +197,7 @@ class _Metrics:
             self._record_tokens(self._request_tokens, usage, labels)
 
     def _record_ranking(
-        self, operation: RankingOperation, seconds: float, labels: dict[str, str]
+        self, operation: RankingOperation, seconds: float, labels: dict[str, str | int]
     ) -> None:
         self._rankings.add(1, labels)
         self._seconds.record(seconds, labels)
@@ -211,7 +213,7 @@ class _Metrics:
 
     @staticmethod
     def _record_tokens(
-        histogram: Histogram, usage: Mapping[str, int | None], labels: Mapping[str, str]
+        histogram: Histogram, usage: Mapping[str, int | None], labels: Mapping[str, str | int]
     ) -> None:
         for kind, count in usage.items():
             if count is not None:

@@ -102,7 +102,7 @@ def _report(report: Report) -> dict[str, Value | None]:
     }
 
 
-def labels(operation: Operation) -> dict[str, str]:
+def labels(operation: Operation) -> dict[str, str | int]:
     """The attributes of metrics: few values each."""
     error = {} if operation.error is None else {"error.type": operation.error}
     if isinstance(operation, RankingOperation):
@@ -114,8 +114,9 @@ def labels(operation: Operation) -> dict[str, str]:
     return {name: operation.name, **error}
 
 
-def _request_labels(operation: RequestOperation) -> dict[str, str]:
-    address = {} if operation.address is None else {"server.address": operation.address}
+def _request_labels(operation: RequestOperation) -> dict[str, str | int]:
+    server = {"server.address": operation.address, "server.port": operation.port}
+    address = {name: value for name, value in server.items() if value is not None}
     return {
         "gen_ai.operation.name": operation.kind,
         "gen_ai.provider.name": _PROVIDERS.get(operation.provider, operation.provider),

@@ -55,12 +55,12 @@ def check_folder(out: Path | None, *, resume: bool, force: bool) -> Path | None:
 
 
 @contextmanager
-def open_journal(path: Path | None, *, force: bool) -> Iterator[Journal | None]:
+def open_journal(path: Path | None, *, resume: bool) -> Iterator[Journal | None]:
     """The journal of a run; says where the finished rankings are if it is interrupted.
 
     Args:
         path: None: no journal.
-        force: start with an empty one.
+        resume: continue an interrupted run; otherwise nothing of one is used, no answers either.
     """
     if path is None:
         yield None
@@ -68,7 +68,7 @@ def open_journal(path: Path | None, *, force: bool) -> Iterator[Journal | None]:
     from secondpass.evaluation.journal import Journal
 
     with Journal(path) as journal:
-        if force:
+        if not resume:
             journal.clear()
         try:
             yield journal

@@ -189,11 +189,16 @@ class Resumable:
 def storing_answers(path: Path, reranker: Reranker, *, resume: bool) -> Iterator[None]:
     """Store the answers of services beside an output, until it is complete.
 
+    A configured cache takes the place of this file, which may even be its own.
+
     Args:
         path: of the output.
         reranker: that asks.
         resume: whether to use those of an interrupted run.
     """
+    if reranker.cache is not None:
+        yield
+        return
     answers = ResponseCache.of_run(answers_of(path))
     if not resume:
         answers.delete()

@@ -33,6 +33,7 @@ class Call(Generic[T]):
     def __init__(self, function: Callable[[], T]) -> None:
         self._function = function
         self._ended = threading.Event()
+        self._process = os.getpid()
 
     def __call__(self) -> T:
         # The caller may be a daemon thread, and the process may end while it waits.
@@ -42,6 +43,13 @@ class Call(Generic[T]):
         finally:
             self._ended.set()
             _left.discard(self)
+
+    def ended(self, within: float = 0.0) -> bool:
+        """Whether the call has ended, after waiting for it for some seconds.
+
+        That of a parent process has: threads do not survive a fork.
+        """
+        return self._process != os.getpid() or self._ended.wait(within)
 
     def leave(self) -> None:
         """Let the end of the process wait for this call; no effect if it has ended."""

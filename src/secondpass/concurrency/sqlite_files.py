@@ -71,7 +71,8 @@ def _prepare(path: Path, layout: Layout) -> None:
         # SQLite gives its log the mode of the file. An existing file is never opened here: closing
         # it would end the locks of other connections of this process.
         with suppress(OSError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            target = os.path.realpath(path)  # O_EXCL does not follow a link
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     connection = connect(path.as_uri() + "?mode=rwc", _OPEN_WITHIN)
     try:
         execute = connection.execute

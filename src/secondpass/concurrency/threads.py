@@ -88,6 +88,8 @@ async def with_timeout(work: Awaitable[T], seconds: float | None) -> T:
     task = asyncio.ensure_future(_shielded(work))
     # The caller may be cancelled at the moment at which the task fails.
     task.add_done_callback(retrieve_exception)
+    if asyncio.iscoroutine(work):  # a task that is cancelled before it starts does not close it
+        task.add_done_callback(lambda _task: work.close())
     try:
         await asyncio.wait({task}, timeout=seconds)
         if not task.done():

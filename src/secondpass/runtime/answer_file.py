@@ -36,7 +36,8 @@ _KEYS_PER_SELECT = 500  # older versions of SQLite allow 999 parameters
 _DELETED_AT_ONCE = 20
 _MAX_DELETIONS = 50  # of so many, in one transaction
 _MAX_READ_AGAIN = 256
-"""Old answers that were read since the last write; then they are written as used."""
+"""Old answers that were read since the last write; then they should be written as used."""
+_READ, _WRITE, _OPEN = 0, 1, 2
 
 
 class AnswerFileError(Exception):
@@ -47,7 +48,7 @@ class AnswerFile:
     """A bounded map from keys to texts, which forgets what was used least recently.
 
     Args:
-        path: of the file; created if it does not exist, readable by its owner only.
+        path: of the file, absolute; created if it does not exist, readable by its owner only.
         max_bytes: size of the file, without SQLite's log of up to 4 MB.
         max_age: seconds after which an answer is not found any more; None: never.
 
@@ -56,7 +57,7 @@ class AnswerFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int, max_age: float | None) -> None:
-        self._path = Path(path).absolute()
+        self._path = Path(path)
         self._max_bytes = max_bytes
         self._max_age = max_age
         self.set_aside: str | None = None
@@ -77,7 +78,7 @@ class AnswerFile:
         Raises:
             AnswerFileError: the file cannot be used.
         """
-        found, old = self._run(0, lambda connection: _select(connection, keys))
+        found, old = self._run(_READ, lambda connection: _select(connection, keys))
         oldest = -float("inf") if self._max_age is None else time.time() - self._max_age
         newest = float("inf") if before is None else before
         texts: dict[bytes, str] = {}
@@ -87,9 +88,12 @@ class AnswerFile:
                 texts[key] = text
                 if used < old:
                     self._read_again[key] = None
-        if len(self._read_again) >= _MAX_READ_AGAIN:
-            self.put_many({})
         return texts
+
+    @property
+    def is_due(self) -> bool:
+        """Whether so many old answers were read that :meth:`put_many` should record it."""
+        return len(self._read_again) >= _MAX_READ_AGAIN
 
     def put_many(self, texts: Mapping[bytes, str | None]) -> None:
         """Store texts; None deletes that of its key.
@@ -98,7 +102,9 @@ class AnswerFile:
             AnswerFileError: the file cannot be written.
         """
         read_again, self._read_again = self._read_again, {}
-        self._run(1, lambda connection: self._update(connection, texts, read_again))
+        # A thread that reads may still add to it.
+        keys = list(read_again)
+        self._run(_WRITE, lambda connection: self._update(connection, texts, keys))
 
     def close(self) -> None:
         """Close the file; a later call opens it again.
@@ -122,15 +128,13 @@ class AnswerFile:
         """The result of ``work``, if necessary once more with a new file.
 
         Args:
-            number: 0 for the connection that reads, 1 for that which writes.
+            number: _READ or _WRITE, which have a connection each.
             work: what is done.
 
         Raises:
             AnswerFileError: it failed now, or less than a minute ago.
         """
-        until, message = self._failures.get(number, (0.0, ""))
-        if time.monotonic() < until:
-            raise AnswerFileError(message)
+        self._check(number)
         try:
             try:
                 result = self._open()[number].run(work)
@@ -146,30 +150,53 @@ class AnswerFile:
         self._failures.pop(number, None)
         return result
 
+    def _check(self, number: int) -> None:
+        """Raise again what failed less than a minute ago.
+
+        Raises:
+            AnswerFileError: it did.
+        """
+        until, message = self._failures.get(number, (0.0, ""))
+        if time.monotonic() < until:
+            raise AnswerFileError(message)
+
     def _failed(self, number: int, error: Exception) -> AnswerFileError:
+        message = self._message(error)
+        self._failures[number] = time.monotonic() + _RETRY_AFTER, message
+        with self._lock:
+            self._close()
+        return AnswerFileError(message)
+
+    def _message(self, error: Exception) -> str:
         reason = str(error)
         if isinstance(error, WrongFileError):
             newer = "of a newer version of secondpass"
             reason = "another application's file" if error.version is None else newer
         elif isinstance(error, OSError):
             reason = error.strerror or type(error).__name__
-        message = f"{self._path.name!r} cannot be used: {reason}"
-        self._failures[number] = time.monotonic() + _RETRY_AFTER, message
-        with self._lock:
-            self._close()
-        return AnswerFileError(message)
+        return f"{self._path.name!r} cannot be used: {reason}"
 
     def _open(self) -> tuple[Connection, Connection]:
         """The connections to read and to write.
 
         Raises:
-            sqlite3.Error | OSError | WrongFileError: the file cannot be used.
+            sqlite3.Error | OSError | ValueError | WrongFileError: the file cannot be used.
+            AnswerFileError: it could not be opened less than a minute ago.
         """
         with self._lock:
             if self._connections is None:
+                self._check(_OPEN)  # threads that waited for the lock do not try one by one
                 if self._path.exists():
                     self._inode = _inode(self._path)  # of the file that is found to be damaged
-                prepare(self._path, LAYOUT)
+                try:
+                    prepare(self._path, LAYOUT)
+                except Exception as error:
+                    if not _is_useless(error):
+                        self._failures[_OPEN] = (
+                            time.monotonic() + _RETRY_AFTER,
+                            self._message(error),
+                        )
+                    raise
                 self._inode = _inode(self._path)
                 self._connections = Connection(self._path), Connection(self._path)
             return self._connections

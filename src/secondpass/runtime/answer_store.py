@@ -21,13 +21,17 @@ T = TypeVar("T")
 
 _MAX_WAIT = 1.0
 """Seconds that a round of questions waits for the file, at most, before and after."""
+_MAX_SHARE = 0.25
+"""Of the time to a deadline, so that a slow file leaves enough for the service."""
+_MAX_WAITING = 10_000
+"""Texts that wait to be written, while the file does not respond."""
 
 
 class AnswerStore:
     """A map from keys to texts in a file, with the texts that wait to be written.
 
     Args:
-        path: of the file.
+        path: of the file; a relative one is relative to the working directory of now.
         max_bytes: its size.
         max_age: seconds after which a text is not found any more; None: never.
 
@@ -36,7 +40,7 @@ class AnswerStore:
     """
 
     def __init__(self, path: str, max_bytes: int, max_age: float | None) -> None:
-        self._path = path
+        self._path = Path(path).absolute()  # the working directory may change
         self._limits = max_bytes, max_age
         self.found_before: float | None = None
         self._lock, self._writing = ForkLock(), ForkLock()
@@ -46,12 +50,14 @@ class AnswerStore:
         """Whether a thread is about to write."""
         self._failures: dict[str, str] = {}
         """Why the last call of a method of the file failed."""
+        self._late: dict[str, Call[Any]] = {}
+        """The last call to read and to write that nobody waits for any more."""
 
     async def read(self, keys: Sequence[bytes], seconds: float | None) -> dict[bytes, str]:
         """The texts of these keys that are known, within the seconds to a deadline."""
         if not keys:
             return {}
-        return await self._in_thread(lambda: self._read(keys), seconds) or {}
+        return await self._in_thread("read", lambda: self._read(keys), seconds) or {}
 
     def write_soon(self, texts: Mapping[bytes, str | None]) -> None:
         """Store texts in a thread; None deletes. Several that come meanwhile are written together.
@@ -61,7 +67,9 @@ class AnswerStore:
         from secondpass.concurrency.threads import start
 
         with self._lock:
-            self._waiting.update(texts)
+            for key, text in texts.items():
+                if text is None or key in self._waiting or len(self._waiting) < _MAX_WAITING:
+                    self._waiting[key] = text
             writes, self._writes = self._writes, True
         if not writes:
             call = Call(self._write)
@@ -72,13 +80,28 @@ class AnswerStore:
     async def written(self, seconds: float | None) -> None:
         """Wait until what was to be stored is written, within the seconds to a deadline."""
         if self._waiting:
-            await self._in_thread(self._write, seconds)
+            await self._in_thread("write", self._write, seconds)
 
     def close(self) -> None:
-        """Write what is not yet written, and close the file. A later call opens it again."""
+        """Write what is not yet written, and close the file. A later call opens it again.
+
+        A file that did not respond is left to the threads that still wait for it.
+        """
+        if not all(call.ended(_MAX_WAIT) for call in self._late.values()):
+            return
         self._write()
         if self._file is not None:
             self._call("close")
+
+    def delete(self) -> None:
+        """Close and remove the file.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        self.close()
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
     def issues(self) -> list[Issue]:
         """What is wrong with the file, for a report.
@@ -101,6 +124,8 @@ class AnswerStore:
         if self.found_before is not None:
             waiting = {}
         found: dict[bytes, str | None] = self._call("get_many", keys, self.found_before) or {}
+        if self._file is not None and self._file.is_due:
+            self.write_soon({})
         return {key: text for key, text in {**found, **waiting}.items() if text is not None}
 
     def _write(self) -> None:
@@ -108,7 +133,7 @@ class AnswerStore:
             with self._lock:
                 texts = dict(self._waiting)
                 self._writes = False
-            if not texts:
+            if not texts and not (self._file is not None and self._file.is_due):
                 return
             self._call("put_many", texts)
             with self._lock:  # now they are found in the file
@@ -135,22 +160,28 @@ class AnswerStore:
         self._failures.pop(method, None)
         return result
 
-    async def _in_thread(self, call: Callable[[], T], seconds: float | None) -> T | None:
-        """The result of a call in a thread; None if that takes longer than a moment."""
+    async def _in_thread(self, kind: str, call: Callable[[], T], seconds: float | None) -> T | None:
+        """The result of a call in a thread; None if that takes longer than a moment.
+
+        None at once while one of the same kind, read or write, is late.
+        """
         from secondpass.concurrency.threads import in_thread, with_timeout
 
         if seconds == 0:
             return None
+        wait = _MAX_WAIT if seconds is None else min(_MAX_WAIT, seconds * _MAX_SHARE)
         work = Call(call)
+        reason = "it did not answer in time"
         try:
-            return await with_timeout(in_thread(work), min(_MAX_WAIT, seconds or _MAX_WAIT))
+            if kind not in self._late or self._late[kind].ended():
+                return await with_timeout(in_thread(work), wait)
         except TimeoutError:
             work.leave()
-            reason = "it did not answer in time"
+            self._late[kind] = work
         except RuntimeError:
             reason = "no thread could be started"
         self._failures["wait"] = self._cannot_be_used(reason)
         return None
 
     def _cannot_be_used(self, reason: str) -> str:
-        return f"{Path(self._path).name!r} cannot be used: {reason}"
+        return f"{self._path.name!r} cannot be used: {reason}"

@@ -56,9 +56,8 @@ def _start_method(effect: Started, ledger: Ledger) -> None:
 
 
 def _end_method(effect: Ended, ledger: Ledger) -> None:
-    """Tell them that the method which started last has ended."""
-    if ledger.operations:
-        operation = ledger.operations.pop()
-        assert isinstance(operation, MethodOperation)
+    """Tell them that the method which started last has ended, if any."""
+    if ledger.operations and isinstance(operation := ledger.operations[-1], MethodOperation):
+        ledger.operations.pop()
         operation.scored = effect.scored
         observers.end(operation, effect.error)

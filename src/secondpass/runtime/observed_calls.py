@@ -78,12 +78,14 @@ def request(
     """
     if not ledger.operations:
         return _UNOBSERVED
+    address, port = _server(service)
     operation = RequestOperation(
-        name=str(service.name),
+        name=str(member(service, "name", None) or type(service).__name__),
         parents=(ledger.operations[-1],),
         kind="chat" if isinstance(content, Prompt) else "rerank",
         provider=_provider(service),
-        address=_address(service),
+        address=address,
+        port=port,
         documents=documents,
         attempt=len(errors) + 1,
         after=errors[-1].code if errors else None,
@@ -120,12 +122,17 @@ def _provider(service: object) -> str:
     return names[0] if names else type(service).__name__
 
 
-def _address(service: object) -> str | None:
-    """The host that a service calls, without port, user and path."""
+def _server(service: object) -> tuple[str | None, int | None]:
+    """Host and port of the server that a service calls; None for what is not known."""
     from urllib.parse import urlsplit
 
     url = member(service, "base_url", None) or member(service, "url", None)
+    if not isinstance(url, str):
+        return None, None
     try:
-        return urlsplit(url).hostname if isinstance(url, str) else None
+        parts = urlsplit(url)
+        if parts.hostname is None:
+            return None, None
+        return parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     except ValueError:
-        return None
+        return None, None

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from secondpass.concurrency.callbacks import check_callback
 from secondpass.diagnostics import log, log_exception
-from secondpass.errors import MethodError
+from secondpass.errors import InputError, MethodError
 from secondpass.types import Report
 
 Op = TypeVar("Op", bound="Operation")
@@ -79,6 +80,7 @@ class RequestOperation(Operation):
         kind: ``chat`` for a prompt, else ``rerank``.
         provider: such as ``openai`` or ``cohere``; the name of a class if it is not known.
         address: host of the server; None if only the provider's SDK knows it.
+        port: of the server; None if only the SDK knows it.
         documents: number of candidates in the question.
         attempt: 1 for the first request of a question.
         after: code of the error after which the question is asked again; None for the first.
@@ -89,6 +91,7 @@ class RequestOperation(Operation):
     kind: str
     provider: str
     address: str | None
+    port: int | None
     documents: int
     attempt: int
     after: str | None
@@ -153,7 +156,10 @@ class Registration:
             method = getattr(self.observer, name, None)
             if method is not None:
                 method(*arguments)
-        except Exception as error:
+        except BaseException as error:  # an exit would end the event loop for everybody
+            main = threading.current_thread() is threading.main_thread()
+            if main and isinstance(error, KeyboardInterrupt):
+                raise
             log_exception(error, "an observer")
             if not self._failed:
                 self._failed = True
@@ -182,8 +188,19 @@ def observe(observer: object) -> Registration:
 
     Args:
         observer: has one or more of the methods of :class:`Observer`.
+
+    Raises:
+        InputError: it has none of them, or one that is asynchronous.
     """
     global _registered  # noqa: PLW0603
+    kind = type(observer).__name__
+    if isinstance(observer, type):
+        raise InputError(f"observer: give an instance of {observer.__name__}, not the class")
+    methods = {name: getattr(observer, name, None) for name in ("start", "end", "content")}
+    if not any(methods.values()):
+        raise InputError(f"observer: give an object with start, end or content, not a {kind}")
+    for name, method in methods.items():
+        check_callback(f"{kind}.{name}", method)
     registration = Registration(observer)
     with _lock:
         _registered = (*_registered, registration)

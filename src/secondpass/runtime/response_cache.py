@@ -143,9 +143,7 @@ class ResponseCache:
         Raises:
             OSError: it cannot be removed.
         """
-        self.close()
-        for suffix in ("", "-wal", "-shm"):
-            Path(self.path + suffix).unlink(missing_ok=True)
+        self._store.delete()
 
     def close(self) -> None:
         """Write what is not yet written, and close the file. A later call opens it again."""

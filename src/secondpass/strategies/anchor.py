@@ -24,12 +24,7 @@ from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, Stage
 from secondpass.settings import Nested, configurable
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.cascade import Cascade
-from secondpass.strategies.confirmation import (
-    CONFIRMATION,
-    Confirmation,
-    PlannedConfirmation,
-    confirmed,
-)
+from secondpass.strategies.confirmation import CONFIRMATION, PossibleConfirmation, confirmed
 from secondpass.strategies.interim import converted, silenced
 from secondpass.strategies.lifts import Bound, bounded_order
 from secondpass.strategies.parts import Notes, asks, call_each, part_of, scored_order
@@ -247,25 +242,21 @@ class Anchored:
         bounds = [bounds_of(self.method, count)]
         if self.anchor.method is not None and count > 1:
             bounds.append(bounds_of(self.anchor.method, count))
-        if confirm is not None and (most := self._most_confirmed(count)):
-            bounds.append(confirm.bounds(most))
+        if confirm is not None and (lifted := count - 1 - self.anchor.lift) > 0:
+            bounds.append(confirm.bounds(lifted))
         known = [each for each in bounds if each is not None]
         return sum(known, Bounds()) if len(known) == len(bounds) else None
 
     def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:  # noqa: ARG002
-        """The anchor's method, the method, and the confirmation of as many as it may judge."""
-        count, confirm = len(task.texts), self.anchor.confirm
-        parts: list[tuple[Method, Task]] = [(self.method, task)]
-        if self.anchor.method is not None and count > 1:
-            parts.insert(0, (self.anchor.method, task))
-        if confirm is not None and (most := self._most_confirmed(count)):
-            parts.append((PlannedConfirmation(confirm), part_of(task, range(most))))
+        """The anchor's method, the method, and what may have to be confirmed."""
+        anchor, confirm = self.anchor.method, self.anchor.confirm
+        count = len(task.texts)
+        methods = [self.method] if anchor is None or count == 1 else [anchor, self.method]
+        parts = [(method, task) for method in methods]
+        if confirm is not None and (lifted := count - 1 - self.anchor.lift) > 0:
+            first = range(min(lifted, confirm.depth))
+            parts.append((PossibleConfirmation(confirm), part_of(task, first)))
         return parts
-
-    def _most_confirmed(self, count: int) -> int:
-        """How many of so many candidates may have to be judged alone."""
-        confirm: Confirmation | None = self.anchor.confirm
-        return 0 if confirm is None else max(0, min(count - 1 - self.anchor.lift, confirm.depth))
 
     def check_installed(self) -> None:
         """Check that the packages of all methods are installed.

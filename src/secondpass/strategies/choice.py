@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 from secondpass.effects import Judgement, Method, Plan, Task
 from secondpass.strategies.base import Bounds, bounds_of
+from secondpass.strategies.interim import converted
+from secondpass.strategies.parts import part_of
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -48,7 +50,12 @@ class Choice:
         if count == 1:
             return Judgement([None], beyond=frozenset({0}))
         part = task if self.count >= count else part_of(task, range(self.count))
-        judgement = yield from judged_by_windows(self.method, part)
+        whole = partial(self._whole, count)
+        plan = judged_by_windows(self.method, part)
+        return whole((yield from converted(plan, part, task, whole)))
+
+    def _whole(self, count: int, judgement: Judgement) -> Judgement:
+        """The judgement of all candidates by that of those which the strategy judges."""
         judged = {i: score for i, score in enumerate(judgement.scores) if score is not None}
         scores: list[float | None] = [None] * count
         for rank, index in enumerate(sorted(judged, key=judged.__getitem__, reverse=True)):
@@ -66,18 +73,3 @@ class Choice:
             issues=issues,
             spans=None if spans is None else [*spans, *[None] * len(rest)],
         )
-
-
-def part_of(task: Task, indices: Sequence[int]) -> Task:
-    """The task about these texts alone."""
-
-    def chosen(values: Sequence[Any] | None) -> list[Any] | None:
-        return None if values is None else [values[index] for index in indices]
-
-    return replace(
-        task,
-        texts=[task.texts[index] for index in indices],
-        candidates=[task.candidates[index] for index in indices],
-        windows=chosen(task.windows),
-        spans=chosen(task.spans),
-    )

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import Method, Plan, Span, Task
+from secondpass.effects import Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.methods import METHOD, beside, beside_as_setting
 from secondpass.scoring import ScorerMethod, member
@@ -75,30 +75,42 @@ class Confirmation:
         return (low + high) / 2 if self.floor is None else self.floor
 
     def bounds(self, count: int) -> Bounds | None:
-        """Questions about none to ``count`` texts; None if the method states no bounds."""
-        bounds = bounds_of(self.method, count)
-        if bounds is None:
-            return None
-        if asks(self.method):
-            bounds += bounds
-        return Bounds((0, bounds.calls[1]), (0, bounds.rounds[1]))
+        """Questions about none to ``count`` candidates; None if the method states no bounds."""
+        return PossibleConfirmation(self).bounds(min(count, self.depth))
 
     def as_setting(self, where: str) -> dict[str, Any]:
         """The settings of the method, and these beside them."""
         return beside_as_setting(self, where)
 
 
-class PlannedConfirmation:
-    """A confirmation as a part of a plan: judges each candidate once; it may be none, or twice."""
+class PossibleConfirmation:
+    """The method of a confirmation, for plans: what it would take if it has to judge all of a task.
+
+    Attributes:
+        optional: it may also be asked nothing.
+    """
+
+    optional = True
 
     def __init__(self, confirmation: Confirmation) -> None:
-        method: Method = confirmation.method
-        self.name = method.name
-        self.score_kind = method.score_kind
-        self.scale = method.scale
-        self.windows = getattr(method, "windows", "one")
-        self.judge = method.judge
-        self.bounds = confirmation.bounds
+        self._method: Method = confirmation.method
+        self.name = f"confirmation: {self._method.name}"
+        self.score_kind = self._method.score_kind
+        self.scale = self._method.scale
+        self.windows = getattr(self._method, "windows", "one")
+
+    def judge(self, task: Task) -> Plan[Judgement]:
+        """The effects of the first round."""
+        return self._method.judge(task)
+
+    def bounds(self, count: int) -> Bounds | None:
+        """Of nothing to two rounds; of one if it asks no language model."""
+        bounds = bounds_of(self._method, count)
+        if bounds is None:
+            return None
+        if asks(self._method):
+            bounds += bounds
+        return Bounds((0, bounds.calls[1]), (0, bounds.rounds[1]))
 
 
 def _to_confirmation(value: Any) -> Confirmation | None:

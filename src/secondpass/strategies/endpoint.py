@@ -106,6 +106,7 @@ class Endpoint(Client[Pairs]):
         self.api = api
         self.model = model
         self.base_url = base_url
+        self.url = self._api.url or ""
         self.path = path
         self.api_key: Secret | None = api_key
         self.api_key_env = api_key_env

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from secondpass.effects import Method, Task
-from secondpass.limits import Left
+from secondpass.limits import Left, Limits
 from secondpass.runtime.dry_run import DryRun, SimulatedLedger, dry_run, total
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.cost_plan import ExceededLimit, PlannedStage, Range
@@ -21,14 +21,22 @@ class Trial:
     task: Task
     run: DryRun
 
+    @property
+    def optional(self) -> bool:
+        """Whether the method may be asked nothing, as it states by ``optional``."""
+        return getattr(self.method, "optional", False)
+
 
 def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Trial]:
     """Dry runs of the methods that a method runs one after the other, or of the method itself.
 
-    Those that run others have a member ``parts``, which returns these with their tasks.
+    Those that run others have a member ``parts``, which returns these with their tasks. What is
+    optional takes nothing from the ledger.
     """
     parts = getattr(method, "parts", None)
     if parts is None:
+        if getattr(method, "optional", False):
+            ledger = SimulatedLedger(Limits(concurrency=ledger.limits.concurrency))
         yield Trial(method, task, dry_run(judged_by_windows(method, task), ledger))
         return
     for inner, part in parts(task, ledger.left()):
@@ -58,7 +66,7 @@ def planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None
         count,
         None if bounds is None else bounds.calls,
         None if bounds is None else bounds.rounds,
-        expected.pairs,
+        0 if trial.optional else expected.pairs,
         scaled(expected.input_tokens),
         scaled(expected.output_tokens),
         scaled(expected.cost),

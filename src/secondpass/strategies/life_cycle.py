@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, MissingExtraError, Problem, SecondPassError
 from secondpass.limits import Limits
 from secondpass.methods import Stage, inner
+from secondpass.ordering import Ordering
 from secondpass.runtime.answer_keys import NotStorableError, service_key
 from secondpass.runtime.response_cache import ResponseCache
 from secondpass.scoring import ScorerMethod
@@ -21,15 +22,20 @@ S = TypeVar("S", bound="MethodOwner")
 class MethodOwner:
     """Base class of what owns methods: warms them up, closes them, and is its own copy.
 
-    Subclasses set ``_methods``, in the order in which they are tried, ``_orderings``, and
-    ``log_level``.
+    Subclasses set ``_methods``, in the order in which they are tried, ``log_level``, and their
+    orderings, if they have any.
     """
 
     _methods: Sequence[Method]
-    _orderings: Sequence[object] = ()
     log_level: str
+    order: Ordering | None = None
+    orders: Mapping[str, Ordering | None] | None = None
     cache: ResponseCache | None = None
     _other_cache: ResponseCache | None = None
+
+    @property
+    def _orderings(self) -> list[Ordering | None]:
+        return [self.order, *(self.orders or {}).values()]
 
     @property
     def response_cache(self) -> ResponseCache | None:

@@ -120,8 +120,8 @@ class CostPlanner(MethodOwner):
         if task is None:
             return []
         stage = runnable(self._stages)
-        runs = [trial.run for trial in trials(stage.method, task, self._ledger(stage))]
-        return merged(use for run in runs for use in run.uses)
+        found = trials(stage.method, task, self._ledger(stage))
+        return merged(use for trial in found if not trial.optional for use in trial.run.uses)
 
     def _task(self, request: CheckedRequest, options: Any, **changes: Any) -> Task | None:
         """The task that a ranking would give its method; None if it would give it none.
@@ -160,7 +160,7 @@ def _with_left_out(stage: PlannedStage, limited: Trial) -> PlannedStage:
     """A stage with the candidates that the limits leave out."""
     run = limited.run
     left_out: int | None = stage.candidates
-    if run.error is not None and run.error.code == "dry_run":
+    if limited.optional or (run.error is not None and run.error.code == "dry_run"):
         left_out = None
     elif run.error is None:
         judgement: Judgement = run.result

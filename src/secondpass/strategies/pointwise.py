@@ -13,6 +13,7 @@ For n candidates: n calls, side by side in 1 round; every document is read once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.effects import LLM, Answer, Ask, Completion, Judgement, Plan, Task
@@ -30,6 +31,7 @@ from secondpass.strategies.base import (
     LLMStrategy,
     batch_bounds,
     check_logprobs,
+    equal_scores,
     merge_batches,
     split_batches,
 )
@@ -138,7 +140,8 @@ class Pointwise(LLMStrategy):
         questions = Questions(task, self.llm, self.prompting, self._format)
         batches = list(split_batches(count, 1))
         answers: list[Answer[BatchScores]] = yield Ask(
-            self.llm, [questions.about(batch) for batch in batches]
+            self.llm,
+            [replace(questions.about(batch), assumed=equal_scores(1)) for batch in batches],
         )
         return merge_batches(self.name, count, batches, answers, word="score")
 

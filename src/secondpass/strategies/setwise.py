@@ -14,7 +14,6 @@ order takes about 110 to 125 in 35.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -142,11 +141,16 @@ class Setwise(LLMStrategy):
 
     def _affordable(self, count: int) -> Plan[int]:
         """How many candidates, from the first, the limits allow to rank; at least 2."""
-        calls: int | None = yield RoundsLeft()
-        if calls is None:
-            return count
-        sizes = range(2, count + 1)
-        return max(2, 1 + bisect_right(sizes, calls, key=lambda size: self.bounds(size).calls[1]))
+        size, fails = 2, count + 1
+        middle = count  # without limits, one look is enough
+        while fails - size > 1:
+            rounds: int | None = yield RoundsLeft(self.bounds(middle).calls[1])
+            if rounds is None or rounds > 0:
+                size = middle
+            else:
+                fails = middle
+            middle = (size + fails) // 2
+        return size
 
 
 class _Sets:

@@ -172,6 +172,8 @@ def side_by_side(plans: Sequence[Plan[T]], rounds: int) -> Plan[dict[int, T | Me
             while left is not None and left < rounds and len(limited) > 1:
                 del waiting[limited.pop()]
                 left = yield RoundsLeft(len(limited))
+            for number in limited:
+                del waiting[number]
             effects |= waiting
             for number in limited:
                 advance(number, left)

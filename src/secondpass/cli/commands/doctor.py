@@ -109,6 +109,7 @@ def _try(config: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {"runs": False}
     try:
         reranker = load({**config, "log_level": "debug"})  # issues are printed, not logged
+        reranker.cache = None  # a stored answer says nothing about the service
         result["made"] = True
         try:
             reranker.warm_up()

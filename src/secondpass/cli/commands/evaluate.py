@@ -206,7 +206,7 @@ def evaluate(
         journal_path = None
     elif out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    with progress_bars(quiet) as progress, open_journal(journal_path, force=force) as journal:
+    with progress_bars(quiet) as progress, open_journal(journal_path, resume=resume) as journal:
         folder = None if no_cache else cache or cache_folder()
         retriever = (
             IndexStage(index, needed)

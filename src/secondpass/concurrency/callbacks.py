@@ -1,0 +1,26 @@
+"""Functions of the caller that are called, and not awaited."""
+
+from __future__ import annotations
+
+import inspect
+
+from secondpass.errors import InputError
+
+
+def check_callback(name: str, function: object) -> None:
+    """Check a function before it is called for the first time. None is no function.
+
+    Raises:
+        InputError: it cannot be called, or would have to be awaited.
+    """
+    if function is None:
+        return
+    if not callable(function):
+        raise InputError(f"{name}: give a function, not a {type(function).__name__}")
+    call = getattr(function, "__call__", None)  # noqa: B004 - objects with an async __call__
+    if any(
+        check(each)
+        for check in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        for each in (function, call)
+    ):
+        raise InputError(f"{name}: it is not awaited; give a function without 'async'")
