@@ -26,9 +26,10 @@ from secondpass.prompts.template import Prompting
 from secondpass.runtime.dry_run import SimulatedLedger
 from secondpass.settings import configurable, nested, registry
 from secondpass.strategies.base import Bounds, LLMStrategy, bounds_of
-from secondpass.strategies.choice import Choice, part_of
+from secondpass.strategies.choice import Choice
 from secondpass.strategies.cost_plan import PlannedStage
 from secondpass.strategies.estimates import exceeded_limits, most_waves, planned_stage, trials
+from secondpass.strategies.parts import part_of
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from secondpass.effects import Judgement, Method, Plan, Task
 from secondpass.strategies.base import Bounds, bounds_of
+from secondpass.strategies.parts import part_of
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -66,18 +66,3 @@ class Choice:
             issues=issues,
             spans=None if spans is None else [*spans, *[None] * len(rest)],
         )
-
-
-def part_of(task: Task, indices: Sequence[int]) -> Task:
-    """The task about these texts alone."""
-
-    def chosen(values: Sequence[Any] | None) -> list[Any] | None:
-        return None if values is None else [values[index] for index in indices]
-
-    return replace(
-        task,
-        texts=[task.texts[index] for index in indices],
-        candidates=[task.candidates[index] for index in indices],
-        windows=chosen(task.windows),
-        spans=chosen(task.spans),
-    )
