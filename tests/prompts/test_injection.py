@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
@@ -553,6 +555,11 @@ def test_fencing_is_idempotent():
         once = as_text(attack.text)
         assert "<" not in once
         assert as_text(once).replace(" ", "") == once.replace(" ", "")
+
+
+@given(st.text(st.characters(max_codepoint=127)) | st.text(st.sampled_from("[]INST<_/ \r\n\x00")))
+def test_ascii_is_fenced_as_any_other_text(text):
+    assert as_text(f"{text} \u00e9") == f"{as_text(text)} \u00e9"
 
 
 # ---------------------------------------------------------------------- smaller ways in

@@ -373,6 +373,7 @@ def test_a_single_candidate_is_left_alone():
     ranking = reranker.rerank("wombats", ["one"])
     assert (ranking.report.status, ranking[0].status, ranking.report.choices) == ("ok", "tail", {})
     assert reranker.plan(1).total.calls == (0, 0)
+    assert reranker.plan(1).notes == []  # nothing is chosen
     assert reranker.plan(0).total.calls == (0, 0)
     assert model.prompts == []
 

@@ -29,8 +29,11 @@ _BRACKETED = re.compile(
 def as_text(text: str) -> str:
     """Escape whatever could end, open or imitate a part of the prompt."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = _CONTROL.sub(" ", _INVISIBLE.sub("", text))
-    return _BRACKETED.sub("[ ", _ANGLE.sub("&lt;", text))
+    # Most texts have nothing to look for, and `auto` escapes all of them many times.
+    text = _CONTROL.sub(" ", text if text.isascii() else _INVISIBLE.sub("", text))
+    if not text.isascii() or "<" in text:
+        text = _ANGLE.sub("&lt;", text)
+    return _BRACKETED.sub("[ ", text) if not text.isascii() or "[" in text else text
 
 
 def as_attribute(text: str) -> str:

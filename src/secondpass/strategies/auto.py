@@ -163,8 +163,8 @@ class Auto(LLMStrategy):
         )
 
     def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:
-        """The strategy that would be chosen, with the task."""
-        return [(self.choose(task, left), task)]
+        """The strategy that would be chosen, with the task; none for a single candidate."""
+        return [(self.choose(task, left), task)] if len(task.texts) > 1 else []
 
     def choose(self, task: Task, left: Left) -> Choice:
         """The first strategy that fits, for as many candidates as possible.
