@@ -10,7 +10,7 @@ from secondpass.prompts.replies.values import BatchScores, Order, dump, load
 from secondpass.strategies.rerank_wire import ResponseScores
 
 places = st.lists(st.integers(0, 5), unique=True).map(tuple)
-numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.integers(-9, 9)
+numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 scores = st.lists(numbers, min_size=6, max_size=6).map(tuple)
 values = st.one_of(
     st.builds(BatchScores, scores, places, st.integers(0, 9), declined=places),
@@ -66,6 +66,11 @@ WRONG = {
     "not a number": {**SCORES, "values": [1.0, float("nan")]},
     "infinite": {**SCORES, "values": [1.0, float("inf")]},
     "a boolean": {**SCORES, "values": [1.0, True]},
+    "a whole number": {**SCORES, "values": [1.0, 2]},
+    "a count that is none": {**SCORES, "unknown": "x"},
+    "a count below 0": {**ORDER, "doubled": -1},
+    "scores that broke off": {**SCORES, "cut": True},
+    "an order that broke off": {**ORDER, "cut": "yes"},
     "a string": {**SCORES, "values": [1.0, "2"]},
     "a declined place too high": {**SCORES, "declined": [2]},
     "scores outside of other types": {**SCORES, "outside": ["7"]},

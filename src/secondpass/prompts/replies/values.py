@@ -35,6 +35,8 @@ class BatchScores:
         return (
             len(self.values) == count
             and all(value is None or _is_finite(value) for value in self.values)
+            and _is_count(self.unknown)
+            and self.cut is False
             and _are_places(self.refused, count)
             and _are_places(self.declined, count)
         )
@@ -60,7 +62,13 @@ class Order:
 
     def is_about(self, count: int) -> bool:
         """Whether this can be an answer about ``count`` documents."""
-        return _are_places(self.places, count) and _are_places(self.refused, count)
+        return (
+            _are_places(self.places, count)
+            and _are_places(self.refused, count)
+            and _is_count(self.doubled)
+            and _is_count(self.unknown)
+            and self.cut is False
+        )
 
 
 def dump(value: Any) -> dict[str, Any] | None:
@@ -98,7 +106,11 @@ def load(data: Any, count: int, *kinds: type) -> Any:
 
 
 def _is_finite(value: Any) -> bool:
-    return type(value) in {int, float} and math.isfinite(value)
+    return type(value) is float and math.isfinite(value)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _are_places(places: Iterable[Any], count: int) -> bool:
