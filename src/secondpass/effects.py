@@ -148,7 +148,7 @@ class Interim:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Effect: a method starts to judge, for observers. Its result is None.
+    """Effect: a method starts to judge, for observers. Its result is for :class:`Ended`.
 
     :func:`secondpass.methods.judged` yields it for every method while there is an observer.
 
@@ -163,13 +163,15 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Effect: the method that started last has ended. Its result is None.
+    """Effect: a method has ended, and with it those that it ran. Its result is None.
 
     Attributes:
+        started: the result of its :class:`Started`; None if nobody observes it.
         scored: number of texts that have a score; None if it failed.
         error: the code of its error, or None.
     """
 
+    started: Any
     scored: int | None
     error: str | None = None
 

@@ -92,13 +92,13 @@ def judged(method: Method, task: Task) -> Plan[Judgement]:
 
 
 def _judged_observed(method: Method, task: Task) -> Plan[Judgement]:
-    yield Started(method.name, len(task.texts))
+    started = yield Started(method.name, len(task.texts))
     try:
         judgement = yield from _judged(method, task)
     except MethodError as error:
-        yield Ended(None, error.code)
+        yield Ended(started, None, error.code)
         raise
-    yield Ended(sum(score is not None for score in judgement.scores))
+    yield Ended(started, sum(score is not None for score in judgement.scores))
     return judgement
 
 

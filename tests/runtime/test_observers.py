@@ -14,6 +14,7 @@ from secondpass import Candidate, InputError, Reranker, RerankError
 from secondpass.effects import Completion, Ended, Judgement
 from secondpass.errors import LLMError
 from secondpass.evaluation.dry_run import expected_use
+from secondpass.methods import judged
 from secondpass.runtime.observers import (
     MethodOperation,
     Operation,
@@ -501,13 +502,31 @@ def test_what_is_no_observer(observer, message):
     assert not observed()
 
 
+def test_a_method_that_closes_another_has_its_own_end(recorder):
+    class Closing:
+        name, score_kind, scale = "closing", "unbounded", None
+
+        def judge(self, task):
+            other = judged(Listwise(Model(ranked)), task)
+            started = yield next(other)
+            yield other.send(started)  # how many rounds are left
+            other.close()
+            return Judgement([1.0] * len(task.texts))
+
+    Reranker(Closing()).rerank("q", TEXTS)
+    outer, inner = recorder.only(MethodOperation)
+    assert (outer.name, outer.scored, outer.error) == ("closing", 4, None)
+    assert (inner.name, inner.scored, inner.error) == ("listwise by model", None, "cancelled")
+    assert recorder.ended[:2] == [inner, outer]
+
+
 def test_a_method_that_ends_none_does_no_harm(recorder):
     class Ending:
         name, score_kind, scale = "ending", "unbounded", None
 
         def judge(self, task):
-            yield Ended(None)
-            yield Ended(None)
+            yield Ended(None, None)
+            yield Ended(RankingOperation(name="none", candidates=1, top_k=None), 1)
             return Judgement([1.0] * len(task.texts))
 
     assert Reranker(Ending()).rerank("q", TEXTS).report.status == "ok"

@@ -37,7 +37,7 @@ def carry_out(effect: object, ledger: Ledger) -> Any:
     elif isinstance(effect, Chose):
         ledger.choices.setdefault(effect.method, effect.reason)
     elif isinstance(effect, Started):
-        _start_method(effect, ledger)
+        return _start_method(effect, ledger)
     elif isinstance(effect, Ended):
         _end_method(effect, ledger)
     elif not isinstance(effect, Interim):  # to which nobody listens
@@ -46,18 +46,22 @@ def carry_out(effect: object, ledger: Ledger) -> Any:
     return None
 
 
-def _start_method(effect: Started, ledger: Ledger) -> None:
+def _start_method(effect: Started, ledger: Ledger) -> MethodOperation | None:
     """Tell the observers of this ranking, if any, that a method starts."""
-    if ledger.operations:
-        parents = (ledger.operations[-1],)
-        operation = MethodOperation(name=effect.method, parents=parents, texts=effect.texts)
-        ledger.operations.append(operation)
-        observers.start(operation)
+    if not ledger.operations:
+        return None
+    parents = (ledger.operations[-1],)
+    operation = MethodOperation(name=effect.method, parents=parents, texts=effect.texts)
+    ledger.operations.append(operation)
+    observers.start(operation)
+    return operation
 
 
 def _end_method(effect: Ended, ledger: Ledger) -> None:
-    """Tell them that the method which started last has ended, if any."""
-    if ledger.operations and isinstance(operation := ledger.operations[-1], MethodOperation):
-        ledger.operations.pop()
+    """Tell them that a method has ended. Plans within it that are left were closed before."""
+    operation = effect.started
+    if isinstance(operation, MethodOperation) and operation in ledger.operations:
+        while (last := ledger.operations.pop()) is not operation:
+            observers.end(last, "cancelled")
         operation.scored = effect.scored
         observers.end(operation, effect.error)
