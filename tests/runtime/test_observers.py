@@ -494,7 +494,7 @@ class Waited:
         (Waited(), "Waited.end: it is not awaited"),
         (SimpleNamespace(start=1), "SimpleNamespace.start: give a function, not a int"),
     ],
-    ids=str,
+    ids=["function", "None", "class", "async", "attribute"],
 )
 def test_what_is_no_observer(observer, message):
     with pytest.raises(InputError, match=message):
