@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,10 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         pipeline = Pipeline.loads(text)
         ranker = ranker_of(pipeline)
-        with closing(pipeline.get_component(ranker)):
+        with ExitStack() as stack:
+            for _, component in pipeline.walk():  # pipelines of Haystack 2 have no close
+                if hasattr(component, "close"):
+                    stack.callback(component.close)
             fill(pipeline)
             data = inputs(pipeline, options.question, **settings)
             show(pipeline.run(data, include_outputs_from={ranker}), ranker)
