@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import LLM, Judgement, Method, Plan, Task
+from secondpass.effects import Judgement, Method, Plan, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.limits import Left
 from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, Stage
@@ -27,7 +27,7 @@ from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.confirmation import CONFIRMATION, PossibleConfirmation, confirmed
 from secondpass.strategies.interim import converted, silenced
 from secondpass.strategies.lifts import Bound, bounded_order
-from secondpass.strategies.parts import Notes, asks, call_each, part_of, scored_order
+from secondpass.strategies.parts import Composite, Notes, asks, part_of, scored_order
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -106,7 +106,7 @@ def _bounded(anchor: Anchor, method: Method) -> Method:
     return Cascade(rest)
 
 
-class Anchored:
+class Anchored(Composite):
     """A method whose order is bounded by an anchor.
 
     The score kind is ``rank``; ``stage_scores`` has the scores of the method. The bound holds for
@@ -133,11 +133,6 @@ class Anchored:
             self.methods.append(anchor.method)
         if anchor.confirm is not None:
             self.methods.append(anchor.confirm.method)
-
-    @property
-    def language_models(self) -> list[LLM]:
-        """Language models of all methods."""
-        return [llm for each in self.methods for llm in getattr(each, "language_models", ())]
 
     def judge(self, task: Task) -> Plan[Judgement]:
         """The effects of the anchor's method, of the method, and of the confirmation.
@@ -257,23 +252,3 @@ class Anchored:
             first = range(min(lifted, confirm.depth))
             parts.append((PossibleConfirmation(confirm), part_of(task, first)))
         return parts
-
-    def check_installed(self) -> None:
-        """Check that the packages of all methods are installed.
-
-        Raises:
-            MissingExtraError: one is not.
-        """
-        call_each(self.methods, "check_installed")
-
-    def warm_up(self) -> None:
-        """Load the models of all methods.
-
-        Raises:
-            ModelLoadError: one cannot be loaded.
-        """
-        call_each(self.methods, "warm_up")
-
-    def close(self) -> None:
-        """Release the models and connections of all methods."""
-        call_each(self.methods, "close")

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import LLM, Interim, Judgement, Method, Plan, Span, Task
+from secondpass.effects import Interim, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.limits import Left
 from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, beside, beside_as_setting
 from secondpass.settings import Nested, configurable, definition
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.interim import converted
-from secondpass.strategies.parts import Notes, call_each, part_of, scored_order
+from secondpass.strategies.parts import Composite, Notes, part_of, scored_order
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -51,7 +51,7 @@ _STAGE = Nested(lambda value: beside(CascadeStage, value), lambda: definition("c
 
 
 @configurable
-class Cascade:
+class Cascade(Composite):
     """A chain of methods, cheap and wide first, expensive and narrow last.
 
     Candidates that reached a later stage stand before those that did not, whatever their scores;
@@ -78,6 +78,7 @@ class Cascade:
 
     def __init__(self, stages: Annotated[Sequence[Annotated[Any, _STAGE]], MinLen(2)]) -> None:
         self.stages: tuple[CascadeStage, ...] = tuple(stages)
+        self.methods = [stage.method for stage in self.stages]
         widest: int | None = None
         for number, stage in enumerate(self.stages):
             if widest is not None and (stage.depth is None or stage.depth > widest):
@@ -90,13 +91,6 @@ class Cascade:
     def name(self) -> str:
         """The method's name in reports."""
         return ", then ".join(stage.method.name for stage in self.stages)
-
-    @property
-    def language_models(self) -> list[LLM]:
-        """Language models of all stages."""
-        return [
-            llm for stage in self.stages for llm in getattr(stage.method, "language_models", ())
-        ]
 
     def judge(self, task: Task) -> Plan[Judgement]:
         """The effects of the stages, one stage after the other.
@@ -151,31 +145,6 @@ class Cascade:
         """The stages, each with how many of its best are wanted: as many as the next one judges."""
         depths = [stage.depth for stage in self.stages[1:]]
         return list(zip(self.stages, [*depths, task.top_k], strict=True))
-
-    def check_installed(self) -> None:
-        """Check that the packages of all stages are installed.
-
-        Raises:
-            MissingExtraError: one is not.
-        """
-        call_each(self.methods, "check_installed")
-
-    def warm_up(self) -> None:
-        """Load the models of all stages.
-
-        Raises:
-            ModelLoadError: one cannot be loaded.
-        """
-        call_each(self.methods, "warm_up")
-
-    def close(self) -> None:
-        """Release the models and connections of all stages."""
-        call_each(self.methods, "close")
-
-    @property
-    def methods(self) -> list[Method]:
-        """The methods of the stages."""
-        return [stage.method for stage in self.stages]
 
 
 @dataclass(slots=True)

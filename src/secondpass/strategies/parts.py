@@ -1,4 +1,4 @@
-"""Parts of a task, for methods that hand the task or a part of it to other methods."""
+"""What methods share that run others: their life cycle, and parts of a task."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from secondpass.blending import Blend
-from secondpass.effects import Judgement, Method, Task
+from secondpass.effects import LLM, Judgement, Method, Task
 from secondpass.methods import inner
 from secondpass.types import Issue
 
@@ -66,12 +66,42 @@ def scored_order(judgement: Judgement) -> list[int]:
     return sorted(scores, key=scores.__getitem__, reverse=True)
 
 
-def call_each(methods: Sequence[Method], member: str) -> None:
-    """Call an optional member, such as ``warm_up``, of each method."""
-    for method in methods:
-        function: Callable[[], object] | None = getattr(inner(method), member, None)
-        if function is not None:
-            function()
+class Composite:
+    """Base class of methods that run others. Subclasses have these as ``methods``."""
+
+    methods: Sequence[Method]
+
+    @property
+    def language_models(self) -> list[LLM]:
+        """The language models of all methods."""
+        return [llm for each in self.methods for llm in getattr(each, "language_models", ())]
+
+    def check_installed(self) -> None:
+        """Check that the packages of all methods are installed.
+
+        Raises:
+            MissingExtraError: one is not.
+        """
+        self._call_each("check_installed")
+
+    def warm_up(self) -> None:
+        """Load the models of all methods.
+
+        Raises:
+            ModelLoadError: one cannot be loaded.
+        """
+        self._call_each("warm_up")
+
+    def close(self) -> None:
+        """Release the models and connections of all methods."""
+        self._call_each("close")
+
+    def _call_each(self, member: str) -> None:
+        """Call an optional member of each method."""
+        for method in self.methods:
+            function: Callable[[], object] | None = getattr(inner(method), member, None)
+            if function is not None:
+                function()
 
 
 def asks(method: Method) -> bool:
