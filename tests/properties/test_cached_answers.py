@@ -33,10 +33,13 @@ METHODS = [
     {"type": "pointwise"},
 ]
 IN_ORDER = [
-    method for method in METHODS if method["type"] != "pointwise" and "shuffles" not in method
+    method
+    for method in METHODS
+    if method["type"] not in {"pointwise", "setwise"} and "shuffles" not in method
 ]
-"""Methods that ask about a list in its own order alone."""
+"""Methods whose questions about a list are not those about it in another order."""
 texts = st.lists(st.text(min_size=1, max_size=30), min_size=2, max_size=12)
+different = st.lists(st.text("abc", min_size=1, max_size=9), min_size=2, max_size=12, unique=True)
 
 
 def replying(method, seed):
@@ -119,12 +122,10 @@ def test_warm_equals_cold(method, query, passages, seed, secret):
 
 
 @SOME
-@given(st.sampled_from(IN_ORDER), texts.filter(lambda t: len(set(t)) > 1), st.randoms())
+@given(st.sampled_from(IN_ORDER), different, st.randoms())
 def test_another_order_is_another_question(method, passages, rng):
     others = [list(one) for one in permutations(passages[:5]) if list(one) != passages[:5]]
-    shuffled = rng.choice(others) + passages[5:] if others else passages[::-1]
-    if shuffled == passages:
-        return
+    shuffled = rng.choice(others) + passages[5:]
     with TemporaryDirectory() as folder:
         ranked(method, replying(method, 0), folder, "q", passages)
         _, asked = ranked(method, replying(method, 1), folder, "q", shuffled)
