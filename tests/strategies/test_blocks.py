@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import Model, in_answer, numbered, play, ranked, shown_in, task_of
+from fakes import Model, failing, in_answer, numbered, play, ranked, shown_in, task_of
 from secondpass import Reranker
 from secondpass.errors import LLMError, MethodError
 from secondpass.strategies.blocks import Blocks, design, joint_order, largest_component
@@ -121,18 +121,6 @@ def test_best_are_in_the_order_of_an_exact_judge(numbers):
     shown = {int(text.split()[0]) for text in shown_in(asks[-1].questions[0].request).values()}
     found = [numbers[index] for index in order_of(judgement)]
     assert found[:20] == sorted(shown, reverse=True)
-
-
-def failing(*questions):
-    """Replies honestly, but for the questions with these numbers, from 0."""
-    asked = iter(range(1000))
-
-    def reply(passages):
-        if next(asked) in questions:
-            return LLMError("the server is down", "server_error")
-        return ranked(passages)
-
-    return reply
 
 
 def test_no_answer_at_all_fails():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import Model, in_answer, number_of, numbered, play, ranked, shown_in, task_of
+from fakes import Model, failing, in_answer, number_of, numbered, play, ranked, shown_in, task_of
 from secondpass import ConfigurationError, Reranker
 from secondpass.errors import LLMError, MethodError
 from secondpass.strategies.partition import Partition
@@ -92,20 +92,6 @@ def test_candidates_that_beat_the_pivot_are_ordered_with_the_best():
 
 
 # ---------------------------------------------------------------------- questions without an answer
-
-
-def failing(*rounds):
-    """Replies honestly, but for the questions with these numbers, from 0."""
-    asked = iter(range(1000))
-
-    def reply(passages):
-        return (
-            LLMError("the server is down", "server_error")
-            if next(asked) in rounds
-            else ranked(passages)
-        )
-
-    return reply
 
 
 def test_first_window_without_an_answer_fails():

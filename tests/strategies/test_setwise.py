@@ -3,11 +3,13 @@
 import json
 import math
 import random
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fakes
 from fakes import Model, in_answer, number_of, numbered, play, shown_in, task_of
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion, RoundsLeft
@@ -192,10 +194,7 @@ def test_wrong_settings(settings):
 DOWN = LLMError("the server is down", "server_error")
 
 
-def failing(*numbers, error=DOWN):
-    """Replies honestly, but for the questions with these numbers, from 0."""
-    asked = iter(range(10_000))
-    return lambda passages: error if next(asked) in numbers else honest(passages)
+failing = partial(fakes.failing, honest=honest)
 
 
 def failing_about(*indices):

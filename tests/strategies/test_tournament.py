@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import Model, in_answer, number_of, numbered, play, ranked, shown_in, task_of
+from fakes import Model, failing, in_answer, number_of, numbered, play, ranked, shown_in, task_of
 from secondpass import Reranker
 from secondpass.effects import Answer, Completion
 from secondpass.errors import LLMError, MethodError, ReplyError
@@ -194,18 +194,6 @@ def test_prose_is_no_selection():
 
 
 # ---------------------------------------------------------------------- questions without an answer
-
-
-def failing(*questions):
-    """Replies honestly, but for the questions with these numbers, from 0."""
-    asked = iter(range(1000))
-
-    def reply(passages):
-        if next(asked) in questions:
-            return LLMError("the server is down", "server_error")
-        return ranked(passages)
-
-    return reply
 
 
 def test_no_answer_at_all_fails():

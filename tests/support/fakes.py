@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import math
 import re
@@ -27,7 +28,7 @@ from secondpass.effects import (
     Score,
     Task,
 )
-from secondpass.errors import MethodError
+from secondpass.errors import LLMError, MethodError
 from secondpass.types import Issue
 
 
@@ -201,6 +202,17 @@ def graded(passages: Shown) -> str:
 def ranked(passages: Shown) -> str:
     """An honest reply in order: the highest number first."""
     return json.dumps({"ranking": sorted(passages, key=lambda label: -number_of(passages[label]))})
+
+
+def failing(
+    *numbers: int,
+    error: MethodError | None = None,
+    honest: Callable[[Shown], Reply] = ranked,
+) -> Callable[[Shown], Reply]:
+    """Replies honestly, but for the questions with these numbers, from 0."""
+    asked = itertools.count()
+    raised = error or LLMError("the server is down", "server_error")
+    return lambda passages: raised if next(asked) in numbers else honest(passages)
 
 
 def in_answer(reply: Callable[[Shown], Reply]) -> Callable[[Question[Any, Any]], Answer[Any]]:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.concurrency.sqlite_connection import Connection
-from secondpass.concurrency.sqlite_files import Layout, WrongFileError, prepare
+from secondpass.concurrency.sqlite_files import Layout, WrongFileError, prepare, rows_of_keys
 
 T = TypeVar("T")
 
@@ -32,7 +32,6 @@ LAYOUT = Layout(
 )
 
 _RETRY_AFTER = 60.0  # seconds after a failure
-_KEYS_PER_SELECT = 500  # older versions of SQLite allow 999 parameters
 _DELETED_AT_ONCE = 20
 _MAX_DELETIONS = 50  # of so many, in one transaction
 _MAX_READ_AGAIN = 256
@@ -271,15 +270,7 @@ def _select(
     connection: sqlite3.Connection, keys: Sequence[bytes]
 ) -> tuple[list[tuple[bytes, str, float, int]], float]:
     """The rows of keys, and a value of ``used`` below which a row is among the older half."""
-    found: list[tuple[bytes, str, float, int]] = []
-    for start in range(0, len(keys), _KEYS_PER_SELECT):
-        some = keys[start : start + _KEYS_PER_SELECT]
-        rows = ",".join(["(?)"] * len(some))
-        found += connection.execute(
-            f"WITH wanted(name) AS (VALUES {rows}) SELECT key, value, written, used "
-            "FROM wanted CROSS JOIN answers ON key = name",
-            some,
-        ).fetchall()
+    found = rows_of_keys(connection, "answers", "key, value, written, used", keys)
     query = "SELECT (SELECT min(used) FROM answers), (SELECT max(used) FROM answers)"
     [(oldest, newest)] = connection.execute(query)
     return found, 0 if oldest is None else (oldest + newest) / 2

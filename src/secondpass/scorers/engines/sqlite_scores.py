@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from secondpass import diagnostics
 from secondpass.concurrency.sqlite_connection import Connection
-from secondpass.concurrency.sqlite_files import Layout, WrongFileError, prepare
+from secondpass.concurrency.sqlite_files import Layout, WrongFileError, prepare, rows_of_keys
 from secondpass.errors import ModelLoadError
 
 T = TypeVar("T")
@@ -37,7 +37,6 @@ _LAYOUT = Layout(
     checks=("SELECT pairs FROM state", "SELECT key, score, used FROM pairs LIMIT 1"),
 )
 
-_KEYS_PER_SELECT = 500  # older versions of SQLite allow 999 parameters
 _MAX_READ_AGAIN = 10_000  # pairs
 
 
@@ -110,17 +109,7 @@ class SQLiteScores:
 def _select(
     connection: sqlite3.Connection, keys: Sequence[bytes]
 ) -> list[tuple[bytes, float, int]]:
-    found: list[tuple[bytes, float, int]] = []
-    for start in range(0, len(keys), _KEYS_PER_SELECT):
-        some = keys[start : start + _KEYS_PER_SELECT]
-        rows = ",".join(["(?)"] * len(some))
-        # Faster than IN, than a temporary table, and than one SELECT for each key.
-        found += connection.execute(
-            f"WITH wanted(name) AS (VALUES {rows}) "
-            "SELECT key, score, used FROM wanted CROSS JOIN pairs ON key = name",
-            some,
-        ).fetchall()
-    return found
+    return rows_of_keys(connection, "pairs", "key, score, used", keys)
 
 
 def _update(
