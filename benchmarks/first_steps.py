@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,22 +65,25 @@ def measure(steps: list[tuple[str, str]], folder: Path, wheels: Path) -> list[tu
             commands.append(("the first example", ["python", "-c", code]))
         else:
             commands.append((code, ["bash", "-euc", code]))
-    seconds = []
-    for name, command in commands:
-        program = shutil.which(command[0], path=environment["PATH"]) or command[0]
-        started = time.perf_counter()
-        done = subprocess.run(
-            [program, *command[1:]],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=4 * LIMIT,
-        )
-        seconds.append((name, time.perf_counter() - started))
-        if done.returncode:
-            sys.exit(f"{name} failed:\n{done.stdout}{done.stderr}")
+    return [(name, run(name, command, folder, environment)) for name, command in commands]
+
+
+def run(name: str, command: list[str], folder: Path, environment: Mapping[str, str]) -> float:
+    """Seconds that a command takes in `folder`; ends this process with its output if it fails."""
+    program = shutil.which(command[0], path=environment["PATH"]) or command[0]
+    started = time.perf_counter()
+    done = subprocess.run(
+        [program, *command[1:]],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=4 * LIMIT,
+    )
+    seconds = time.perf_counter() - started
+    if done.returncode:
+        sys.exit(f"{name} failed:\n{done.stdout}{done.stderr}")
     return seconds
 
 

@@ -3,12 +3,13 @@
 import asyncio
 import inspect
 import math
+import threading
 
 import numpy as np
 import pytest
 
-from fakes import ByTable
-from secondpass import InputError, Reranker
+from fakes import Answering, ByTable
+from secondpass import InputError, Reranker, RerankError
 from secondpass.call_options import CallOptions, validate
 from secondpass.methods import Stage
 
@@ -22,6 +23,9 @@ VALID = {
     "numpy floor": (np.float32(0.5), 0.5),
     "dedupe": (False, False),
     "order": ("none", None),
+    "deadline": (2, 2.0),
+    "numpy deadline": (np.float32(0.5), 0.5),
+    "strict": (True, True),
     "instruction": (" prefer recent documents\n", "prefer recent documents"),
     "instruction with a lone surrogate": ("a\ud800b", "a?b"),
     "instruction of white space": (" \n", None),
@@ -45,6 +49,11 @@ INVALID = {
     "floor array": (np.array([1.0, 2.0]), "floor: give a finite number"),
     "dedupe string": ("no", "dedupe: give True or False, not 'no'"),
     "dedupe integer": (1, "dedupe: give True or False, not 1"),
+    "deadline zero": (0, "deadline: must be greater than 0"),
+    "deadline negative": (-1.5, "deadline: must be greater than 0"),
+    "deadline nan": (math.nan, "deadline: give a finite number"),
+    "deadline string": ("2", "deadline: give a finite number, not '2'"),
+    "strict string": ("yes", "strict: give True or False, not 'yes'"),
     "order unknown": ("teirs", "order: no ordering is named 'teirs'; did you mean 'tiers'?"),
     "order incomplete": ({"type": "tiers"}, "order: 2 problems"),
     "order integer": (7, "order: give a name, a mapping or a function, not 7"),
@@ -140,3 +149,36 @@ def test_new_option_needs_a_validation(monkeypatch):
 def test_context_is_no_option_of_many():
     with pytest.raises(TypeError, match="'context'"):
         Reranker("lexical").rerank_many([("q", ["a"])], context=None)
+
+
+@pytest.mark.parametrize("name", ENTRY_POINTS)
+@pytest.mark.parametrize("limit", [None, 1000.0])
+def test_a_deadline_of_the_call_replaces_that_of_the_limits(name, limit):
+    left = threading.Event()
+    limits = None if limit is None else {"deadline": limit}
+    config = {"method": Answering(lambda _count: left.wait(30)), "limits": limits}
+    reranker = Reranker.from_config(config)
+
+    async def call():
+        arguments = ([("q", ["a"])],) if name.endswith("many") else ("q", ["a"])
+        result = getattr(reranker, name)(*arguments, deadline=0.05)
+        return await result if inspect.isawaitable(result) else result
+
+    try:
+        result = asyncio.run(call())
+    finally:
+        left.set()
+    (ranking,) = result if name.endswith("many") else [result]
+    assert [issue.code for issue in ranking.report.issues] == ["deadline"]
+    assert reranker.limits.deadline == limit
+
+
+@pytest.mark.parametrize("setting", [True, False])
+@pytest.mark.parametrize("option", [True, False])
+def test_strict_of_the_call_replaces_the_setting(setting, option):
+    reranker = Reranker(Answering(lambda _count: [math.nan]), strict=setting)
+    if option:
+        with pytest.raises(RerankError):
+            reranker.rerank("q", ["a"], strict=option)
+    else:
+        assert reranker.rerank("q", ["a"], strict=option).report.status == "unchanged"

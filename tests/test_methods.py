@@ -185,7 +185,7 @@ class TestInstructions:
         assert [issue.method for issue in issues] == unused
 
     def test_it_is_logged_once(self, caplog, monkeypatch):
-        monkeypatch.setattr("secondpass.diagnostics._logged", set())
+        monkeypatch.setattr("secondpass.runtime.diagnostics._logged", set())
         for _ in range(3):
             Reranker(ByTable()).rerank("q", ["a"], instruction="prefer owls")
         assert [record.getMessage() for record in caplog.records] == [

@@ -345,7 +345,7 @@ def test_spreads():
     assert "  spread     0.5 between its scores" in str(ranking.explain(position=0))
     assert "spread" not in str(ranking.explain(position=2))
     assert ranking.explain(position=0).to_dict()["spread"] == 0.5
-    assert list(ranking.to_dict()["ranking"][0])[-1] == "spread"
+    assert list(ranking.to_dict()["ranking"][0])[-2:] == ["spread", "probability"]
 
 
 @pytest.mark.parametrize("render", [{"prefix": "passage: "}, {"fields": ["page", "text"]}])

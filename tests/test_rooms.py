@@ -110,6 +110,8 @@ def test_old_paths_warn(path: Path):
         "secondpass.settings.configurable",
         "secondpass.strategies.listwise.Listwise",
         "secondpass.scorers.lexical.LexicalScorer",
+        "secondpass.search.fusion.reciprocal_rank_fusion",
+        "secondpass.diagnostics.use_logger",
         "secondpass.fusion.reciprocal_rank_fusion",
         "secondpass.types.ScoreKind",
         "secondpass.effects.Scorer",

@@ -224,6 +224,9 @@ CORE_EXTRAS = (
     "otel",
     "pandas",
     "remote",
+    "aws",
+    "google-auth",
+    "serve",
     "openai",
     "anthropic",
 )
@@ -241,7 +244,7 @@ ENVIRONMENTS = {
     "core-newest": Environment(
         CORE,
         CORE_TESTS,
-        (*CORE_EXTRAS, "google"),
+        (*CORE_EXTRAS, "google", "mcp"),
         beside=(HAYSTACK, LLAMA),
         packages=("langchain-core>=1", "onnx>=1.16", "opentelemetry-sdk>=1.30"),
     ),
@@ -271,6 +274,7 @@ NEEDS_SOURCES = (
     "tests/docs/test_written_pages.py",
     "tests/benchmarks",
     "tests/test_mutation_configuration.py",
+    "tests/adapters/http_server/test_dockerfile.py",
     "integrations/haystack/tests/test_distribution.py::test_only_the_namespace_leaf_is_packaged",
     "integrations/llama_index/tests/test_distribution.py::"
     "test_the_distribution_is_laid_out_as_llamahub_wants",

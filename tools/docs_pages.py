@@ -3,6 +3,7 @@
     python tools/docs_pages.py
 
 - ``docs/settings.md``: every setting, from the JSON Schema and the docstrings of the classes.
+- the tables of ``docs/rerank-apis.md``, from the descriptions of the APIs.
 - ``docs/api/*.md``: the public names that the API reference documents, from ``__all__``.
 - the table of ``docs/which-method.md``: figures of ``docs/quality.md`` and ``docs/performance.md``.
 
@@ -24,6 +25,8 @@ from secondpass.limits import Prices
 from secondpass.methods import Stage
 from secondpass.prompts.template import Prompting
 from secondpass.rendering import Rendering
+from secondpass.runtime.floors import Fit, Floor
+from secondpass.runtime.probabilities import Probabilities
 from secondpass.runtime.response_cache import ResponseCache
 from secondpass.scorers.diversity import Cap
 from secondpass.scorers.passages import Passages
@@ -32,6 +35,10 @@ from secondpass.strategies.anchor import Anchor
 from secondpass.strategies.base import LLMStrategy
 from secondpass.strategies.cascade import CascadeStage
 from secondpass.strategies.confirmation import Confirmation
+from secondpass.strategies.rerank_apis import APIS, RerankApi, Verified
+from secondpass.strategies.rerank_auth import Auth
+from secondpass.strategies.rerank_template import PLACEHOLDERS
+from secondpass.strategies.skipping import Agreement, Range, When
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = "python tools/docs_pages.py"
@@ -52,7 +59,65 @@ def pages() -> dict[str, str]:
     before, _, rest = which.partition(BEGIN)
     after = rest.partition(END)[2]
     table = f"{before}{BEGIN}\n{measured_table()}\n{END}{after}"
-    return {"settings.md": settings_page(), "which-method.md": table, **api_pages()}
+    written = {"which-method.md": table, "rerank-apis.md": rerank_apis_page()}
+    return {"settings.md": settings_page(), **written, **api_pages()}
+
+
+# ---------------------------------------------------------------------- rerank APIs
+
+
+def rerank_apis_page() -> str:
+    """``docs/rerank-apis.md``, with its tables written from the descriptions of the APIs."""
+    text = (DOCS / "rerank-apis.md").read_text(encoding="utf-8")
+    tables = {"apis": _rerank_apis(), "placeholders": _placeholders()}
+    for name, table in tables.items():
+        begin = f"<!-- begin: {name}, written by `{COMMAND}` -->\n"
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}\n{table}\n{END}{rest.partition(END)[2]}"
+    return text
+
+
+def _rerank_apis() -> str:
+    rows = [
+        "| `api` | provider or server | address and key | documents per request | instruction "
+        "| scores | checked against |",
+        "| --- | --- | --- | ---: | --- | --- | --- |",
+    ]
+    for name, api in APIS.items():
+        host = api.url.partition("//")[2].partition("/")[0] if api.url else "`base_url`"
+        auth = api.auth
+        if auth is not None and auth.sigv4:
+            key = "AWS credentials"
+        elif auth is not None and auth.google:
+            key = "Google credentials"
+        else:
+            key = " or ".join(f"`{variable}`" for variable in api.key_variables)
+        kind = f"{api.score_kind}; logit with `raw_scores`" if api.raw_scores else api.score_kind
+        cells = (
+            f"`{name}`",
+            api.title,
+            f"{host}, {key}",
+            f"{api.max_documents:,}",
+            "yes" if api.takes_instruction else "no",
+            kind,
+            _verified(api),
+        )
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _verified(api: RerankApi) -> str:
+    known = api.verified
+    if known is None:
+        return "unverified"
+    if known.address is not None:
+        return f"[{known.by}]({known.address})"
+    return f"{known.by} {known.version}"
+
+
+def _placeholders() -> str:
+    rows = "".join(f"| `${name}` | {meaning} |\n" for name, meaning in PLACEHOLDERS.items())
+    return f"| placeholder | stands for |\n| --- | --- |\n{rows}"
 
 
 # ---------------------------------------------------------------------- settings
@@ -76,8 +141,14 @@ def sections() -> dict[str, list[Part]]:
         "The reranker": [
             Part("Top level", Reranker, "The keys. `preset` names a configuration to extend."),
             Part("blend", Blend, "`blend:` of the reranker or of a fallback."),
+            Part("floor", Floor, "`floor:` of the reranker or a fallback, where it is a mapping."),
+            Part("probabilities", Probabilities, "`probabilities:`, likewise."),
+            Part("fitted", Fit, "`fitted:` of `floor`, `probabilities` and `when`."),
             Part("render", Rendering, "`render:`."),
             Part("passages", Passages, "`passages:`."),
+            Part("when", When, "`when:`. [When to skip the pass](gate.md)."),
+            Part("when: range", Range, "The conditions of `when`, such as `margin:`."),
+            Part("when: agreement", Agreement, "The condition `agreement:` of `when`."),
             Part("anchor", Anchor, "`anchor:`."),
             Part("confirm", Confirmation,
                  f"`confirm:` of `anchor`. {BESIDE}`{{type: cross_encoder, floor: 0}}`.",
@@ -95,6 +166,9 @@ def sections() -> dict[str, list[Part]]:
         "Language models": [
             *_registered("llms", f"`llm:` of {_strategies()}."),
             Part("prices", Prices, "`prices:` of a language model."),
+            Part("api", RerankApi, "`api:` of `endpoint`: a [description](rerank-apis.md)."),
+            Part("auth", Auth, "`auth:` of such a description."),
+            Part("verified", Verified, "`verified:` of such a description."),
             Part("prompt", Prompting, f"`prompt:` of {_strategies()}."),
             *_registered("contexts", "`context:` of `prompt`."),
         ],
@@ -229,7 +303,7 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "api/methods.md": (
         "Methods and effects",
         "What your own scorer, method, language model or ordering is made of, and fusion of lists.",
-        ("secondpass.effects", "secondpass.llms", "secondpass.fusion", "secondpass.blending",
+        ("secondpass.effects", "secondpass.llms", "secondpass.search.fusion", "secondpass.blending",
          "secondpass.ordering"),
     ),
     "api/building-blocks.md": (
@@ -240,9 +314,12 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
          "secondpass.strategies.cascade", "secondpass.prompts.context", "secondpass.llms.function",
          "secondpass.llms.provider", "secondpass.services.json_http", "secondpass.services.client",
          "secondpass.errors", "secondpass.strategies.interim", "secondpass.runtime.observers",
+         "secondpass.runtime.floors", "secondpass.runtime.probabilities",
          "secondpass.scorers.minilm", "secondpass.scorers.engines.exporting",
          "secondpass.search.embedders", "secondpass.search.indexing", "secondpass.adapters.options",
-         "secondpass.adapters.scores", "secondpass.adapters.opentelemetry"),
+         "secondpass.adapters.scores", "secondpass.adapters.opentelemetry",
+         "secondpass.adapters.http_server.application", "secondpass.adapters.http_server.settings",
+         "secondpass.adapters.packing", "secondpass.adapters.mcp_server.tools"),
     ),
     "api/config.md": (
         "Configurations",
@@ -253,6 +330,12 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Evaluation",
         "`secondpass.evaluation`: suites, measures, comparisons and reports.",
         ("secondpass.evaluation",),
+    ),
+    "api/monitoring.md": (
+        "Monitoring",
+        "`secondpass.monitoring`: sketches of rankings by day. `secondpass.evaluation.drift` "
+        "compares them.",
+        ("secondpass.monitoring",),
     ),
     "api/adapters.md": (
         "Adapters",
@@ -269,6 +352,8 @@ PARTS = {
     "secondpass.strategies.listwise": ("Listwise",),
     "secondpass.strategies.cascade": ("Cascade",),
     "secondpass.prompts.context": ("ProjectContext",),
+    "secondpass.runtime.floors": ("Floor", "Fit"),
+    "secondpass.runtime.probabilities": ("Probabilities",),
     "secondpass.llms.function": ("CallableLLM",),
     "secondpass.llms.provider": ("Provider", "Form", "joined"),
     "secondpass.services.json_http": ("StatusError", "connect", "parse_json"),
@@ -291,6 +376,10 @@ PARTS = {
     "secondpass.adapters.options": ("checked_list",),
     "secondpass.adapters.scores": ("results",),
     "secondpass.adapters.opentelemetry": ("instrument",),
+    "secondpass.adapters.http_server.application": ("create_app",),
+    "secondpass.adapters.http_server.settings": ("ServerSettings",),
+    "secondpass.adapters.packing": ("Packed", "Source", "pack"),
+    "secondpass.adapters.mcp_server.tools": ("ToolLimits", "create_server"),
 }
 """The public names of modules of which only some are public."""
 

@@ -20,9 +20,9 @@ PACKAGE = ROOT / "src" / "secondpass"
 SOURCES = (ROOT / "src", *sorted((ROOT / "integrations").glob("*/src")))
 
 ROOMS: tuple[tuple[str, ...], ...] = (
-    ("_moved", "types", "errors", "questions", "effects", "candidates", "diagnostics"),
+    ("_moved", "types", "errors", "questions", "effects", "candidates"),
     ("settings",),
-    ("limits", "rendering", "scoring", "blending", "fusion", "ordering"),
+    ("limits", "rendering", "scoring", "blending", "ordering"),
     ("concurrency",),
     ("prompts",),
     ("services",),
@@ -37,6 +37,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("config",),
     ("adapters",),
     ("formats",),
+    ("monitoring",),
     ("search",),
     ("evaluation",),
     ("cli",),

@@ -22,6 +22,7 @@ from secondpass.types import (
     Ranking,
     Report,
     Request,
+    Skipped,
     Usage,
 )
 
@@ -48,6 +49,7 @@ __all__ = [
     "RerankError",
     "Reranker",
     "SecondPassError",
+    "Skipped",
     "Usage",
     "observe",
 ]

@@ -14,8 +14,10 @@ from secondpass.errors import ConfigurationError, InputError
 from secondpass.methods import Stage
 from secondpass.ordering import Ordering, to_ordering
 from secondpass.rendering import Rendering, well_formed
+from secondpass.runtime.floors import Floor
 from secondpass.scorers.passages import Passages
 from secondpass.settings import describe, suggestion
+from secondpass.strategies.skipping import When
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,12 +33,17 @@ class CallOptions(TypedDict, total=False):
         order: an ordering: a function, a mapping with a ``type``, or a name, which may be one of
             those in ``orders``. ``"none"`` applies no ordering.
         dedupe: whether to keep only the best candidate of each id.
-        floor: threshold on the final score. It replaces the floor of the method; fallbacks keep
-            their own. With an anchor, scores must be ranks without it, too.
+        floor: threshold on the final score, or on the score that the floor of the method is on,
+            which it replaces; fallbacks keep their own. With an anchor, scores must be ranks
+            without it, too.
         instruction: what counts as relevant in this call, such as ``"prefer recent documents"``,
             for methods that take one; it adds to the words of the configuration. White space
             around it is removed, and an empty one is none. The report lists
             ``instruction_not_used`` if the method takes none.
+        deadline: wall-clock seconds for each ranking of this call, in place of
+            ``limits.deadline``.
+        strict: whether to raise RerankError unless each candidate of the head that can be shown was
+            scored.
     """
 
     top_k: int | None
@@ -45,6 +52,8 @@ class CallOptions(TypedDict, total=False):
     dedupe: bool | None
     floor: float | None
     instruction: str | None
+    deadline: float | None
+    strict: bool | None
 
 
 def validate(
@@ -78,10 +87,14 @@ def _validated(name: str, value: Any, orders: Mapping[str, Ordering | None] | No
             return _positive_integer(name, value)
         case "floor":
             return _finite_float(name, value)
-        case "dedupe":
+        case "deadline":
+            if (seconds := _finite_float(name, value)) > 0:
+                return seconds
+            raise InputError("deadline: must be greater than 0")
+        case "dedupe" | "strict":
             if isinstance(value, bool):
                 return value
-            raise InputError(f"dedupe: give True or False, not {describe(value)}")
+            raise InputError(f"{name}: give True or False, not {describe(value)}")
         case "order":
             try:
                 return to_ordering(value, orders)
@@ -131,6 +144,8 @@ class PassSettings:
         dedupe: whether to keep only the best candidate of each id.
         strict: whether to raise unless every candidate of the head was scored.
         instruction: what counts as relevant in this call.
+        when: decides from the first stage whether to run; None always runs.
+        deadline: wall-clock seconds of the ranking; None: that of the limits.
     """
 
     stages: tuple[Stage, ...]
@@ -143,6 +158,8 @@ class PassSettings:
     dedupe: bool
     strict: bool
     instruction: str | None = field(default=None, repr=False)
+    when: When | None = None
+    deadline: float | None = None
 
     def override(
         self, options: CallOptions, orders: Mapping[str, Ordering | None] | None
@@ -159,7 +176,10 @@ class PassSettings:
             method, *fallbacks = self.stages
             if not getattr(method.method, "takes_floor", True):
                 raise InputError("floor: cannot be combined with an anchor: scores are ranks there")
-            changes["stages"] = (replace(method, floor=changes.pop("floor")), *fallbacks)
+            floor = changes.pop("floor")
+            if isinstance(method.floor, Floor):
+                floor = method.floor.moved(floor)
+            changes["stages"] = (replace(method, floor=floor), *fallbacks)
         return replace(self, **changes)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeAlias
 
-from secondpass.errors import InputError
+from secondpass.errors import InputError, with_article
 from secondpass.types import Candidate, CandidateLike, Ranked
 
 CheckedRequest: TypeAlias = tuple[str, list[Candidate], Any]
@@ -268,4 +268,4 @@ def _score_or_lowest(candidate: Candidate) -> float:
 
 def kind_of(value: object) -> str:
     """Name the type of a value without showing it: it may be a query or a passage."""
-    return "nothing" if value is None else f"a {type(value).__name__}"
+    return "nothing" if value is None else with_article(type(value).__name__)

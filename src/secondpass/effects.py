@@ -115,7 +115,7 @@ class Raised:
     """Effect: the user's own code raised ``error``. Its result is None.
 
     Reports contain only its class. The driver keeps the exception for the ``__cause__`` of
-    :class:`~secondpass.errors.RerankError`, and passes it to :mod:`secondpass.diagnostics`.
+    :class:`~secondpass.errors.RerankError`, and passes it to :mod:`secondpass.runtime.diagnostics`.
     """
 
     error: BaseException

@@ -241,3 +241,8 @@ class RerankError(SecondPassError, RuntimeError):
 
     def __reduce__(self) -> tuple[type[RerankError], tuple[Ranking]]:
         return RerankError, (self.ranking,)
+
+
+def with_article(noun: str) -> str:
+    """A noun, such as the name of a type, with "a" or "an" before it."""
+    return f"{'an' if noun[:1] in 'AEIOUaeiou' else 'a'} {noun}"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any, SupportsIndex
 
 from secondpass.blending import Blend
 from secondpass.effects import Ended, Judgement, Method, Plan, Raised, Started, Task
 from secondpass.errors import ConfigurationError, MethodError
+from secondpass.runtime.floors import FLOOR, Floor
 from secondpass.runtime.observers import observed
+from secondpass.runtime.probabilities import Probabilities
 from secondpass.scoring import ScorerMethod, check_kind, member, to_span
 from secondpass.settings import (
     Nested,
@@ -201,20 +204,24 @@ METHOD = Nested(to_method, lambda: definition("method"))
 class Stage:
     """A method, and how its scores become final scores.
 
-    A reranker has a stage for its method and one for each fallback. In a configuration, these
-    settings stand beside those of the fallback's method: ``{type: embedded, floor: 0.1}``.
+    A reranker has one for its method and one for each fallback, in a configuration beside the
+    settings of the fallback's method: ``{type: embedded, floor: 0.1}``.
 
     Attributes:
         method: a scorer or another method.
         blend: mixes the retriever's score into the final score; None uses the method's alone.
-        floor: threshold on the final score; scored items below it are dropped.
+        floor: threshold on the final score, or a Floor; scored items below it are dropped.
+        probabilities: maps rerank scores to probabilities of relevance.
     """
 
     method: Annotated[Any, METHOD]
     blend: Annotated[Blend | None, nested(Blend, optional=True)] = None
-    floor: float | None = None
+    floor: Annotated[Floor | float | None, FLOOR] = None
+    probabilities: Annotated[Probabilities | None, nested(Probabilities, optional=True)] = None
 
     def __post_init__(self) -> None:
+        if self.threshold is not None:
+            self.threshold.check(self.blend)
         if self.blend is None:
             return
         try:
@@ -223,13 +230,18 @@ class Stage:
             problems = [problem.under(("blend",)) for problem in error.problems]
             raise ConfigurationError(problems) from None
 
+    @cached_property
+    def threshold(self) -> Floor | None:
+        """The floor as a Floor."""
+        return (
+            self.floor if self.floor is None or isinstance(self.floor, Floor) else Floor(self.floor)
+        )
+
     @property
     def depends_on_kind(self) -> bool:
-        """Whether the final scores depend on the score kind.
-
-        Blends by rank or by statistics of the list do not.
-        """
-        return self.floor is not None or (self.blend is not None and self.blend.by_value)
+        """Whether a threshold, probabilities, or a blend by value depend on the score kind."""
+        by_value = self.blend is not None and self.blend.by_value
+        return by_value or self.floor is not None or self.probabilities is not None
 
     def kind_of(self, judgement: Judgement) -> ScoreKind:
         """Return the kind of the scores in a judgement.

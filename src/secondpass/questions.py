@@ -152,6 +152,8 @@ class Completion:
         logprobs: for each token of the reply, the natural log probabilities (at most 0) of the
             token itself, which comes first, and of its alternatives, by their text. None if the
             server did not report them.
+        units: billed units that are no tokens, such as the search units of rerank APIs; None if the
+            server reports none.
     """
 
     text: str = field(repr=False)
@@ -159,6 +161,7 @@ class Completion:
     input_tokens: int | None = None
     output_tokens: int | None = None
     logprobs: Sequence[Mapping[str, float]] | None = field(default=None, repr=False)
+    units: float | None = None
 
 
 class Service(Protocol[R_contra]):

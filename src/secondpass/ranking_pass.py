@@ -8,16 +8,18 @@ from typing import Any, TypeAlias
 
 from secondpass.call_options import PassSettings
 from secondpass.candidates import keep_best_of_each_id
-from secondpass.diagnostics import log_exception
 from secondpass.effects import Interim, Judgement, Plan, Task
 from secondpass.errors import MethodError, RerankError
 from secondpass.methods import Stage, checked
+from secondpass.runtime.diagnostics import log_exception
+from secondpass.runtime.fits import doubts, gate_doubts
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.observers import RankingOperation, Running, end, observed
 from secondpass.runtime.outcome import Outcome, issue_about
 from secondpass.strategies.interim import relayed
+from secondpass.strategies.skipping import When
 from secondpass.strategies.windows import judged_by_windows, with_windows
-from secondpass.types import Candidate, Issue, Ranking, Report, ReportStatus
+from secondpass.types import Candidate, Issue, Ranking, Report, ReportStatus, Skipped
 
 _Result: TypeAlias = tuple[Stage, Judgement] | None
 """The stage that gave a judgement, and the judgement; None if no stage did."""
@@ -33,6 +35,7 @@ class RankingPass:
         kept: candidates that are ranked; ``head`` of them within the depth, then ``tail``.
         renderable: those of the head that have something to show to a method.
         left_out: by reason, candidates that no method is to judge.
+        skipped: what the setting ``when`` left out.
     """
 
     settings: PassSettings
@@ -47,6 +50,7 @@ class RankingPass:
     tail: Sequence[int] = ()
     renderable: Sequence[int] = ()
     left_out: dict[str, Sequence[int]] = field(default_factory=dict)
+    skipped: Skipped | None = None
 
     def observed_plan(self) -> Plan[Ranking]:
         """:meth:`plan` as an operation, of which the observers are told if there are any."""
@@ -61,7 +65,7 @@ class RankingPass:
         running = Running(operation, lambda: {"query": self.query, "candidates": self.candidates})
 
         def ended(ranking: Ranking) -> Ranking:
-            operation.report = ranking.report
+            operation.report, operation.trace = ranking.report, ranking.trace
             running.content = lambda: {"ranking": ranking}
             return ranking
 
@@ -90,7 +94,9 @@ class RankingPass:
             self.kept, self.left_out["duplicate"] = keep_best_of_each_id(self.candidates)
         depth = len(self.kept) if settings.depth is None else settings.depth
         self.head, self.tail = self.kept[:depth], self.kept[depth:]
-        result = (yield from self._judge()) if self.head else None
+        if settings.when is not None and self.head:
+            self._decide(settings.when)
+        result = (yield from self._judge()) if self._to_judge else None
         outcome = self._outcome(self.ledger.record_exception)
         ranking = yield from self._ranking(outcome, result)
         complete = (
@@ -101,6 +107,22 @@ class RankingPass:
         if settings.strict and not complete:
             raise RerankError(ranking) from cause
         return ranking
+
+    def _decide(self, when: When) -> None:
+        """Leave out what ``when`` does not require."""
+        decision = when.decide(self.query, [self.candidates[position] for position in self.kept])
+        call = self.settings
+        if doubt := gate_doubts(when, call.stages[0], call.depth, call.instruction):
+            self._add_issue("fitted_otherwise", doubt)
+        if decision.skip is not None and len(self.head) > when.depth:
+            self.skipped = Skipped(decision.skip, len(self.head) - when.depth, when.depth)
+        for name, reason in decision.unknown.items():
+            self._add_issue("when_unknown", f"{name} is not known, so the pass runs: {reason}")
+
+    @property
+    def _to_judge(self) -> Sequence[int]:
+        """Those of the head that are not skipped."""
+        return self.head if self.skipped is None else self.head[: self.skipped.depth]
 
     # ---------------------------------------------------------------------- effects
 
@@ -126,14 +148,15 @@ class RankingPass:
     def _task(self) -> Task | None:
         """What the methods are to judge; None if no candidate has anything to show."""
         rendering = self.settings.render
-        candidates = [self.candidates[position] for position in self.head]
+        positions = self._to_judge
+        candidates = [self.candidates[position] for position in positions]
         texts = rendering.candidates(candidates)
         if missing := rendering.missing(candidates):
             names = ", ".join(map(repr, missing))
             self._add_issue("field_missing", f"no candidate has these of render.fields: {names}")
-        self.renderable = self.head
+        self.renderable = positions
         if None in texts:
-            pairs = list(zip(self.head, texts, strict=True))
+            pairs = list(zip(positions, texts, strict=True))
             empty = [position for position, text in pairs if text is None]
             self._add_issue("no_text", "there is nothing of these to show to a method", empty)
             self.renderable = [position for position, text in pairs if text is not None]
@@ -190,13 +213,16 @@ class RankingPass:
 
     def _outcome(self, on_exception: Callable[[BaseException, str], None]) -> Outcome:
         """The state of a ranking in which nothing has been judged."""
-        return Outcome(self.candidates, self.head, self.renderable, [*self.issues], on_exception)
+        outcome = Outcome(self.candidates, self.head, self.renderable, [*self.issues], on_exception)
+        for position in self.head[len(self._to_judge) :]:
+            outcome.status[position] = "tail"
+        return outcome
 
     def _ranking(self, outcome: Outcome, result: _Result, *, final: bool = True) -> Plan[Ranking]:
         """The ranking that follows from a judgement. It changes nothing but the outcome."""
         settings = self.settings
         left_out = dict(self.left_out)
-        skipped = False
+        as_is = self.skipped is not None and not self._to_judge
         judgement: Judgement | None = None
         stage: Stage | None = None
         if result is not None:
@@ -204,14 +230,21 @@ class RankingPass:
             outcome.apply(judgement, stage.method.name, settings.render)
             if all(score is None for score in judgement.scores):
                 # It does not judge lists like this one, such as a single candidate.
-                stage, skipped = None, outcome.complete(self.head)
+                stage, as_is = None, outcome.complete(self.head)
         if stage is None:
             order = list(self.head)
             outcome.keep_order(self.kept)
-            if self.head and not skipped and settings.order is not None:
+            if self.head and self.skipped is not None and as_is:
+                order = yield from self._skipped_order(outcome, order)
+            elif self.head and not as_is and settings.order is not None:
                 order = yield from outcome.reorder_unjudged(order, settings.order, settings.top_k)
         else:
-            order, left_out["floor"] = outcome.rank(stage.method, stage.blend, stage.floor)
+            outcome.add_probabilities(stage.probabilities)
+            order, left_out["floor"] = outcome.rank(stage.method, stage.blend, stage.threshold)
+            depth = settings.depth if self.skipped is None else self.skipped.depth
+            doubt = doubts(stage, depth, settings.instruction, self.ledger.engines)
+            if doubt is not None:
+                outcome.add_issue("fitted_otherwise", doubt, (), stage.method.name)
             if stage.floor is None and settings.stages[0].floor is not None:
                 message = "the floor is the method's; this fallback has none of its own"
                 outcome.add_issue("floor_not_applied", message, (), stage.method.name)
@@ -227,7 +260,7 @@ class RankingPass:
             order = order[: settings.top_k]
         items = outcome.trace.items(self.candidates, order)
         report = Report(
-            status=self._status(outcome, stage, skipped),
+            status=self._status(outcome, stage, as_is),
             method=stage.method.name if stage else None,
             score_kind=stage.kind_of(judgement) if stage and judgement else None,
             issues=(*outcome.issues, *self.ledger.issues),
@@ -239,12 +272,24 @@ class RankingPass:
             engines=tuple(self.ledger.engines),
             choices=dict(self.ledger.choices),
             final=final,
+            skipped=self.skipped,
+            nothing_relevant=outcome.nothing_relevant(stage.threshold if stage else None),
         )
         return Ranking(self.query, items, report, outcome.trace)
 
-    def _status(self, outcome: Outcome, stage: Stage | None, skipped: bool) -> ReportStatus:
+    def _skipped_order(self, outcome: Outcome, order: list[int]) -> Plan[list[int]]:
+        """The order of a head that no method was to judge: the first stage's, and an ordering."""
+        settings = self.settings
+        if settings.stages[0].floor is not None:
+            message = "the pass was skipped, so there is no score to compare with the floor"
+            outcome.add_issue("floor_not_applied", message)
+        if settings.order is None:
+            return order
+        return (yield from outcome.reorder(order, settings.order, settings.top_k))
+
+    def _status(self, outcome: Outcome, stage: Stage | None, as_is: bool) -> ReportStatus:
         if stage is None:
-            return "ok" if skipped or not self.head else "unchanged"
+            return "ok" if as_is or not self.head else "unchanged"
         if stage is not self.settings.stages[0] or outcome.degraded:
             return "degraded"
         return "ok" if outcome.complete(self.head) else "partial"

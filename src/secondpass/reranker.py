@@ -19,8 +19,11 @@ from secondpass.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_orde
 from secondpass.ranking_pass import RankingPass
 from secondpass.rendering import Rendering
 from secondpass.runtime import batches
+from secondpass.runtime.fits import check_fits
+from secondpass.runtime.floors import FLOOR, Floor
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.probabilities import Probabilities
 from secondpass.runtime.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.runtime.scheduler import Pass
 from secondpass.scorers.passages import Passages
@@ -28,6 +31,7 @@ from secondpass.settings import configurable, nested
 from secondpass.strategies.anchor import Anchor, anchored
 from secondpass.strategies.life_cycle import check_methods
 from secondpass.strategies.planning import CostPlanner, Recorder
+from secondpass.strategies.skipping import When
 from secondpass.types import CandidateLike, Ranking, RequestLike
 
 if TYPE_CHECKING:
@@ -36,17 +40,17 @@ if TYPE_CHECKING:
 
 @configurable
 class Reranker(CostPlanner):
-    """Reranks candidates: the best first, none lost, and a report of what was done.
-
-    A reranker can be used from several threads and event loops at once.
+    """Reranks candidates: the best first, none lost. Safe to use from many threads and event loops.
 
     Args:
         method: judges the candidates: a scorer, a registered name, or a mapping with a ``type``.
         depth: number of candidates to judge; the rest are the tail. None judges all.
         blend: mixes the retriever's score into the final score; None uses the method's alone.
-        floor: threshold on the final score; scored candidates below it are dropped.
+        floor: threshold on the final score, or a Floor; scored candidates below it are dropped.
+        probabilities: maps rerank scores to probabilities of relevance.
         order: moves items after they are ranked: a function, a name, or a mapping with a ``type``.
         orders: further orderings by name, to choose one per call (``order="learn"``).
+        when: conditions under which the pass runs; None runs it for every query.
         fallback: methods to try in turn if ``method`` judged nothing; or a single method.
         render: what of a candidate the method is shown; None shows its text.
         passages: how long texts are judged; None shows them to the method whole.
@@ -71,9 +75,11 @@ class Reranker(CostPlanner):
         *,
         depth: Annotated[int, Ge(1)] | None = 100,
         blend: Annotated[Blend | None, nested(Blend, optional=True)] = None,
-        floor: float | None = None,
+        floor: Annotated[Floor | float | None, FLOOR] = None,
+        probabilities: Annotated[Probabilities | None, nested(Probabilities, optional=True)] = None,
         order: Annotated[Ordering | str | None, CHOSEN_ORDERING] = None,
         orders: Mapping[str, Annotated[Ordering | None, ORDERING]] | None = None,
+        when: Annotated[When | None, nested(When, optional=True)] = None,
         fallback: Annotated[Sequence[Annotated[Any, STAGE]], FALLBACK] = (),
         render: Annotated[Rendering | None, nested(Rendering, optional=True)] = None,
         passages: Annotated[Passages | None, nested(Passages, optional=True)] = None,
@@ -88,27 +94,23 @@ class Reranker(CostPlanner):
         log_level: Literal["debug", "info", "warning", "error"] = "warning",
     ) -> None:
         self.method: Method = method
-        self.depth = depth
-        self.blend = blend
-        self.floor = floor
+        self.depth, self.blend = depth, blend
+        self.floor, self.probabilities = floor, probabilities
         self.orders = orders
         self.order = chosen_ordering(order, orders)
-        # Configurations hold the name of an ordering in `orders`, not the ordering.
         self._order_name = order if isinstance(order, str) and order in (orders or {}) else None
+        self.when = when
         self.fallback: tuple[Stage, ...] = tuple(fallback)
-        self.render = render or Rendering()
-        self.passages = passages
-        self.anchor = anchor
+        self.render, self.passages = render or Rendering(), passages
+        self.anchor, self.cache = anchor, cache
         self.limits = limits or Limits()
-        self.cache = cache
-        self.top_k = top_k
-        self.tail = tail
-        self.dedupe = dedupe
+        self.top_k, self.tail, self.dedupe = top_k, tail, dedupe
         self.candidate_multiplier = candidate_multiplier
-        self.strict = strict
-        self.log_level = log_level
+        self.strict, self.log_level = strict, log_level
         self._gate = Gate(self.limits.concurrency)
-        self._stages = anchored(anchor, Stage(method, blend=blend, floor=floor), *self.fallback)
+        stages = Stage(method, blend, floor, probabilities), *self.fallback
+        check_fits(stages, depth, self.render, passages, when)
+        self._stages = anchored(anchor, *stages)
         self._methods: list[Method] = [stage.method for stage in self._stages]
         check_methods(self._methods, self.limits, cache)
 
@@ -121,7 +123,7 @@ class Reranker(CostPlanner):
         """Make a reranker from a mapping or the path of a YAML file.
 
         Raises:
-            ConfigurationError: a setting is wrong; the message says where and what would be right.
+            ConfigurationError: a setting is wrong; the message says where.
         """
         from secondpass.config import load
 
@@ -204,8 +206,7 @@ class Reranker(CostPlanner):
     ) -> AsyncGenerator[Ranking, None]:
         """Yield a ranking after each stage or round of the method, then that of :meth:`arerank`.
 
-        Interim rankings have ``report.final`` False. Methods of one round have none, and the input
-        order is none. ``aclose()`` of the generator cancels the work.
+        Interim rankings have ``report.final`` False. ``aclose()`` of the generator ends the work.
         """
         from secondpass.runtime.streaming import stream
 
@@ -226,11 +227,10 @@ class Reranker(CostPlanner):
 
         Args:
             requests: ``(query, candidates)`` or ``(query, candidates, context)`` tuples.
-            options: as in :meth:`rerank`, for all requests.
+            options: as in :meth:`rerank`.
 
         Returns:
-            One ranking per request, in order, equal to that of :meth:`rerank`. The clock of each
-            starts with its first call and includes waiting for ``limits.concurrency``.
+            A ranking for each, in order. Its clock starts with its first call.
 
         Raises:
             InputError: a request is wrong; the message gives its number and what is wrong.
@@ -250,10 +250,9 @@ class Reranker(CostPlanner):
     def candidates_needed(
         self, top_k: int | None = None, *, depth: int | None = None
     ) -> int | None:
-        """Return how many candidates to ask the retriever for.
+        """Return how many candidates to ask the retriever for, with these settings or arguments.
 
-        ``top_k`` times ``candidate_multiplier`` if that is set, else the larger of ``top_k`` and
-        ``depth``; None if there is no bound. The arguments override the settings.
+        ``top_k`` times ``candidate_multiplier``, or else the larger of ``top_k`` and ``depth``.
 
         Raises:
             InputError: an argument is not a whole number of at least 1.
@@ -274,11 +273,12 @@ class Reranker(CostPlanner):
             tail=self.tail,
             dedupe=self.dedupe,
             strict=self.strict,
+            when=self.when,
         ).override(options, self.orders)
 
     def _task(self, request: CheckedRequest, options: CallOptions, **changes: Any) -> Task | None:
-        stages = (Stage(recorder := Recorder()),)
-        settings = replace(self._settings(options), stages=stages, order=None, **changes)
+        changes |= {"stages": (Stage(recorder := Recorder()),), "order": None}
+        settings = replace(self._settings(options), **changes)
         deque(RankingPass(settings, Ledger(), *request).plan(), maxlen=0)  # it yields nothing
         return recorder.task
 
@@ -289,7 +289,7 @@ class Reranker(CostPlanner):
         listener: Callable[[Ranking], None] | None = None,
     ) -> Iterator[Pass[Ranking]]:
         for request in requests:
-            ledger = Ledger(self.limits, cache=self.response_cache)
+            ledger = Ledger(self.limits.until(settings.deadline), cache=self.response_cache)
             plan = RankingPass(settings, ledger, *request, listener).observed_plan()
             yield Pass(plan, ledger, self._gate)
 

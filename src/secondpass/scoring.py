@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import groupby, islice
 from typing import Any, get_args
 
-from secondpass.effects import Judgement, Plan, Ran, RawScores, Score, Scorer, Span, Task
-from secondpass.errors import ConfigurationError, MethodError, Problem
+from secondpass.effects import Judgement, Method, Plan, Ran, RawScores, Score, Scorer, Span, Task
+from secondpass.errors import ConfigurationError, MethodError, Problem, with_article
 from secondpass.settings import describe, registry, suggestion
 from secondpass.types import EngineInfo, Issue, ScoreKind
 
@@ -179,7 +179,8 @@ def to_list(scores: object, count: int) -> list[Any]:
     not_lists = (str, bytes, bytearray, memoryview, Mapping, Set)
     if isinstance(scores, not_lists) or not isinstance(scores, Iterable):
         raise MethodError(
-            f"the scorer returned a {type(scores).__name__}, not a list of scores", "scores_no_list"
+            f"the scorer returned {with_article(type(scores).__name__)}, not a list of scores",
+            "scores_no_list",
         )
     values = list(islice(scores, count + 1))  # an endless iterator must not hang the pass
     if len(values) != count:
@@ -216,6 +217,14 @@ def member(scorer: object, name: str, default: Any) -> Any:
         return getattr(scorer, name, default)
     except Exception:  # a property of the user's may raise anything
         return default
+
+
+def scores_alone(method: Method) -> bool:
+    """Whether each score of a method depends on the query and one candidate alone."""
+    if isinstance(method, ScorerMethod):
+        return bool(member(method.scorer, "pointwise", True))
+    windows = getattr(method, "windows", "one")
+    return method.score_kind != "rank" and bool(getattr(method, "isolated", windows == "each"))
 
 
 def _engine(scorer: object) -> EngineInfo | None:

@@ -1,7 +1,4 @@
-"""The records that go into and come out of a ranking pass.
-
-A candidate is identified by its *position* in the input. Ids and texts may repeat.
-"""
+"""What goes into and comes out of a pass. Candidates are identified by their input *position*."""
 
 from __future__ import annotations
 
@@ -22,14 +19,13 @@ ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "u
 """
 
 ItemStatus: TypeAlias = Literal["scored", "backfilled", "unjudged", "tail"]
-"""``scored``: the method gave it a score. ``backfilled``: shown to the method, missing from its
-result. ``unjudged``: the call failed, or there is nothing to show. ``tail``: beyond the depth, or a
-single candidate that the method does not judge."""
+"""``scored``: the method gave it a score. ``backfilled``: missing from the method's result.
+``unjudged``: the call failed, or there is nothing to show. ``tail``: beyond the depth, skipped, or
+a single candidate that the method does not judge."""
 
 ReportStatus: TypeAlias = Literal["ok", "partial", "degraded", "unchanged"]
-"""``ok``: all of the head is scored. ``partial``: some of it is not. ``degraded``: a fallback
-gave the order, or the method stated a weight of the original order. ``unchanged``: nothing was
-judged; items are in input order, to which an ordering by metadata is applied."""
+"""``ok``: all of the head is scored, or skipped. ``partial``: some of it is not. ``degraded``: the
+order is a fallback's, or the original in part. ``unchanged``: nothing was judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,7 @@ class Candidate:
 
     Attributes:
         text: what a method is shown by default. A value that is not a string is returned unread.
-        id: the caller's identifier; may repeat or be absent.
+        id: the caller's identifier; may repeat, or be None.
         score: the retrieval score, higher is better; None if there is none.
         metadata: any further fields; never modified.
     """
@@ -49,7 +45,6 @@ class Candidate:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        # Records are logged, and passages must not be.
         size = f"{len(self.text)} characters" if isinstance(self.text, str) else "no text"
         return f"Candidate(<{size}>, id={self.id!r}, score={self.score!r})"
 
@@ -63,16 +58,15 @@ class Ranked:
         position: index in the input, from 0.
         candidate: the object from the input, or the one made from a string or mapping.
         status: ``scored``, ``backfilled``, ``unjudged`` or ``tail``.
-        rerank_score: the method's score, a finite float; None unless ``status`` is ``scored``.
-        final_score: what items are sorted by: the rerank score, or its blend with the retrieval
-            score. The retrieval score if the report is ``unchanged``. None if there is none.
+        rerank_score: the method's score, a finite float; None unless ``scored``.
+        final_score: what items are sorted by: the rerank score, its blend with the retrieval score,
+            or that score if the report is ``unchanged``. None if there is none.
         stage_scores: scores of the stages of a cascade that judged it, first stage first.
-        metadata: a copy of the candidate's mapping with ``rerank_score`` added, and
-            ``rerank_span``, a list, and ``rerank_spread`` if it or an earlier pass has them.
-        span: (start, stop) of the part of the text that matched best, in characters: the best
-            window of ``passages``, else what the method states; None if it states nothing.
-        spread: with ``shuffles``, its highest score less its lowest, 0 or more, in the units of the
-            method's scores; None otherwise, or if fewer than two shuffles scored it.
+        metadata: a copy of the candidate's mapping with ``rerank_score`` added, and ``rerank_`` and
+            ``span``, ``spread`` and ``probability`` if this or an earlier pass has them.
+        span: (start, stop) of the best part of the text, in characters; None if none is stated.
+        spread: its highest score of the ``shuffles`` less its lowest; None of fewer than two.
+        probability: of relevance, 0 to 1, by the setting ``probabilities``; None without.
     """
 
     rank: int
@@ -85,6 +79,7 @@ class Ranked:
     metadata: dict[str, Any] = field(repr=False)
     span: tuple[int, int] | None = None
     spread: float | None = None
+    probability: float | None = None
 
     @property
     def id(self) -> str | None:
@@ -104,13 +99,12 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Something that went wrong in a ranking, without text of the query or of a candidate.
+    """Something that went wrong in a ranking. Holds no text of the query or of a candidate.
 
     Attributes:
         code: a stable identifier for programs, such as ``score_not_finite``.
         message: a description for people.
-        positions: input positions of the candidates concerned; empty if it concerns all.
-        ids: their ids, in the same order.
+        positions, ids: of the candidates concerned, in the input; empty if it concerns all.
         method: the name of the method concerned, if any.
     """
 
@@ -126,13 +120,12 @@ class Usage:
     """What a ranking cost.
 
     Attributes:
-        calls: calls of scorers and questions to services. One for several rankings counts in each.
+        calls: calls of scorers and questions to services; a shared one counts in each ranking.
         rounds: number of these that had to follow one another.
         pairs: query-candidate pairs that a method was passed, or that a scorer of batches scored.
-        input_tokens, output_tokens: None if a method did not report them.
+        input_tokens, output_tokens, units: None if not reported. Units are billed, but no tokens.
         cost: in the currency of the configured prices; None without prices.
-        retries: calls that repeated a question after an error, as it was or shortened.
-        repairs: calls that repeated a question because the reply could not be used.
+        retries, repairs: calls that repeated a question, after an error or an unusable reply.
         cached: answers from the response cache. They are no calls, and cost nothing.
     """
 
@@ -145,6 +138,7 @@ class Usage:
     retries: int = 0
     repairs: int = 0
     cached: int = 0
+    units: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +146,7 @@ class EngineInfo:
     """How a local model ran. Holds no path.
 
     Attributes:
-        method: the name of the method, as in :attr:`Report.method`.
+        method: its name, as in :attr:`Report.method`.
         backend: ``torch``, ``onnx`` or ``openvino``.
         precision: of its arithmetic: ``float32``, ``bfloat16``, ``float16``, ``int8 weights``, …
         threads: threads of one model call, 1 or more.
@@ -169,6 +163,21 @@ class EngineInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Skipped:
+    """What the setting ``when`` left out of a pass.
+
+    Attributes:
+        reason: such as ``margin 0.42 is not below 0.3``.
+        pairs: number of candidates within the depth that were not judged.
+        depth: number of those that were to be; 0 if the pass was left out.
+    """
+
+    reason: str
+    pairs: int
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a ranking pass did.
 
@@ -179,12 +188,12 @@ class Report:
         issues: everything that went wrong, in the order in which it happened.
         usage: calls, rounds, pairs, tokens and cost.
         seconds: wall-clock time of this ranking.
-        left_out: input positions of the candidates that are not in the ranking, by reason:
-            ``duplicate``, ``floor``, ``tail``, ``top_k``. Reasons without candidates are absent.
-        engines: how each local model ran, in the order of first use; also those of stages that
-            failed after running. Methods without an engine, such as ``lexical``, are absent.
+        left_out: ``duplicate``, ``floor``, ``tail`` or ``top_k`` -> input positions left out by it.
+        engines: how each local model ran, in the order of first use, also if its stage then failed.
         choices: by the name of each method that ``auto`` chose, why it did.
         final: False in an interim ranking, of which all is as it is so far.
+        nothing_relevant: whether all rerank scores are below the floor's ``nothing``; or unknown.
+        skipped: what the setting ``when`` left out for this query; None if nothing.
     """
 
     status: ReportStatus
@@ -197,12 +206,18 @@ class Report:
     engines: tuple[EngineInfo, ...] = ()
     choices: Mapping[str, str] = field(default_factory=dict)
     final: bool = True
+    skipped: Skipped | None = None
+    nothing_relevant: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""
-        from secondpass.formats import rankings
+        return dict(_rankings().plain(self))
 
-        return dict(rankings.plain(self))
+
+def _rankings() -> Any:
+    from secondpass.formats import rankings
+
+    return rankings
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +225,7 @@ class Ranking(Sequence[Ranked]):
     """The ranked candidates, best first, and a report.
 
     Attributes:
-        query: the query as passed by the caller.
-        items: the ranked candidates.
+        query, items: the query as passed by the caller, and the ranked candidates.
         report: what was done, what it cost, and what went wrong.
         trace: what :meth:`explain` reads; None in a ranking that no reranker made.
     """
@@ -251,44 +265,31 @@ class Ranking(Sequence[Ranked]):
 
     def to_dict(self, *, text: bool = False) -> dict[str, Any]:
         """Return plain values; with ``text`` also the query, texts and metadata."""
-        from secondpass.formats import rankings
-
-        return rankings.to_dict(self, text=text)
+        return dict(_rankings().to_dict(self, text=text))
 
     def to_pandas(self, *, text: bool = False) -> Any:
-        """Return a DataFrame of the items, one a row; with ``text`` also their texts.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        from secondpass.formats import rankings
-
-        return rankings.to_pandas(self, text=text)
+        """Return a pandas DataFrame of the items, one a row; with ``text`` also their texts."""
+        return _rankings().to_pandas(self, text=text)
 
     def _repr_html_(self) -> str:
-        from secondpass.formats import rankings
-
-        return rankings.to_html(self)
+        return str(_rankings().to_html(self))
 
     def __repr__(self) -> str:
-        from secondpass.formats import rankings
-
-        return rankings.to_repr(self)
+        return str(_rankings().to_repr(self))
 
 
 CandidateLike: TypeAlias = str | Candidate | Ranked | Mapping[str, Any]
-"""A string is a text. A mapping has ``text`` (or ``content``), and may have ``id`` (converted to a
-string), ``score`` and ``metadata``; its other keys are added to the metadata. Objects with such a
-text, like LangChain's documents, are accepted too."""
+"""A string is a text. A mapping or object has ``text`` (or ``content``), and may have ``id`` (made
+a string), ``score`` and ``metadata``; other keys of a mapping are added to the metadata."""
 
 
 class Request(NamedTuple):
-    """One request of ``rerank_many``; a ``(query, candidates)`` tuple is accepted as well.
+    """One request of ``rerank_many``, or a tuple of its values.
 
     Attributes:
         query: the search query.
         candidates: in the retriever's order.
-        context: further information about this query, passed to the method.
+        context: of this query, passed to the method.
     """
 
     query: str
@@ -297,4 +298,3 @@ class Request(NamedTuple):
 
 
 RequestLike: TypeAlias = Request | tuple[str, Sequence[CandidateLike]]
-"""A request, or the tuple of its values."""

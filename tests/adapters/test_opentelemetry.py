@@ -217,7 +217,7 @@ def test_a_call_for_several_rankings_links_to_the_others(telemetry):
 
 def test_attributes(telemetry):
     def reply(shown):
-        return Completion(ranked(shown), True, 120, 8)
+        return Completion(ranked(shown), True, 120, 8, units=1.5)
 
     reranker = cascade(Listwise(Model([always(BUSY), reply])), top_k=2)
     with telemetry.instrument():
@@ -247,6 +247,7 @@ def test_attributes(telemetry):
                 "secondpass.usage.pairs": 7,
                 "secondpass.usage.input_tokens": 120,
                 "secondpass.usage.output_tokens": 8,
+                "secondpass.usage.units": 1.5,
                 "secondpass.usage.retries": 1,
                 "secondpass.usage.repairs": 0,
                 "secondpass.usage.cached": 0,
@@ -277,6 +278,7 @@ def test_attributes(telemetry):
                 "secondpass.after": "server_error",
                 "gen_ai.usage.input_tokens": 120,
                 "gen_ai.usage.output_tokens": 8,
+                "secondpass.usage.units": 1.5,
                 "gen_ai.response.finish_reasons": ("length",),
             },
         ),
@@ -489,6 +491,19 @@ def test_metrics(telemetry):
 
 
 # ---------------------------------------------------------------------- registration
+
+
+@pytest.mark.parametrize("content", [False, True])
+def test_a_second_registration_takes_the_place_of_the_first(telemetry, content):
+    first = telemetry.instrument()
+    other = Telemetry()
+    with telemetry.instrument(content=content), other.instrument():
+        Reranker("lexical").rerank(QUERY, TEXTS)
+        first.close()  # has no effect any more
+        Reranker("lexical").rerank(QUERY, TEXTS)
+    assert len(telemetry.tree()) == len(other.tree()) == 2
+    ((_, count),) = telemetry.metrics()["secondpass.rankings"]
+    assert count == 2
 
 
 def test_nothing_is_recorded_after_closing(telemetry):

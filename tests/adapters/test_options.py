@@ -59,11 +59,11 @@ def test_orders():
 
 @pytest.mark.parametrize("values", [None, 7, "text", b"x", {"a": 1}, (1, 2)])
 def test_no_list(values):
-    with pytest.raises(InputError, match=r"^pairs: give a list of tuples, not (nothing|a )"):
+    with pytest.raises(InputError, match=r"^pairs: give a list of tuples, not (nothing|an? )"):
         checked_list(values, tuple, "pairs", "tuples")
 
 
 def test_no_item():
     assert checked_list(iter([1, 2]), int, "numbers", "ints") == [1, 2]
-    with pytest.raises(InputError, match=r"^numbers\[1\]: give a int, not a str; count it$"):
+    with pytest.raises(InputError, match=r"^numbers\[1\]: give an int, not a str; count it$"):
         checked_list([1, "secret"], int, "numbers", "ints", {str: "; count it"})

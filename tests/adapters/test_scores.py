@@ -1,13 +1,16 @@
 """Scores fall along the list; metadata of others is left alone."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fakes import InOrder
 from secondpass import Candidate, Ranking, Reranker
-from secondpass.adapters.scores import KEYS, falling_scores, provenance, results
+from secondpass.adapters.scores import KEYS, falling_scores, provenance, results, stated_scores
 
 
 def ranked(scores, **settings):
@@ -29,6 +32,63 @@ def ranked(scores, **settings):
 )
 def test_scores_never_rise_along_the_list(scores, settings, falling):
     assert falling_scores(ranked(scores, **settings)) == falling
+
+
+HALF = 0.5
+UNIT = {
+    "probability": ("probability", {}, [0.2, 0.9], [0.9, 0.2], "final"),
+    "rank kind": ("rank", {}, [0.5, 1.0], [1.0, 0.5], "final"),
+    "logit": ("logit", {}, [0.0, 1000.0], [1.0, HALF], "sigmoid"),
+    "low logit": ("logit", {}, [-1000.0, 0.0], [HALF, 0.0], "sigmoid"),
+    "similarity": ("similarity", {}, [0.2, 0.9], [1.0, HALF], "rank"),
+    "unbounded": ("unbounded", {}, [0.2, 0.9], [1.0, HALF], "rank"),
+    "blend": (
+        "unbounded",
+        {"blend": {"original": 0.5, "normalize": "minmax"}},
+        [3.0, 9.0],
+        [1.0, 0.0],
+        "final",
+    ),
+    "blend of zscore": (
+        "unbounded",
+        {"blend": {"original": 0.5, "normalize": "zscore"}},
+        [3.0, 9.0],
+        [1.0, HALF],
+        "rank",
+    ),
+    "unscored": ("probability", {}, [0.2, None], [1.0, HALF], "rank"),
+    "none scored": ("logit", {}, [None, None], [1.0, HALF], "rank"),
+    "no candidate": ("logit", {}, [], [], "final"),
+}
+
+
+@pytest.mark.parametrize("case", UNIT)
+def test_scores_within_0_to_1(case):
+    kind, settings, scores, expected, rule = UNIT[case]
+    candidates = [Candidate(str(at), score=[0.1, 0.4][at]) for at in range(len(scores))]
+    config = {"method": InOrder(scores, score_kind=kind), **settings}
+    ranking = Reranker.from_config(config).rerank("q", candidates)
+    found, stated = stated_scores(ranking, unit=True)
+    assert (found, stated) == (pytest.approx(expected), rule)
+
+
+@given(
+    st.sampled_from(["logit", "probability", "similarity", "unbounded"]),
+    st.lists(st.floats(-1, 1) | st.none(), max_size=8),
+    st.sampled_from([{}, {"depth": 2}, {"order": "lost_in_the_middle"}, {"top_k": 3}]),
+)
+def test_promised_range_and_order(kind, scores, settings):
+    ranking = ranked(scores, **settings) if kind == "unbounded" else None
+    ranking = ranking or Reranker(InOrder(scores, score_kind=kind), **settings).rerank(
+        "q", [str(at) for at in range(len(scores))]
+    )
+    for unit in (False, True):
+        found, rule = stated_scores(ranking, unit=unit)
+        assert len(found) == len(ranking)
+        assert all(a >= b for a, b in pairwise(found))
+        assert rule != "sigmoid" or (unit and kind == "logit")
+        if unit:
+            assert all(0 <= score <= 1 for score in found)
 
 
 @pytest.mark.parametrize(

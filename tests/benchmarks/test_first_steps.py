@@ -1,5 +1,6 @@
 """The steps that `benchmarks/first_steps.py` times are those of the README, and are really run."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -33,5 +34,6 @@ def test_steps_run_in_an_environment_of_their_own(tmp_path):
 
 
 def test_a_step_that_fails_ends_it_with_its_output(tmp_path):
-    with pytest.raises(SystemExit, match="echo no >&2; false failed:\nno"):
-        first_steps.measure([("console", "echo no >&2; false")], tmp_path, tmp_path)
+    command = ["bash", "-euc", "echo no >&2; false"]
+    with pytest.raises(SystemExit, match="a step failed:\nno"):
+        first_steps.run("a step", command, tmp_path, os.environ)

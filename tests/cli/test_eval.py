@@ -58,10 +58,10 @@ def test_without_a_reranker_three_modes_run_and_the_fourth_is_told(secondpass, s
         "vector": "ran",
         "lexical": "ran",
         "hybrid": "ran",
-        "hybrid+rerank": "skipped",
+        "hybrid+rerank": "not_run",
     }
     assert found["hybrid+rerank"]["reason"] == "no reranker"
-    assert "hybrid+rerank is skipped: no reranker" in told.flat
+    assert "hybrid+rerank is not run: no reranker" in told.flat
 
 
 def test_files_to_compare_may_follow_each_other(secondpass, given_suite, write):
@@ -131,7 +131,7 @@ def test_how_many_are_judged(secondpass, given_suite, write, monkeypatch, tmp_pa
     assert found["given+rerank"]["usage"]["pairs"] == len(QUERIES) * min(depth, len(DOCUMENTS))
 
 
-def test_a_reranker_that_cannot_run_is_skipped_with_the_reason(
+def test_a_reranker_that_cannot_run_is_listed_with_the_reason(
     secondpass, given_suite, tmp_path, monkeypatch
 ):
     pytest.importorskip("sentence_transformers")  # imports tokenizers itself
@@ -145,17 +145,17 @@ def test_a_reranker_that_cannot_run_is_skipped_with_the_reason(
     assert found["given+lexical"]["status"] == "ran"
     assert 'pip install "secondpass[embedded]"' in found["given+embedded"]["reason"]
     assert "no-model' cannot be loaded" in found["given+no-model"]["reason"]
-    assert "warning: given+embedded is skipped" in told.err
-    assert "warning: given+no-model is skipped: no model can be loaded" in told.err
+    assert "warning: given+embedded is not run" in told.err
+    assert "warning: given+no-model is not run: no model can be loaded" in told.err
 
 
-def test_without_the_embedded_model_vectors_are_skipped_with_the_command(
+def test_without_the_embedded_model_vectors_are_not_run_with_the_command(
     secondpass, suite, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     told = secondpass("eval", suite, "--json", "--preset", "lexical")
     found = systems(told)
-    assert [one["status"] for one in found.values()] == ["skipped", "ran", "skipped", "ran"]
+    assert [one["status"] for one in found.values()] == ["not_run", "ran", "not_run", "ran"]
     assert 'pip install "secondpass[embedded]"' in found["vector"]["reason"]
     assert list(found)[-1] == "lexical+rerank"
 
@@ -220,7 +220,7 @@ def test_of_the_modes_that_are_asked_for_rerankers_stand_behind_one_that_runs(
     found = systems(secondpass(*call))
     assert {name: one["status"] for name, one in found.items()} == {
         "lexical": "ran",
-        "hybrid": "skipped",
+        "hybrid": "not_run",
         "lexical+rerank": "ran",
     }
 

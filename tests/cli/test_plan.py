@@ -46,6 +46,14 @@ def test_a_configuration_is_planned(secondpass, listwise):
     assert longer["seconds"] is None
 
 
+def test_an_instruction_takes_tokens(secondpass, listwise):
+    plain, instructed = (
+        json.loads(secondpass("plan", "-c", listwise, *options).out)["total"]["input_tokens"][0]
+        for options in ([], ["--instruction", "prefer recent " * 10])
+    )
+    assert instructed > plain
+
+
 def test_options_override_settings(secondpass, listwise):
     def planned(*options):
         told = secondpass("plan", "-c", listwise, *options, "--json")
@@ -74,6 +82,8 @@ def test_a_terminal_shows_tables(listwise):
     compared = on_a_terminal("plan", "-c", str(listwise), "--compare", env={"COLUMNS": "160"})
     for text in ("strategy", "partition", "blocks: limits.calls is 4", "100 candidates of about"):
         assert text in compared
+    assert "warning: auto: " in compared
+    assert "auto: auto:" not in compared
 
 
 @pytest.mark.parametrize(
@@ -92,7 +102,7 @@ def test_what_cannot_be_planned_is_an_error(secondpass, arguments, code, message
     assert (told.code, message in told.flat, told.out) == (code, True, "")
 
 
-def test_a_strategy_that_cannot_be_created_is_skipped_and_said(secondpass, listwise, monkeypatch):
+def test_a_strategy_that_cannot_be_created_is_not_run_and_said(secondpass, listwise, monkeypatch):
     from secondpass.errors import ConfigurationError
     from secondpass.strategies.blocks import Blocks
 
@@ -102,4 +112,4 @@ def test_a_strategy_that_cannot_be_created_is_skipped_and_said(secondpass, listw
     monkeypatch.setattr(Blocks, "__init__", refuse)
     found = json.loads(secondpass("plan", "-c", listwise, "--compare").out)
     assert "blocks" not in found["strategies"]
-    assert "has no logprobs" in found["skipped"]["blocks"]
+    assert "has no logprobs" in found["not_run"]["blocks"]

@@ -15,8 +15,8 @@ from fakes import Model
 from secondpass import Candidate, Reranker
 from secondpass.cli.app import app
 from secondpass.evaluation import HybridRetriever, write_corpus
-from secondpass.fusion import reciprocal_rank_fusion
 from secondpass.search.embedders import EmbeddedEmbedder, default_embedder
+from secondpass.search.fusion import reciprocal_rank_fusion
 from secondpass.search.indexing import build
 from terminals import SECONDPASS, on_a_terminal
 from tiny_models import write_classifier

@@ -30,7 +30,7 @@ WRONG_FILES = {
     "number as a key": ("5: 6\n", "keys must be words, not 5"),
     "huge number": (
         "method: lexical\nfloor: 1" + "0" * 399,
-        "floor: must be a valid number, not a int",
+        "floor: must be a valid number or a mapping, not an int",
     ),
     "cascades of cascades": (
         "method: " + "{type: cascade, stages: [lexical, " * 60 + "x" + "]}" * 60,

@@ -63,7 +63,7 @@ def compare(rerankers, given, **settings) -> Comparison:
 def compared(given=None, **settings) -> Comparison:
     rerankers = {"longest": Reranker(Longest()), "broken": Reranker(Broken()), **settings}
     return compare(
-        rerankers, given or suite(), measures=MEASURES, shuffles=2, skipped={"absent": "no key"}
+        rerankers, given or suite(), measures=MEASURES, shuffles=2, not_run={"absent": "no key"}
     )
 
 
@@ -114,7 +114,7 @@ def test_json() -> None:
     assert (told["suite"], told["queries"], told["baseline"]) == ("animals", 3, "lexical")
     systems = {system["name"]: system for system in told["systems"]}
     assert systems["lexical+absent"]["reason"] == "no key"
-    assert systems["vector"]["status"] == "skipped"
+    assert systems["vector"]["status"] == "not_run"
     longest = systems["lexical+longest"]
     assert longest["seconds"].keys() == {"p50", "p95", "p99", "max", "total", "end_to_end"}
     assert longest["usage"] == {
@@ -124,6 +124,9 @@ def test_json() -> None:
         "output_tokens": None,
         "cost": None,
         "cached": 0,
+        "skipped": 0,
+        "saved_pairs": 0,
+        "saved_seconds": None,
     }
     assert longest["per_query"].keys() == set(MEASURES)
     assert longest["differences"]["nDCG@10"].keys() >= {"p", "corrected_p", "low", "high", "wins"}
@@ -186,7 +189,7 @@ def test_markdown_tables() -> None:
         "## Cost",
         "## Issues",
         "## Sensitivity to input order",
-        "## Skipped",
+        "## Not run",
         "## Queries that lexical+longest makes better",
     ]
     assert "| lexical+broken | 1 ok, 2 unchanged | 2 scorer\\_raised |" in lines
@@ -202,7 +205,7 @@ def test_nothing_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         found.to_markdown().splitlines()[2].startswith("**No verdict.** No reranker could be run")
     )
-    assert found.to_markdown().splitlines()[4] == "## Skipped"
+    assert found.to_markdown().splitlines()[4] == "## Not run"
     assert found.to_dict()["baseline"] is None
 
 

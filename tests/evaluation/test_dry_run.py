@@ -122,13 +122,13 @@ def test_a_comparison_is_expected_per_system():
         "given+graded": [("model", 8, 24)],
         "given+scorer": [("by-table", 0, 24)],
     }
-    assert expected.skipped == {}
+    assert expected.not_run == {}
 
 
 def test_a_first_stage_that_cannot_run_is_a_reason_to_skip():
     expected = expected_comparison({"scorer": Reranker(ByTable())}, SUITE, behind="lexical")
     assert expected.systems == {}
-    assert "no corpus" in expected.skipped["lexical+scorer"]
+    assert "no corpus" in expected.not_run["lexical+scorer"]
 
 
 def given_suite(count):

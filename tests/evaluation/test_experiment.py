@@ -21,7 +21,7 @@ from secondpass.evaluation import (
     ranking_to_run,
 )
 from secondpass.evaluation.report.verdict import verdict
-from secondpass.fusion import reciprocal_rank_fusion
+from secondpass.search.fusion import reciprocal_rank_fusion
 from secondpass.strategies.graded import Graded
 from topic_suites import SUITE, ByGrade, ByTopic, figures, passages, suite_of
 
@@ -49,8 +49,8 @@ def test_four_modes() -> None:
     assert found.settings["versions"]["secondpass"]
 
 
-def test_skipped_by_caller() -> None:
-    found = compare([], SUITE, first_stages=["lexical"], skipped={"far": "no key"})
+def test_not_run_by_caller() -> None:
+    found = compare([], SUITE, first_stages=["lexical"], not_run={"far": "no key"})
     assert found["lexical+far"].reason == "no key"
 
 
@@ -150,7 +150,7 @@ def test_inside_event_loop() -> None:
         ({"behind": ["lexical", ["given"]]}, InputError, "behind: must be one of .*, not a list"),
         ({"behind": True}, InputError, "behind: must be one of .*, not True"),
         ({"baseline": "hybrid"}, InputError, "baseline: 'hybrid' is none of lexical, lexical[+]x"),
-        ({"skipped": {"x": "why"}}, InputError, "skipped: x is among the rerankers, too"),
+        ({"not_run": {"x": "why"}}, InputError, "not_run: x is among the rerankers, too"),
         ({"rerankers": "no-such"}, ConfigurationError, "no preset is named 'no-such'"),
         ({"rerankers": [3]}, ConfigurationError, "give a preset name"),
         ({"rerankers": {"a": {"method": "no-such"}}}, ConfigurationError, "a: method.*no-such"),

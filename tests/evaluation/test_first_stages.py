@@ -7,12 +7,12 @@ from secondpass.evaluation import HybridRetriever, compare
 from topic_suites import CANDIDATES, SUITE, ByGrade, ByTopic, failing, suite_of
 
 
-def test_without_embedder_vectors_are_skipped() -> None:
+def test_without_embedder_vectors_are_not_run() -> None:
     found = compare("lexical", SUITE, retriever=HybridRetriever(SUITE.corpus))
     assert {one.name: one.status for one in found.results} == {
-        "vector": "skipped",
+        "vector": "not_run",
         "lexical": "ran",
-        "hybrid": "skipped",
+        "hybrid": "not_run",
         "lexical+lexical": "ran",
     }
     assert "vectors need an embedder" in found["vector"].reason

@@ -11,7 +11,7 @@ from secondpass import Candidate, Reranker
 from secondpass.evaluation import Suite, compare, make_suite
 from secondpass.evaluation.report import svg
 from secondpass.evaluation.report.verdict import verdict
-from secondpass.evaluation.reranking import _not_measured
+from secondpass.evaluation.reranking import judged_nothing
 from secondpass.types import Ranking, Report
 
 TOPICS = ("owls", "seas", "cats", "figs", "bees", "elms")
@@ -80,7 +80,7 @@ def test_judges_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strict)
     for shown in (found.to_html(), found._repr_html_()):
         assert "Not measured" in shown
         assert "nothing was judged: 6 of 6 rankings are unchanged" in shown
-    assert "2 systems measured, 1 not measured, 0 skipped" in found.to_html()
+    assert "2 systems measured, 1 not measured, 0 not run" in found.to_html()
 
     found.write(tmp_path)
     assert "down" not in (tmp_path / "per_query.csv").read_text()
@@ -120,12 +120,12 @@ def test_single_candidates_are_no_evidence() -> None:
     item = Reranker(ByTable()).rerank("q", [Candidate("x", "a")])[0]
     alone = (replace(item, status="tail", rerank_score=None),)
     rankings = [Ranking("q", alone, report) for report in reports]
-    assert _not_measured(rankings, {}) == "nothing was judged: 1 of 2 rankings are unchanged"
-    assert not _not_measured(rankings[:1], {})  # nothing failed
+    assert judged_nothing(rankings, {}) == "nothing was judged: 1 of 2 rankings are unchanged"
+    assert not judged_nothing(rankings[:1], {})  # nothing failed
     dropped = Ranking("q", (), Report("ok", left_out={"floor": (0,)}))
-    assert not _not_measured([*rankings, dropped], {})
+    assert not judged_nothing([*rankings, dropped], {})
     partial = Ranking("q", alone, Report("partial"))
-    assert not _not_measured([*rankings, partial], {})
+    assert not judged_nothing([*rankings, partial], {})
 
 
 def test_verdict_names_the_fallback() -> None:

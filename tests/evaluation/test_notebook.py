@@ -59,8 +59,8 @@ def test_results_in_notebooks(comparison):
     page = result._repr_html_()
     assert f"{result.evaluation.mean['RR']:.4f}" in page
     assert f"{result.differences['RR'].mean:+.4f}" in page
-    skipped = compare([], SUITE, first_stages=["lexical"], skipped={"<b>": "no <i>key"})
-    page = skipped["lexical+<b>"]._repr_html_()
+    missing = compare([], SUITE, first_stages=["lexical"], not_run={"<b>": "no <i>key"})
+    page = missing["lexical+<b>"]._repr_html_()
     assert "<b>" not in page
     assert "no &lt;i&gt;key" in page
 
@@ -82,8 +82,8 @@ def test_data_frames(comparison):
     frame = comparison["lexical+x"].to_pandas()
     assert list(frame.columns) == ["query_id", "nDCG@10", "RR", "seconds"]
     assert frame["RR"].mean() == pytest.approx(comparison["lexical+x"].evaluation.mean["RR"])
-    skipped = compare([], SUITE, first_stages=["lexical"], skipped={"far": "no key"})
-    assert len(skipped["lexical+far"].to_pandas()) == 0
+    missing = compare([], SUITE, first_stages=["lexical"], not_run={"far": "no key"})
+    assert len(missing["lexical+far"].to_pandas()) == 0
 
 
 class Terminal(io.StringIO):
@@ -154,5 +154,5 @@ def test_without_the_embedded_model(monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino", None)
     found = compare("lexical", SUITE)
     assert 'pip install "secondpass[embedded]"' in found["vector"].reason
-    assert found["hybrid"].status == "skipped"
+    assert found["hybrid"].status == "not_run"
     assert found["lexical"].status == "ran"

@@ -8,7 +8,7 @@ from secondpass.evaluation import compare, make_suite
 from topic_suites import SUITE, ByGrade
 
 
-def test_no_reranker_is_skipped() -> None:
+def test_no_reranker_is_not_run() -> None:
     for none in ({}, []):
         found = compare(none, SUITE, first_stages=["lexical"])
         assert [one.name for one in found.ran] == ["lexical"]
@@ -43,7 +43,7 @@ def test_configuration_file(tmp_path: Path) -> None:
     assert found["lexical+rerank"].config is None  # an object without a name
 
 
-def test_missing_package_is_skipped(
+def test_missing_package_is_not_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from fakes import ByTable, Model, graded
@@ -20,7 +22,7 @@ from topic_suites import CANDIDATES, SUITE, TOPICS, ByGrade, FirstIsBest, failin
 def test_model_that_cannot_be_loaded(error, reason) -> None:
     broken = Reranker(ByGrade(warm_up=failing(error)))
     found = compare({"broken": broken, "x": Reranker(ByGrade())}, SUITE, first_stages=["lexical"])
-    assert (found["lexical+broken"].status, found["lexical+broken"].reason) == ("skipped", reason)
+    assert (found["lexical+broken"].status, found["lexical+broken"].reason) == ("not_run", reason)
     assert found["lexical+x"].status == "ran"
 
 
@@ -114,7 +116,14 @@ def test_statuses_and_issues_are_counted() -> None:
 @pytest.mark.parametrize("method", [FirstIsBest(), Graded(Model()), "lexical"])
 def test_concurrency_gives_same_figures(method) -> None:
     one, many = (
-        compare({"x": Reranker(method)}, SUITE, shuffles=2, concurrency=number) for number in (1, 4)
+        compare(
+            {"x": Reranker(method)},
+            SUITE,
+            first_stages=["lexical"],
+            shuffles=2,
+            concurrency=number,
+        )
+        for number in (1, 4)
     )
     assert figures(one) == figures(many)
 
@@ -130,3 +139,28 @@ def test_interrupt_stops_other_queries() -> None:
     with pytest.raises(KeyboardInterrupt):
         compare({"x": Reranker(Stopping())}, SUITE, first_stages=["lexical"], concurrency=2)
     assert len(asked) < len(SUITE.queries)
+
+
+def test_skipped_queries_are_counted():
+    when = {"margin": {"below": 0.5}}
+    levels = {True: (9.0, 2.0, 1.0, 0.5), False: (2.1, 2.0, 1.0, 0.5)}
+    candidates = {
+        query: [
+            replace(item, score=score)
+            for item, score in zip(CANDIDATES[query], levels[number < 2], strict=False)
+        ]
+        for number, query in enumerate(SUITE.queries)
+    }
+    suite = suite_of(candidates=candidates)
+    found = compare({"x": Reranker(ByGrade(), when=when), "y": Reranker(ByGrade())}, suite)
+    pairs = sum(len(candidates[query]) for query in [*SUITE.queries][:2])
+    cost = found["given+x"].cost
+    assert (cost.skipped, cost.saved_pairs) == (2, pairs)
+    assert cost.pairs + pairs == found["given+y"].cost.pairs
+    assert cost.saved_seconds is not None
+    line = (
+        f"given+x: the pass was skipped, or made shorter, for 2 of 6 queries, which saved {pairs}"
+    )
+    assert line in found.to_markdown().replace("\\", "")
+    assert "given+y: the pass was skipped" not in found.to_markdown()
+    assert found["given+x"].statuses == {"ok": 6}

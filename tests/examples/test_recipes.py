@@ -70,7 +70,7 @@ def test_commands_run(command, local_servers, monkeypatch, capsys):
     printed = capsys.readouterr()
     assert printed.out
     assert ("the gate fails: RR@10 is 0." in printed.err) == bool(expected)
-    assert "skipped" not in printed.out
+    assert "not_run" not in printed.out
     assert "degraded" not in printed.out
     assert "unchanged" not in printed.out
 
@@ -389,4 +389,4 @@ def test_the_cells_of_the_notebook_run(monkeypatch, capsys):
     finally:
         plt.close("all")
     assert "embedded" in names["comparison"]._repr_html_()
-    assert not names["comparison"].skipped
+    assert not names["comparison"].not_run

@@ -1,6 +1,6 @@
 """Every error of transport, status and payload, against the clients of rerank APIs.
 
-One table, run through one of the nine APIs in turn, synchronously or asynchronously; the rest of
+One table, run through one of the 23 APIs in turn, synchronously or asynchronously; the rest of
 the product is ``long``. What must hold of all cases is in `promises`; what each API sends and reads
 is in ``tests/strategies``.
 """
@@ -33,6 +33,13 @@ from rerank_fault_cases import (
 )
 from secondpass import Reranker
 
+AWS = {
+    "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": KEY,
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
 pytestmark = pytest.mark.usefixtures("quick_retries")
 
 
@@ -48,7 +55,7 @@ def scorers(provider, closing):
                 "api": api,
                 "model": "m",
                 "base_url": f"http://127.0.0.1:{provider.port}/{api}",
-                "api_key_env": KEY_VARIABLE,
+                **({} if api == "bedrock" else {"api_key_env": KEY_VARIABLE}),
                 **case.settings,
             },
             "limits": {"deadline": 3.0, "retries": 1, **case.limits},
@@ -92,6 +99,8 @@ def runs() -> list[Any]:
 @pytest.mark.parametrize(("case", "api", "mode"), runs())
 def test_fault(case, api, mode, provider, scorers, caplog, monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, KEY)
+    for name, value in AWS.items():
+        monkeypatch.setenv(name, value)
     reranker = scorers(api, case)
     provider.play(*case.script)
     caplog.set_level(logging.INFO)
@@ -132,7 +141,11 @@ def test_fault(case, api, mode, provider, scorers, caplog, monkeypatch):
         assert ranking.order == case.order
     # Every request shows the key to the server that was meant, and to no other.
     assert {request.flavour for request in provider.requests} == {api}
-    assert {request.key for request in provider.requests} == {KEY}
+    if api == "bedrock":
+        signed = {request.key.partition("/")[0] for request in provider.requests}
+        assert signed == {f"AWS4-HMAC-SHA256 Credential={AWS['AWS_ACCESS_KEY_ID']}"}
+    else:
+        assert {request.key for request in provider.requests} == {KEY}
 
 
 def test_every_case_has_a_promise():

@@ -180,6 +180,7 @@ def test_plain_values():
         "stage_scores": [],
         "span": None,
         "spread": None,
+        "probability": None,
     }
     assert record["report"] == ranked().report.to_dict() | {"seconds": record["report"]["seconds"]}
     record = ranked().to_dict(text=True)

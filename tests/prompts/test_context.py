@@ -206,7 +206,7 @@ class Unshowable:
     [
         ("c", raising, "the context builder raised KeyError"),
         ("c", lambda context: None, "the context builder returned a NoneType, not a string"),
-        ("c", lambda context: 7, "the context builder returned a int, not a string"),
+        ("c", lambda context: 7, "the context builder returned an int, not a string"),
         (7, "project", "context: give a string, a list of nodes or a mapping"),
         (Unshowable(), None, "the context builder raised ValueError"),
     ],

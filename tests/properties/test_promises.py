@@ -29,6 +29,7 @@ from secondpass.effects import ListScores, Score, Task
 from secondpass.errors import LLMError
 from secondpass.prompts.fencing import as_text
 from secondpass.rendering import well_formed
+from secondpass.runtime.floors import Floor
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.settings import registry
 from secondpass.strategies.base import LLMStrategy
@@ -44,9 +45,19 @@ blends = st.one_of(
         normalize=st.sampled_from(["minmax", "zscore", "rrf"]),
     ),
 )
+SHARES = st.sampled_from(["margin", "english"])
+OTHERS = st.sampled_from(["top_zscore", "top_score", "words"])
+conditions = st.tuples(SHARES, st.floats(0, 1)) | st.tuples(OTHERS, st.floats(-2, 2))
+whens = st.none() | st.builds(
+    lambda condition, bound, depth: {condition[0]: {bound: condition[1]}, "depth": depth},
+    conditions,
+    st.sampled_from(["below", "at_least"]),
+    st.integers(0, 3),
+)
 rerankers = st.builds(
-    lambda answer, blend, passages, depth, floor, order, tail, dedupe, top_k: Reranker(
+    lambda answer, blend, passages, depth, floor, order, tail, dedupe, top_k, when: Reranker(
         InOrder(answer * 20),
+        when=when,
         blend=blend,
         passages=passages,
         depth=depth,
@@ -66,13 +77,18 @@ rerankers = st.builds(
         ),
     ),
     st.one_of(st.none(), st.integers(1, 14)),
-    st.one_of(st.none(), st.floats(-2, 2)),
+    st.one_of(
+        st.none(),
+        st.floats(-2, 2),
+        st.builds(Floor, st.floats(-2, 2), st.sampled_from(["final", "rerank"]), st.floats(-2, 2)),
+    ),
     st.sampled_from(
         [None, "lost_in_the_middle", "diverse", {"type": "tiers", "field": "a", "tiers": ["x"]}]
     ),
     st.sampled_from(["keep", "drop"]),
     st.booleans(),
     st.one_of(st.none(), st.integers(1, 14)),
+    whens,
 )
 
 

@@ -89,6 +89,21 @@ def test_old_texts_are_not_found_and_are_deleted(path, clock):
     assert count(path) == 2
 
 
+def test_texts_stored_while_the_clock_was_ahead_are_not_found(path, clock):
+    with opened(path, max_age=100.0) as file:
+        clock[0] += 10_000
+        file.put_many({KEYS[0]: "a"})
+        clock[0] -= 9_800  # within what clocks of several machines may differ
+        file.put_many({KEYS[1]: "b"})
+        clock[0] -= 200
+        assert file.get_many(KEYS[:2]) == {KEYS[1]: "b"}
+        file.put_many({KEYS[0]: "again"})
+        assert file.get_many(KEYS[:1]) == {KEYS[0]: "again"}
+    with opened(path) as file:  # texts of any age
+        clock[0] -= 10_000
+        assert file.get_many(KEYS[:2]) == {KEYS[0]: "again", KEYS[1]: "b"}
+
+
 def test_only_texts_before_a_time(file, clock):
     file.put_many({KEYS[0]: "a"})
     before, clock[0] = clock[0], clock[0] + 1

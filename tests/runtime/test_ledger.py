@@ -1,6 +1,7 @@
 """The ledger: what it counts, refuses, and expects to be left."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -47,6 +48,17 @@ def test_incomplete_sums_are_none(completions, prices, usage):
     assert (got.input_tokens, got.output_tokens) == usage[:2]
     assert got.cost == (None if usage[2] is None else pytest.approx(usage[2]))
     assert got.calls == len(completions)
+
+
+@pytest.mark.parametrize(
+    ("units", "total"),
+    [([], None), ([None], None), ([2.0], 2.0), ([1, None, 0.5], 1.5), ([0], 0.0)],
+)
+def test_units_are_summed_where_they_are_reported(units, total):
+    ledger = Ledger()
+    for number in units:
+        ask(ledger, replace(usage_of(10, 5), units=number))
+    assert ledger.usage().units == total
 
 
 def test_partly_priced_cost_is_none():

@@ -492,7 +492,7 @@ class Waited:
         (None, "observer: give an object with start, end or content"),
         (Failing, "observer: give an instance of Failing, not the class"),
         (Waited(), "Waited.end: it is not awaited"),
-        (SimpleNamespace(start=1), "SimpleNamespace.start: give a function, not a int"),
+        (SimpleNamespace(start=1), "SimpleNamespace.start: give a function, not an int"),
     ],
     ids=["function", "None", "class", "async", "attribute"],
 )

@@ -69,6 +69,20 @@ def test_an_answer_is_asked_for_once(path, asynchronous):
     assert (codes(first), codes(again), again.report.status) == ([], [], "ok")
 
 
+@pytest.mark.parametrize("cached", [True, False])
+def test_equal_questions_of_a_round_are_asked_once(path, cached):
+    llm = model(lambda shown: "no scores" if "bad" in str(shown) else graded(shown))
+    cache = path if cached else None
+    reranker = grading(llm, cache, {"batch_size": 1}, limits={"repair": 0})
+    ranking = reranker.rerank("q", ["3 a", "3 a", "bad", "5 b", "3 a", "bad"])
+    usage = ranking.report.usage
+    assert (len(llm.prompts), usage.calls, usage.pairs) == ((3, 3, 3) if cached else (6, 6, 6))
+    assert usage.cached == (2 if cached else 0)
+    assert [ranking.items[at].rerank_score for at in range(4)] == [5, 3, 3, 3]
+    assert {ranking[4].text, ranking[5].text} == {"bad"}
+    assert {ranking[4].status, ranking[5].status} == {"unjudged"}
+
+
 def test_only_what_is_new_is_asked(path):
     llm = model()
     grading(llm, path, {"batch_size": 2}).rerank("q", TEXTS)

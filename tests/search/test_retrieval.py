@@ -13,7 +13,7 @@ from letter_embedder import LetterEmbedder
 from native_lists import NATIVE_LISTS
 from secondpass import Candidate, InputError, MissingExtraError
 from secondpass.evaluation import HybridRetriever
-from secondpass.fusion import reciprocal_rank_fusion
+from secondpass.search.fusion import reciprocal_rank_fusion
 
 CORPUS = [
     Candidate("the owl hunts mice", "owl", metadata={"year": 0}),

@@ -22,8 +22,8 @@ DESCRIBED = {
     "true": (True, "True"),
     "number": (0.5, "0.5"),
     "long text": ("x" * 100, "a str"),
-    "huge number": (10**5000, "a int"),
-    "unprintable": (Unprintable("x"), "a Unprintable"),
+    "huge number": (10**5000, "an int"),
+    "unprintable": (Unprintable("x"), "an Unprintable"),
     "list": ([1], "a list"),
     "foreign type of a built-in name": (Foreign(), "a numpy.bool"),
 }

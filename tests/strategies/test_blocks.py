@@ -203,3 +203,13 @@ def test_both_ways_agree(rank):
 def test_single_candidate_is_left_alone():
     ranking = Reranker({"type": "blocks", "llm": lambda m: "never asked"}).rerank("q", ["one"])
     assert (ranking.report.status, ranking.report.usage.calls) == ("ok", 0)
+
+
+def test_a_last_question_that_does_not_fit_costs_no_answer():
+    texts = [f"{number} " + "wombats " * 9 for number in range(12)]
+    model = Model(ranked, context_window=500)
+    ranking = Reranker(Blocks(model, block=2, copies=3, final=12)).rerank("wombats", texts)
+    assert {issue.code for issue in ranking.report.issues} == {"too_long"}
+    assert ranking.report.status == "degraded"
+    assert {item.status for item in ranking} == {"scored"}
+    assert len(model.prompts) == 18

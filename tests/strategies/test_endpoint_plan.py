@@ -14,7 +14,7 @@ from secondpass.limits import Prices
 from secondpass.services.client import NO_KEY
 from secondpass.services.echoes import Sent
 from secondpass.services.http import MAX_VALUES
-from secondpass.strategies import endpoint as module
+from secondpass.strategies import rerank_client as module
 from secondpass.strategies.endpoint import Endpoint, Pairs
 
 BASE = {"base_url": "http://h"}

@@ -326,3 +326,14 @@ def test_ranges_in_words():
     assert in_words((0.012345, 0.5), 3) == "0.0123 to 0.5"
     assert in_words(None) == "?"
     assert PlannedStage("m", 1).asks is False
+
+
+def test_an_instruction_is_part_of_every_prompt():
+    reranker = Reranker({"type": "graded", "llm": Model(graded), "batch_size": 10})
+    plain, instructed = (
+        reranker.plan(30, instruction=text).stages[0] for text in (None, "prefer " + "recent " * 40)
+    )
+    assert instructed.calls == plain.calls == (3, 3)
+    assert instructed.input_tokens[0] - plain.input_tokens[0] >= 3 * 7 * 40 / 4
+    with pytest.raises(InputError, match="instruction: give a string"):
+        reranker.plan(30, instruction=5)

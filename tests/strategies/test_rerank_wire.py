@@ -10,9 +10,9 @@ import pytest
 from rerank_dialects import DIALECTS, NUMBERS
 from secondpass.errors import MethodError, ReplyError
 from secondpass.strategies.rerank_apis import APIS
+from secondpass.strategies.rerank_batches import batch_limit
 from secondpass.strategies.rerank_wire import (
     ResponseScores,
-    batch_limit,
     clipped,
     kind_of_scores,
     read_scores,
@@ -32,9 +32,10 @@ def test_every_api_has_a_dialect():
 @pytest.mark.parametrize("name", APIS)
 def test_record(name):
     api, dialect = APIS[name], DIALECTS[name]
-    assert (api.rows, api.score, api.documents) == (dialect.rows, dialect.score, dialect.documents)
+    assert (api.rows, api.index) == (dialect.rows, dialect.index or None)
+    assert api.score == (dialect.score if dialect.index else None)
     assert (api.score_kind, api.max_documents) == (dialect.kind, dialect.most)
-    assert request_url(api, None if api.url else "http://h", None) == (
+    assert request_url(api, None if api.url else "http://h", None, "m") == (
         dialect.hosted or f"http://h{dialect.path}"
     )
 
@@ -82,22 +83,26 @@ URLS = [
     ("tei", "http://h/X", "X/rerank", "http://h/X/X/rerank"),
     ("tei", "http://rerank", None, "http://rerank/rerank"),
     ("vllm", "http://v1", None, "http://v1/v1/rerank"),
+    ("cohere", "http://h/v2/?api-version=1", None, "http://h/v2/rerank?api-version=1"),
+    ("tei", "http://h?a=b", "x?c=d", "http://h/x?c=d&a=b"),
+    ("tei", "http://h/", "/$model/x", "http://h/or/m%3F/x"),
 ]
 
 
 @pytest.mark.parametrize(("name", "base", "path", "url"), URLS)
 def test_url(name, base, path, url):
-    assert request_url(APIS[name], base, path) == url
+    assert request_url(APIS[name], base, path, "or/m?") == url
 
 
 # ---------------------------------------------------------------------- responses
 
 
-def response(name, rows, index="index"):
+def response(name, rows, index=None):
     """A response with these pairs of index and score."""
     dialect = DIALECTS[name]
-    rows = [{index: place, dialect.score: score} for place, score in rows]
-    return {dialect.rows: rows} if dialect.rows else rows
+    return (replace(dialect, index=index) if index else dialect).reply(
+        (replace(dialect, index=index) if index else dialect).rows_of(rows)
+    )
 
 
 @pytest.mark.parametrize("name", APIS)

@@ -1,6 +1,7 @@
 """Shuffles: several orders side by side, their mean, and how far they are apart."""
 
 import json
+import math
 import random
 from statistics import fmean
 
@@ -100,6 +101,15 @@ def test_orders_depend_on_the_seed_alone():
     assert len({tuple(order) for order in orders}) == 3
     assert Shuffles(3, 0).orders(30) == orders == Shuffles(4, 0).orders(30)[:3]
     assert Shuffles(3, 1).orders(30)[1:] != orders[1:]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_order_is_repeated_before_all_were_used(count, seed):
+    possible = math.factorial(count)
+    orders = [*map(tuple, Shuffles(2 * possible + 1, seed).orders(count))]
+    assert orders[0] == tuple(range(count))
+    assert len({*orders[:possible]}) == len({*orders[possible : 2 * possible]}) == possible
 
 
 # ---------------------------------------------------------------------- what is made of it

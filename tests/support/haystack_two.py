@@ -15,6 +15,7 @@ import pytest
 from haystack import component, default_from_dict, default_to_dict
 from haystack.components.generators import chat
 from haystack.dataclasses import ChatMessage
+from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.utils import deserialize_callable, serialize_callable
 
 IS_INSTALLED = hasattr(haystack, "AsyncPipeline")
@@ -89,7 +90,15 @@ def _message(reply: str | ChatMessage) -> ChatMessage:
 
 
 def install() -> None:
-    """Put these in the place of Haystack's, if Haystack 2 is installed."""
+    """Put these in the place of Haystack's, if Haystack 2 is installed.
+
+    And remove the finalizer of the document store, which waits for its threads. The collector may
+    call it anywhere, so in a thread that has just begun and holds a lock of `threading`, for which
+    that wait then waits forever. The threads end without it too, as soon as the executor that they
+    belong to is collected.
+    """
+    if hasattr(InMemoryDocumentStore, "__del__"):
+        del InMemoryDocumentStore.__del__
     if IS_INSTALLED:
         haystack.Pipeline = Pipeline  # type: ignore[misc]
         chat.MockChatGenerator = MockChatGenerator

@@ -139,6 +139,21 @@ def asking(kind: str, llm: Any, **settings: Any) -> SecondPassRerank:
     return SecondPassRerank({"method": {"type": kind}, "log_level": "debug"}, llm=llm, **settings)
 
 
+class Events(BaseEventHandler):
+    """Keeps events of some classes."""
+
+    kinds: tuple[type, ...]
+    seen: list[Any] = Field(default_factory=list)
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "Events"
+
+    def handle(self, event: Any, **kwargs: Any) -> None:
+        if isinstance(event, self.kinds):
+            self.seen.append(event)
+
+
 class Listening(BaseEventHandler):
     """Keeps events of reranking, and everything in words."""
 

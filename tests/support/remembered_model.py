@@ -7,13 +7,16 @@ of its settings.
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 import pytest
 
+from secondpass.scorers import minilm
 from secondpass.scorers.engines.processor import usable_cpus
+from secondpass.scorers.engines.runtimes import Backend, Runtime
 from secondpass.scorers.minilm import MAX_TOKENS, Encoding, MiniLM, Tokens, choose_backend
 
 _MODELS = 8
@@ -24,6 +27,8 @@ _ENCODINGS = 500
 
 _load = MiniLM.__init__
 _encode_batch = MiniLM.encode_batch
+_open_runtime = minilm.open_runtime
+_runtimes: dict[Hashable, Runtime] = {}
 _loaded: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
 _encodings: OrderedDict[Hashable, Encoding] = OrderedDict()
 
@@ -35,8 +40,12 @@ def remember(patch: pytest.MonkeyPatch) -> None:
 
 
 def remember_loaded(patch: pytest.MonkeyPatch) -> None:
-    """Let models with the same settings share what one of them has loaded."""
+    """Let models with the same settings share what one of them has loaded.
+
+    A runtime is shared whatever the length to which the tokenizer truncates.
+    """
     patch.setattr(MiniLM, "__init__", _load_once)
+    patch.setattr(minilm, "open_runtime", _open_once)
 
 
 def _load_once(model: MiniLM, **settings: Any) -> None:
@@ -56,6 +65,13 @@ def _load_once(model: MiniLM, **settings: Any) -> None:
     while len(_loaded) > _MODELS:
         _loaded.popitem(last=False)
     vars(model).update(found, reason=reason)
+
+
+def _open_once(model: bytes, backend: Backend, **settings: Any) -> Runtime:
+    key = (os.getpid(), backend, *settings.items())  # a child loads its own
+    if key not in _runtimes:
+        _runtimes[key] = _open_runtime(model, backend, **settings)
+    return _runtimes[key]
 
 
 def _encode_once(model: MiniLM, texts: Sequence[Tokens]) -> list[Encoding]:

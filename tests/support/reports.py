@@ -100,7 +100,7 @@ def make(
                 moves=((4, 1), (1, 1), (None, 12), (30, None), (60, 7)),
             )
         )
-    results.append(Result("lexical+none", "skipped", f"{text}: no key", "lexical"))
+    results.append(Result("lexical+none", "not_run", f"{text}: no key", "lexical"))
     comparison = Comparison(
         f"suite {text}",
         queries,
@@ -130,7 +130,7 @@ def with_reranker(comparison: Comparison, **changes: Any) -> Comparison:
     return replace(comparison, results=results)
 
 
-_NOTHING = make(results=(Result("lexical", "skipped", "no corpus"),), baseline=None, queries={})
+_NOTHING = make(results=(Result("lexical", "not_run", "no corpus"),), baseline=None, queries={})
 _FREE = Cost({f"q{index}": 0.0 for index in range(6)}, cost=0.0)
 EDGES = {
     "nothing ran": _NOTHING,

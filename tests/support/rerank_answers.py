@@ -18,8 +18,7 @@ SLACK = 10.0
 
 def documents(request: fake.Request) -> list[str]:
     """The documents of a request; the first part of the path names its API."""
-    texts: list[str] = request.body[DIALECTS[request.flavour].documents]
-    return texts
+    return DIALECTS[request.flavour].texts(request.body)
 
 
 def tenth(text: str) -> float:
@@ -31,17 +30,17 @@ def rows_of(
     request: fake.Request, score: Callable[[str], Any] = tenth, shuffled: bool = False
 ) -> list[dict[str, Any]]:
     """The rows of a right answer: best first, as APIs send them, or in any order."""
-    name = DIALECTS[request.flavour].score
-    rows = [{"index": index, name: score(text)} for index, text in enumerate(documents(request))]
+    dialect = DIALECTS[request.flavour]
+    scores = [(index, score(text)) for index, text in enumerate(documents(request))]
     if shuffled:
-        random.Random(len(rows)).shuffle(rows)
-        return rows
-    return sorted(rows, key=lambda row: -row[name])
+        random.Random(len(scores)).shuffle(scores)
+    else:
+        scores.sort(key=lambda pair: -pair[1])
+    return dialect.rows_of(scores)
 
 
 def envelope(request: fake.Request, rows: Any) -> Any:
-    dialect = DIALECTS[request.flavour]
-    return {dialect.rows: rows, **dialect.usage} if dialect.rows else rows
+    return DIALECTS[request.flavour].reply(rows)
 
 
 def answer(score: Callable[[str], Any] = tenth, shuffled: bool = False, after: float = 0.0) -> Step:

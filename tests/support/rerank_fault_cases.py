@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import fake_provider as fake
@@ -14,9 +14,20 @@ from fault_cases import name_of
 from secondpass import Candidate
 
 APIS = ("cohere", "jina", "tei")
-FURTHER = ("voyage", "mixedbread", "vllm", "vllm_score", "infinity", "llama_cpp")
-BOUNDED = ("cohere", "voyage", "vllm", "vllm_score")
+BOUNDED = (
+    *("cohere", "voyage", "vllm", "vllm_score"),
+    *("azure", "bedrock", "contextual", "dashscope", "vertex", "zeroentropy"),
+)
 """Those whose scores are probabilities, and nothing else."""
+UNBOUNDED = (
+    *("jina", "mixedbread", "llama_cpp", "elastic", "litellm", "nvidia", "nvidia_nim"),
+    *("openrouter", "pinecone", "sglang"),
+)
+SCALED = ("tei", "infinity")
+"""Those that send probabilities or logits, by a setting."""
+BY_PLACE = ("deepinfra",)
+"""Those that send a score for each document, in their order."""
+FURTHER = tuple(api for api in (*BOUNDED, *UNBOUNDED, *SCALED, *BY_PLACE) if api not in APIS)
 KEY = "sk-test-SECRET-123"
 KEY_VARIABLE = "RERANK_FAULT_TESTS_KEY"
 MARKER = "wombats of 1899"
@@ -418,7 +429,45 @@ def scored(value: str, factor: float = 1, shift: float = 0) -> Step:
     return step
 
 
+WITH_ROWS = tuple(api for api in (*APIS, *FURTHER) if api not in BY_PLACE)
+WITH_NUMBERS = tuple(api for api in WITH_ROWS if api != "vertex")
+"""Those whose indices are numbers."""
+
+
+def by_place(change: Callable[[list[Any]], Any]) -> Step:
+    """A good answer of an API without indices, whose list of scores a function has changed."""
+
+    def step(request: fake.Request) -> Any:
+        rows = sorted(fake.rerank_rows(request), key=lambda row: row["index"])
+        yield fake.http(200, {"scores": change([row["score"] for row in rows])})
+
+    return step
+
+
+PLACED = {
+    # the status, codes, and who has no score
+    "one too few": (lambda scores: scores[:-1], "unchanged", "reply_refused", ()),
+    "one too many": (lambda scores: [*scores, 0.5], "unchanged", "reply_refused", ()),
+    "none": (lambda scores: [], "unchanged", "reply_refused", ()),
+    "nothing": (lambda scores: None, "unchanged", "reply_refused", ()),
+    "a mapping": (lambda scores: dict(enumerate(scores)), "unchanged", "reply_refused", ()),
+    "nested": (lambda scores: [scores], "unchanged", "reply_refused", ()),
+    "a string": (lambda scores: ["0.9", *scores[1:]], "partial", "score_refused", (0,)),
+    "null": (lambda scores: [None, *scores[1:]], "partial", "score_refused", (0,)),
+    "true": (lambda scores: [True, *scores[1:]], "partial", "score_refused", (0,)),
+    "NaN": (lambda scores: [float("nan"), *scores[1:]], "partial", "score_refused", (0,)),
+    "rows": (lambda scores: [{"index": 0, "score": one} for one in scores], "unchanged",
+             "reply_refused", ()),
+    "logits": (lambda scores: [one * 14 - 7 for one in scores], "unchanged",
+               "score_out_of_range", ()),
+}  # fmt: skip
+
 PAYLOAD = [
+    *[
+        Case("rerank APIs", f"scores by place: {name}", (by_place(change),), status, code,
+             unscored=unscored, apis=BY_PLACE)
+        for name, (change, status, code, unscored) in PLACED.items()
+    ],
     *[
         Case(
             "rerank APIs",
@@ -426,6 +475,7 @@ PAYLOAD = [
             (rerank_answers(change),),
             *READ.get(name, ("ok partial unchanged", "*"))[:2],
             unscored=READ[name][2] if name in READ else (),
+            apis=WITH_NUMBERS if name == "index a string" else WITH_ROWS,
         )
         for name, change in RERANK_FAULTS.items()
     ],
@@ -465,7 +515,7 @@ PAYLOAD = [
             Case("rerank APIs", name, (scaled(factor, shift),), "ok", "scores_read_as_logits",
                  order=BEST_FIRST, apis=("tei", "infinity"), range=(-20, 20)),
             Case("rerank APIs", name, (scaled(factor, shift),), "ok", "", order=BEST_FIRST,
-                 apis=("jina", "mixedbread", "llama_cpp"), range=(-20, 20)),
+                 apis=UNBOUNDED, range=(-20, 20)),
         )
     ],
     Case("rerank APIs", "scores of percentages", (scaled(100, 0),), codes="score_out_of_range",
@@ -488,6 +538,12 @@ PAYLOAD = [
     ],
 ]  # fmt: skip
 
+PAYLOAD = [
+    replace(case, apis=tuple(api for api in case.apis if api not in BY_PLACE))
+    if case.apis == (*APIS, *FURTHER) and not case.name.startswith("body")
+    else case
+    for case in PAYLOAD
+]
 CASES = [*TRANSPORT, *STATUS, *PAYLOAD]
 
 

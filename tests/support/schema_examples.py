@@ -70,6 +70,12 @@ def _number(schema, _definitions, _depth):
     return st.floats(low + step, high).map(lambda x: x if x != int(x) else int(x))
 
 
+def _words(schema):
+    if "ya?ml" in schema.get("pattern", ""):
+        return ["missing.yaml", "no/such/file.yml"]
+    return ["NAME_A", "_B"] if "pattern" in schema else WORDS
+
+
 BY_TYPE = {
     "object": _object,
     "array": lambda s, d, depth: st.lists(
@@ -79,7 +85,7 @@ BY_TYPE = {
     ),
     "integer": lambda s, d, depth: st.integers(s.get("minimum", -3), s.get("maximum", 999)),
     "number": _number,
-    "string": lambda s, d, depth: st.sampled_from(["NAME_A", "_B"] if "pattern" in s else WORDS),
+    "string": lambda s, d, depth: st.sampled_from(_words(s)),
     "boolean": lambda s, d, depth: st.booleans(),
     "null": lambda s, d, depth: st.none(),
     "any": lambda s, d, depth: FREE,

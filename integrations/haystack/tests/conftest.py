@@ -3,21 +3,21 @@
 from pathlib import Path
 
 import pytest
-from haystack.document_stores.in_memory import InMemoryDocumentStore
 
-import haystack_two
 import tiny_models
 from remembered_model import remember
 
-haystack_two.install()  # before the test modules import
-# Its embedders for tests came with Haystack 3.
-collect_ignore = ["pipelines/test_retrievers.py"] if haystack_two.IS_INSTALLED else []
 
-# Its finalizer waits for its threads. The collector may call it anywhere, so in a thread that has
-# just begun and holds a lock of `threading`, for which that wait then waits forever. The threads
-# end without it too, as soon as the executor that they belong to is collected.
-if hasattr(InMemoryDocumentStore, "__del__"):
-    del InMemoryDocumentStore.__del__
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Prepare Haystack before test modules import it, in the processes that run tests.
+
+    It takes seconds to import, which the one that distributes tests to others is spared.
+    """
+    import haystack_two
+
+    haystack_two.install()
+    # Its embedders for tests came with Haystack 3.
+    return (haystack_two.IS_INSTALLED and collection_path.name == "test_retrievers.py") or None
 
 
 @pytest.fixture(autouse=True)

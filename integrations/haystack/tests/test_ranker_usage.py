@@ -413,7 +413,7 @@ def test_pipelines_and_copies_may_set_what_they_need() -> None:
     ("documents", "message"),
     [
         (None, r"^documents: give a list of Documents, not nothing"),
-        (7, r"^documents: give a list of Documents, not a int"),
+        (7, r"^documents: give a list of Documents, not an int"),
         ("text", r"^documents: give a list of Documents, not a str"),
         ({"content": "x"}, r"^documents: give a list of Documents, not a dict"),
         (Document(content="x"), r"^documents: give a list of Documents, not a Document"),

@@ -60,3 +60,37 @@ def test_the_context_of_a_call_reaches_the_method() -> None:
     ranker.run(QUERY, castles(), context={"user": 7})
     asyncio.run(ranker.run_async(QUERY, castles(), context=None))
     assert seen == [{"user": 7}, None]
+
+
+def test_a_skipped_pass_keeps_documents_and_scores_and_says_why() -> None:
+    documents = [
+        Document(id=f"d{i}", content="1", score=score) for i, score in enumerate([9, 2, 1])
+    ]
+    config = {"method": "lexical", "when": {"margin": {"below": 0.5}}}
+    ranker = SecondPassRanker.from_dict(SecondPassRanker(config).to_dict())
+    result = ranker.run(QUERY, documents)
+    assert result["report"]["skipped"] == {
+        "reason": "margin 0.875 is not below 0.5",
+        "pairs": 3,
+        "depth": 0,
+    }
+    assert [(d.id, d.score) for d in result["documents"]] == [("d0", 9), ("d1", 2), ("d2", 1)]
+    assert result["documents"][0].meta["rerank_status"] == "tail"
+
+
+def test_a_calibrated_threshold() -> None:
+    floor = {"at": 0.1, "on": "rerank", "nothing": 0.1, "keep": 0.9}
+    mapping = {"slope": 4.0, "intercept": -2.0}
+    blend = {"original": 0.9, "normalize": "minmax"}
+    config = {"method": "lexical", "blend": blend, "floor": floor, "probabilities": mapping}
+    ranker = SecondPassRanker.from_dict(SecondPassRanker(config).to_dict())
+    documents = [Document(content="a castle", score=0.1), Document(content="a train", score=0.9)]
+    result = ranker.run("castle", documents)
+    assert [document.content for document in result["documents"]] == ["a castle"]
+    assert result["documents"][0].meta["rerank_probability"] > 0
+    assert result["report"]["nothing_relevant"] is False
+    nothing = ranker.run("owls", documents)
+    assert (nothing["documents"], nothing["report"]["nothing_relevant"]) == ([], True)
+    # A threshold of the run is on the same score.
+    ready = SecondPassRanker(Reranker.from_config(config))
+    assert len(ready.run("castle", documents, score_threshold=-1.0)["documents"]) == 2

@@ -1,42 +1,37 @@
-"""Events and spans of LlamaIndex's dispatcher, a server, and one embedded model."""
+"""Events and spans of LlamaIndex's dispatcher, a server, and one embedded model.
+
+LlamaIndex takes seconds to import, which the process that distributes tests to others is spared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from llama_index.core.instrumentation import get_dispatcher
-from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
-from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
-from pydantic import Field
 
 from fake_provider import FakeProvider
-from llama_llms import Listening
 from remembered_model import remember
 
+if TYPE_CHECKING:
+    from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 
-class Events(BaseEventHandler):
-    kinds: tuple[type, ...]
-    seen: list[Any] = Field(default_factory=list)
-
-    @classmethod
-    def class_name(cls) -> str:
-        return "Events"
-
-    def handle(self, event: Any, **kwargs: Any) -> None:
-        if isinstance(event, self.kinds):
-            self.seen.append(event)
+    from llama_llms import Listening
 
 
 @pytest.fixture
 def event_kinds() -> tuple[type, ...]:
+    from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+
     return ReRankStartEvent, ReRankEndEvent
 
 
 @pytest.fixture
 def events(event_kinds: tuple[type, ...]) -> Iterator[list[Any]]:
+    from llama_index.core.instrumentation import get_dispatcher
+
+    from llama_llms import Events
+
     root = get_dispatcher()
     handler = Events(kinds=event_kinds)
     root.event_handlers.append(handler)
@@ -46,6 +41,9 @@ def events(event_kinds: tuple[type, ...]) -> Iterator[list[Any]]:
 
 @pytest.fixture
 def spans() -> Iterator[SimpleSpanHandler]:
+    from llama_index.core.instrumentation import get_dispatcher
+    from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
+
     root = get_dispatcher()
     handler = SimpleSpanHandler()
     root.span_handlers.append(handler)
@@ -55,6 +53,10 @@ def spans() -> Iterator[SimpleSpanHandler]:
 
 @pytest.fixture
 def listening() -> Iterator[Listening]:
+    from llama_index.core.instrumentation import get_dispatcher
+
+    from llama_llms import Listening
+
     root, handler = get_dispatcher(), Listening()
     root.event_handlers.append(handler)
     yield handler

@@ -21,6 +21,7 @@ from secondpass.runtime.observers import (
     RequestOperation,
     ScoringOperation,
     observe,
+    registrations,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def instrument(
 ) -> Registration:
     """Open spans and record metrics for every ranking in this process.
 
+    A call with the providers of an earlier one takes its place, so that nothing is counted twice.
+
     Args:
         tracer_provider: of the spans; None is the global one.
         meter_provider: of the metrics; None is the global one.
@@ -54,12 +57,24 @@ def instrument(
         MissingExtraError: the package ``opentelemetry-api`` is not installed.
     """
     require(["opentelemetry.trace", "opentelemetry.metrics"], "otel", "tracing")
+    from opentelemetry import metrics, trace
+
+    tracer_provider = tracer_provider or trace.get_tracer_provider()
+    meter_provider = meter_provider or metrics.get_meter_provider()
     kind = _SpansWithContent if content else _Spans
-    return observe(_Telemetry(kind(tracer_provider), _Metrics(meter_provider)))
+    telemetry = _Telemetry(kind(tracer_provider), _Metrics(meter_provider))
+    telemetry.providers = tracer_provider, meter_provider
+    for registration in registrations():
+        other = registration.observer
+        if isinstance(other, _Telemetry) and other.providers == telemetry.providers:
+            registration.close()
+    return observe(telemetry)
 
 
 class _Telemetry:
     """Passes operations to spans and metrics."""
+
+    providers: tuple[TracerProvider, MeterProvider]
 
     def __init__(self, spans: _Spans, metrics: _Metrics) -> None:
         self.start = spans.start

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from secondpass.candidates import kind_of
-from secondpass.errors import ConfigurationError, InputError
+from secondpass.errors import ConfigurationError, InputError, with_article
 from secondpass.ordering import to_ordering
 from secondpass.reranker import Reranker
 from secondpass.settings import describe
@@ -89,6 +89,6 @@ def checked_list(
     for index, value in enumerate(checked):
         if not isinstance(value, kind):
             hint = next((hints[other] for other in hints if isinstance(value, other)), "")
-            message = f"give a {kind.__name__}, not {kind_of(value)}{hint}"
+            message = f"give {with_article(kind.__name__)}, not {kind_of(value)}{hint}"
             raise InputError(f"{name}[{index}]: {message}")
     return checked

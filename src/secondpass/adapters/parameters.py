@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from secondpass.adapters.options import finite_number, whole_number
 from secondpass.config.overrides import Override
-from secondpass.errors import ConfigurationError, Problem
+from secondpass.errors import ConfigurationError, Problem, with_article
 from secondpass.reranker import Reranker
 from secondpass.settings import suggestion
 
@@ -123,7 +123,10 @@ class Parameters:
     def type_problems(self, values: Mapping[str, Any]) -> list[Problem]:
         """The problems of texts and switches of the wrong type."""
         return [
-            Problem((name,), f"must be a {kinds[0].__name__}, not {type(values[name]).__name__}")
+            Problem(
+                (name,),
+                f"must be {with_article(kinds[0].__name__)}, not {type(values[name]).__name__}",
+            )
             for name, kinds in self._types.items()
             if name in values and not isinstance(values[name], kinds)
         ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from secondpass.candidates import retrieval_score
 from secondpass.types import ItemStatus, Ranked, Ranking
@@ -15,6 +16,7 @@ T = TypeVar("T")
 KEYS = ("rerank_score", "rerank_final_score", "retrieval_score", "rerank_rank", "rerank_status")
 SPAN_KEY = "rerank_span"
 SPREAD_KEY = "rerank_spread"
+PROBABILITY_KEY = "rerank_probability"
 _STATUSES = frozenset(get_args(ItemStatus))
 
 
@@ -46,12 +48,46 @@ def falling_scores(ranking: Ranking) -> list[float]:
     The final scores, if every item has one and they do not rise; otherwise ``(n - i) / n`` for the
     i-th of n. Components that follow often sort by score and must not change the order.
     """
-    scores = [item.final_score for item in ranking.items]
-    numbers = [score for score in scores if score is not None]
-    if len(numbers) == len(scores) and all(a >= b for a, b in pairwise(numbers)):
-        return numbers
-    count = len(scores)
-    return [(count - index) / count for index in range(count)]
+    return stated_scores(ranking)[0]
+
+
+ScoreRule: TypeAlias = Literal["final", "sigmoid", "rank"]
+"""``final``: the final scores. ``sigmoid``: 1 / (1 + exp(-s)) of them. ``rank``: (n - i) / n."""
+
+
+def stated_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float], ScoreRule]:
+    """One score per item that never rises along the list, and the rule that made them.
+
+    Args:
+        ranking: its items are in the order of the scores.
+        unit: whether scores must be within 0 to 1. Then final scores are used if the kind promises
+            that (``probability``, ``rank``) or a blend made them, and they are within; those of the
+            kind ``logit`` are mapped by the sigmoid.
+
+    Returns:
+        The final scores, or their sigmoids, if every item has one and they do not rise; otherwise
+        ``(n - i) / n`` for the i-th of n.
+    """
+    items = ranking.items
+    finals = [item.final_score for item in items if item.final_score is not None]
+    if len(finals) == len(items) and all(a >= b for a, b in pairwise(finals)):
+        if not unit:
+            return finals, "final"
+        kind = ranking.report.score_kind
+        blended = any(item.final_score != item.rerank_score for item in items)
+        if kind == "logit" and not blended:
+            return [_sigmoid(score) for score in finals], "sigmoid"
+        stated = kind in {"probability", "rank"} or (blended and kind is not None)
+        if (stated and all(0 <= score <= 1 for score in finals)) or not items:
+            return finals, "final"
+    count = len(items)
+    return [(count - index) / count for index in range(count)], "rank"
+
+
+def _sigmoid(logit: float) -> float:
+    if logit >= 0:
+        return 1 / (1 + math.exp(-logit))
+    return math.exp(logit) / (1 + math.exp(logit))  # exp(-logit) would overflow
 
 
 def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -70,10 +106,10 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
     Returns:
         Some of ``rerank_score``, ``rerank_final_score`` and ``retrieval_score`` (each a float or
         None), ``rerank_rank`` (1-based), ``rerank_status``, ``rerank_span`` (``[start, stop]`` in
-        characters of the text) and ``rerank_spread`` (a float). The last two are absent if there is
-        none, and None if only an earlier pass had one.
+        characters of the text), ``rerank_spread`` and ``rerank_probability`` (floats). The last
+        three are absent if there is none, and None if only an earlier pass had one.
     """
-    score, final, retrieved, rank, status, span, spread = _names(prefix)
+    score, final, retrieved, rank, status, span, spread, probability = _names(prefix)
     added: dict[str, Any] = {
         score: item.rerank_score,
         final: item.final_score,
@@ -85,6 +121,8 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         added[span] = None if item.span is None else list(item.span)
     if item.spread is not None or spread in metadata:
         added[spread] = item.spread
+    if item.probability is not None or probability in metadata:
+        added[probability] = item.probability
     if added.keys().isdisjoint(metadata):
         return added
     before = metadata.get(status)
@@ -102,6 +140,8 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
             overwritten.add(span)
         if isinstance(metadata.get(spread), float | None):
             overwritten.add(spread)
+        if isinstance(metadata.get(probability), float | None):
+            overwritten.add(probability)
         # Items that are not scored have the retriever's score as final score if none is scored.
         before_final = metadata.get(final)
         if type(before_final) is float or (before_final is None and before != "scored"):
@@ -113,4 +153,4 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
 
 @cache
 def _names(prefix: str) -> tuple[str, ...]:
-    return tuple(prefix + key for key in (*KEYS, SPAN_KEY, SPREAD_KEY))
+    return tuple(prefix + key for key in (*KEYS, SPAN_KEY, SPREAD_KEY, PROBABILITY_KEY))

@@ -78,6 +78,7 @@ def at_end(operation: Operation) -> dict[str, Value]:
     elif isinstance(operation, RequestOperation):
         known["gen_ai.usage.input_tokens"] = operation.input_tokens
         known["gen_ai.usage.output_tokens"] = operation.output_tokens
+        known["secondpass.usage.units"] = operation.units
         if operation.cut:
             known["gen_ai.response.finish_reasons"] = ["length"]
     return {name: value for name, value in known.items() if value is not None}
@@ -89,12 +90,15 @@ def _report(report: Report) -> dict[str, Value | None]:
         "secondpass.status": report.status,
         "secondpass.method": report.method,
         "secondpass.score_kind": report.score_kind,
+        "secondpass.skipped.pairs": None if report.skipped is None else report.skipped.pairs,
+        "secondpass.nothing_relevant": report.nothing_relevant,
         "secondpass.issues": list(dict.fromkeys(issue.code for issue in report.issues)) or None,
         "secondpass.usage.calls": usage.calls,
         "secondpass.usage.rounds": usage.rounds,
         "secondpass.usage.pairs": usage.pairs,
         "secondpass.usage.input_tokens": usage.input_tokens,
         "secondpass.usage.output_tokens": usage.output_tokens,
+        "secondpass.usage.units": usage.units,
         "secondpass.usage.cost": usage.cost,
         "secondpass.usage.retries": usage.retries,
         "secondpass.usage.repairs": usage.repairs,

@@ -16,12 +16,18 @@ COMMANDS = {
     "rerank": "rerank:rerank",
     "index": "index:index",
     "query": "query:query",
+    "serve": "serve:serve",
+    "mcp": "mcp:mcp",
     "export": "export:export",
     "plan": "plan:plan",
     "presets": "presets:presets",
     "schema": "schema:schema",
     "doctor": "doctor:doctor",
     "eval": "evaluate:evaluate",
+    "judge": "judge:judge",
+    "tune": "tune:tune",
+    "drift": "drift:drift",
+    "calibrate": "calibrate:calibrate",
     "config": "config:config_app",
 }
 """Module and function of each subcommand, in the order of the help."""

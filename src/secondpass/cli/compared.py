@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,15 @@ def reranker_specs(
         return {_SINGLE_NAME: specs[0][1]}
     unique: dict[str, Any] = {}
     for name, spec in specs:
-        unique_name, number = name, 2
-        while unique_name in unique:
-            unique_name, number = f"{name}-{number}", number + 1
-        unique[unique_name] = spec
+        unique[unique_name(name, unique)] = spec
+    return unique
+
+
+def unique_name(name: str, taken: Container[str]) -> str:
+    """The name, with a number behind it if it is taken: ``mine``, ``mine-2``, ``mine-3``, …"""
+    unique, number = name, 2
+    while unique in taken:
+        unique, number = f"{name}-{number}", number + 1
     return unique
 
 
@@ -53,7 +58,7 @@ def loadable_rerankers(
         ConfigurationError: a configuration is wrong.
     """
     loadable: dict[str, dict[str, Any]] = {}
-    skipped = {} if specs else {_SINGLE_NAME: "no reranker"}
+    not_run = {} if specs else {_SINGLE_NAME: "no reranker"}
     for name, spec in specs.items():
         if isinstance(spec, Mapping):
             config = configuration(None, None, settings, base=spec)
@@ -66,11 +71,11 @@ def loadable_rerankers(
             load(config)  # a check only: `compare` loads its own, and closes them
             loadable[name] = config
         except (MissingExtraError, ModelLoadError) as error:
-            skipped[name] = str(error)
+            not_run[name] = str(error)
         except ConfigurationError as error:
             place = name if isinstance(spec, Mapping) else str(spec)
             raise ConfigurationError(error.problems, place) from None
-    return loadable, skipped
+    return loadable, not_run
 
 
 def _preset_or_path(value: str) -> str | Path:

@@ -67,6 +67,8 @@ def live_console(console: Console) -> Iterator[None]:
 
 def on_terminal(stream: TextIO | None) -> bool:
     """Whether a stream is a terminal. Rich also says so if FORCE_COLOR is set."""
+    # Beneath a progress bar, rich replaces the stream, in older versions by one without `isatty`.
+    stream = getattr(stream, "rich_proxied_file", stream)
     return stream is not None and stream.isatty()
 
 

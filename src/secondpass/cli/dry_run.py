@@ -44,25 +44,25 @@ def print_dry_run(
 
 
 def print_comparison(
-    expected: ExpectedComparison, skipped: Mapping[str, str], *, as_json: bool
+    expected: ExpectedComparison, not_run: Mapping[str, str], *, as_json: bool
 ) -> None:
     """Print what a comparison would take.
 
     Args:
         expected: as estimated.
-        skipped: why other rerankers cannot be created, by name.
+        not_run: why other rerankers cannot be created, by name.
         as_json: whether to write JSON on a terminal, too.
     """
-    skipped = {**expected.skipped, **skipped}
-    for name, reason in skipped.items():
-        warn(f"{name} is skipped: {reason}")
+    not_run = {**expected.not_run, **not_run}
+    for name, reason in not_run.items():
+        warn(f"{name} is not run: {reason}")
     if as_json or not on_terminal(sys.stdout):
         print_json(
             {
                 "dry_run": True,
                 "queries": expected.queries,
                 "systems": {name: _record(uses) for name, uses in expected.systems.items()},
-                "skipped": skipped,
+                "not_run": not_run,
                 "total": _total([use for uses in expected.systems.values() for use in uses]),
             }
         )

@@ -111,8 +111,8 @@ def print_results(
     comparison: Comparison, written: Sequence[str], *, details: bool, as_json: bool
 ) -> None:
     """Print the results, and where they were written; exits if nothing could be measured."""
-    for result in comparison.skipped:
-        warn(f"{result.name} is skipped: {result.reason}")
+    for result in comparison.not_run:
+        warn(f"{result.name} is not run: {result.reason}")
     for result in comparison.not_measured:
         warn(f"{result.name} is not measured: {result.reason}")
     if as_json:

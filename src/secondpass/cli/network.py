@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from secondpass.config import preset, preset_names
 from secondpass.errors import ConfigurationError
 from secondpass.settings import registry, variable
 from secondpass.settings.environment import read
+
+if TYPE_CHECKING:
+    from secondpass.strategies.rerank_apis import RerankApi
 
 _TIMEOUT = 3.0
 """Seconds to wait for a connection."""
@@ -87,30 +90,37 @@ def _named_variables(config: Mapping[str, Any]) -> Iterator[str]:
 
 def _default_variables(config: Mapping[str, Any]) -> Iterator[str]:
     """The variables for keys that providers use where a configuration names none."""
-    from secondpass.strategies.endpoint import APIS
-
     for mapping in _mappings(config):
         if "api_key_env" in mapping or "base_url" in mapping:
             continue
         kind = mapping.get("type")
         if kind == "decisions":
             kind = mapping.get("provider")
-        api = read(mapping.get("api"))
-        if kind == "endpoint" and isinstance(api, str) and api in APIS:
-            yield from APIS[api].key_variables
+        if (api := _rerank_api(mapping)) is not None:
+            yield from api.key_variables
         elif isinstance(kind, str) and kind in registry.names("llms"):
             yield from _key_variables(kind)
 
 
 def _addresses(config: Mapping[str, Any]) -> Iterator[str]:
-    from secondpass.strategies.endpoint import APIS
-
     for mapping in _mappings(config):
-        address, api = read(mapping.get("base_url")), read(mapping.get("api"))
+        address = read(mapping.get("base_url"))
         if isinstance(address, str):
             yield address
-        elif mapping.get("type") == "endpoint" and isinstance(api, str) and api in APIS:
-            yield APIS[api].url or ""
+        elif (api := _rerank_api(mapping)) is not None:
+            yield api.url or ""
+
+
+def _rerank_api(mapping: Mapping[str, Any]) -> RerankApi | None:
+    """The rerank API of a method's settings; None if they are others, or wrong."""
+    from secondpass.strategies.rerank_apis import resolve
+
+    if mapping.get("type") != "endpoint":
+        return None
+    try:
+        return resolve(read(mapping.get("api")))
+    except ConfigurationError:
+        return None
 
 
 def _origin(address: str) -> str:

@@ -57,7 +57,7 @@ def strategies_of(reranker: Reranker) -> tuple[dict[str, Reranker], dict[str, st
     if not llms:
         fail("--compare: the configuration has no language model")
     rerankers: dict[str, Reranker] = {}
-    skipped: dict[str, str] = {}
+    not_run: dict[str, str] = {}
     for name in registry.names("methods"):
         try:
             fields = model_of(registry.kind("methods", name)).model_fields
@@ -70,25 +70,26 @@ def strategies_of(reranker: Reranker) -> tuple[dict[str, Reranker], dict[str, st
                     passages=reranker.passages,
                 )
         except SecondPassError as error:
-            skipped[name] = str(error)
-    return rerankers, skipped
+            not_run[name] = str(error)
+    return rerankers, not_run
 
 
 def print_strategies(
-    plans: Mapping[str, CostPlan], skipped: Mapping[str, str], *, as_json: bool
+    plans: Mapping[str, CostPlan], not_run: Mapping[str, str], *, as_json: bool
 ) -> None:
     """Print a row for each strategy."""
-    for name, reason in skipped.items():
-        warn(f"{name} is skipped: {one_line(reason)}")
+    for name, reason in not_run.items():
+        warn(f"{name} is not run: {one_line(reason)}")
     if as_json or not on_terminal(sys.stdout):
         strategies = {name: plan.to_dict() for name, plan in plans.items()}
-        print_json({"strategies": strategies, "skipped": dict(skipped)})
+        print_json({"strategies": strategies, "not_run": dict(not_run)})
         return
     # A strategy is one stage; of no candidates, none.
     _print_table("strategy", [(name, [*it.stages, it.total][0]) for name, it in plans.items()])
     for name, plan in plans.items():
         for note in plan.notes:
-            warn(one_line(f"{name}: {note}"))
+            # What ``auto`` chose begins with that name already.
+            warn(one_line(note if note.startswith(f"{name}: ") else f"{name}: {note}"))
     for plan in [*plans.values()][:1]:
         info(f"{_assumptions(plan)} {_NOTE}")
 

@@ -126,6 +126,8 @@ class Formatter:
             record["span"] = list(item.span)
         if item.spread is not None:
             record["spread"] = item.spread
+        if item.probability is not None:
+            record["probability"] = item.probability
         if self.text:
             record["text"] = item.text
             if item.candidate.metadata:
@@ -148,6 +150,10 @@ class Formatter:
         console = file_console() if self.to_file else result_console()
         prefix = "" if request.query_id is None else f"{request.query_id}: "
         status = "" if ranking.report.status == "ok" else f" ({ranking.report.status})"
+        if ranking.report.skipped is not None:
+            status += f" (skipped: {ranking.report.skipped.reason})"
+        if ranking.report.nothing_relevant:
+            status += " (nothing relevant)"
         table = Table(box=None, pad_edge=False)
         for heading in ("#", "was", "score"):
             table.add_column(heading, justify="right")

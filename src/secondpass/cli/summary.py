@@ -1,4 +1,4 @@
-"""The summary of ``secondpass rerank``: statuses, issues, engines, tokens and cost."""
+"""The summary of ``secondpass rerank``: statuses, issues, engines, tokens, units and cost."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from secondpass.types import Ranking
 _STATUSES = ("ok", "partial", "degraded", "unchanged")
 _INPUT, _OUTPUT, _COST = "input tokens", "output tokens", "cost in 1e-12"
 _REPORTED, _PRICED = "rankings with tokens", "rankings with cost"
+_UNITS, _BILLED = "billed units in 1e-6", "rankings with billed units"
+_SKIPPED, _SAVED = "skipped queries", "skipped pairs"
+_NOTHING = "nothing relevant"
 _AGAIN = ("cached", "retries", "repairs")
-_COST_UNIT = 1e-12
+_COST_UNIT, _PART = 1e-12, 1e-6
 """Sums are integers, so that a resumed output has the sums of an uninterrupted one."""
 
 
 def count(rankings: Sequence[Ranking]) -> Counter[str]:
     """How many rankings have each status, issue, engine and choice of `auto`; and their sums.
 
-    Tokens and cost are summed over the rankings that report them.
+    Tokens, billed units and cost are summed over the rankings that report them.
     """
     counts: Counter[str] = Counter(ranking.report.status for ranking in rankings)
     counts.update(
@@ -31,7 +34,13 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
         for ranking in rankings
         for engine in ranking.report.engines
     )
+    if nothing := sum(ranking.report.nothing_relevant is True for ranking in rankings):
+        counts[_NOTHING] = nothing
     counts.update(f"choice {name}" for ranking in rankings for name in ranking.report.choices)
+    for skipped in (ranking.report.skipped for ranking in rankings):
+        if skipped is not None:
+            counts[_SKIPPED] += 1
+            counts[_SAVED] += skipped.pairs
     for ranking in rankings:
         usage = ranking.report.usage
         for name in _AGAIN:
@@ -41,6 +50,9 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
             counts[_INPUT] += usage.input_tokens or 0
             counts[_OUTPUT] += usage.output_tokens or 0
             counts[_REPORTED] += 1
+        if usage.units is not None:
+            counts[_UNITS] += round(usage.units / _PART)
+            counts[_BILLED] += 1
         if usage.cost is not None:
             counts[_COST] += round(usage.cost / _COST_UNIT)
             counts[_PRICED] += 1
@@ -59,12 +71,18 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
         ]
         if items:
             line += f"; {kind}s: {', '.join(items)}"
+    if counts[_SKIPPED]:
+        line += f"; skipped: {_queries(counts[_SKIPPED])}, {counts[_SAVED]:,} pairs"
+    if nothing := counts[_NOTHING]:
+        line += f"; nothing relevant: {nothing:,}"
     for name in _AGAIN:
         if counts[name]:
             line += f"; {'cached answers' if name == 'cached' else name}: {counts[name]:,}"
     if reported := counts[_REPORTED]:
         tokens = f"{counts[_INPUT]:,} in, {counts[_OUTPUT]:,} out"
         line += f"; tokens: {tokens}{_share(reported, total)}"
+    if billed := counts[_BILLED]:
+        line += f"; billed units: {counts[_UNITS] * _PART:,.10g}{_share(billed, total)}"
     if priced := counts[_PRICED]:
         line += f"; cost: {counts[_COST] * _COST_UNIT:.4g}{_share(priced, total)}"
     return line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from secondpass.errors import InputError
+from secondpass.errors import InputError, with_article
 
 
 def check_callback(name: str, function: object) -> None:
@@ -16,7 +16,7 @@ def check_callback(name: str, function: object) -> None:
     if function is None:
         return
     if not callable(function):
-        raise InputError(f"{name}: give a function, not a {type(function).__name__}")
+        raise InputError(f"{name}: give a function, not {with_article(type(function).__name__)}")
     call = getattr(function, "__call__", None)  # noqa: B004 - objects with an async __call__
     if any(
         check(each)

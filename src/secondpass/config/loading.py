@@ -69,7 +69,7 @@ def resolve(
         if llm is not None:
             raise ConfigurationError("a language model: set it on the Reranker that you give")
         return reranker
-    config, about = _read(reranker)
+    config, about = read(reranker)
     return _construct(
         config,
         about,
@@ -97,7 +97,7 @@ def dump(reranker: Reranker) -> dict[str, Any]:
     return settings if order is None else {**settings, "order": order}
 
 
-def _read(source: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any], str]:
+def read(source: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any], str]:
     """A mapping, or the configuration of a preset or a file; and its name in error messages.
 
     Raises:

@@ -4,11 +4,25 @@
 scipy and jinja2 (extra ``evaluation``) are imported on first use.
 """
 
+from secondpass.evaluation.calibration.calibrating import calibrate
+from secondpass.evaluation.calibration.result import Calibration
 from secondpass.evaluation.comparison import Comparison
 from secondpass.evaluation.costs import Cost
+from secondpass.evaluation.drift import Drift, DriftChange, drift
 from secondpass.evaluation.experiment import compare
 from secondpass.evaluation.first_stages import FirstStage, Retriever
+from secondpass.evaluation.gates.learning import GateFit, learn_gate
 from secondpass.evaluation.journal import Journal
+from secondpass.evaluation.judging.grading import Grader
+from secondpass.evaluation.judging.inference import (
+    Corrected,
+    CorrectedResult,
+    corrected_difference,
+    corrected_mean,
+    kappa,
+)
+from secondpass.evaluation.judging.judge import Judgements, judge
+from secondpass.evaluation.judging.labels import JudgedBy
 from secondpass.evaluation.loading import load_suite
 from secondpass.evaluation.measures import (
     DEFAULT_MEASURES,
@@ -27,6 +41,9 @@ from secondpass.evaluation.significance import (
     holm,
 )
 from secondpass.evaluation.suites import Suite, make_suite
+from secondpass.evaluation.tuning.records import Point, Trial
+from secondpass.evaluation.tuning.selection import Held
+from secondpass.evaluation.tuning.tuning import Tuning, tune
 from secondpass.formats.errors import (
     FormatError,
     IndexFaultError,
@@ -46,20 +63,31 @@ from secondpass.search.retrieval import Embedder, HybridRetriever, Mode
 
 __all__ = [
     "DEFAULT_MEASURES",
+    "Calibration",
     "Change",
     "Comparison",
+    "Corrected",
+    "CorrectedResult",
     "Cost",
     "Difference",
+    "Drift",
+    "DriftChange",
     "Embedder",
     "Evaluation",
     "FirstStage",
     "FormatError",
+    "GateFit",
+    "Grader",
+    "Held",
     "HybridRetriever",
     "Index",
     "IndexFaultError",
     "Journal",
+    "JudgedBy",
+    "Judgements",
     "MeasureError",
     "Mode",
+    "Point",
     "Progress",
     "Qrels",
     "Result",
@@ -71,11 +99,20 @@ __all__ = [
     "StaleIndexError",
     "Suite",
     "Test",
+    "Trial",
+    "Tuning",
+    "calibrate",
     "compare",
+    "corrected_difference",
+    "corrected_mean",
     "difference",
+    "drift",
     "evaluate",
     "fewest_queries",
     "holm",
+    "judge",
+    "kappa",
+    "learn_gate",
     "load_suite",
     "make_suite",
     "open_index",
@@ -84,6 +121,7 @@ __all__ = [
     "read_qrels",
     "read_queries",
     "read_run",
+    "tune",
     "write_corpus",
     "write_qrels",
     "write_queries",

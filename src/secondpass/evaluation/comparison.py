@@ -28,6 +28,9 @@ class Comparison(ComparisonData):
         results: the systems, in the order requested, then rerankers that could not be created.
         settings: of the comparison: depth, test, seed, date, versions, machine, ….
         notes: remarks on the data that affect the figures.
+        judged_by: how a language model made the judgements; None: people did.
+        corrected: means and differences corrected by a person's judgements, where a person has
+            judged enough of the queries that a model has judged.
     """
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,7 +68,8 @@ class Comparison(ComparisonData):
 
         Returns:
             The paths written: ``results.json``, ``per_query.csv``, ``report.md``, ``report.html``,
-            ``qrels.trec`` and ``runs/NAME.trec``.
+            ``qrels.trec`` (beside it ``qrels.judged-by.json`` if a model made the judgements) and
+            ``runs/NAME.trec``.
 
         Raises:
             OSError: the folder cannot be written.

@@ -20,6 +20,11 @@ class Cost:
         output_tokens: None where a method does not report them.
         cost: in the currency of the configured prices; None without prices.
         cached: answers from a response cache. They took no time, no call and no tokens here.
+        skipped: number of queries for which the setting ``when`` left the pass out or made it
+            shorter.
+        saved_pairs: number of candidates that it left out.
+        saved_seconds: what these queries took less than the others on average, added up; None if
+            there are none, or no others.
     """
 
     seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
@@ -29,6 +34,9 @@ class Cost:
     output_tokens: int | None = None
     cost: float | None = None
     cached: int = 0
+    skipped: int = 0
+    saved_pairs: int = 0
+    saved_seconds: float | None = None
 
     def percentile(self, share: float) -> float | None:
         """Seconds within which this share (0 to 1) of the queries finished, by nearest rank.

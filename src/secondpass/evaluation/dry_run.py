@@ -53,13 +53,13 @@ class ExpectedComparison:
     Attributes:
         queries: number of queries.
         systems: per reranker behind a first stage, what each model would take.
-        skipped: why other systems would not run, by name.
+        not_run: why other systems would not run, by name.
         sampled: number of rankings of a system that the estimate was made of, if not of all.
     """
 
     queries: int
     systems: dict[str, list[Expected]] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
+    not_run: dict[str, str] = field(default_factory=dict)
     sampled: int | None = None
 
 
@@ -87,12 +87,12 @@ def expected_comparison(
     try:
         for stage in behinds:
             for name, reason in missing.items():
-                expected.skipped[f"{stage}+{name}"] = reason
+                expected.not_run[f"{stage}+{name}"] = reason
             retrieved = search.retrieved(stage)
             for name, (reranker, _) in created.items():
                 label = f"{stage}+{name}"
                 if retrieved.reason:
-                    expected.skipped[label] = f"{stage}: {retrieved.reason}"
+                    expected.not_run[label] = f"{stage}: {retrieved.reason}"
                     continue
                 uses = expected_use(
                     reranker,

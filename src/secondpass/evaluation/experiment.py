@@ -12,6 +12,7 @@ from secondpass.evaluation.comparison import Comparison
 from secondpass.evaluation.dry_run import ExpectedComparison, expected_of_services
 from secondpass.evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass.evaluation.journal import Journal
+from secondpass.evaluation.judging.correction import corrected_results
 from secondpass.evaluation.measures import DEFAULT_MEASURES, evaluate
 from secondpass.evaluation.progress import progress_bar
 from secondpass.evaluation.rerankers import Spec, create_rerankers
@@ -37,7 +38,7 @@ def compare(
     shuffles: int = 0,
     seed: int = 0,
     concurrency: int = 1,
-    skipped: Mapping[str, str] | None = None,
+    not_run: Mapping[str, str] | None = None,
     progress: Progress | bool | None = None,
     journal: Journal | None = None,
     expected: Callable[[ExpectedComparison], object] | None = None,
@@ -69,7 +70,7 @@ def compare(
             of input order.
         seed: of the shuffles and the test.
         concurrency: number of rankings at a time. Times then include waiting for each other.
-        skipped: rerankers that the caller could not create, with the reasons.
+        not_run: rerankers that the caller could not create, with the reasons.
         progress: called after each query; or whether to show a progress bar on standard error.
             None: if that is a terminal, or in a notebook.
         journal: receives each finished ranking; those that it has are not made again, and count
@@ -99,9 +100,9 @@ def compare(
     _check_measures(measures, test, suite)
     stages, behinds = choose_stages(suite, first_stages, behind)
     created, missing = create_rerankers(rerankers)
-    missing |= skipped or {}
+    missing |= not_run or {}
     if twice := created.keys() & missing.keys():
-        raise InputError(f"skipped: {', '.join(sorted(twice))} is among the rerankers, too")
+        raise InputError(f"not_run: {', '.join(sorted(twice))} is among the rerankers, too")
     if not created and not missing:
         missing = {"rerank": "no reranker was given"}
     with progress_bar(progress) as report:
@@ -142,9 +143,9 @@ def compare(
             try:
                 for stage, system in zip(behinds, systems[name], strict=True):
                     before = first[stage]
-                    if before.status == "skipped":
+                    if before.status == "not_run":
                         reason = f"{stage}: {before.reason}"
-                        results.append(Result(system.name, "skipped", reason, stage))
+                        results.append(Result(system.name, "not_run", reason, stage))
                         continue
                     results.append(
                         measure_reranker(system, before, measures, shuffles=shuffles, seed=seed)
@@ -153,11 +154,11 @@ def compare(
                 if owned:
                     reranker.close()
         for name, reason in missing.items():
-            results += [Result(f"{stage}+{name}", "skipped", reason, stage) for stage in behinds]
+            results += [Result(f"{stage}+{name}", "not_run", reason, stage) for stage in behinds]
 
     base, notes = _baseline(results, baseline, behinds)
     bases = _bases(results, base, own=baseline is None and len(behinds) > 1)
-    return Comparison(
+    comparison = Comparison(
         suite.name,
         suite.queries,
         suite.qrels,
@@ -176,7 +177,9 @@ def compare(
             "machine": environment.machine(),
         },
         (*suite.notes, *notes),
+        suite.judged_by,
     )
+    return replace(comparison, corrected=corrected_results(comparison))
 
 
 def _check_measures(measures: Sequence[str], test: Test, suite: Suite) -> None:

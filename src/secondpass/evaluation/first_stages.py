@@ -87,7 +87,7 @@ class FirstStages:
         """The result of a first stage."""
         retrieved = self.retrieved(stage)
         if retrieved.reason:
-            return Result(stage, "skipped", retrieved.reason)
+            return Result(stage, "not_run", retrieved.reason)
         run = ranking_to_run(retrieved.candidates)
         evaluation = evaluate(run, self.suite.qrels, measures)
         return Result(stage, "ran", run=run, evaluation=evaluation, cost=Cost(retrieved.seconds))

@@ -17,12 +17,10 @@ from secondpass.errors import InputError
 from secondpass.formats.files import open_locked
 from secondpass.formats.lines import AnyPath
 from secondpass.runtime.response_cache import ResponseCache
-from secondpass.types import Candidate, EngineInfo, Issue, Ranked, Ranking, Report, Usage
+from secondpass.types import Candidate, EngineInfo, Issue, Ranked, Ranking, Report, Skipped, Usage
 
 _FORMAT = 2
 _START = b'{"key":"'
-_KEPT = frozenset({"ok", "partial"})
-"""Statuses of rankings to keep: the others failed, and are tried again."""
 _UNREADABLE = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
@@ -43,6 +41,8 @@ class Journal:
     Args:
         path: the file; created if there is none, and removed when it is closed without a line. A
             last line that is incomplete is removed.
+        partial: whether to keep rankings that are ``partial``. Otherwise they are made again, but
+            for the answers that are stored.
 
     Attributes:
         reused: number of rankings that were found.
@@ -53,8 +53,9 @@ class Journal:
         OSError: it cannot be opened, read or written.
     """
 
-    def __init__(self, path: AnyPath) -> None:
+    def __init__(self, path: AnyPath, *, partial: bool = True) -> None:
         self.path = Path(path)
+        self._kept = {"ok", "partial"} if partial else {"ok"}
         self.reused = self.added = 0
         self._opened = time.time()
         self._lock = threading.Lock()
@@ -141,7 +142,7 @@ class Journal:
         Raises:
             OSError: the file cannot be written.
         """
-        if ranking.report.status not in _KEPT:
+        if ranking.report.status not in self._kept:
             return
         line = json.dumps({"key": key, **_record(ranking)}, separators=(",", ":")).encode()
         with self._lock:
@@ -235,6 +236,7 @@ def _record(ranking: Ranking) -> dict[str, Any]:
             list(item.stage_scores),
             item.span,
             item.spread,
+            item.probability,
         ]
         for item in ranking
     ]
@@ -243,9 +245,8 @@ def _record(ranking: Ranking) -> dict[str, Any]:
 
 def _ranking(record: Mapping[str, Any], query: str, candidates: Sequence[Candidate]) -> Ranking:
     items = []
-    for rank, (position, status, rerank_score, final_score, stages, span, spread) in enumerate(
-        record["items"], 1
-    ):
+    for rank, item in enumerate(record["items"], 1):
+        position, status, rerank_score, final_score, stages, span, spread, *more = item
         candidate = candidates[position]
         items.append(
             Ranked(
@@ -259,6 +260,7 @@ def _ranking(record: Mapping[str, Any], query: str, candidates: Sequence[Candida
                 dict(candidate.metadata),
                 None if span is None else (span[0], span[1]),
                 spread,
+                *more,
             )
         )
     return Ranking(query, tuple(items), _report(record["report"]))
@@ -279,4 +281,6 @@ def _report(record: Mapping[str, Any]) -> Report:
         {reason: tuple(positions) for reason, positions in record["left_out"].items()},
         tuple(EngineInfo(**engine) for engine in record["engines"]),
         record["choices"],
+        skipped=None if record.get("skipped") is None else Skipped(**record["skipped"]),
+        nothing_relevant=record.get("nothing_relevant"),
     )

@@ -7,6 +7,9 @@
   ``{"query": …, "relevant": [id, …]}``, beside a corpus;
 - a name of ir_datasets, such as ``beir/scifact/test``, if that package is installed.
 
+Beside a file of judgements may lie ``NAME.judged-by.json``, which says that a language model made
+them (:mod:`secondpass.evaluation.judging.labels`).
+
 Any of these files may be compressed, with ``.gz`` added to its name.
 
 The text of a passage is its title and its text, as in BEIR, for first stages and rerankers alike.
@@ -22,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass.errors import InputError
+from secondpass.evaluation.judging.labels import JudgedBy, read_judged_by
 from secondpass.evaluation.suites import Suite, make_suite, with_title
 from secondpass.formats.compression import find_file, uncompressed_name
 from secondpass.formats.errors import FormatError
@@ -114,9 +118,10 @@ def _from_files(
             missing = [f"{part} ({', '.join(_FILES[part])})" for part in missing]
         raise InputError(f"{name}: has no {' and no '.join(missing)}")
     queries, qrels = read_queries(paths["queries"]), read_qrels(paths["qrels"])
+    judged_by = read_judged_by(paths["qrels"], qrels)
     corpus = paths.get("corpus") if corpus is None else corpus
     ready = None if folder is None else find_file(folder, ["candidates.jsonl"])
-    return _assemble(name, queries, qrels, corpus, run, ready=ready)
+    return _assemble(name, queries, qrels, corpus, run, ready=ready, judged_by=judged_by)
 
 
 def _assemble(
@@ -127,14 +132,28 @@ def _assemble(
     run: AnyPath | None,
     *,
     ready: Path | None = None,
+    judged_by: JudgedBy | None = None,
 ) -> Suite:
-    passages = None if corpus is None else [with_title(item) for item in _passages(corpus)]
+    passages = None if corpus is None else passages_of(corpus)
     candidates = None
     if run is not None:
-        candidates = _candidates_of_run(run, passages)
+        candidates = candidates_of_run(run, passages)
     elif ready is not None:
-        candidates = _read_candidates(ready, passages)
-    return make_suite(name, queries, qrels, corpus=passages, candidates=candidates)
+        candidates = read_candidates(ready, passages)
+    return make_suite(
+        name, queries, qrels, corpus=passages, candidates=candidates, judged_by=judged_by
+    )
+
+
+def passages_of(corpus: Path | Iterable[Candidate]) -> list[Candidate]:
+    """The passages of a corpus, with their titles in their texts.
+
+    Raises:
+        FormatError: the file is malformed.
+        IndexFaultError: it is an index that is stale or incomplete.
+        OSError: a file cannot be read.
+    """
+    return [with_title(item) for item in _passages(corpus)]
 
 
 def _passages(corpus: Path | Iterable[Candidate]) -> Iterable[Candidate]:
@@ -186,8 +205,13 @@ def _id(line: Line, value: Any, what: str) -> str:
     return str(value)
 
 
-def _read_candidates(path: Path, corpus: Sequence[Candidate] | None) -> dict[str, list[Candidate]]:
-    """Lines of ``query_id`` and ``candidates``: ``id``, ``text``, ``score``, best first."""
+def read_candidates(path: Path, corpus: Sequence[Candidate] | None) -> dict[str, list[Candidate]]:
+    """Read lines of ``query_id`` and ``candidates``: ``id``, ``text``, ``score``, best first.
+
+    Raises:
+        FormatError: a line is malformed.
+        OSError: the file cannot be read.
+    """
     known = {item.id: item for item in corpus or ()}
     candidates: dict[str, list[Candidate]] = {}
     for line, record in read_json_lines(path):
@@ -217,9 +241,16 @@ def _candidate(line: Line, item: Any, known: Mapping[str | None, Candidate]) -> 
     return with_title(Candidate(text, identifier, score, metadata))
 
 
-def _candidates_of_run(
+def candidates_of_run(
     path: AnyPath, corpus: Sequence[Candidate] | None
 ) -> dict[str, list[Candidate]]:
+    """The documents of a TREC run as candidates.
+
+    Raises:
+        FormatError: a line is malformed, or a document is not in the corpus.
+        InputError: there is no corpus.
+        OSError: the file cannot be read.
+    """
     if corpus is None:
         raise InputError(f"{path}: a run has no texts; it needs a corpus")
     known = {item.id: item for item in corpus}

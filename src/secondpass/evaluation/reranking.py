@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -117,19 +118,19 @@ def measure_reranker(
     """The result of a reranker behind the first stage with the result ``before``."""
     reranker, suite = system.reranker, system.suite
     config = _config_of(reranker)
-    skipped = Result(system.name, "skipped", first_stage=before.name, config=config)
+    not_run = Result(system.name, "not_run", first_stage=before.name, config=config)
     try:
         reranker.warm_up()  # keeps loading out of the first query's time
     except Exception as error:
         message = str(error) if isinstance(error, SecondPassError) else type(error).__name__
-        return replace(skipped, reason=f"no model can be loaded: {message}")
+        return replace(not_run, reason=f"no model can be loaded: {message}")
     try:
         rankings = system.rankings(system.candidates)
         reports = {query: ranking.report for query, ranking in rankings.items()}
         counts = _counts(reports.values(), reranker)
         cost = _cost(reports)
-        if reason := _not_measured(rankings.values(), counts["issues"]):
-            failed = replace(skipped, status="not_measured", reason=reason)
+        if reason := judged_nothing(rankings.values(), counts["issues"]):
+            failed = replace(not_run, status="not_measured", reason=reason)
             return replace(failed, cost=cost, **counts)
         run = ranking_to_run(rankings)
         stability = None
@@ -145,7 +146,7 @@ def measure_reranker(
                 seed=seed,
             )
     except SecondPassError as error:
-        return replace(skipped, reason=str(error))
+        return replace(not_run, reason=str(error))
     after = evaluate(run, suite.qrels, measures)
     gains, losses = largest_changes(
         suite, system.candidates, before, run, after, measure=measures[0]
@@ -186,7 +187,7 @@ def _counts(reports: Collection[Report], reranker: Reranker) -> dict[str, Any]:
     }
 
 
-def _not_measured(rankings: Collection[Ranking], issues: Mapping[str, int]) -> str:
+def judged_nothing(rankings: Collection[Ranking], issues: Mapping[str, int]) -> str:
     """Why a reranker is not measured: it judged nothing. Empty if it judged something.
 
     A ranking that is ``ok`` with nothing judged (no candidates, or a single one that the method
@@ -224,7 +225,23 @@ def _cost(reports: Mapping[str, Report]) -> Cost:
         total("output_tokens"),
         total("cost"),
         sum(report.usage.cached for report in reports.values()),
+        **_saved(reports.values()),
     )
+
+
+def _saved(reports: Collection[Report]) -> dict[str, Any]:
+    """What the setting ``when`` saved."""
+    skipped = [report for report in reports if report.skipped is not None]
+    others = [report.seconds for report in reports if report.skipped is None]
+    seconds = None
+    if skipped and others:
+        usual = math.fsum(others) / len(others)
+        seconds = math.fsum(usual - report.seconds for report in skipped)
+    return {
+        "skipped": len(skipped),
+        "saved_pairs": sum(report.skipped.pairs for report in skipped if report.skipped),
+        "saved_seconds": seconds,
+    }
 
 
 def _config_of(reranker: Reranker) -> Mapping[str, Any] | None:

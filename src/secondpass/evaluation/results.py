@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from secondpass.config.keys import with_hidden_keys
 from secondpass.evaluation.costs import Cost, percentiles
+from secondpass.evaluation.judging.inference import CorrectedResult
+from secondpass.evaluation.judging.labels import JudgedBy
 from secondpass.evaluation.measures import Evaluation
 from secondpass.evaluation.significance import Difference
 from secondpass.formats.markup import block, paragraph, table
@@ -87,9 +89,9 @@ class Result:
 
     Attributes:
         name: such as ``hybrid`` or ``hybrid+rerank``.
-        status: ``ran``; ``skipped`` if it could not run; ``not_measured`` if it ran and all its
+        status: ``ran``; ``not_run`` if it could not run; ``not_measured`` if it ran and all its
             rankings are ``unchanged``, so that its figures would be those of its first stage.
-        reason: why it was skipped or not measured.
+        reason: why it was not run or not measured.
         first_stage: what it reranks; None for a first stage.
         config: of the reranker, where it can be serialised.
         run: query id -> document id -> score.
@@ -107,7 +109,7 @@ class Result:
     """
 
     name: str
-    status: Literal["ran", "skipped", "not_measured"]
+    status: Literal["ran", "not_run", "not_measured"]
     reason: str = ""
     first_stage: str | None = None
     config: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -141,7 +143,7 @@ class Result:
             "first_stage": self.first_stage,
             "config": None if self.config is None else with_hidden_keys(self.config),
         }
-        if self.status == "skipped":
+        if self.status == "not_run":
             return system
         if self.evaluation is not None:
             differences = {measure: asdict(item) for measure, item in self.differences.items()}
@@ -222,6 +224,8 @@ class ComparisonData:
     results: tuple[Result, ...]
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
+    judged_by: JudgedBy | None = None
+    corrected: tuple[CorrectedResult, ...] = ()
 
     def base_of(self, result: Result) -> str | None:
         """Name of the system that ``result.differences`` are taken from: the baseline, if any.
@@ -267,6 +271,6 @@ class ComparisonData:
         return tuple(result for result in self.results if result.status == "not_measured")
 
     @property
-    def skipped(self) -> tuple[Result, ...]:
+    def not_run(self) -> tuple[Result, ...]:
         """The systems that could not run."""
-        return tuple(result for result in self.results if result.status == "skipped")
+        return tuple(result for result in self.results if result.status == "not_run")

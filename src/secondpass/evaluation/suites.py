@@ -8,6 +8,7 @@ from typing import Any
 
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError
+from secondpass.evaluation.judging.labels import JudgedBy
 from secondpass.formats.errors import check_numbers
 from secondpass.formats.markup import block, clean, excerpt, paragraph, table
 from secondpass.formats.rankings import TEXT_LENGTH, data_frame
@@ -30,6 +31,7 @@ class Suite:
         corpus: the passages that first stages search; None if there are only candidates.
         candidates: a first stage's results by query id, best first; None if there are none.
         notes: remarks on the data that affect the figures.
+        judged_by: how a language model made the judgements; None: people did.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Suite:
     corpus: Sequence[Candidate] | None = field(default=None, repr=False)
     candidates: Mapping[str, Sequence[Candidate]] | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
+    judged_by: JudgedBy | None = field(default=None, repr=False)
 
     def first(self, count: int | None) -> Suite:
         """The suite limited to its first ``count`` queries. None: all.
@@ -122,6 +125,7 @@ def make_suite(
     *,
     corpus: Iterable[CandidateLike] | None = None,
     candidates: Mapping[str, Iterable[CandidateLike]] | None = None,
+    judged_by: JudgedBy | None = None,
 ) -> Suite:
     """Create a suite from its parts, and check that they belong together.
 
@@ -134,17 +138,20 @@ def make_suite(
         qrels: query id -> document id -> relevance; 1 or more is relevant.
         corpus: the passages that first stages search, each with a unique id.
         candidates: a first stage's results by query id, best first, each with an id.
+        judged_by: how a language model made the judgements; None: people did.
 
     Raises:
         InputError: a part has the wrong type, no query with judgements is left, no document is
             judged relevant, or no judged document is in the corpus or the candidates.
     """
-    passages = None if corpus is None else _with_ids(corpus, f"{name}: corpus", unique=True)
+    passages = (
+        None if corpus is None else candidates_with_ids(corpus, f"{name}: corpus", unique=True)
+    )
     lists = None
     if candidates is not None:
         _check_mapping(f"{name}: candidates", candidates)
         lists = {
-            query: _with_ids(items, f"{name}: candidates[{query!r}]")
+            query: candidates_with_ids(items, f"{name}: candidates[{query!r}]")
             for query, items in candidates.items()
         }
     if not passages and not any((lists or {}).values()):
@@ -171,7 +178,9 @@ def make_suite(
         )
     if passages is not None and missing:
         notes.append(f"{len(missing)} of {len(documents)} judged documents are not in the corpus")
-    return Suite(name, measurable, judged, passages, lists, tuple(notes))
+    if judged_by is not None:
+        notes.insert(0, judged_by.note)
+    return Suite(name, measurable, judged, passages, lists, tuple(notes), judged_by)
 
 
 def with_title(passage: Candidate) -> Candidate:
@@ -189,7 +198,14 @@ def _check_mapping(what: str, value: object) -> None:
         raise InputError(f"{what}: must be a mapping, not {describe(value)}")
 
 
-def _with_ids(items: Iterable[CandidateLike], what: str, unique: bool = False) -> list[Candidate]:
+def candidates_with_ids(
+    items: Iterable[CandidateLike], what: str, unique: bool = False
+) -> list[Candidate]:
+    """Candidates that all have ids; with ``unique``, different ones.
+
+    Raises:
+        InputError: they have not; the message begins with ``what``.
+    """
     try:
         candidates = to_candidates(items, text_needed=False)
     except InputError as error:

@@ -132,3 +132,15 @@ def lock(file: IO[Any]) -> None:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def unlock(file: IO[Any]) -> None:
+    """Free a lock before the file is closed: a child that was forked since then has it open, too.
+
+    Raises:
+        OSError: the file system has no locks.
+    """
+    if sys.platform != "win32":  # nothing is forked there
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_UN)

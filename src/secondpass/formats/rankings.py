@@ -51,6 +51,7 @@ def _item(item: Ranked, *, text: bool) -> dict[str, Any]:
         "stage_scores": list(item.stage_scores),
         "span": item.span and list(item.span),
         "spread": item.spread,
+        "probability": item.probability,
     }
     if text:
         record |= {"text": item.text, "metadata": dict(item.candidate.metadata or {})}
@@ -60,7 +61,7 @@ def _item(item: Ranked, *, text: bool) -> dict[str, Any]:
 def to_pandas(ranking: Ranking, *, text: bool) -> Any:
     """A DataFrame with a row for each item."""
     columns = ["rank", "id", "position", "status", "score", "rerank_score", "final_score"]
-    columns += ["stage_scores", "span", "spread", *(["text"] if text else [])]
+    columns += ["stage_scores", "span", "spread", "probability", *(["text"] if text else [])]
     return data_frame([_item(item, text=text) for item in ranking], columns)
 
 
@@ -86,10 +87,14 @@ def to_repr(ranking: Ranking) -> str:
     )
     if report.method is not None:
         parts.append(f"method {report.method!r}")
+    if report.skipped is not None:
+        parts.append(f"skipped {report.skipped.pairs:,}")
     ids = [f"{_id(item)!r}" for item in ranking[:_IDS] if item.id is not None]
     if ids:
         more = ["…"] if len(ranking) > _IDS else []
         parts.append(f"first {', '.join(ids + more)}")
+    if report.nothing_relevant:
+        parts.append("nothing relevant")
     if left_out := sum(map(len, report.left_out.values())):
         parts.append(f"{left_out:,} left out")
     if report.issues:

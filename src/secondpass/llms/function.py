@@ -30,8 +30,9 @@ class CallableLLM:
             :class:`~secondpass.errors.LLMError` with a message for the report. Of any other
             exception the report names only the class, because its message may hold passages or
             keys; under ``strict`` it is the ``__cause__`` of RerankError, and
-            :mod:`secondpass.diagnostics` can log it. Its answers are stored in a response cache if
-            it has an attribute ``cache_key``: JSON values that name all its answers depend on.
+            :mod:`secondpass.runtime.diagnostics` can log it. Its answers are stored in a response
+            cache if it has an attribute ``cache_key``: JSON values that name all its answers
+            depend on.
         name: for reports; the function's name if None.
         timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from secondpass.effects import LLM, Estimate, Prompt, Question, Task, Turn
-from secondpass.errors import MethodError
+from secondpass.errors import MethodError, with_article
 from secondpass.prompts.context import plain_context
 from secondpass.prompts.fencing import as_text, between_tags, fenced
 from secondpass.prompts.replies.base import ReplyFormat
@@ -169,6 +169,6 @@ def _context(prompting: Prompting, context: Any) -> str:
         message = f"the context builder raised {type(error).__name__}"
         raise MethodError(message, "context_failed") from error
     if not isinstance(text, str):
-        message = f"the context builder returned a {type(text).__name__}, not a string"
+        message = f"the context builder returned {with_article(type(text).__name__)}, not a string"
         raise MethodError(message, "context_failed")
     return fenced("context", text) if text.strip() else ""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from secondpass.errors import ConfigurationError, MethodError, Problem
+from secondpass.errors import ConfigurationError, MethodError, Problem, with_article
 from secondpass.prompts.context import CONTEXT
 from secondpass.prompts.fencing import fenced
 from secondpass.settings import Nested, configurable, describe, suggestion
@@ -188,7 +188,7 @@ def _call(template: Callable[[Mapping[str, str]], str], values: Mapping[str, str
         message = f"the prompt template raised {type(error).__name__}"
         raise MethodError(message, "prompt_failed") from None
     if not isinstance(text, str):
-        message = f"the prompt template returned a {type(text).__name__}, not a string"
+        message = f"the prompt template returned {with_article(type(text).__name__)}, not a string"
         raise MethodError(message, "prompt_failed")
     return text
 

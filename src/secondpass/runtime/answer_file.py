@@ -6,6 +6,7 @@ call deletes many. A file that is damaged, or of an older version, is set aside 
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import time
@@ -32,6 +33,8 @@ LAYOUT = Layout(
 )
 
 _RETRY_AFTER = 60.0  # seconds after a failure
+_CLOCK_ERROR = 300.0
+"""Seconds by which the clocks of machines that share a file may differ."""
 _DELETED_AT_ONCE = 20
 _MAX_DELETIONS = 50  # of so many, in one transaction
 _MAX_READ_AGAIN = 256
@@ -78,8 +81,11 @@ class AnswerFile:
             AnswerFileError: the file cannot be used.
         """
         found, old = self._run(_READ, lambda connection: _select(connection, keys))
-        oldest = -float("inf") if self._max_age is None else time.time() - self._max_age
-        newest = float("inf") if before is None else before
+        now = time.time()
+        oldest = -math.inf if self._max_age is None else now - self._max_age
+        # The age of what was stored while a clock was ahead is not known.
+        newest = math.inf if self._max_age is None else now + _CLOCK_ERROR
+        newest = newest if before is None else min(newest, before)
         texts: dict[bytes, str] = {}
         for key, text, written, used in found:
             # SQLite does not check types: a damaged file may hold anything.

@@ -10,6 +10,7 @@ from importlib import import_module
 from operator import itemgetter
 from typing import Any
 
+from secondpass.errors import with_article
 from secondpass.questions import Question
 
 KEY_SIZE = 32
@@ -89,7 +90,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
         return {_name(type(value)): _plain(members, depth + 1)}
     if (key := getattr(value, "cache_key", None)) is not None and not isinstance(value, type):
         return {_name(type(value)): _plain(key, depth + 1)}
-    raise TypeError(f"a {type(value).__name__} does not say what it is")
+    raise TypeError(f"{with_article(type(value).__name__)} does not say what it is")
 
 
 def _name(cls: type) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from secondpass.diagnostics import log_issues
 from secondpass.runtime import drivers
+from secondpass.runtime.diagnostics import log_issues
 from secondpass.runtime.scheduler import Pass
 from secondpass.types import Ranking
 

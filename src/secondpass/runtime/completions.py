@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from secondpass.effects import Completion
-from secondpass.errors import LLMError
+from secondpass.errors import LLMError, with_article
 from secondpass.scoring import in_range, to_float
 
 _MAX_TOKENS = 10**12
@@ -18,27 +18,35 @@ _MAX_TOKENS = 10**12
 def validated(result: Any) -> Completion:
     """The result of a service as a completion.
 
-    Token counts and log probabilities that are none become None.
+    Token counts, units and log probabilities that are none become None.
 
     Raises:
         LLMError: it is not a completion, or its text is not a string.
     """
     if not isinstance(result, Completion):
-        message = f"the model returned a {type(result).__name__}, not a Completion"
+        message = f"the model returned {with_article(type(result).__name__)}, not a Completion"
         raise LLMError(message, "bad_response")
     if not isinstance(result.text, str):
-        message = f"the text of the reply is a {type(result.text).__name__}, not a string"
+        message = (
+            f"the text of the reply is {with_article(type(result.text).__name__)}, not a string"
+        )
         raise LLMError(message, "bad_response")
     return replace(
         result,
         input_tokens=_count(result.input_tokens),
         output_tokens=_count(result.output_tokens),
         logprobs=_logprobs(result.logprobs),
+        units=_units(result.units),
     )
 
 
 def _count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value <= _MAX_TOKENS else None
+
+
+def _units(value: Any) -> float | None:
+    units = to_float(value)
+    return units if units is not None and 0 <= units <= _MAX_TOKENS else None
 
 
 def _logprobs(value: Any) -> tuple[dict[str, float], ...] | None:

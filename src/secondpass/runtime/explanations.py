@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from secondpass.errors import InputError
+from secondpass.runtime.floors import FloorOn
 from secondpass.runtime.trace import Trace
 from secondpass.settings import describe, suggestion
 from secondpass.types import Issue, ItemStatus, Ranking, ReportStatus, ScoreKind
@@ -61,12 +62,14 @@ class Explanation:
         stage_scores: those of the stages of a cascade.
         blend: how the two scores were mixed; None if the final score is the method's alone.
         final_score: what candidates are sorted by.
-        floor: the threshold that the final scores had to reach; None if there was none.
+        floor: the threshold that the scores had to reach; None if there was none.
+        floor_on: what it was compared with: ``final`` or ``rerank``; None without a threshold.
         rank_before_order: the rank before an ordering moved candidates; None if none did.
         order: the name of that ordering.
         span: the part of its text that matched best, in characters.
         spread: its highest score of a shuffle less its lowest, with ``shuffles``.
         report_status: the status of the ranking.
+        skipped: why the pass was left out, or made shorter, for this query; None if it was not.
         issues: those of the report that concern this candidate, or all.
         same_id: input positions of other candidates with this id.
     """
@@ -88,11 +91,13 @@ class Explanation:
     blend: BlendTerms | None
     final_score: float | None
     floor: float | None
+    floor_on: FloorOn | None
     rank_before_order: int | None
     order: str | None
     span: tuple[int, int] | None
     spread: float | None
     report_status: ReportStatus
+    skipped: str | None
     issues: tuple[Issue, ...]
     same_id: tuple[int, ...]
 
@@ -125,9 +130,10 @@ class Explanation:
             yield "stages", f"{scores}, first stage first"
         if self.blend is not None:
             yield "blended", self._blended(self.blend)
-        if self.floor is not None and self.final_score is not None:
-            relation = "below" if self.left_out == "floor" else "at least"
-            yield "floor", f"{self.final_score:.6g} is {relation} {self.floor:g}"
+        compared = self.rerank_score if self.floor_on == "rerank" else self.final_score
+        if self.floor is not None and compared is not None:
+            relation = "below" if compared < self.floor else "at least"
+            yield "floor", f"{compared:.6g} is {relation} {self.floor:g}"
         if self.rank_before_order is not None:
             same = self.rank_before_order == self.rank
             moved = "and stays there" if same else f"moved by {self.order}"
@@ -154,7 +160,8 @@ class Explanation:
         if not self.within_depth:
             return "beyond the depth; it keeps its order behind the scored ones"
         if self.status == "tail":
-            return "the method does not judge it; it keeps its order"
+            reason = "the method does not judge it" if self.skipped is None else self.skipped
+            return f"{reason}; it keeps its order"
         if self.status == "backfilled":
             return "missing from the method's answer; it keeps its order behind the scored ones"
         if self.report_status == "unchanged":
@@ -174,7 +181,7 @@ class Explanation:
 
 _REASONS = {
     "duplicate": "another candidate with this id has a retrieval score that is not lower",
-    "floor": "its final score is below the floor",
+    "floor": "its score is below the floor",
     "tail": "it is beyond the depth, and the tail is dropped",
 }
 
@@ -205,6 +212,7 @@ def explain(ranking: Ranking, identifier: object, position: int | None) -> Expla
     left_out = (reason for reason, positions in report.left_out.items() if position in positions)
     before = _rank_in(trace.before, position)
     status = trace.status[position]
+    floor = trace.floor if status == "scored" else None
     return Explanation(
         id=trace.ids[position],
         position=position,
@@ -222,12 +230,14 @@ def explain(ranking: Ranking, identifier: object, position: int | None) -> Expla
         stage_scores=trace.stage_scores.get(position, ()),
         blend=_terms(trace, position),
         final_score=trace.final_score[position],
-        floor=trace.floor if status == "scored" else None,
+        floor=floor.at if floor else None,
+        floor_on=floor.on if floor else None,
         rank_before_order=before,
         order=trace.ordering if before is not None else None,
         span=trace.spans.get(position),
         spread=trace.spreads.get(position),
         report_status=report.status,
+        skipped=None if report.skipped is None else report.skipped.reason,
         issues=tuple(
             issue for issue in report.issues if position in issue.positions or not issue.positions
         ),

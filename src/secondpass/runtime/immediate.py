@@ -14,7 +14,7 @@ from secondpass.effects import (
     RoundsLeft,
     Started,
 )
-from secondpass.errors import MethodError
+from secondpass.errors import MethodError, with_article
 from secondpass.runtime import observers
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.observers import MethodOperation
@@ -41,7 +41,7 @@ def carry_out(effect: object, ledger: Ledger) -> Any:
     elif isinstance(effect, Ended):
         _end_method(effect, ledger)
     elif not isinstance(effect, Interim):  # to which nobody listens
-        message = f"the method yielded a {type(effect).__name__}, not an effect"
+        message = f"the method yielded {with_article(type(effect).__name__)}, not an effect"
         raise MethodError(message, "unknown_effect")
     return None
 

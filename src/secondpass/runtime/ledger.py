@@ -6,10 +6,10 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from secondpass.diagnostics import log_exception
 from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
 from secondpass.limits import Left, Limits, Prices
+from secondpass.runtime.diagnostics import log_exception
 from secondpass.runtime.observers import Operation
 from secondpass.runtime.response_cache import ResponseCache
 from secondpass.types import EngineInfo, Issue, Usage
@@ -75,6 +75,7 @@ class Ledger:
     _input_tokens: int | None = None
     _output_tokens: int | None = None
     _cost: float | None = None
+    _units: float | None = None
     _unreported: bool = False
     _unpriced: bool = False
     _spent: _Total = field(default_factory=_Total)
@@ -182,6 +183,8 @@ class Ledger:
         self._spent.add(actual, prices)
         self._input_tokens = (self._input_tokens or 0) + (reported[0] or 0)
         self._output_tokens = (self._output_tokens or 0) + (reported[1] or 0)
+        if completion.units is not None:
+            self._units = (self._units or 0.0) + completion.units
         if prices is None:
             self._unpriced = True
         else:
@@ -247,4 +250,5 @@ class Ledger:
             input_tokens=None if self._unreported else self._input_tokens,
             output_tokens=None if self._unreported else self._output_tokens,
             cost=None if self._unreported or self._unpriced else self._cost,
+            units=self._units,
         )

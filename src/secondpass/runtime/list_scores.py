@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from secondpass.effects import ListScores
-from secondpass.errors import MethodError
+from secondpass.errors import MethodError, with_article
 from secondpass.runtime.commands import PartialList, scoring_deadline_error
 from secondpass.scoring import in_range, to_float, to_list, to_span
 from secondpass.types import Issue
@@ -80,7 +80,7 @@ def read_lists(lists: object, lengths: Sequence[Sequence[int]]) -> list[ListScor
 
 def _read_list(result: object, lengths: Sequence[int]) -> ListScores:
     if not isinstance(result, ListScores):
-        message = f"score_lists yielded a {type(result).__name__}, not ListScores"
+        message = f"score_lists yielded {with_article(type(result).__name__)}, not ListScores"
         raise MethodError(message, "scores_no_list")
     count = len(lengths)
     scores = to_list(result.scores, count)

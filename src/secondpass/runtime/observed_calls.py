@@ -24,6 +24,7 @@ class RunningRequest(Running[RequestOperation]):
         operation = self.operation
         operation.input_tokens = completion.input_tokens
         operation.output_tokens = completion.output_tokens
+        operation.units = completion.units
         operation.cut = completion.cut
         self.content = lambda: {"completion": completion}
         return completion

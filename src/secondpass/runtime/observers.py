@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from secondpass.concurrency.callbacks import check_callback
-from secondpass.diagnostics import log, log_exception
-from secondpass.errors import InputError, MethodError
+from secondpass.errors import InputError, MethodError, with_article
+from secondpass.runtime.diagnostics import log, log_exception
+from secondpass.runtime.trace import Trace
 from secondpass.types import Report
 
 Op = TypeVar("Op", bound="Operation")
@@ -52,11 +53,13 @@ class RankingOperation(Operation):
         candidates: number of candidates.
         top_k: number of items to return; None returns all.
         report: None until it ends, and if it was cancelled.
+        trace: scores, statuses and orders of all candidates; None as long as there is no report.
     """
 
     candidates: int
     top_k: int | None
     report: Report | None = None
+    trace: Trace | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -85,6 +88,7 @@ class RequestOperation(Operation):
         attempt: 1 for the first request of a question.
         after: code of the error after which the question is asked again; None for the first.
         input_tokens, output_tokens: as the server reports them; else None.
+        units: billed units that are no tokens, likewise.
         cut: whether the reply was truncated at its maximum length.
     """
 
@@ -97,6 +101,7 @@ class RequestOperation(Operation):
     after: str | None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    units: float | None = None
     cut: bool = False
 
 
@@ -198,13 +203,20 @@ def observe(observer: object) -> Registration:
         raise InputError(f"observer: give an instance of {observer.__name__}, not the class")
     methods = {name: getattr(observer, name, None) for name in ("start", "end", "content")}
     if not any(methods.values()):
-        raise InputError(f"observer: give an object with start, end or content, not a {kind}")
+        raise InputError(
+            f"observer: give an object with start, end or content, not {with_article(kind)}"
+        )
     for name, method in methods.items():
         check_callback(f"{kind}.{name}", method)
     registration = Registration(observer)
     with _lock:
         _registered = (*_registered, registration)
     return registration
+
+
+def registrations() -> tuple[Registration, ...]:
+    """Those that are not closed, in the order in which they were made."""
+    return _registered
 
 
 def observed() -> bool:

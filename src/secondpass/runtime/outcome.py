@@ -10,6 +10,8 @@ from secondpass.candidates import retrieval_score
 from secondpass.effects import Judgement, Method, Plan, Span
 from secondpass.ordering import Ordering, failure, reordered
 from secondpass.rendering import Rendering
+from secondpass.runtime.floors import Floor
+from secondpass.runtime.probabilities import Probabilities
 from secondpass.runtime.trace import Trace
 from secondpass.types import Candidate, Issue, ItemStatus
 
@@ -64,6 +66,14 @@ class Outcome:
             self.head,
         )
 
+    def add_probabilities(self, mapping: Probabilities | None) -> None:
+        """Enter the probabilities of the rerank scores, unless the method doubts its scores."""
+        if mapping is not None and not self.original:
+            scores = enumerate(self.rerank_score)
+            self.trace.probabilities = {
+                position: mapping.of(score) for position, score in scores if score is not None
+            }
+
     def apply(self, judgement: Judgement, name: str, rendering: Rendering) -> None:
         """Enter scores, statuses and issues of a judgement by position, and spans of the own texts.
 
@@ -99,7 +109,7 @@ class Outcome:
                     self.spans[position] = own
 
     def rank(
-        self, method: Method, blend: Blend | None, floor: float | None
+        self, method: Method, blend: Blend | None, floor: Floor | None
     ) -> tuple[list[int], list[int]]:
         """The head in its new order, without candidates below the floor; and the latter."""
         status, final = self.status, self.final_score
@@ -109,13 +119,15 @@ class Outcome:
             final[position] = score
         order = sorted(scored, key=final.__getitem__, reverse=True)  # type: ignore[arg-type]
         below: list[int] = []
-        if floor is not None and not as_configured:
+        if floor is not None and (self.original if floor.on == "rerank" else not as_configured):
             message = "the floor was set for scores that are not blended with the original order"
             self.add_issue("floor_not_applied", message, (), method.name)
         elif floor is not None:
             self.trace.floor = floor
-            below = [index for index in order if final[index] < floor]  # type: ignore[operator]
-            order = order[: len(order) - len(below)]
+            compared = final if floor.on == "final" else self.rerank_score
+            below = [item for item in order if compared[item] < floor.at]  # type: ignore[operator]
+            dropped = {*below}
+            order = [item for item in order if item not in dropped] if below else order
         if len(scored) < len(self.head):
             for other in ("backfilled", "unjudged", "tail"):
                 order += [position for position in self.head if status[position] == other]
@@ -148,6 +160,18 @@ class Outcome:
                 [scored[index] for index in blended.outside],
             )
         return blended.final, blend is not None and weighted.normalize == blend.normalize
+
+    def nothing_relevant(self, floor: Floor | None) -> bool | None:
+        """Whether all candidates of the head are below the floor's threshold for that.
+
+        None without one, or if that is not known: the method states a weight of the original order,
+        or a candidate without a score could be relevant.
+        """
+        if floor is None or floor.nothing is None or self.original:
+            return None
+        if any(score is not None and score >= floor.nothing for score in self.rerank_score):
+            return False
+        return True if self.head and self.complete(self.head, ("scored",)) else None
 
     def keep_order(self, positions: Sequence[int]) -> None:
         """Make the retrieval scores of these candidates their final scores."""
@@ -185,9 +209,11 @@ class Outcome:
             self.add_issue("order_applied_unjudged", message)
         return moved
 
-    def complete(self, positions: Sequence[int]) -> bool:
+    def complete(
+        self, positions: Sequence[int], statuses: Sequence[ItemStatus] = ("scored", "tail")
+    ) -> bool:
         """Whether each of these was scored, or is one that the method does not judge."""
-        return all(self.status[position] in {"scored", "tail"} for position in positions)
+        return all(self.status[position] in statuses for position in positions)
 
     def add_issue(
         self, code: str, message: str, positions: Sequence[int] = (), method: str | None = None

@@ -16,7 +16,8 @@ T = TypeVar("T")
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
     """:func:`secondpass.runtime.dispatch.ask`, without the questions whose answers are stored.
 
-    Those take no slot, no call, no round and nothing of a budget. New answers are stored as they
+    Those take no slot, no call, no round and nothing of a budget; nor does one that equals another
+    of the same round, and gets the answer of that. New answers are stored as they
     come, so that an interruption loses none.
 
     Raises:
@@ -29,12 +30,17 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     others = [question for index, question in enumerate(effect.questions) if index not in values]
     answers: list[Answer[T]] = []
     if others:
-        answers = await dispatch.ask(Ask(service, others), ledger, gate)
+        firsts = cache.first_of_equal(service, others, ledger)
+        once = [question for index, question in enumerate(others) if firsts[index] == index]
+        asked = iter(await dispatch.ask(Ask(service, once), ledger, gate))
+        for index, first in enumerate(firsts):
+            answers.append(next(asked) if first == index else answers[first])
+            ledger.cached += first != index and answers[first].error is None
         if any(map(is_doubtful, answers)):  # the others are on the same scale, perhaps by chance
             cache.forget(service, others)
         await cache.written(ledger)
-    asked = iter(answers)
+    rest = iter(answers)
     return [
-        Answer(values[index]) if index in values else next(asked)
+        Answer(values[index]) if index in values else next(rest)
         for index in range(len(effect.questions))
     ]

@@ -108,6 +108,20 @@ class ResponseCache:
         books.cached += len(values)
         return values
 
+    def first_of_equal(
+        self, service: object, questions: Sequence[Question[Any, Any]], books: Books
+    ) -> list[int]:
+        """For each question, the index of the first that has the same answer, or its own.
+
+        In a run that can be resumed all differ: it is to ask twice what it asks twice.
+        """
+        own = range(len(questions))
+        if len(questions) < 2 or self._store.found_before is not None:
+            return [*own]
+        keys = self._keys(service, questions, books)
+        firsts: dict[bytes, int] = {}
+        return [firsts.setdefault(keys[index], index) if index in keys else index for index in own]
+
     def keep(
         self, service: object, question: Question[Any, Any], answer: Answer[Any], books: Books
     ) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from secondpass.diagnostics import log_exception
 from secondpass.effects import Ask, Effect, ListScores, Plan, RawScores, Score
 from secondpass.errors import DeadlineError, MethodError
 from secondpass.runtime.commands import (
@@ -25,6 +24,7 @@ from secondpass.runtime.commands import (
     WaitForAnswers,
     scoring_deadline_error,
 )
+from secondpass.runtime.diagnostics import log_exception
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.immediate import carry_out
 from secondpass.runtime.ledger import Ledger

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from secondpass.errors import DeadlineError, MethodError, MissingExtraError
+from secondpass.errors import DeadlineError, MethodError, MissingExtraError, with_article
 from secondpass.runtime.commands import (
     CallBatches,
     CallLists,
@@ -95,7 +95,7 @@ def _add_all(results: object, collected: BatchScores | LatestLists, member: str)
         BaseException: what the generator raises.
     """
     if not isinstance(results, Iterable):
-        message = f"{member} returned a {type(results).__name__}, not a generator"
+        message = f"{member} returned {with_article(type(results).__name__)}, not a generator"
         raise MethodError(message, "scores_no_list")
     close = getattr(results, "close", lambda: None)
     try:
@@ -130,7 +130,7 @@ class BatchScores:
                 before. Nothing is added, and documents with two scores have none.
         """
         if not isinstance(batch, Iterable):
-            message = f"score_batches yielded a {type(batch).__name__}, not a list"
+            message = f"score_batches yielded {with_article(type(batch).__name__)}, not a list"
             raise MethodError(message, "scores_no_list")
         added: dict[int, Any] = {}
         for row in batch:

@@ -9,6 +9,7 @@ from typing import Any
 from secondpass.blending import Blend
 from secondpass.candidates import retrieval_score
 from secondpass.effects import Span
+from secondpass.runtime.floors import Floor
 from secondpass.settings import registry
 from secondpass.types import Candidate, ItemStatus, Ranked
 
@@ -29,7 +30,7 @@ class Trace:
         blend: the blend that was applied; None if the final scores are the rerank scores.
         scale: lowest and highest grade, if the rerank scores are grades.
         floor: the threshold that was applied.
-        spreads: by input position, where there are any.
+        spreads, probabilities: by input position, where there are any.
     """
 
     ids: Sequence[Any]
@@ -46,8 +47,9 @@ class Trace:
     ordering: str | None = None
     blend: Blend | None = None
     scale: tuple[float, float] | None = None
-    floor: float | None = None
+    floor: Floor | None = None
     spreads: Mapping[int, float | None] = field(default_factory=dict)
+    probabilities: Mapping[int, float] = field(default_factory=dict)
 
     def original(self, position: int) -> float | None:
         """The retrieval score as a finite float; None if there is none."""
@@ -77,6 +79,7 @@ class Trace:
                 {**(candidates[position].metadata or {}), "rerank_score": reranked[position]},
                 self.spans.get(position),
                 self.spreads.get(position),
+                self.probabilities.get(position),
             )
             for rank, position in enumerate(order, start=1)
         ]
@@ -86,6 +89,8 @@ class Trace:
                 item.metadata["rerank_span"] = item.span and list(item.span)
             if item.spread is not None or "rerank_spread" in item.metadata:
                 item.metadata["rerank_spread"] = item.spread
+            if item.probability is not None or "rerank_probability" in item.metadata:
+                item.metadata["rerank_probability"] = item.probability
         return tuple(items)
 
 
@@ -101,6 +106,7 @@ _new = object.__new__
     _set_metadata,
     _set_span,
     _set_spread,
+    _set_probability,
 ) = (vars(Ranked)[part.name].__set__ for part in fields(Ranked))
 
 
@@ -115,6 +121,7 @@ def _ranked(  # noqa: PLR0917 (called once a candidate, where names cost time)
     metadata: dict[str, Any],
     span: Span | None,
     spread: float | None,
+    probability: float | None,
 ) -> Ranked:
     """Make a ranked item in half the time of its ``__init__``, which looks slots up by name."""
     item = _new(Ranked)
@@ -128,4 +135,5 @@ def _ranked(  # noqa: PLR0917 (called once a candidate, where names cost time)
     _set_metadata(item, metadata)
     _set_span(item, span)
     _set_spread(item, spread)
+    _set_probability(item, probability)
     return item

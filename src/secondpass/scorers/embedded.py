@@ -60,6 +60,7 @@ class EmbeddedScorer:
 
     score_kind: ScoreKind = "similarity"
     model_name = minilm.MODEL_NAME
+    joins_calls = True
 
     def __init__(
         self,

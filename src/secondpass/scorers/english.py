@@ -186,6 +186,12 @@ def measure_foreign(query: str, documents: Sequence[str], tokenizer: Tokenizer) 
     return None if measures.is_english else measures
 
 
+def function_word_share(texts: Sequence[str]) -> float | None:
+    """The share of English function words, 0 to 1; None if there are no words."""
+    counts = _count([_words(text[:_CHARACTERS]) for text in texts])
+    return _function_words(counts) / counts.total() if counts else None
+
+
 def measure(texts: Sequence[str], tokenizer: Tokenizer) -> Measures | None:
     """The measures of texts; None if there are no words."""
     words = [_words(text) for text in texts]

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError, MissingExtraError
 from secondpass.formats.errors import check_numbers
-from secondpass.fusion import reciprocal_rank_fusion
 from secondpass.rendering import Rendering
 from secondpass.scorers.words import split_words
+from secondpass.search.fusion import reciprocal_rank_fusion
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
 
@@ -174,7 +174,7 @@ class HybridRetriever:
             k: most candidates to return.
             mode: ``lexical`` returns only candidates that share a word with the query; ``hybrid``
                 at most the candidates in the two lists of ``depth``.
-            rrf_k: see :func:`~secondpass.fusion.reciprocal_rank_fusion`.
+            rrf_k: see :func:`~secondpass.search.fusion.reciprocal_rank_fusion`.
 
         Returns:
             New candidates. The score is BM25 (0 or more), the cosine (-1 to 1), or the sum of

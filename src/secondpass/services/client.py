@@ -215,7 +215,7 @@ class Client(Generic[R]):
         value = key.reveal()
         secrets = [] if value == NO_KEY else [value]
         options = strings_in([self.options])
-        return Sent([*self._texts(request), *options], [*secrets, *private_parts(self.base_url)])
+        return Sent([*self._texts(request), *options], [*secrets, *private_parts(self._url)])
 
     def _origin(self, url: str, key: Secret) -> str:
         value = key.reveal()

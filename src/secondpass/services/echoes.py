@@ -118,6 +118,10 @@ class Sent:
         self._texts = texts
         self._secrets = [secret for secret in secrets if secret]
 
+    def with_secrets(self, secrets: Sequence[str]) -> Sent:
+        """The same with more keys."""
+        return Sent(self._texts, [*self._secrets, *secrets])
+
     @cached_property
     def _folded(self) -> list[str]:
         return list(dict.fromkeys(form for text in self._texts for form in _forms(text)))

@@ -7,6 +7,7 @@ from secondpass.settings.secrets import (
     Secret,
     Variables,
     first_set,
+    is_variable,
     variable,
     variables,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "first_set",
     "from_mapping",
     "is_configurable",
+    "is_variable",
     "model_of",
     "nested",
     "not_serializable",

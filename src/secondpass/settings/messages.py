@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from secondpass.errors import ConfigurationError, Problem
+from secondpass.errors import ConfigurationError, Problem, with_article
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -28,8 +28,8 @@ def describe(value: object) -> str:
             return text
     kind = type(value)
     if hasattr(builtins, kind.__name__) and kind.__module__ != "builtins":
-        return f"a {kind.__module__}.{kind.__name__}"  # such as numpy's bool
-    return f"a {kind.__name__}"
+        return with_article(f"{kind.__module__}.{kind.__name__}")  # such as numpy's bool
+    return with_article(kind.__name__)
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:

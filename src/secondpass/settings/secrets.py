@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
-from secondpass.errors import ConfigurationError, NotSerializableError
+from secondpass.errors import ConfigurationError, NotSerializableError, with_article
 from secondpass.settings.messages import describe
 from secondpass.settings.signature import Nested
 
@@ -44,7 +44,7 @@ def _secret(value: Any) -> Secret | None:
     if callable(reveal := getattr(value, "get_secret_value", None)):
         value = reveal()
     if not isinstance(value, str):
-        raise ConfigurationError(f"give a key, a string, not a {type(value).__name__}")
+        raise ConfigurationError(f"give a key, a string, not {with_article(type(value).__name__)}")
     if not value.strip():
         raise ConfigurationError("give a key, a string that is not blank")
     return Secret(value.strip())
@@ -76,7 +76,8 @@ _NAME_PATTERN = r"(?!hf_\w{12})[A-Za-z_]\w*"
 """Of a variable's name; tokens of the Hugging Face hub are excluded."""
 
 
-def _is_name(name: object) -> bool:
+def is_variable(name: object) -> bool:
+    """Whether this can be the name of an environment variable."""
     return isinstance(name, str) and bool(re.fullmatch(_NAME_PATTERN, name))
 
 
@@ -84,7 +85,7 @@ def _checked_names(setting: Any) -> Any:
     if not isinstance(setting, str | list | tuple | None):
         message = f"give the name of a variable or a list of names, not {describe(setting)}"
         raise ConfigurationError(message)
-    if setting is not None and not (setting and all(map(_is_name, variables(setting)))):
+    if setting is not None and not (setting and all(map(is_variable, variables(setting)))):
         # It may be the key itself, so it is not quoted.
         raise ConfigurationError("give the name of a variable, not the key")
     return setting

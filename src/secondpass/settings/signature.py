@@ -23,7 +23,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from secondpass.errors import ConfigurationError
+from secondpass.errors import ConfigurationError, with_article
 from secondpass.settings.messages import describe, problems_of, suggestion
 
 if TYPE_CHECKING:
@@ -180,10 +180,10 @@ class OneOrMore:
     """Marks a parameter that holds a list, or a single name in place of a list of one.
 
     Args:
-        names: gives the names that are allowed alone, for the JSON Schema.
+        names: gives the names that are allowed alone, for the JSON Schema; None for any string.
     """
 
-    def __init__(self, names: Callable[[], list[str]]) -> None:
+    def __init__(self, names: Callable[[], list[str]] | None = None) -> None:
         self.names = names
 
     def __get_pydantic_core_schema__(
@@ -192,7 +192,8 @@ class OneOrMore:
         from pydantic_core import core_schema
 
         def schema(inner: Any, json_handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-            return {"anyOf": [{"enum": self.names()}, json_handler(inner)]}
+            alone = {"type": "string"} if self.names is None else {"enum": self.names()}
+            return {"anyOf": [alone, json_handler(inner)]}
 
         return core_schema.no_info_before_validator_function(
             lambda value: [value] if isinstance(value, str) else value,
@@ -214,9 +215,8 @@ def nested(cls: type, *, optional: bool = False) -> Nested:
             return value
         if isinstance(value, Mapping):
             return from_mapping(cls, value)
-        article = "an" if cls.__name__[0] in "AEIOU" else "a"
         raise ConfigurationError(
-            f"give a mapping or {article} {cls.__name__}, not {describe(value)}"
+            f"give a mapping or {with_article(cls.__name__)}, not {describe(value)}"
         )
 
     def schema() -> dict[str, Any]:

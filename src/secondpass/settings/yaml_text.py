@@ -2,7 +2,7 @@
 
 PyYAML's safe loader silently takes the last of two equal keys. Its merge keys (``<<``) copy what
 they merge, so a few hundred bytes can describe more copies than fit into memory. As in YAML 1.1, it
-reads ``1e-05``, which is how JSON writes that number, as a string.
+reads ``1e-05``, which is how JSON writes that number, as a string, and the key ``on`` as true.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def _loader() -> type[yaml.SafeLoader]:
     import yaml
 
     merge = "tag:yaml.org,2002:merge"
+    boolean, string = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
 
     def error(message: str, node: yaml.Node) -> Exception:
         return yaml.constructor.ConstructorError(None, None, message, node.start_mark)
@@ -110,6 +111,8 @@ def _loader() -> type[yaml.SafeLoader]:
             own: dict[Any, Any] = {}
             merged: dict[Any, Any] = {}
             for key_node, value_node in node.value:
+                if key_node.tag == boolean and key_node.value == "on":
+                    key_node.tag = string  # the name of a setting
                 if key_node.tag == merge:
                     for pair in self._pairs_of(value_node):
                         # The first of several mappings takes precedence.

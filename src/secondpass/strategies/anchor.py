@@ -66,7 +66,8 @@ def anchored(anchor: Anchor | None, *stages: Stage) -> tuple[Stage, ...]:
     does, it bounds the method, or its last stage.
 
     Raises:
-        ConfigurationError: a stage has a blend, or a floor on scores that the anchor replaces.
+        ConfigurationError: a stage has a blend; or a floor on scores that the anchor replaces, or
+            probabilities of these.
     """
     if anchor is None:
         return stages
@@ -75,17 +76,15 @@ def anchored(anchor: Anchor | None, *stages: Stage) -> tuple[Stage, ...]:
         if number and not asks(stage.method):
             result.append(stage)
             continue
-        setting = "blend" if stage.blend is not None else "floor"
-        if stage.blend is not None or (
-            stage.floor is not None and stage.method.score_kind != "rank"
-        ):
-            place = (setting,) if number == 0 else ("fallback", number - 1, setting)
-            reason = {
-                "blend": "it would move candidates after their lift was bounded",
-                "floor": "scores are ranks there",
-            }
-            message = f"cannot be combined with an anchor: {reason[setting]}"
-            raise ConfigurationError([Problem(place, message)])
+        reason = "scores are ranks there"
+        wrong = ["floor", "probabilities"] if stage.method.score_kind != "rank" else []
+        if stage.blend is not None:
+            wrong, reason = ["blend"], "it would move candidates after their lift was bounded"
+        for setting in wrong:
+            if getattr(stage, setting) is not None:
+                place = (setting,) if number == 0 else ("fallback", number - 1, setting)
+                message = f"cannot be combined with an anchor: {reason}"
+                raise ConfigurationError([Problem(place, message)])
         result.append(replace(stage, method=_bounded(anchor, stage.method)))
     return tuple(result)
 

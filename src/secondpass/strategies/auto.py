@@ -28,7 +28,13 @@ from secondpass.settings import configurable, nested, registry
 from secondpass.strategies.base import Bounds, LLMStrategy, bounds_of
 from secondpass.strategies.choice import Choice
 from secondpass.strategies.cost_plan import PlannedStage
-from secondpass.strategies.estimates import exceeded_limits, most_waves, planned_stage, trials
+from secondpass.strategies.estimates import (
+    exceeded_limits,
+    most_readable,
+    most_waves,
+    planned_stage,
+    trials,
+)
 from secondpass.strategies.parts import part_of
 from secondpass.types import ScoreKind
 
@@ -178,14 +184,18 @@ class Auto(LLMStrategy):
             left = replace(left, seconds=max(left.seconds, pace))
         group = self._group(task)
         count = len(task.texts)
-        option, rejected = self._first_fitting(group, task, left, pace)
+        # Dry runs build all prompts: not of candidates that cannot even be shown once.
+        readable = most_readable(task.texts, self.llm, self.prompt, left)
+        option, rejected = None, "tokens to show each once"
+        if readable == count:
+            option, rejected = self._first_fitting(group, task, left, pace)
         if option is not None:
             reason = "has the best expected quality"
             if rejected:
                 reason += f" of what fits; what does not: {rejected}"
             return self._choice(option, group, task, count, reason)
         # Fewer candidates take less: the most that fit are found by bisection.
-        best, fits, fails = self._options[-1], 2, count
+        best, fits, fails = self._options[-1], 2, min(count, readable + 1)
         while fails - fits > 1:
             middle = (fits + fails) // 2
             part = part_of(task, range(middle))

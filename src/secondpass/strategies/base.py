@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from secondpass.effects import LLM, Answer, Judgement, Plan, RoundsLeft
+from secondpass.effects import LLM, Answer, Ask, Judgement, Plan, Question, RoundsLeft
 from secondpass.errors import ConfigurationError, LLMError, MethodError, Problem, ReplyError
 from secondpass.llms import has_logprobs
 from secondpass.prompts.replies.values import BatchScores, Order
 from secondpass.prompts.template import Prompting
 from secondpass.scoring import ScorerMethod
 from secondpass.types import Issue
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,28 @@ def error_message(error: MethodError) -> str:
     if isinstance(error, ReplyError) or error.code in {"reply_refused", "empty_reply"}:
         return f"the model's reply cannot be used: {error}"
     return str(error)
+
+
+def ask_each(llm: LLM, makers: Iterable[Callable[[], Question[Any, T]]]) -> Plan[list[Answer[T]]]:
+    """Ask questions side by side, as one round; one that cannot be made is not answered.
+
+    So a prompt that does not fit into the model's context window costs no other its answer.
+
+    Args:
+        llm: the language model.
+        makers: make the questions; they raise MethodError.
+    """
+    questions: list[Question[Any, T]] = []
+    failed: dict[int, Answer[T]] = {}
+    for number, make in enumerate(makers):
+        try:
+            questions.append(make())
+        except MethodError as error:
+            failed[number] = Answer(error=error)
+    answers: list[Answer[T]] = (yield Ask(llm, questions)) if questions else []
+    others = iter(answers)
+    count = len(failed) + len(questions)
+    return [failed[number] if number in failed else next(others) for number in range(count)]
 
 
 def unanswered(error: MethodError) -> MethodError:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from secondpass.effects import Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.methods import METHOD, beside, beside_as_setting
-from secondpass.scoring import ScorerMethod, member
+from secondpass.scoring import range_of, scores_alone
 from secondpass.settings import Nested, configurable, definition
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.interim import silenced
@@ -42,8 +42,8 @@ class Confirmation:
     Attributes:
         method: scores each candidate by itself: a pointwise scorer, ``endpoint``, or ``graded``
             with ``batch_size: 1``.
-        floor: the lowest score that confirms a lift; None is the middle of a scale of grades, and
-            0.5 for probabilities. Required for other scores.
+        floor: the lowest score that confirms a lift, within the method's scale; None is the middle
+            of a scale of grades, and 0.5 for probabilities. Required for other scores.
         control: a query that no candidate answers. A language model is asked about it as well, and
             what reaches the floor for this query, too, is not confirmed.
         depth: only what the anchored method places among its first ``depth`` is judged.
@@ -56,16 +56,17 @@ class Confirmation:
 
     def __post_init__(self) -> None:
         method = self.method
-        isolated = getattr(method, "isolated", getattr(method, "windows", "one") == "each")
-        if isinstance(method, ScorerMethod):
-            isolated = bool(member(method.scorer, "pointwise", True))
-        if method.score_kind == "rank" or not isolated:
+        if method.score_kind == "rank" or not scores_alone(method):
             raise ConfigurationError(
                 "a confirmation needs a method that scores each candidate by itself, such as "
                 f"graded with 'batch_size: 1', not {method.name}"
             )
         if self.floor is None and method.score_kind not in {"grade", "probability"}:
             message = f"is required for scores of kind {method.score_kind!r}"
+            raise ConfigurationError([Problem(("floor",), message)])
+        low, high = range_of(method.score_kind, method.scale)
+        if self.floor is not None and not low <= self.floor <= high:
+            message = f"is outside the scale of {method.name}, {low:g} to {high:g}"
             raise ConfigurationError([Problem(("floor",), message)])
 
     @property

@@ -1,4 +1,4 @@
-"""Rerank APIs and servers: Cohere, Jina, Voyage, Mixedbread, TEI, vLLM, Infinity, llama.cpp.
+"""Rerank APIs and servers, which are described as data (:mod:`secondpass.strategies.rerank_apis`).
 
 Requests go through the same driver as those to language models (deadline, retries, budget, ledger).
 For n candidates and batches of b: ceil(n / b) calls side by side in one round; every document is
@@ -8,34 +8,30 @@ read once.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Plan, Question, Task
-from secondpass.errors import ConfigurationError, LLMError, ReplyError
+from secondpass.effects import Answer, Ask, Estimate, Judgement, Plan, Question, Task
+from secondpass.errors import ConfigurationError
 from secondpass.limits import Prices
 from secondpass.prompts.replies import values
 from secondpass.prompts.replies.values import BatchScores
-from secondpass.prompts.truncation import cut_evenly, estimate_tokens
+from secondpass.prompts.truncation import cut_evenly
 from secondpass.questions import Recall
-from secondpass.services import json_http
-from secondpass.services.client import REMEMBERED_SECONDS, Client, Connection
-from secondpass.services.echoes import Sent
-from secondpass.services.http import MAX_VALUES
-from secondpass.services.json_http import StatusError
-from secondpass.services.provider_errors import ErrorResponse
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
-from secondpass.strategies import rerank_wire
-from secondpass.strategies.base import (
-    Bounds,
-    IssueCollector,
-    batch_bounds,
-    merge_batches,
-    split_batches,
+from secondpass.strategies import rerank_batches, rerank_template, rerank_wire
+from secondpass.strategies.base import Bounds, IssueCollector, batch_bounds, merge_batches
+from secondpass.strategies.rerank_apis import API_SETTING, APIS, check_path, resolve
+from secondpass.strategies.rerank_auth import BEARER
+from secondpass.strategies.rerank_client import (
+    BATCH_TOO_LARGE,
+    EMPTY_REJECTED,
+    MEMBER_REJECTED,
+    RerankClient,
+    pair_tokens,
 )
-from secondpass.strategies.rerank_apis import APIS, ApiName
-from secondpass.strategies.rerank_wire import Pairs, Response, ResponseScores
+from secondpass.strategies.rerank_wire import Pairs, ResponseScores
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -43,20 +39,23 @@ if TYPE_CHECKING:
 
 __all__ = ["APIS", "Endpoint", "Pairs"]
 
-_BATCH_TOO_LARGE = "batch_too_large"
+_ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, EMPTY_REJECTED, MEMBER_REJECTED})
+_ROUNDS = 5
+"""How often batches are asked about at most, each time otherwise."""
 _LONG = 2000
 """Characters. If a server finds a batch too long, passages longer than this are cut first."""
 
 
 @configurable
-class Endpoint(Client[Pairs]):
+class Endpoint(RerankClient):
     """Scores candidates by a rerank API or server.
 
     Args:
-        api: the API it speaks.
+        api: the API: the name of a built-in one, the path of a YAML file that describes another,
+            or that description.
         model: its name; optional for servers that run one model.
-        base_url: the URL without the API's path; required for self-hosted servers.
-        path: replaces the API's path.
+        base_url: the URL without the API's path; required if every user of the API has another.
+        path: replaces the API's path; ``$model`` stands for the model's name.
         api_key: the key. Prefer an environment variable.
         api_key_env: environment variable that holds the key, or several to try in turn, instead of
             the usual one.
@@ -64,6 +63,8 @@ class Endpoint(Client[Pairs]):
             sent as several requests, never cut.
         raw_scores: request logits instead of probabilities, if the API offers both.
         scores: kind of this model's scores, if it differs from what the API usually returns.
+        document_tokens: tokens that the API reads of each document, if that can be set; what
+            is beyond is not read, and reported by an estimate.
         timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.
         options: further fields of the request.
@@ -72,14 +73,12 @@ class Endpoint(Client[Pairs]):
         ConfigurationError: a missing base URL or model, or a setting that the API does not have.
     """
 
-    package = "httpx"
-    extra = "remote"
     scale = None
     windows = "each"
 
     def __init__(
         self,
-        api: ApiName,
+        api: Annotated[Any, API_SETTING],
         *,
         model: Annotated[str, MinLen(1)] | None = None,
         base_url: Annotated[str, MinLen(1)] | None = None,
@@ -89,20 +88,33 @@ class Endpoint(Client[Pairs]):
         batch_size: Annotated[int, Ge(1)] | None = None,
         raw_scores: bool = False,
         scores: Literal["logit", "probability", "similarity", "unbounded"] | None = None,
+        document_tokens: Annotated[int, Ge(1)] | None = None,
         timeout: Annotated[float, Gt(0)] = 30.0,
         prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._api = APIS[api]
+        self._api = resolve(api)
+        about = api if isinstance(api, str) else self._api.title or "this API"
         if base_url is None and self._api.url is None:
-            raise ConfigurationError(f"base_url: is required for {api!r}, which is self-hosted")
-        if model is None and self._api.url is not None:
-            raise ConfigurationError(f"model: is required for {api!r}")
+            example = self._api.example_url
+            reason = f"such as {example}" if example else "which is self-hosted"
+            raise ConfigurationError(f"base_url: is required for {about!r}, {reason}")
+        if path is not None:
+            check_path(path, "path")
+        if model is None and (self._api.needs_model or "$model" in (path or "")):
+            raise ConfigurationError(f"model: is required for {about!r}")
         if raw_scores and not self._api.raw_scores:
-            raise ConfigurationError(f"raw_scores: is not supported by {api!r}")
-        reserved = {self._api.query, self._api.documents, "model"} & set(options or ())
-        if reserved:
-            raise ConfigurationError(f"options: {min(reserved)!r} cannot be set in options")
+            raise ConfigurationError(f"raw_scores: is not supported by {about!r}")
+        if document_tokens is not None and "document_tokens" not in self._api.placeholders:
+            raise ConfigurationError(f"document_tokens: is not supported by {about!r}")
+        if (self._api.auth or BEARER).sigv4 is not None and (
+            api_key is not None or api_key_env is not None
+        ):
+            message = f"api_key: is not supported by {about!r}, which has AWS credentials"
+            raise ConfigurationError(message)
+        occupied = rerank_template.occupied(self._api.request, options or {})
+        if occupied := [*occupied, *({"model"} & set(options or ()))]:
+            raise ConfigurationError(f"options: {min(occupied)!r} cannot be set in options")
         self.api = api
         self.model = model
         self.base_url = base_url
@@ -113,17 +125,18 @@ class Endpoint(Client[Pairs]):
         self.batch_size = batch_size
         self.raw_scores = raw_scores
         self.scores = scores
+        self.document_tokens = document_tokens
         self.timeout = timeout
         self.prices = prices
         self.options = options
-        self.key_variables = self._api.key_variables
-        self._learned_limit: tuple[int, float] | None = None
+        self.key_variables = tuple(self._api.key_variables)
+        self._about = about
         self._prepare()
 
     @property
     def name(self) -> str:
         """The model's name, or the API's."""
-        return self.model or self.api
+        return self.model or self._about
 
     @property
     def score_kind(self) -> ScoreKind:
@@ -133,45 +146,45 @@ class Endpoint(Client[Pairs]):
     @property
     def takes_instruction(self) -> bool:
         """Whether the API has a field for the instruction of a call."""
-        return self._api.instruction is not None
+        return self._api.takes_instruction
 
     @property
     def language_models(self) -> list[Any]:
         """The services that are asked, for their prices."""
         return [self]
 
-    @property
-    def _max_documents(self) -> int:
-        """Documents per request, by the settings and by a recent answer of the server."""
-        most = self.batch_size or self._api.max_documents
-        if self._learned_limit is not None:
-            limit, since = self._learned_limit
-            if time.monotonic() - since < REMEMBERED_SECONDS:
-                most = min(most, limit)
-        return most
-
     def judge(self, task: Task) -> Plan[Judgement]:
-        """One Ask effect with a question per batch, and another if the batches were too large.
+        """One Ask effect with a question per batch; more if the server asks for other requests.
 
         Raises:
             MethodError: no batch was answered, or the scores are on another scale.
         """
         issues = IssueCollector(self.name)
-        answers = yield from self._ask(task, split_batches(len(task.texts), self._max_documents))
-        too_large = {
-            batch: answer.error
-            for batch, answer in answers.items()
-            if answer.error is not None and answer.error.code == _BATCH_TOO_LARGE
-        }
-        if too_large:
-            issues.add("asked_again", f"{_BATCH_TOO_LARGE}: {next(iter(too_large.values()))}")
-            smaller = [
-                range(batch.start + part.start, batch.start + part.stop)
-                for batch in too_large
-                for part in split_batches(len(batch), self._max_documents)
-            ]
-            answers = {batch: answers[batch] for batch in answers if batch not in too_large}
-            answers |= yield from self._ask(task, smaller)
+        rerank_batches.add_truncated(issues, task.texts, self._document_tokens)
+        answers: dict[range, Answer[ResponseScores]] = {}
+        parts = self._parts(task, range(len(task.texts)))
+        skips_empty = self._has_learned(EMPTY_REJECTED)
+        for rounds_left in reversed(range(_ROUNDS)):
+            asked = yield from self._ask(task, parts, skips_empty)
+            again = {
+                part: answer.error
+                for part, answer in asked.items()
+                if rounds_left and answer.error is not None and answer.error.code in _ASKED_AGAIN
+            }
+            answers |= {part: asked[part] for part in asked if part not in again}
+            for code, error in {error.code: error for error in again.values()}.items():
+                issues.add("asked_again", f"{code}: {error}")
+                skips_empty = skips_empty or code == EMPTY_REJECTED
+            if not again:
+                break
+            parts = [smaller for part in again for smaller in self._parts(task, part)]
+        if skips_empty and any(answer.value is not None for answer in asked.values()):
+            self._learned[EMPTY_REJECTED] = time.monotonic()
+        return self._judgement(task, answers, issues)
+
+    def _judgement(
+        self, task: Task, answers: Mapping[range, Answer[ResponseScores]], issues: IssueCollector
+    ) -> Judgement:
         kind = rerank_wire.kind_of_scores(
             [answer.value for answer in answers.values() if answer.value is not None],
             self.score_kind,
@@ -193,99 +206,71 @@ class Endpoint(Client[Pairs]):
         judgement = merge_batches(
             self.name, len(task.texts), [*answers], within, word="score", issues=issues
         )
+        judgement = replace(judgement, issues=rerank_batches.named_empty(judgement.issues))
         return judgement if kind == self.score_kind else replace(judgement, score_kind=kind)
 
     def bounds(self, count: int) -> Bounds:
-        """A question for each batch, in one round, of as many documents as the server accepts."""
+        """A question for each batch, in one round, of as many documents as the server accepts.
+
+        What is split because of its tokens comes on top.
+        """
         return batch_bounds(count, self._max_documents)
 
-    def _ask(
-        self, task: Task, stretches: Iterable[range]
-    ) -> Plan[dict[range, Answer[ResponseScores]]]:
-        """The answers about stretches of the task."""
-        parts = list(stretches)
-        answers: list[Answer[ResponseScores]] = yield Ask(
-            self,
-            [self._question(task, task.texts[part.start : part.stop]) for part in parts],
+    def _parts(self, task: Task, whole: range) -> list[range]:
+        """A range of the task, split into requests."""
+        tokens = self._max_tokens
+        sizes = (
+            None
+            if tokens is None
+            else [*map(pair_tokens(task.query, self._instruction(task)), task.texts)]
         )
-        return dict(zip(parts, answers, strict=True))
+        return [*rerank_batches.split(whole, self._max_documents, sizes, tokens)]
+
+    def _instruction(self, task: Task) -> str | None:
+        return task.instruction if self.takes_instruction else None
+
+    def _ask(
+        self, task: Task, parts: Sequence[range], skips_empty: bool
+    ) -> Plan[dict[range, Answer[ResponseScores]]]:
+        """The answers about ranges of the task."""
+        answers: dict[range, Answer[ResponseScores]] = {}
+        questions = {}
+        for part in parts:
+            texts = task.texts[part.start : part.stop]
+            skipped = rerank_batches.blank(texts) if skips_empty else ()
+            if 0 < len(skipped) == len(texts):
+                answers[part] = Answer(rerank_wire.with_skipped(ResponseScores((), ()), skipped))
+            else:
+                questions[part] = self._question(task, texts, skipped)
+        if questions or not answers:
+            results: list[Answer[ResponseScores]] = yield Ask(self, [*questions.values()])
+            answers |= zip(questions, results, strict=True)
+        return answers
 
     # ------------------------------------------------------------------ one request
 
-    def _question(self, task: Task, texts: Sequence[str]) -> Question[Pairs, ResponseScores]:
-        count = len(texts)
-        request = Pairs(task.query, texts, task.instruction if self.takes_instruction else None)
-        per_pair = estimate_tokens(task.query) + estimate_tokens(request.instruction or "")
+    def _question(
+        self, task: Task, texts: Sequence[str], skipped: tuple[int, ...] = ()
+    ) -> Question[Pairs, ResponseScores]:
+        sent = [text for place, text in enumerate(texts) if place not in skipped]
+        request = Pairs(task.query, sent, self._instruction(task), skipped)
 
         def shrink() -> Question[Pairs, ResponseScores] | None:
             if any(len(text) > _LONG for text in texts):
-                return self._question(task, [text[:_LONG] for text in texts])
+                return self._question(task, [text[:_LONG] for text in texts], skipped)
             shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
-            return None if shorter is None else self._question(task, shorter)
+            return None if shorter is None else self._question(task, shorter, skipped)
 
+        count = len(texts)
         return Question(
             request,
-            lambda completion: self._read(completion, count),
+            lambda completion: self._read(completion, count, skipped),
             None,
             shrink,
-            Estimate(sum(map(estimate_tokens, texts)) + count * per_pair, 0),
-            count,
+            Estimate(sum(map(pair_tokens(task.query, request.instruction), sent)), 0),
+            len(sent),
             ResponseScores((0.0,) * count, ()),
             recall=Recall(
                 lambda: request, values.dump, lambda data: values.load(data, count, ResponseScores)
             ),
         )
-
-    @property
-    def _url(self) -> str:
-        return rerank_wire.request_url(self._api, self.base_url, self.path)
-
-    def _connect(self, key: str) -> Connection:
-        return json_http.connect(key, self.timeout, max_values=MAX_VALUES)
-
-    def _texts(self, request: Pairs) -> Sequence[str]:
-        texts = (request.query, request.instruction, *request.documents)
-        return [text for text in texts if text is not None]
-
-    async def _answer(self, client: Any, request: Pairs, sent: Sent) -> Completion:
-        body = rerank_wire.request_body(
-            self._api,
-            request.query,
-            request.documents,
-            model=self.model,
-            raw_scores=self.raw_scores,
-            options=self.options,
-            instruction=request.instruction,
-        )
-        response = await client.post(self._url, json=body)
-        if response.status_code != 200:
-            error = StatusError(response)
-            if described := await self._error_response(error, sent):
-                self._learn(described, len(request.documents))
-            raise error
-        text = response.content.decode("utf-8")
-        parsed = json_http.parse_json(text)
-        tokens = rerank_wire.tokens_used(parsed)
-        return Response(text, False, tokens, None if tokens is None else 0, body=parsed)
-
-    def _learn(self, response: ErrorResponse, count: int) -> None:
-        """Remember how many documents the server accepts.
-
-        Raises:
-            LLMError: the request had more.
-        """
-        limit = rerank_wire.batch_limit(response.text)
-        if response.status in {400, 413, 422} and limit is not None and 0 < limit < count:
-            self._learned_limit = limit, time.monotonic()
-            message = f"the server accepts {limit} documents per request {response.source}"
-            raise LLMError(message, _BATCH_TOO_LARGE)
-
-    def _read(self, completion: Completion, count: int) -> ResponseScores:
-        body = (
-            completion.body
-            if isinstance(completion, Response)
-            else json_http.parse_json(completion.text)
-        )
-        if body is json_http.INVALID:
-            raise ReplyError("it is not JSON", "bad_response")
-        return rerank_wire.read_scores(body, self._api, count, self.score_kind)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from secondpass.effects import Method, Task
+from secondpass.effects import LLM, Method, Task
 from secondpass.limits import Left, Limits
+from secondpass.prompts.fencing import as_text
+from secondpass.prompts.template import Prompting
+from secondpass.prompts.truncation import estimate_tokens
 from secondpass.runtime.dry_run import DryRun, SimulatedLedger, dry_run, total
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.cost_plan import ExceededLimit, PlannedStage, Range
@@ -117,3 +121,28 @@ def exceeded_limits(needs: PlannedStage, left: Left) -> tuple[ExceededLimit, ...
         for name, allowed, needed in rows
         if allowed is not None and needed is not None and needed[1] > allowed
     )
+
+
+def most_readable(texts: Sequence[str], llm: LLM, prompting: Prompting, left: Left) -> int:
+    """How many texts, from the first, tokens and cost allow to be shown once, at most.
+
+    Args:
+        texts: as they are rendered.
+        llm: that is asked. If it states its ``context_window``, that is all: they may be cut.
+        prompting: which may cut them, too.
+        left: what the limits leave.
+    """
+    if left.tokens is left.cost is None or getattr(llm, "context_window", None) is not None:
+        return len(texts)
+    prices = getattr(llm, "prices", None)
+    longest = math.inf if prompting.passage_tokens is None else prompting.passage_tokens
+    tokens = 0.0
+    for index, text in enumerate(texts):
+        shown = as_text(text[: prompting.passage_characters])
+        tokens += min(estimate_tokens(shown), longest)
+        cost = None if prices is None else prices.of(tokens, 0)
+        if left.tokens is not None and tokens > left.tokens:
+            return index
+        if left.cost is not None and cost is not None and cost > left.cost:
+            return index
+    return len(texts)

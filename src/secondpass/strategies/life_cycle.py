@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from secondpass.diagnostics import log
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, MissingExtraError, Problem, SecondPassError
 from secondpass.limits import Limits
 from secondpass.methods import Stage, inner
 from secondpass.ordering import Ordering
 from secondpass.runtime.answer_keys import NotStorableError, service_key
+from secondpass.runtime.diagnostics import log
 from secondpass.runtime.response_cache import ResponseCache
 from secondpass.scoring import ScorerMethod
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
-from secondpass.effects import LLM, Answer, Ask, Judgement, Plan, Task
+from secondpass.effects import LLM, Answer, Judgement, Plan, Prompt, Question, Task
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.base import ReplyFormat
@@ -16,7 +16,7 @@ from secondpass.prompts.replies.permutation import Permutation
 from secondpass.prompts.replies.ranked import Ranked
 from secondpass.prompts.replies.values import Order
 from secondpass.prompts.template import Prompting
-from secondpass.strategies.base import Bounds, IssueCollector, LLMStrategy
+from secondpass.strategies.base import Bounds, IssueCollector, LLMStrategy, ask_each
 from secondpass.strategies.shuffles import Shuffles
 from secondpass.types import ScoreKind
 
@@ -115,12 +115,15 @@ class Groups:
 
     def ask(self, *groups: Sequence[int]) -> Plan[list[Answer[Order]]]:
         """Ask about all groups side by side, as one round."""
-        questions = [
-            replace(self._questions.about(group), assumed=Order(tuple(range(len(group))), 0, 0))
-            for group in groups
-        ]
-        answers: list[Answer[Order]] = yield Ask(self._llm, questions)
-        return answers
+        return (yield from ask_each(self._llm, (partial(self._about, group) for group in groups)))
+
+    def _about(self, group: Sequence[int]) -> Question[Prompt, Order]:
+        """The question about a group.
+
+        Raises:
+            MethodError: it does not fit into the context window.
+        """
+        return replace(self._questions.about(group), assumed=Order(tuple(range(len(group))), 0, 0))
 
     def read(
         self, answer: Answer[Order], group: Sequence[int], kept: int = 0

@@ -47,6 +47,7 @@ class CostPlanner(MethodOwner):
         seconds_per_call: float | None = None,
         depth: int | None = None,
         top_k: int | None = None,
+        instruction: str | None = None,
     ) -> CostPlan:
         """Tell what ranking so many candidates would take, without calling anything.
 
@@ -62,6 +63,7 @@ class CostPlanner(MethodOwner):
                 it the plan has no time.
             depth: number of candidates to judge, if not that of the settings.
             top_k: number of items to return, if not that of the settings.
+            instruction: what counts as relevant, which is part of every prompt.
 
         Raises:
             InputError: an argument is of the wrong type or out of range.
@@ -78,8 +80,8 @@ class CostPlanner(MethodOwner):
         )
         task = self._task(
             request,
-            {"depth": depth, "top_k": top_k},
-            **({"render": Rendering()} if counted else {}),
+            {"depth": depth, "top_k": top_k, "instruction": instruction},
+            **({"render": Rendering(), "when": None} if counted else {}),
         )
         stages: tuple[PlannedStage, ...] = ()
         exceeded: tuple[ExceededLimit, ...] = ()

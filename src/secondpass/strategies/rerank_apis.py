@@ -1,106 +1,298 @@
-"""The rerank APIs that ``endpoint`` speaks, as data. A new API is one record of ``APIS``."""
+"""The rerank APIs that ``endpoint`` calls, as data: a YAML file for each in ``data/rerank_apis``.
+
+Users describe others in the same form, in a configuration or in a file of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+import re
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from secondpass.types import ScoreKind
+from secondpass.errors import ConfigurationError, Problem
+from secondpass.settings import (
+    Nested,
+    OneOrMore,
+    configurable,
+    describe,
+    from_mapping,
+    is_variable,
+    model_of,
+    nested,
+    suggestion,
+    yaml_text,
+)
+from secondpass.strategies import rerank_template
+from secondpass.strategies.rerank_auth import Auth, check_headers
+
+if TYPE_CHECKING:
+    from annotated_types import Ge, MinLen
+
+USAGE_TOKENS = tuple(
+    f"{place}.{name}"
+    for place in ("usage", "meta.tokens")
+    for name in ("total_tokens", "prompt_tokens", "input_tokens")
+)
+"""Where most APIs report the number of input tokens."""
+_KEY_HEADER = re.compile(r"auth|key|token|secret|cookie", re.I)
 
 
-@dataclass(frozen=True, slots=True)
+@configurable
+@dataclass(frozen=True)
+class Verified:
+    """On what the description of an API stands.
+
+    Attributes:
+        by: a client package that sends such requests and reads such responses, or
+            ``documentation``.
+        version: of the package.
+        address: of the documentation.
+    """
+
+    by: Annotated[str, MinLen(1)]
+    version: Annotated[str, MinLen(1)] | None = None
+    address: Annotated[str, MinLen(1)] | None = None
+
+
+@configurable
+@dataclass(frozen=True)
 class RerankApi:
     """One rerank API.
 
+    Places in responses are names, joined by dots where one is inside another.
+
     Attributes:
-        path: appended to the base URL.
-        url: base URL of the provider; None if the server is self-hosted.
+        request: template of the JSON request; see
+            :data:`secondpass.strategies.rerank_template.PLACEHOLDERS`.
+        path: appended to the base URL; ``$model`` stands for the setting ``model``.
+        url: base URL of the provider; None if every user has another one.
+        example_url: what a base URL looks like, for error messages.
+        title: name of the provider or server.
         key_variables: environment variables that usually hold the key.
-        query: request field of the query.
-        documents: request field of the documents, a list of strings.
-        model: whether the request has the field ``model``.
-        raw_scores: whether the request has the field ``raw_scores``, which selects logits.
-        instruction: request field of what counts as relevant in a call; None if it has none.
-        fixed: further request fields, with their values.
+        auth: how the key is sent; None for a bearer token.
+        headers: further headers, without keys.
+        optional: members of the request that are left out once a server rejects them by name.
         max_documents: documents per request.
-        rows: response field of the result rows; empty if the response is the list of rows.
-        index: row field of the document's index, counted from 0.
-        score: row field of the score.
+        max_tokens: tokens per request: of the documents, and of the query for each of them. Longer
+            requests are split.
+        document_tokens: tokens that the API reads of a document, for ``$document_tokens``.
+        rows: place of the list of results; empty if the response is that list.
+        index: place of the document's index in a row; None if there is a row for each document, in
+            their order.
+        score: place of the score in a row; None if the row is the score.
         score_kind: of the scores, unless ``raw_scores`` is set.
+        usage_tokens: places of the number of input tokens; the first that has one counts.
+        usage_units: places of the number of billed units.
+        verified: on what this stands; None if nobody has checked it.
+
+    Raises:
+        ConfigurationError: a template without query or documents, an unknown placeholder, what JSON
+            does not have, or an invalid URL, path or header.
     """
 
-    path: str
-    url: str | None = None
-    key_variables: tuple[str, ...] = ("RERANK_API_KEY",)
-    query: str = "query"
-    documents: str = "documents"
-    model: bool = True
-    raw_scores: bool = False
-    instruction: str | None = None
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    max_documents: int = 1000
+    request: Mapping[str, Any]
+    path: str = ""
+    url: Annotated[str, MinLen(1)] | None = None
+    example_url: str | None = None
+    title: str = ""
+    key_variables: Annotated[Sequence[str], OneOrMore()] = ("RERANK_API_KEY",)
+    auth: Annotated[Auth | None, nested(Auth, optional=True)] = None
+    headers: Mapping[str, str] | None = None
+    optional: Annotated[Sequence[str], OneOrMore()] = ()
+    max_documents: Annotated[int, Ge(1)] = 1000
+    max_tokens: Annotated[int, Ge(1)] | None = None
+    document_tokens: Annotated[int, Ge(1)] | None = None
     rows: str = "results"
-    index: str = "index"
-    score: str = "relevance_score"
-    score_kind: ScoreKind = "probability"
+    index: Annotated[str, MinLen(1)] | None = "index"
+    score: Annotated[str, MinLen(1)] | None = "relevance_score"
+    score_kind: Literal["logit", "probability", "similarity", "unbounded"] = "unbounded"
+    usage_tokens: Annotated[Sequence[str], OneOrMore()] = USAGE_TOKENS
+    usage_units: Annotated[Sequence[str], OneOrMore()] = ()
+    verified: Annotated[Verified | None, nested(Verified, optional=True)] = None
+
+    def __post_init__(self) -> None:
+        problems = [p.under(("request",)) for p in rerank_template.problems(self.request)]
+        if problems:
+            raise ConfigurationError(problems)
+        for member in self.optional:
+            if member not in self.request or member in self.text_members:
+                message = f"cannot be set for {describe(member)}: it is no member without texts"
+                raise ConfigurationError([Problem(("optional",), message)])
+        if not all(map(is_variable, self.key_variables)):  # it may be the key itself
+            message = "give the name of a variable, not the key"
+            raise ConfigurationError([Problem(("key_variables",), message)])
+        if self.url is not None:
+            check_url(self.url, "url")
+        check_path(self.path, "path")
+        headers = self.headers or {}
+        check_headers(headers, "headers")
+        if named := next(filter(_KEY_HEADER.search, headers), None):
+            message = "cannot be set here; name the header in auth and the variable of the key"
+            raise ConfigurationError([Problem(("headers", named), message)])
+
+    @cached_property
+    def placeholders(self) -> frozenset[str]:
+        """The names of the placeholders in the request and the path."""
+        names = rerank_template.placeholders(self.request)
+        return frozenset(names | ({"model"} if "$model" in self.path else set()))
+
+    @property
+    def text_members(self) -> list[str]:
+        """The members of the request that hold the query and the documents."""
+        texts = rerank_template.QUERIES | rerank_template.DOCUMENTS
+        names = rerank_template.placeholders
+        return [member for member, part in self.request.items() if names(part) & texts]
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether a request needs the name of a model."""
+        return "$model" in self.path or (self.url is not None and "model" in self.placeholders)
+
+    @property
+    def raw_scores(self) -> bool:
+        """Whether a member of the request selects logits."""
+        return "raw_scores" in self.placeholders
+
+    @property
+    def takes_instruction(self) -> bool:
+        """Whether the request has a place for the instruction of a call."""
+        return bool(self.placeholders & {"instruction", "instructed_query"})
+
+    @property
+    def named_by_string(self) -> bool:
+        """Whether responses name documents by their index as a string."""
+        return "id" in self.placeholders
 
 
-APIS: Mapping[str, RerankApi] = {
-    "cohere": RerankApi(
-        "/v2/rerank",
-        url="https://api.cohere.com",
-        key_variables=("CO_API_KEY", "COHERE_API_KEY"),
-    ),
-    "jina": RerankApi(
-        "/v1/rerank",
-        url="https://api.jina.ai",
-        key_variables=("JINA_API_KEY",),
-        fixed={"return_documents": False},
-        score_kind="unbounded",  # the range depends on the model
-    ),
-    "voyage": RerankApi(
-        "/v1/rerank",
-        url="https://api.voyageai.com",
-        key_variables=("VOYAGE_API_KEY",),
-        fixed={"truncation": True},
-        rows="data",
-    ),
-    "mixedbread": RerankApi(
-        "/v1/reranking",
-        url="https://api.mixedbread.com",
-        key_variables=("MXBAI_API_KEY",),
-        documents="input",
-        fixed={"return_input": False},
-        rows="data",
-        score="score",
-        score_kind="unbounded",  # the range depends on the model
-    ),
-    "tei": RerankApi(
-        "/rerank",
-        documents="texts",
-        model=False,
-        raw_scores=True,
-        fixed={"truncate": True},
-        max_documents=32,
-        rows="",
-        score="score",
-    ),
-    # vLLM passes it to the model's chat template.
-    "vllm": RerankApi("/v1/rerank", instruction="instruction"),
-    "vllm_score": RerankApi(
-        "/score",
-        query="text_1",
-        documents="text_2",
-        instruction="instruction",
-        rows="data",
-        score="score",
-    ),
-    "infinity": RerankApi("/rerank", raw_scores=True, fixed={"return_documents": False}),
-    "llama_cpp": RerankApi("/v1/rerank", score_kind="logit"),
-}
+def check_url(url: str, setting: str) -> None:
+    """Check a base URL.
 
-if TYPE_CHECKING:
-    ApiName: TypeAlias = str
-else:
-    ApiName = Literal[tuple(APIS)]
+    Raises:
+        ConfigurationError: it is invalid, or contains a password.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"{setting}: must begin with http:// or https://")
+    try:
+        host = urlsplit(url).netloc
+    except ValueError:
+        raise ConfigurationError(f"{setting}: is not a valid URL; give one with http") from None
+    if "@" in host:
+        raise ConfigurationError(f"{setting}: must not contain a password, as http allows it")
+
+
+def check_path(path: str, setting: str) -> None:
+    """Check the path of a URL, in which ``$model`` is the only placeholder.
+
+    Raises:
+        ConfigurationError: it is invalid.
+    """
+    if re.search(r"[\s\x00-\x1f\x7f#]", path):
+        message = "must not contain spaces or '#', as http allows none"
+        raise ConfigurationError([Problem((setting,), message)])
+    if wrong := [name for name in re.findall(r"\$\w+", path) if name != "$model"]:
+        message = f"{wrong[0]!r} is no placeholder; '$model' is one"
+        raise ConfigurationError([Problem((setting,), message)])
+
+
+# ---------------------------------------------------------------------- built in, and others
+
+
+class _BuiltIn(MutableMapping[str, RerankApi]):
+    """The APIs of the package by name. Each file is read when it is first used."""
+
+    def __init__(self) -> None:
+        self._folder = files("secondpass") / "data" / "rerank_apis"
+        names = sorted(file.name for file in self._folder.iterdir())
+        self._apis: dict[str, RerankApi | None] = {
+            name.removesuffix(".yaml"): None for name in names if name.endswith(".yaml")
+        }
+
+    def __getitem__(self, name: str) -> RerankApi:
+        api = self._apis[name]
+        if api is None:
+            text = (self._folder / f"{name}.yaml").read_text(encoding="utf-8")
+            api = self._apis[name] = from_mapping(RerankApi, yaml_text.parse(text))
+        return api
+
+    def __setitem__(self, name: str, api: RerankApi) -> None:
+        self._apis[name] = api
+
+    def __delitem__(self, name: str) -> None:
+        del self._apis[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._apis)
+
+    def __len__(self) -> int:
+        return len(self._apis)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._apis
+
+
+APIS: MutableMapping[str, RerankApi] = _BuiltIn()
+"""The built-in rerank APIs by name."""
+
+
+def resolve(api: Any) -> RerankApi:
+    """The API that a setting names, describes, or names the file of.
+
+    Raises:
+        ConfigurationError: there is no such API or file, or its description is wrong.
+    """
+    if isinstance(api, RerankApi):
+        return api
+    if isinstance(api, Mapping):
+        described: RerankApi = from_mapping(RerankApi, api)
+        return described
+    if isinstance(api, PathLike) or (isinstance(api, str) and re.search(r"\.ya?ml$|[/\\]", api)):
+        return _read(fspath(api))
+    if isinstance(api, str) and api in APIS:
+        return APIS[api]
+    if isinstance(api, str):
+        hint = suggestion(api, list(APIS))
+        raise ConfigurationError(f"has no such name: {describe(api)}{hint}")
+    message = f"give the name of a rerank API, a mapping or a YAML path, not {describe(api)}"
+    raise ConfigurationError(message)
+
+
+def _read(path: str) -> RerankApi:
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            value = yaml_text.parse(file.read(yaml_text.MAX_CHARACTERS + 1))
+    except FileNotFoundError:
+        raise ConfigurationError(f"has no such file: {describe(path)}") from None
+    except yaml_text.NotYAMLError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{path}: must hold a mapping, not {describe(value)}")
+    try:
+        api: RerankApi = from_mapping(RerankApi, value)
+    except ConfigurationError as error:
+        raise ConfigurationError([Problem((), f"{path}: {p}") for p in error.problems]) from None
+    return api
+
+
+def _schema() -> dict[str, Any]:
+    path = {"type": "string", "pattern": r"\.ya?ml$|[/\\]"}
+    return {"anyOf": [{"enum": [*APIS]}, path, model_of(RerankApi).model_json_schema()]}
+
+
+def _checked(api: Any) -> Any:
+    """The setting as it is written out: a name, a path, or a described API."""
+    resolved = resolve(api)
+    if isinstance(api, PathLike):
+        return fspath(api)
+    return resolved if isinstance(api, Mapping) else api
+
+
+API_SETTING = Nested(_checked, _schema)
+"""Marks a parameter that holds a rerank API."""

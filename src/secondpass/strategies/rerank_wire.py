@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import quote
 
 from secondpass.effects import Completion
 from secondpass.errors import MethodError, ReplyError
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.scoring import in_range, range_of, to_float
 from secondpass.services.client import token_count
-from secondpass.strategies.rerank_apis import RerankApi
+from secondpass.strategies import rerank_template
+from secondpass.strategies.rerank_apis import USAGE_TOKENS, RerankApi
 from secondpass.types import ScoreKind
 
 _MAX_LOGIT = 50.0
-_BATCH_LIMIT = re.compile(r"maximum allowed batch size:? (\d{1,6})")
-_TOKEN_FIELDS = ("total_tokens", "prompt_tokens", "input_tokens")
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """A request: a query, documents to score for it, and what counts as relevant."""
+    """A request: a query, documents to score for it, and what counts as relevant.
+
+    Attributes:
+        query: of the call.
+        documents: that are sent.
+        instruction: of the call, if the API takes one.
+        skipped: places of documents of the batch that are not sent.
+    """
 
     query: str
     documents: Sequence[str]
     instruction: str | None = field(default=None, repr=False)
+    skipped: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +57,22 @@ class ResponseScores(BatchScores):
         return numbers and BatchScores.is_about(self, count)
 
 
-def request_url(api: RerankApi, base_url: str | None, path: str | None) -> str:
+def request_url(
+    api: RerankApi, base_url: str | None, path: str | None, model: str | None = None
+) -> str:
     """The URL of a request.
 
-    A base URL may end with the API's version, as SDKs of language models write it.
+    A base URL may end with the API's version, as SDKs of language models write it, and have a
+    query, which then follows the path.
     """
-    base = (base_url or api.url or "").rstrip("/")
-    path = "/" + (path or api.path).lstrip("/")
+    whole = (base_url or api.url or "").rstrip("/")
+    path = (api.path if path is None else path).replace("$model", quote(model or "", safe="/"))
+    if not path:
+        return whole
+    base, _, query = whole.partition("?")
+    base, path = base.rstrip("/"), "/" + path.lstrip("/")
+    if query:
+        path += ("&" if "?" in path else "?") + query
     version = re.match(r"/v\d+(?=/)", path)
     if version is not None and re.search(rf"[^/]{version[0]}$", base):  # the host may be v1
         base = base.removesuffix(version[0])
@@ -71,17 +88,41 @@ def request_body(
     raw_scores: bool,
     options: Mapping[str, Any] | None,
     instruction: str | None = None,
+    document_tokens: int | None = None,
+    without: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The JSON body of a request. The instruction follows one that is set in ``options``."""
-    body = {api.query: query, api.documents: list(documents), **api.fixed, **(options or {})}
-    if api.instruction is not None and instruction is not None:
-        configured = body.get(api.instruction)
-        body[api.instruction] = f"{configured}\n{instruction}" if configured else instruction
-    if api.model and model is not None:
-        body["model"] = model
-    if api.raw_scores:
-        body["raw_scores"] = raw_scores
-    return body
+    """The JSON body of a request, without some of its optional members.
+
+    The instruction follows one that is set in ``options``.
+    """
+    values = {
+        "query": query,
+        "instructed_query": f"{instruction}\n{query}" if instruction else query,
+        "instruction": instruction,
+        "model": model,
+        "raw_scores": raw_scores,
+        "document_tokens": document_tokens or api.document_tokens,
+    }
+    template = {name: part for name, part in api.request.items() if name not in without}
+    body = rerank_template.filled(template, values, documents)
+    return rerank_template.laid_over(template, body, options or {})
+
+
+def member_option(api: RerankApi, name: str, options: Mapping[str, Any] | None) -> int | None:
+    """A number that ``options`` set in place of a placeholder."""
+    for member, part in api.request.items():
+        if part == f"${name}" and type(option := (options or {}).get(member)) is int:
+            return option
+    return None
+
+
+def lookup(value: Any, place: str) -> Any:
+    """What stands at a place, such as ``usage.total_tokens``; None if there is nothing."""
+    for name in place.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
 
 
 def read_scores(body: Any, api: RerankApi, count: int, kind: ScoreKind) -> ResponseScores:
@@ -99,24 +140,28 @@ def read_scores(body: Any, api: RerankApi, count: int, kind: ScoreKind) -> Respo
     Raises:
         ReplyError: no list of rows, no usable score, or indices that do not count from 0.
     """
-    rows = body.get(api.rows) if isinstance(body, dict) else body
+    bare = not isinstance(body, dict) and (api.index is not None or not api.rows)
+    rows = body if bare else lookup(body, api.rows)
     if not isinstance(rows, list):
         raise ReplyError("it has no list of results")
+    if api.index is None and len(rows) != count:
+        raise ReplyError(f"it has {len(rows)} results for {count} documents")
     values: list[float | None] = [None] * count
     refused: set[int] = set()
     unknown = 0
     indices: set[int | None] = set()
     outside: list[float] = []
     bounds = range_of(kind)
-    for row in rows:
-        index = row.get(api.index) if isinstance(row, dict) else None
+    for place, row in enumerate(rows):
+        stated = place if api.index is None else lookup(row, api.index)
+        index = _named(stated, count) if api.named_by_string else stated
         if type(index) is not int or not 0 <= index < count:
             unknown += 1
-            if (number := _as_integer(index)) in {-1, count}:
+            if (number := _as_integer(stated)) in {-1, count}:
                 indices.add(number)
             continue
         indices.add(index)
-        score = to_float(row.get(api.score))
+        score = to_float(row if api.score is None else lookup(row, api.score))
         if score is None or not math.isfinite(score):
             refused.add(index)
             continue
@@ -132,6 +177,26 @@ def read_scores(body: Any, api: RerankApi, count: int, kind: ScoreKind) -> Respo
     if not outside and all(value is None for value in values):
         raise ReplyError("it has no usable score")
     return ResponseScores(tuple(values), tuple(sorted(refused)), unknown, outside=tuple(outside))
+
+
+def with_skipped(scores: ResponseScores, skipped: Collection[int]) -> ResponseScores:
+    """The scores of a whole batch, of which some documents were not sent."""
+    if not skipped:
+        return scores
+    count = len(scores.values) + len(skipped)
+    sent = [place for place in range(count) if place not in skipped]
+    values: list[float | None] = [None] * count
+    for place, value in zip(sent, scores.values, strict=True):
+        values[place] = value
+    refused = tuple(sent[place] for place in scores.refused)
+    return replace(scores, values=tuple(values), refused=refused, declined=tuple(sorted(skipped)))
+
+
+def _named(stated: Any, count: int) -> int | None:
+    """The index that a string names, as it was sent."""
+    if not isinstance(stated, str) or not re.fullmatch(r"0|[1-9][0-9]{0,8}", stated):
+        return None
+    return int(stated) if int(stated) < count else None
 
 
 def _as_integer(index: Any) -> int | None:
@@ -183,21 +248,16 @@ def clipped(batch: ResponseScores, kind: ScoreKind) -> BatchScores:
     return replace(batch, values=tuple(values))
 
 
-def tokens_used(body: Any) -> int | None:
+def tokens_used(body: Any, places: Sequence[str] = USAGE_TOKENS) -> int | None:
     """The input tokens that a response reports."""
-    if not isinstance(body, dict):
-        return None
-    meta = body.get("meta")
-    for usage in (body.get("usage"), meta.get("tokens") if isinstance(meta, dict) else None):
-        if isinstance(usage, dict):
-            counts = (token_count(usage.get(name)) for name in _TOKEN_FIELDS)
-            count = next((count for count in counts if count is not None), None)
-            if count is not None:
-                return count
+    counts = (token_count(lookup(body, place)) for place in places)
+    return next((count for count in counts if count is not None), None)
+
+
+def units_used(body: Any, places: Sequence[str]) -> float | None:
+    """The billed units that a response reports, which are not tokens."""
+    for place in places:
+        units = to_float(lookup(body, place))
+        if units is not None and math.isfinite(units) and units >= 0:
+            return units
     return None
-
-
-def batch_limit(message: str) -> int | None:
-    """The number of documents per request that an error message asks for."""
-    match = _BATCH_LIMIT.search(message[:2000])
-    return None if match is None else int(match[1])

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from secondpass.effects import LLM, Answer, Ask, Judgement, Plan, RoundsLeft, Task
+from secondpass.effects import LLM, Judgement, Plan, Prompt, Question, RoundsLeft, Task
 from secondpass.errors import MethodError
 from secondpass.llms import LLM_SETTING, has_logprobs
 from secondpass.prompts.labels import LabelKind
@@ -31,6 +32,7 @@ from secondpass.strategies.base import (
     Bounds,
     IssueCollector,
     LLMStrategy,
+    ask_each,
     check_logprobs,
     unanswered,
 )
@@ -176,11 +178,8 @@ class _Sets:
         if self._over:
             self._unanswered += map(set, sets.values())
             return [None] * len(sets)
-        questions = [
-            replace(self._questions.about(indices), assumed=indices.index(min(indices)))
-            for indices in sets.values()
-        ]
-        answers: list[Answer[int]] = yield Ask(self._llm, questions)
+        makers = (partial(self._about, indices) for indices in sets.values())
+        answers = yield from ask_each(self._llm, makers)
         for (place, indices), answer in zip(sets.items(), answers, strict=True):
             self.issues.add_answer(answer, indices)
             if answer.error is not None:
@@ -192,6 +191,14 @@ class _Sets:
             if place == 0:
                 self._top.update(indices)
         return [answer.value for answer in answers]
+
+    def _about(self, indices: Sequence[int]) -> Question[Prompt, int]:
+        """The question about a set.
+
+        Raises:
+            MethodError: it does not fit into the context window.
+        """
+        return replace(self._questions.about(indices), assumed=indices.index(min(indices)))
 
     def left_undecided(self, scored: set[int]) -> bool:
         """Whether the original order decided between candidates that have a score."""

@@ -14,6 +14,7 @@ For R shuffles: R times the calls and the documents read of one, in as many roun
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ from secondpass.strategies.base import Bounds, IssueCollector, affordable
 
 T = TypeVar("T")
 
+_FEW = 10
+"""Candidates of which there may be fewer orders than shuffles."""
 _K = 60
 """Of reciprocal ranks, as in the paper: the larger, the less the first ranks count."""
 
@@ -83,10 +86,19 @@ class Shuffles:
         return self._averaged(runs, issues)
 
     def orders(self, count: int) -> list[list[int]]:
-        """The orders of ``count`` candidates."""
+        """The orders of ``count`` candidates; none is repeated before all were used."""
         orders = [list(range(count)) for _ in range(self.runs)]
-        for number, order in enumerate(orders[1:], 1):
-            random.Random(f"{self.seed} {number}").shuffle(order)
+        possible = math.factorial(count) if count <= _FEW else math.inf
+        used: set[tuple[int, ...]] = set()
+        for number, order in enumerate(orders):
+            if len(used) == possible:
+                used = set()
+            generator = random.Random(f"{self.seed} {number}")
+            if number > 0:
+                generator.shuffle(order)
+            while tuple(order) in used:
+                generator.shuffle(order)
+            used.add(tuple(order))
         return orders
 
     def _averaged(self, runs: Sequence[_Run], issues: IssueCollector) -> Judgement:

@@ -19,7 +19,17 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import LLM, Answer, Ask, Completion, Interim, Judgement, Plan, Task
+from secondpass.effects import (
+    LLM,
+    Answer,
+    Completion,
+    Interim,
+    Judgement,
+    Plan,
+    Prompt,
+    Question,
+    Task,
+)
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.label_lookup import Labels
 from secondpass.prompts.labels import LabelKind
@@ -33,6 +43,7 @@ from secondpass.strategies.base import (
     IssueCollector,
     LLMStrategy,
     affordable,
+    ask_each,
     unanswered,
 )
 from secondpass.types import ScoreKind
@@ -160,16 +171,8 @@ class Tournament(LLMStrategy):
                 for turn, tournament in enumerate(tournaments)
                 for group in deal(tournament.left, groups, kept, f"{self.seed} {turn} {stage}")
             ]
-            answers: list[Answer[Order]] = yield Ask(
-                self.llm,
-                [
-                    replace(
-                        questions.replied_in(self._selection(group.places)).about(group.shown),
-                        assumed=Order(tuple(range(group.places)), 0, 0),
-                    )
-                    for _, group in dealt
-                ],
-            )
+            makers = (partial(self._about, questions, group) for _, group in dealt)
+            answers = yield from ask_each(self.llm, makers)
             if all(answer.value is None for answer in answers):
                 if stage == 1 and answers[0].error is not None:
                     raise unanswered(answers[0].error)
@@ -185,6 +188,15 @@ class Tournament(LLMStrategy):
                 points = [each.points for each in tournaments]
                 yield Interim(task, partial(_judgement, count, points, issues, degraded=degraded))
         return _judgement(count, [each.points for each in tournaments], issues, degraded=degraded)
+
+    def _about(self, questions: Questions[Order], group: Group) -> Question[Prompt, Order]:
+        """The question about a group.
+
+        Raises:
+            MethodError: it does not fit into the context window.
+        """
+        question = questions.replied_in(self._selection(group.places)).about(group.shown)
+        return replace(question, assumed=Order(tuple(range(group.places)), 0, 0))
 
     def _selection(self, count: int) -> Selection:
         return Selection(count, self.labels, self.bare)

@@ -191,3 +191,16 @@ def test_table_counts_hidden_rows(secondpass):
     stdin = json_lines([f"text {number}" for number in range(12)])
     assert "and 2 more" in secondpass(*LEXICAL, "-q", "x", "-f", "table", stdin=stdin).out
     assert "more" not in secondpass(*LEXICAL, "-q", "x", "-f", "table", "-k12", stdin=stdin).out
+
+
+def test_a_skipped_pass_is_written_and_summed(secondpass, write):
+    candidates = [{"id": str(i), "text": "x", "score": score} for i, score in enumerate([9, 2, 1])]
+    path = write("certain.jsonl", [{"query": "x", "candidates": candidates}])
+    told = secondpass("rerank", path, "--preset", "lexical", "--set", "when.margin.below=0.5")
+    assert json.loads(told.out)["report"]["skipped"]["reason"] == "margin 0.875 is not below 0.5"
+    assert "; skipped: 1 query, 3 pairs" in told.err
+    table = secondpass(
+        *("rerank", path, "--preset", "lexical", "--set", "when.margin.below=0.5"),
+        *("--format", "table"),
+    )
+    assert "x (skipped: margin 0.875 is not below 0.5)" in table.out

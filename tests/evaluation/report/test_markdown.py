@@ -26,7 +26,7 @@ def test_sections_in_order():
         "## Cost",
         "## Issues",
         "## Sensitivity to input order",
-        "## Skipped",
+        "## Not run",
         "## Queries that lexical+rerank makes better",
         "## Queries that lexical+rerank makes worse",
     ]
@@ -47,7 +47,7 @@ def test_without_details_it_is_a_screen(comparison):
     assert len(brief.splitlines()) <= 10 + 2 * len(comparison.results)
     assert brief.splitlines()[:3] == whole[:3]
     assert "## " not in brief
-    assert ("Skipped: " in brief) == bool(comparison.skipped)
+    assert ("Not run: " in brief) == bool(comparison.not_run)
 
 
 def test_without_details_each_system_has_a_line():

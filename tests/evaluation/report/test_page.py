@@ -162,7 +162,7 @@ def test_navigation_lists_all_sections():
     headings = [value for tag, name, value in parsed.attributes if (tag, name) == ("h2", "id")]
     assert [link[1:] for link in parsed.all("href")] == headings
     assert headings == [
-        *("overview", "quality", "differences", "cost", "issues", "order", "skipped"),
+        *("overview", "quality", "differences", "cost", "issues", "order", "not-run"),
         *("system-2", "system-3", "queries", "settings"),
     ]
 

@@ -87,9 +87,9 @@ def test_the_questions_are_judged_by_passages_that_exist(index):
 def test_evaluation_without_a_reranker(index):
     comparison = evaluate(index, QUESTIONS)
     assert [result.name for result in comparison.results] == MODES
-    *ran, skipped = comparison.results
+    *ran, missing = comparison.results
     assert all(result.status == "ran" for result in ran)
-    assert (skipped.status, skipped.reason) == ("skipped", "no reranker was given")
+    assert (missing.status, missing.reason) == ("not_run", "no reranker was given")
 
 
 def test_evaluation_of_a_model_that_cannot_be_loaded(index, tmp_path, monkeypatch):

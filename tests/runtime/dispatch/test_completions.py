@@ -22,7 +22,7 @@ def test_missing_packages_are_named():
 INVALID = {
     "bytes": (b"yes", "the model returned a bytes, not a Completion"),
     "nothing": (None, "the model returned a NoneType, not a Completion"),
-    "no string": (Completion(5), "the text of the reply is a int, not a string"),
+    "no string": (Completion(5), "the text of the reply is an int, not a string"),
 }
 
 

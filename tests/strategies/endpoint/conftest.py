@@ -9,20 +9,22 @@ import pytest
 
 from fake_provider import FakeProvider
 from rerank_answers import answer
+from rerank_dialects import SIGNED
 from secondpass import Reranker
 
 asking = importlib.import_module("secondpass.runtime.dispatch")
 
 endpoint = importlib.import_module("secondpass.strategies.endpoint")
 
-KEY_VARIABLES = (
-    "CO_API_KEY",
-    "COHERE_API_KEY",
-    "JINA_API_KEY",
-    "VOYAGE_API_KEY",
-    "MXBAI_API_KEY",
-    "RERANK_API_KEY",
-)
+apis = importlib.import_module("secondpass.strategies.rerank_apis")
+KEY_VARIABLES = {name for api in apis.APIS.values() for name in api.key_variables}
+AWS = {
+    "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+    "AWS_SESSION_TOKEN": "session/EXAMPLE==",
+    "AWS_DEFAULT_REGION": "eu-west-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,8 @@ def _environment(monkeypatch):
         monkeypatch.delenv(name.lower(), raising=False)
     for name in KEY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
+    for name, value in AWS.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr(asking, "_FIRST_PAUSE", 0.01)
 
 
@@ -54,6 +58,10 @@ def make(provider):
 
     def reranker(api: str = "tei", *, limits: Any = None, whole: Any = None, **settings: Any):
         method = {"type": "endpoint", "api": api, **settings}
+        if api in SIGNED:
+            method.pop("api_key", None)
+        elif api == "vertex":
+            method.setdefault("api_key", "ya29.token")
         method.setdefault("base_url", f"http://127.0.0.1:{provider.port}/{api}")
         if "model" not in method and api != "tei":
             method["model"] = "m"

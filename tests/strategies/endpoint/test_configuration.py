@@ -26,7 +26,7 @@ WRONG = [
     ({"api": "voyage", "base_url": "http://localhost"}, "model"),
     ({"api": "mixedbread"}, "model"),
     ({"api": "vllm", "base_url": "http://localhost", "raw_scores": True}, "raw_scor"),
-    ({"api": "pinecone", "model": "m"}, "api"),
+    ({"api": "pinecones", "model": "m"}, "api"),
     ({"api": "Cohere", "model": "m"}, "api"),
     ({"api": None, "model": "m"}, "api"),
     ({"model": "m"}, "api"),

@@ -13,13 +13,14 @@ import fake_provider as fake
 from fake_provider import http, status
 from rankings import codes
 from rerank_answers import KEY, answer, documents, rows, where
-from rerank_dialects import NUMBERS, OWN
+from rerank_dialects import NUMBERS
 from rotation import rotated
 from secondpass import NotSerializableError, Reranker, RerankError
 
 client = importlib.import_module("secondpass.services.client")
 endpoint = importlib.import_module("secondpass.strategies.endpoint")
 
+SELF_HOSTED = ("tei", "vllm", "vllm_score", "infinity", "llama_cpp", "sglang")
 KEYS = [
     # the API; what the environment holds; settings; the key that is sent
     ("cohere", {"CO_API_KEY": "a"}, {}, "a"),
@@ -29,7 +30,7 @@ KEYS = [
     ("jina", {"JINA_API_KEY": " a\n"}, {}, "a"),
     ("voyage", {"VOYAGE_API_KEY": "a"}, {}, "a"),
     ("mixedbread", {"MXBAI_API_KEY": "a"}, {}, "a"),
-    *[(api, {"RERANK_API_KEY": "a"}, {}, "a") for api in OWN],
+    *[(api, {"RERANK_API_KEY": "a"}, {}, "a") for api in SELF_HOSTED],
     ("jina", {"JINA_API_KEY": "a", "MINE": "c"}, {"api_key_env": "MINE"}, "c"),
     ("jina", {"JINA_API_KEY": "a"}, {"api_key": "d"}, "d"),
     ("jina", {"CO_API_KEY": "a", "OPENAI_API_KEY": "b"}, {}, None),

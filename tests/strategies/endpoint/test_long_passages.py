@@ -16,7 +16,7 @@ from rerank_answers import answer, documents, where
 from rerank_dialects import NUMBERS
 from rotation import rotated
 
-endpoint = importlib.import_module("secondpass.strategies.endpoint")
+client = importlib.import_module("secondpass.strategies.rerank_client")
 
 LONG = "7 " + "word " * 6000
 WORDINGS = {
@@ -69,15 +69,6 @@ WORDINGS = {
             "fewer inputs."
         },
     ),
-    "Voyage": (
-        "voyage",
-        400,
-        {
-            "detail": "Request to model 'rerank-2' failed. The max allowed tokens per submitted "
-            "batch is 100000. Your batch has 145736 tokens after truncation. Please lower the "
-            "number of tokens in the batch."
-        },
-    ),
     "422": (
         "infinity",
         422,
@@ -98,8 +89,10 @@ def test_a_passage_that_is_too_long(wording, longest, make, rank, provider):
     assert ranking.report.status == "ok"
     assert ranking.order == (2, 1, 3, 0)
     assert ranking[1].text == LONG
-    assert codes(ranking) == {"asked_again"}
-    assert "too_long" in ranking.report.issues[0].message
+    *truncated, again = sorted(ranking.report.issues, key=lambda issue: issue.code, reverse=True)
+    assert [issue.code for issue in truncated] == ["text_truncated"] * (api == "cohere")
+    assert again.code == "asked_again"
+    assert "too_long" in again.message
     assert 2 <= len(provider.requests) == ranking.report.usage.calls <= 4
     # What was short enough was never cut.
     assert all(
@@ -142,6 +135,59 @@ def test_a_server_that_takes_fewer_documents(make, provider):
     assert ranking.report.status == "ok"
 
 
+VOYAGE = (
+    "Request to model 'rerank-2' failed. The max allowed tokens per submitted batch is {limit}. "
+    "Your batch has {tokens} tokens after truncation. Please lower the number of tokens in the "
+    "batch."
+)
+
+
+def tokens_of(texts):
+    """About as many as a tokenizer finds; half as many again as the client estimates."""
+    return sum(len(text) for text in texts) * 3 // 8
+
+
+@pytest.mark.parametrize("limit", [5000, 2000, 700])
+def test_a_batch_with_too_many_tokens_is_split_and_no_text_is_cut(limit, make, rank, provider):
+    def step(request):
+        tokens = tokens_of(documents(request))
+        if tokens <= limit:
+            return answer()(request)
+        return [http(400, {"detail": VOYAGE.format(limit=limit, tokens=tokens)})]
+
+    provider.play(step)
+    texts = [f"{number} " + "x" * (100 * number) for number in (3, 9, 5, 1, 7, 4)] * 6
+    reranker = make("voyage", limits={"retries": 0})
+    ranking = rank(reranker, "q", texts)
+    assert ranking.report.status == "ok"
+    assert codes(ranking) == {"asked_again"}
+    assert "batch_too_large" in ranking.report.issues[0].message
+    sent = [
+        documents(request)
+        for request in provider.requests
+        if tokens_of(documents(request)) <= limit
+    ]
+    assert [text for part in sorted(sent, key=lambda part: texts.index(part[0])) for text in part]
+    assert sorted(text for part in sent for text in part) == sorted(texts)
+    assert [int(item.text[0]) for item in ranking] == sorted(
+        (int(text[0]) for text in texts), reverse=True
+    )
+    provider.play(step)  # what was learned holds for the next list
+    assert rank(reranker, "q", texts[:6]).report.issues == ()
+
+
+def test_a_long_passage_alone_is_cut(make, rank, provider):
+    """There is nothing to split, so it is shortened as for other APIs."""
+    error = {"detail": VOYAGE.format(limit=1000, tokens=9000)}
+    long = where(
+        lambda r: any(len(text) > 3000 for text in documents(r)), fake.raw(http(400, error))
+    )
+    provider.play(long)
+    ranking = rank(make("voyage", limits={"retries": 0}), "q", [LONG])
+    assert ranking.report.status == "ok"
+    assert len(documents(provider.requests[-1])[0]) == 2000
+
+
 def limited(code: int, most: int, text: str = "") -> Step:
     """Takes no more than some documents, and says so by a status."""
     message = text or f"batch size 99 > maximum allowed batch size {most}"
@@ -156,7 +202,7 @@ def test_a_learned_batch_size_expires(code, make, provider, monkeypatch):
         provider.play(limited(code, 4))
         assert reranker.rerank("q", [f"{number} a" for number in range(8)]).report.status == "ok"
         assert [len(documents(request)) for request in provider.requests] == expected
-    monkeypatch.setattr(endpoint, "REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr(client, "REMEMBERED_SECONDS", 0.0)
     provider.play()
     provider.play(answer())
     reranker.rerank("q", [f"{number} a" for number in range(8)])

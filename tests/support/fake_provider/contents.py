@@ -274,7 +274,7 @@ def rerank_answers(change: Callable[[list[dict[str, Any]]], Any]) -> Step:
             yield http(200, rerank_envelope(request, rows))
             return
         reply = rerank_envelope(request, [])
-        named = request.rerank.rows if request.rerank else ""
-        yield http(200, {**reply, named: rows} if named else rows)
+        api = request.rerank
+        yield http(200, {**reply, **api.reply(rows)} if api and api.rows else rows)
 
     return step

@@ -183,17 +183,24 @@ def envelope(request: Request, text: str) -> dict[str, Any]:
 def rerank_envelope(request: Request, results: Sequence[Mapping[str, Any]]) -> Any:
     """The reply of the rerank API that was asked, around rows of ``index`` and ``score``."""
     api = request.rerank or RERANK_APIS["tei"]
-    rows = [
-        {{"score": api.score}.get(name, name): value for name, value in row.items()}
-        for row in results
-    ]
+    if not api.index:
+        return {
+            **api.reply([row["score"] for row in sorted(results, key=lambda row: row["index"])])
+        }
+    names = {"score": api.score, "index": api.index}
+    rows = [{names.get(name, name): value for name, value in row.items()} for row in results]
+    if api.named:
+        rows = [
+            {**row, api.index: str(row[api.index])} if type(row.get(api.index)) is int else row
+            for row in rows
+        ]
     if not api.rows:
         return rows
     if request.api == "cohere":
         meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
-        return {"id": "r1", api.rows: rows, "meta": meta}
+        return {"id": "r1", **api.reply(rows), "meta": meta}
     usage = {"prompt_tokens": INPUT_TOKENS, "total_tokens": INPUT_TOKENS}
-    return {"id": "r1", "model": "fake", "object": "rerank", "usage": usage, api.rows: rows}
+    return {"id": "r1", "model": "fake", "object": "rerank", "usage": usage, **api.reply(rows)}
 
 
 def rerank_rows(request: Request, grade: Grade = by_number) -> list[dict[str, Any]]:

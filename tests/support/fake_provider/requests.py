@@ -51,13 +51,14 @@ class Request:
         for ending, api in APIS.items():
             if self.path.partition("?")[0].endswith(ending):
                 return api
-        return ""
+        return self.flavour if self.flavour in RERANK_APIS else ""
 
     @property
     def key(self) -> str:
         """The key that came with it, however this dialect carries it."""
-        bearer = self.headers.get("authorization", "").removeprefix("Bearer ")
-        return bearer or self.headers.get("x-api-key") or self.headers.get("x-goog-api-key") or ""
+        bearer = re.sub(r"^(Bearer|ApiKey) ", "", self.headers.get("authorization", ""))
+        names = ("x-api-key", "x-goog-api-key", "api-key")
+        return bearer or next(filter(None, map(self.headers.get, names)), "")
 
     @property
     def messages(self) -> list[str]:
@@ -70,9 +71,9 @@ class Request:
     def documents(self) -> dict[str, str]:
         """The fenced texts by their labels, in order; those of rerank APIs by their index."""
         body = self.body if isinstance(self.body, dict) else {}
-        given = body.get(self.rerank.documents) if self.rerank else None
+        given = _dig(body, *self.rerank.documents.split(".")) if self.rerank else None
         if isinstance(given, list):
-            texts = [one if isinstance(one, str) else one["text"] for one in given]
+            texts = [one if isinstance(one, str) else next(_texts_of(one)) for one in given]
             return {str(index): text for index, text in enumerate(texts)}
         passages = _FENCE.findall("\n".join(self.messages))
         return {label: html.unescape(text) for label, text in passages}
@@ -145,11 +146,25 @@ APIS = {
 
 @dataclass(frozen=True)
 class RerankApi:
-    """What a rerank API calls the documents, the rows (empty: the whole answer) and a score."""
+    """Where a rerank API has the documents, the rows (empty: the whole answer), index and score.
+
+    Names inside others are joined by dots. Without ``index``, the answer has a score for each
+    document, in their order; ``named`` indices are strings.
+    """
 
     documents: str = "documents"
     rows: str = "results"
     score: str = "relevance_score"
+    index: str = "index"
+    named: bool = False
+
+    def reply(self, rows: Any) -> dict[str, Any]:
+        """The part of the answer that holds the rows."""
+        reply: Any = rows
+        for name in reversed(self.rows.split(".")):
+            reply = {name: reply}
+        whole: dict[str, Any] = reply
+        return whole
 
 
 RERANK_APIS = {
@@ -162,6 +177,20 @@ RERANK_APIS = {
     "vllm_score": RerankApi("text_2", "data", "score"),
     "infinity": RerankApi(),
     "llama_cpp": RerankApi(),
+    "nvidia": RerankApi("passages", "rankings", "logit"),
+    "nvidia_nim": RerankApi("passages", "rankings", "logit"),
+    "deepinfra": RerankApi(rows="scores", index=""),
+    "sglang": RerankApi(rows="", score="score"),
+    "elastic": RerankApi("input", "rerank"),
+    "pinecone": RerankApi(rows="data", score="score"),
+    "dashscope": RerankApi("input.documents", "output.results"),
+    "contextual": RerankApi(),
+    "zeroentropy": RerankApi(),
+    "litellm": RerankApi(),
+    "openrouter": RerankApi(),
+    "azure": RerankApi(),
+    "bedrock": RerankApi("sources", score="relevanceScore"),
+    "vertex": RerankApi("records", "records", "score", "id", named=True),
 }
 
 _FENCE = re.compile(r'<doc id="([^"]*)">(.*?)</doc>', re.DOTALL)
@@ -178,6 +207,15 @@ def _texts(value: Any) -> Iterator[str]:
         for name in ("content", "parts", "text"):
             if name in value:
                 yield from _texts(value[name])
+
+
+def _texts_of(document: Any) -> Iterator[str]:
+    """The text of a document that is an object, which may have a type and an id beside it."""
+    for name, value in document.items():
+        if isinstance(value, dict):
+            yield from _texts_of(value)
+        elif name in {"text", "content"}:
+            yield value
 
 
 def _dig(value: Any, *path: str) -> Any:

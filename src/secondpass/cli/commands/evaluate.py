@@ -28,20 +28,26 @@ from secondpass.cli.options import (
     complete_preset,
 )
 from secondpass.cli.progress import progress_bars
+from secondpass.cli.suite_options import (
+    Cache,
+    Concurrency,
+    Corpus,
+    Depth,
+    Limit,
+    NoCache,
+    QrelsFile,
+    Queries,
+    Quiet,
+    RunFile,
+    Stage,
+    check_suite,
+    default_stages,
+    open_suite,
+)
 from secondpass.search.documents import PASSAGE_SIZE
 
 if TYPE_CHECKING:
     from secondpass.evaluation.first_stages import FirstStage
-    from secondpass.evaluation.suites import Suite
-
-
-class Stage(StrEnum):
-    """First stages."""
-
-    given = "given"
-    vector = "vector"
-    lexical = "lexical"
-    hybrid = "hybrid"
 
 
 class Test(StrEnum):
@@ -61,22 +67,12 @@ def evaluate(
             "YAML files are compared, as with `--compare`.",
         ),
     ] = None,
-    queries: Annotated[
-        Path | None, typer.Option(help="Queries: JSON lines, or lines of `id<TAB>text`.")
-    ] = None,
-    qrels: Annotated[Path | None, typer.Option(help="Judgments: TREC or BEIR TSV.")] = None,
-    corpus: Annotated[
-        Path | None,
-        typer.Option(
-            help="What to search: JSON lines, a folder of documents, or an index "
-            "(`secondpass index`)."
-        ),
-    ] = None,
+    queries: Queries = None,
+    qrels: QrelsFile = None,
+    corpus: Corpus = None,
     passage_size: PassageSize = PASSAGE_SIZE,
     stale_ok: StaleOk = False,
-    run: Annotated[
-        Path | None, typer.Option(help="TREC run whose documents are the candidates.")
-    ] = None,
+    run: RunFile = None,
     preset: Annotated[
         list[str] | None,
         typer.Option(
@@ -107,9 +103,7 @@ def evaluate(
     ] = None,
     settings: Set = None,
     rerank_top_n: RerankTopN = None,
-    depth: Annotated[
-        int, typer.Option(min=1, help="Number of candidates to retrieve per query.")
-    ] = 100,
+    depth: Depth = 100,
     stage: Annotated[
         list[Stage] | None, typer.Option("--mode", help="First stage to measure. Repeatable.")
     ] = None,
@@ -134,15 +128,10 @@ def evaluate(
         typer.Option(min=0, help="Number of times to repeat with shuffled candidates."),
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of shuffles and test.")] = 0,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Use only the first queries, this many.")
-    ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Number of rankings at a time.")] = 1,
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Folder to cache the vectors of the corpus in.", show_default=False),
-    ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not cache vectors.")] = False,
+    limit: Limit = None,
+    concurrency: Concurrency = 1,
+    cache: Cache = None,
+    no_cache: NoCache = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -160,7 +149,7 @@ def evaluate(
     ] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure what reranking gains: first stages, and rerankers behind them, on one suite.
 
@@ -174,45 +163,38 @@ def evaluate(
     same command with `--resume` continues: no finished ranking is made again.
     """
     from secondpass.cli.dry_run import print_comparison, print_expected
-    from secondpass.cli.first_stages import (
-        IndexStage,
-        open_for_search,
-        read_passages,
-        suite_retriever,
-    )
     from secondpass.cli.vectors import cache_folder
     from secondpass.evaluation.dry_run import expected_comparison
     from secondpass.evaluation.experiment import compare as run_comparison
-    from secondpass.evaluation.loading import load_suite
     from secondpass.evaluation.measures import DEFAULT_MEASURES
-    from secondpass.search.index_files import is_index
 
     suite_name, more = _split_arguments(arguments)
     compare = [*(compare or ()), *more]
-    _check_call(suite_name, queries, qrels)
+    check_suite(suite_name, queries, qrels)
     journal_path = check_folder(out, resume=resume, force=force)
     specs = reranker_specs(preset, config, compare, rerank_model)
-    rerankers, skipped = loadable_rerankers(specs, settings, rerank_top_n)
-    index = (
-        open_for_search(corpus, depth, stale_ok=stale_ok) if corpus and is_index(corpus) else None
+    rerankers, not_run = loadable_rerankers(specs, settings, rerank_top_n)
+    suite, make_retriever = open_suite(
+        suite_name,
+        queries=queries,
+        qrels=qrels,
+        corpus=corpus,
+        run=run,
+        passage_size=passage_size,
+        stale_ok=stale_ok,
+        limit=limit,
+        depth=depth,
     )
-    passages = index.corpus if index else read_passages(corpus, passage_size)
-    suite = load_suite(suite_name, queries=queries, qrels=qrels, corpus=passages, run=run)
-    suite = suite.first(limit)
     stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
     behinds: list[FirstStage] | None = [member.value for member in behind] if behind else None
-    needed = {*(stages or _default_stages(suite)), *(behinds or ())}
+    needed = {*(stages or default_stages(suite)), *(behinds or ())}
     if dry_run:
         journal_path = None
     elif out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with progress_bars(quiet) as progress, open_journal(journal_path, resume=resume) as journal:
         folder = None if no_cache else cache or cache_folder()
-        retriever = (
-            IndexStage(index, needed)
-            if index
-            else suite_retriever(suite, needed, depth, folder, progress)
-        )
+        retriever = make_retriever(needed, folder, progress)
         if dry_run:
             expected = expected_comparison(
                 rerankers,
@@ -224,7 +206,7 @@ def evaluate(
                 shuffles=shuffles,
                 progress=progress,
             )
-            print_comparison(expected, skipped, as_json=as_json)
+            print_comparison(expected, not_run, as_json=as_json)
             return
         comparison = run_comparison(
             rerankers,
@@ -239,7 +221,7 @@ def evaluate(
             shuffles=shuffles,
             seed=seed,
             concurrency=concurrency,
-            skipped=skipped,
+            not_run=not_run,
             progress=progress,
             journal=journal,
             expected=print_expected,
@@ -261,12 +243,3 @@ def _split_arguments(arguments: Sequence[str] | None) -> tuple[str | None, list[
         problem = f"SUITE: only one is allowed, not {' and '.join(suites)}"
         fail(f"{problem}; a preset needs --preset or --compare before it", USAGE_ERROR)
     return next(iter(suites), None), files
-
-
-def _check_call(suite: str | None, queries: Path | None, qrels: Path | None) -> None:
-    if suite is None and (queries is None or qrels is None):
-        fail("missing SUITE, or --queries and --qrels (see --help)", USAGE_ERROR)
-
-
-def _default_stages(suite: Suite) -> list[FirstStage]:
-    return ["given"] if suite.candidates is not None else ["vector", "lexical", "hybrid"]

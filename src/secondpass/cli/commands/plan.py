@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from secondpass.cli.configurations import configuration
-from secondpass.cli.options import AsJson, Config, Preset, Set
+from secondpass.cli.console import decode_argument
+from secondpass.cli.options import AsJson, Config, Instruction, Preset, Set
 from secondpass.cli.plans import print_plan, print_strategies, strategies_of
 from secondpass.config import load
 
@@ -33,6 +34,7 @@ def plan(
     depth: Annotated[
         int | None, typer.Option(min=1, help="Number of candidates to rerank.")
     ] = None,
+    instruction: Instruction = None,
     compare: Annotated[
         bool,
         typer.Option("--compare", help="Plan every strategy with the language model instead."),
@@ -55,10 +57,11 @@ def plan(
         "seconds_per_call": seconds_per_call,
         "top_k": top_k,
         "depth": depth,
+        "instruction": None if instruction is None else decode_argument(instruction),
     }
     if compare:
-        rerankers, skipped = strategies_of(reranker)
+        rerankers, not_run = strategies_of(reranker)
         plans = {name: each.plan(candidates, **options) for name, each in rerankers.items()}
-        print_strategies(plans, skipped, as_json=as_json)
+        print_strategies(plans, not_run, as_json=as_json)
     else:
         print_plan(reranker.plan(candidates, **options), as_json=as_json)

@@ -21,6 +21,7 @@ from secondpass.cli.console import (
     warn,
 )
 from secondpass.cli.first_stages import open_for_search, warn_of_skipped
+from secondpass.cli.monitored import MonitorFolder, monitored
 from secondpass.cli.options import (
     AsJson,
     Config,
@@ -105,6 +106,7 @@ def query(
     passage_size: PassageSize = PASSAGE_SIZE,
     stale_ok: StaleOk = False,
     dry_run: DryRun = False,
+    monitor: MonitorFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """Search documents, by vectors unless told otherwise, and rerank the results.
@@ -128,7 +130,9 @@ def query(
         reranker = _load_reranker(described, rerank_model, device)
         options["order"] = parse_order(reranker, order)
         options["instruction"] = None if instruction is None else decode_argument(instruction)
-    elif any((preset, config, settings, rerank_model, device, rerank_top_n, order, instruction)):
+    elif any(
+        (preset, config, settings, rerank_model, device, rerank_top_n, order, instruction, monitor)
+    ):
         warn("options of the reranker have no effect without --rerank")
 
     as_json = as_json or sys.stdout is None or not sys.stdout.isatty()
@@ -149,7 +153,8 @@ def query(
         return
     ranking = None
     if reranker is not None:
-        ranking = reranker.rerank(question, candidates, **options)
+        with monitored(monitor):
+            ranking = reranker.rerank(question, candidates, **options)
         _warn_of_issues(ranking.report)
     rows = retrieved_rows(candidates[:k]) if ranking is None else reranked_rows(ranking)
     explanations = [] if ranking is None else _explained(ranking, explain or ())

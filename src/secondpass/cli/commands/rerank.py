@@ -24,6 +24,7 @@ from secondpass.cli.console import (
     on_terminal,
     warn,
 )
+from secondpass.cli.monitored import MonitorFolder, monitored
 from secondpass.cli.options import (
     AsJson,
     Config,
@@ -108,6 +109,7 @@ def rerank(
         bool, typer.Option("--strict", help="Exit with code 1 unless every ranking is ok.")
     ] = False,
     dry_run: DryRun = False,
+    monitor: MonitorFolder = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Show no progress bars and no summary.")
     ] = False,
@@ -176,6 +178,7 @@ def rerank(
     )
     started = time.monotonic()
     with ExitStack() as stack:
+        stack.enter_context(monitored(monitor))
         sink: Stream | Resumable
         if output is not None and is_resumable:
             made_of = {

@@ -7,10 +7,12 @@ import hashlib
 import io
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from secondpass.evaluation.costs import percentiles
+from secondpass.evaluation.judging.labels import judged_by_path, write_judged_by
 from secondpass.evaluation.report import markdown, page
 from secondpass.evaluation.results import ComparisonData, Result
 from secondpass.formats.lines import AnyPath, write_lines
@@ -44,8 +46,15 @@ def write(comparison: ComparisonData, folder: AnyPath) -> list[str]:
 
 
 def _write_trec(comparison: ComparisonData, place: Path) -> list[str]:
-    write_qrels(place / "qrels.trec", comparison.qrels)
-    written = [str(place / "qrels.trec")]
+    path = place / "qrels.trec"
+    mark = judged_by_path(path)
+    written = [str(path)]
+    if comparison.judged_by is None:
+        mark.unlink(missing_ok=True)  # of an older comparison
+    else:
+        write_judged_by(path, comparison.judged_by)
+        written.append(str(mark))
+    write_qrels(path, comparison.qrels)
     taken: set[str] = set()
     for result in comparison.ran:
         path = place / "runs" / f"{_file_name(result.name, taken)}.trec"
@@ -90,13 +99,27 @@ def as_dict(comparison: ComparisonData) -> dict[str, Any]:
         "baseline": comparison.baseline,
         "settings": dict(comparison.settings),
         "notes": list(comparison.notes),
+        **_judged_by(comparison),
         "systems": [_system(comparison, result) for result in comparison.results],
+    }
+
+
+def _judged_by(comparison: ComparisonData) -> dict[str, Any]:
+    """Whose judgements they are, if a model's, and what a person's make of the figures."""
+    if comparison.judged_by is None:
+        return {}
+    mark = asdict(comparison.judged_by)
+    people = mark.pop("people")
+    del mark["order"]
+    return {
+        "judged_by": {**mark, "people": len(people)},
+        "corrected": [asdict(corrected) for corrected in comparison.corrected],
     }
 
 
 def _system(comparison: ComparisonData, result: Result) -> dict[str, Any]:
     system = result.to_dict(text=True)
-    if result.status != "skipped":
+    if result.status != "not_run":
         together = comparison.end_to_end(result).values()
         system["seconds"]["end_to_end"] = percentiles(together)
     return system

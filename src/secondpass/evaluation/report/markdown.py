@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from secondpass.evaluation.report.cells import Cell, Column, Table
+from secondpass.evaluation.report.corrected import corrected
 from secondpass.evaluation.report.overview import overview
 from secondpass.evaluation.report.tables import tables
 from secondpass.evaluation.report.text import NONE, counted, listed
@@ -26,30 +27,33 @@ def report(comparison: ComparisonData, *, details: bool = True) -> str:
         details: False: only the verdict and one table, a screen of text.
     """
     queries = counted(len(comparison.queries), "query", "queries")
-    parts = [f"# {_escaped(comparison.suite)}: {queries}"]
+    parts = [f"# {escaped(comparison.suite)}: {queries}"]
     outcome = verdict(comparison)
-    parts.append(f"**{_escaped(outcome.answer)}** {_escaped(outcome.because)}")
-    parts += [f"> {_escaped(note)}" for note in comparison.notes]
+    parts.append(f"**{escaped(outcome.answer)}** {escaped(outcome.because)}")
+    parts += [f"> {escaped(note)}" for note in comparison.notes]
     if not details:
         if (brief := overview(comparison)).rows:
-            parts.append(_table(brief))
-        if skipped := [_escaped(result.name) for result in comparison.skipped]:
-            parts.append(f"Skipped: {listed(skipped)}.")
+            parts.append(table_text(brief))
+        if (brief := corrected(comparison, first_only=True)).rows:
+            parts += [*map(escaped, brief.notes), table_text(brief)]
+        if not_run := [escaped(result.name) for result in comparison.not_run]:
+            parts.append(f"Not run: {listed(not_run)}.")
         return "\n\n".join(parts) + "\n"
     for table in tables(comparison):
-        parts += [f"## {_escaped(table.title)}", *map(_escaped, table.notes)]
+        parts += [f"## {escaped(table.title)}", *map(escaped, table.notes)]
         if table.rows:
-            parts.append(_table(table))
+            parts.append(table_text(table))
     for result in comparison.ran:
         for word, changes in (("better", result.gains), ("worse", result.losses)):
             if changes:
-                parts.append(f"## Queries that {_escaped(result.name)} makes {word}")
+                parts.append(f"## Queries that {escaped(result.name)} makes {word}")
                 parts.append("\n".join(_changes(comparison.measures[0], changes)))
     return "\n\n".join(parts) + "\n"
 
 
-def _table(table: Table) -> str:
-    head = _line([_escaped(column.title) for column in table.columns])
+def table_text(table: Table) -> str:
+    """A table as Markdown."""
+    head = _line([escaped(column.title) for column in table.columns])
     rule = "".join(f"|{_rule(column)}" for column in table.columns) + "|"
     return "\n".join([head, rule, *(_line(map(_cell, row)) for row in table.rows)])
 
@@ -59,7 +63,7 @@ def _rule(column: Column) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    text = _escaped(cell.text)
+    text = escaped(cell.text)
     return f"**{text}**" if cell.best else text
 
 
@@ -69,16 +73,16 @@ def _line(cells: Sequence[str] | Iterator[str]) -> str:
 
 def _changes(measure: str, changes: Sequence[Change]) -> Iterator[str]:
     for change in changes:
-        values = f"{_escaped(measure)} {change.before:.3f} → {change.after:.3f}"
-        yield f"- **{_escaped(change.text)}** ({_escaped(change.query)}): {values}"
+        values = f"{escaped(measure)} {change.before:.3f} → {change.after:.3f}"
+        yield f"- **{escaped(change.text)}** ({escaped(change.query)}): {values}"
         for item in change.top[:_DOCUMENTS]:
             judged = "not judged" if item.relevance is None else f"relevance {item.relevance}"
             before = NONE if item.before is None else str(item.before)
-            text = _escaped(item.text[:_TEXT_LENGTH])
-            yield f"    {item.rank}. (was {before}; {judged}) **{_escaped(item.id)}** {text}"
+            text = escaped(item.text[:_TEXT_LENGTH])
+            yield f"    {item.rank}. (was {before}; {judged}) **{escaped(item.id)}** {text}"
 
 
-def _escaped(text: object) -> str:
+def escaped(text: object) -> str:
     """The text on one line, without any markup: no image, link or tag, and no control characters.
 
     The report is also printed on terminals.

@@ -32,7 +32,9 @@ from secondpass.formats.markup import clean
 
 
 @dataclass(frozen=True, slots=True)
-class _Figure:
+class Figure:
+    """A plot with its caption."""
+
     svg: str
     caption: str
 
@@ -44,7 +46,7 @@ class _System:
     key: str
     title: str
     result: Result
-    figures: Sequence[_Figure]
+    figures: Sequence[Figure]
     no_first_stage: bool
 
 
@@ -59,11 +61,11 @@ def page(comparison: ComparisonData) -> str:
     outcome = verdict(comparison)
     has_plots = svg.available()
     report_tables = tables(comparison)
-    script = _sort_script()
+    script = sort_script()
     figures = {
         table.key: list(_figures(table, comparison)) if has_plots else [] for table in report_tables
     }
-    return _render(
+    return render(
         "page.html.j2",
         comparison=comparison,
         queries=counted(len(comparison.queries), "query", "queries"),
@@ -74,7 +76,7 @@ def page(comparison: ComparisonData) -> str:
         origin=_origin(comparison),
         queries_table=all_queries(comparison),
         script=script,
-        script_hash=_csp_hash(script),
+        script_hash=csp_hash(script),
         has_plots=has_plots,
         tables=report_tables,
         figures=figures,
@@ -105,7 +107,7 @@ def fragment(comparison: ComparisonData) -> str:
     Raises:
         MissingExtraError: jinja2 is not installed.
     """
-    return _render(
+    return render(
         "fragment.html.j2",
         comparison=comparison,
         verdict=verdict(comparison),
@@ -113,7 +115,7 @@ def fragment(comparison: ComparisonData) -> str:
     )
 
 
-def _sort_script() -> Any:
+def sort_script() -> Any:
     """The script that sorts tables, not to be escaped."""
     from markupsafe import Markup  # jinja2 needs it
 
@@ -122,13 +124,18 @@ def _sort_script() -> Any:
     return Markup(source)
 
 
-def _csp_hash(script: str) -> str:
+def csp_hash(script: str) -> str:
     """A script's hash, by which a content security policy allows it."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
 
 
-def _render(template: str, **context: Any) -> str:
+def render(template: str, **context: Any) -> str:
+    """A template with these values.
+
+    Raises:
+        MissingExtraError: jinja2 is not installed.
+    """
     return str(_environment().get_template(template).render(context))
 
 
@@ -151,17 +158,17 @@ def _environment() -> Any:
     return environment
 
 
-def _figures(table: Table, comparison: ComparisonData) -> Iterator[_Figure]:
+def _figures(table: Table, comparison: ComparisonData) -> Iterator[Figure]:
     for number, plot in enumerate(charts.PLOTS, 1):
         if plot.section == table.key and (drawn := plot.draw(comparison, f"plot-{number}-")):
-            yield _Figure(drawn, plot.caption)
+            yield Figure(drawn, plot.caption)
 
 
 def _system(comparison: ComparisonData, result: Result, number: int, has_plots: bool) -> _System:
     figures = []
     for index, (draw, caption) in enumerate(query_charts.PLOTS if has_plots else ()):
         if drawn := draw(comparison, result, f"system-{number}-{index}-"):
-            figures.append(_Figure(drawn, caption))
+            figures.append(Figure(drawn, caption))
     no_first_stage = not query_charts.deltas(comparison, result)
     title = f"What {result.name} changes"
     return _System(f"system-{number}", title, result, figures, no_first_stage)

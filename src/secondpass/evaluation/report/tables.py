@@ -8,6 +8,7 @@ from typing import Any
 
 from secondpass.evaluation.costs import percentile
 from secondpass.evaluation.report.cells import SYSTEM, Cell, Column, Row, Table, row
+from secondpass.evaluation.report.corrected import corrected
 from secondpass.evaluation.report.overview import overview
 from secondpass.evaluation.report.text import NONE, in_milliseconds, number, p_value
 from secondpass.evaluation.report.verdict import degraded_by, is_significant, tone_of, too_few
@@ -143,8 +144,20 @@ def costs(comparison: ComparisonData) -> Table:
         for result in comparison.ran
         if result.cost.cached
     ]
-    notes = (note, *cached) if rows else ()
+    skipped = [_skipped(result) for result in comparison.ran if result.cost.skipped]
+    notes = (note, *cached, *skipped) if rows else ()
     return Table("cost", "Cost", (SYSTEM, *map(Column, heads)), tuple(rows), notes)
+
+
+def _skipped(result: Result) -> str:
+    cost = result.cost
+    saved = f"{cost.saved_pairs:,} pairs"
+    if cost.saved_seconds is not None:
+        saved += f" and, by the times of the other queries, {cost.saved_seconds:.1f} s"
+    return (
+        f"{result.name}: the pass was skipped, or made shorter, for {cost.skipped:,} of "
+        f"{len(cost.seconds):,} queries, which saved {saved}."
+    )
 
 
 def issues(comparison: ComparisonData) -> Table:
@@ -207,15 +220,20 @@ def _spread(stability: Stability) -> str:
     return f"{min(stability.means):.4f} to {max(stability.means):.4f} ({stability.measure})"
 
 
-def skipped(comparison: ComparisonData) -> Table:
+def not_run(comparison: ComparisonData) -> Table:
     """The systems that could not run, with the reasons."""
-    return _reasons("skipped", "Skipped", comparison.skipped)
+    return _reasons("not-run", "Not run", comparison.not_run)
 
 
 def settings(comparison: ComparisonData) -> Table:
     """How the comparison was made; in the page only."""
+    return settings_table(comparison.settings)
+
+
+def settings_table(values: Mapping[str, Any]) -> Table:
+    """Settings by name, those in mappings one a row."""
     rows = []
-    for key, value in comparison.settings.items():
+    for key, value in values.items():
         if isinstance(value, Mapping):
             rows += [row(f"{key}: {inner}", _as_text(item)) for inner, item in value.items()]
         else:
@@ -235,12 +253,13 @@ def _reasons(key: str, title: str, results: tuple[Result, ...], *notes: str) -> 
 
 TABLES: tuple[Callable[[ComparisonData], Table], ...] = (
     overview,
+    corrected,
     quality,
     not_measured,
     differences,
     costs,
     issues,
     input_order,
-    skipped,
+    not_run,
 )
 """In the order of the report, in Markdown and HTML alike."""

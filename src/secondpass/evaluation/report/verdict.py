@@ -34,7 +34,7 @@ def verdict(comparison: ComparisonData) -> Verdict:
     """The verdict by the first measure: the best reranker, its gain, and its cost."""
     rerankers = [result for result in comparison.ran if result.first_stage is not None]
     if not rerankers:
-        what = "could be run" if comparison.skipped else "was requested"
+        what = "could be run" if comparison.not_run else "was requested"
         if comparison.not_measured:
             what = "was measured"
         because = [f"No reranker {what}, so there is no second pass to judge."]

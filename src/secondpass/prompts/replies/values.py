@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
+from secondpass.errors import with_article
+
 
 @dataclass(frozen=True, slots=True)
 class BatchScores:
@@ -80,7 +82,7 @@ def dump(value: Any) -> dict[str, Any] | None:
         TypeError: it is of another type.
     """
     if not isinstance(value, BatchScores | Order):
-        raise TypeError(f"a {type(value).__name__} cannot be stored")
+        raise TypeError(f"{with_article(type(value).__name__)} cannot be stored")
     return None if value.cut else {item.name: getattr(value, item.name) for item in fields(value)}
 
 

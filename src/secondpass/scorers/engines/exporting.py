@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from secondpass.concurrency.lazy import require
-from secondpass.errors import InputError, ModelLoadError
+from secondpass.errors import InputError, ModelLoadError, with_article
 from secondpass.scorers.engines.agreement import (
     TOP,
     Agreement,
@@ -188,7 +188,7 @@ def _load(model: str) -> TorchModel:
     kind = type(encoder.model).__name__
     reason = ""
     if not kind.endswith("ForSequenceClassification"):
-        reason = f"is a {kind}, not a sequence classifier"
+        reason = f"is {with_article(kind)}, not a sequence classifier"
     elif len(encoder) > 1:
         reason = f"has {len(encoder)} modules"
     elif encoder.default_prompt_name is not None:

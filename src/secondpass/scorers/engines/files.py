@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from secondpass.errors import ModelLoadError
+from secondpass.errors import ModelLoadError, with_article
 from secondpass.scorers.engines.runtimes import Backend
 
 FILES: Mapping[Backend, Sequence[str]] = {
@@ -195,7 +195,9 @@ def _check(model: str, find: Find, config: Mapping[str, Any]) -> None:
     architectures = config.get("architectures") or [""]
     if not str(architectures[0]).endswith("ForSequenceClassification"):
         kind = architectures[0] or "model of unknown kind"
-        raise TorchOnlyError(f"the model {model!r} is a {kind}, not a sequence classifier")
+        raise TorchOnlyError(
+            f"the model {model!r} is {with_article(kind)}, not a sequence classifier"
+        )
     labels = len(config.get("id2label") or ()) or config.get("num_labels", 2)
     if labels != 1:
         raise ModelLoadError(f"the model {model!r} has {labels} labels; a reranker has one")

@@ -14,10 +14,10 @@ from math import isnan
 from pathlib import Path
 from typing import TypeVar
 
-from secondpass import diagnostics
 from secondpass.concurrency.sqlite_connection import Connection
 from secondpass.concurrency.sqlite_files import Layout, WrongFileError, prepare, rows_of_keys
 from secondpass.errors import ModelLoadError
+from secondpass.runtime import diagnostics
 
 T = TypeVar("T")
 

@@ -34,9 +34,9 @@ class SecondPassRerank(RerankFields, PromptMixin):
 
     The returned nodes are copies. Their scores fall with rank, so that components that sort by
     score keep the order. ``rerank_score``, ``rerank_final_score``, ``retrieval_score``,
-    ``rerank_rank``, ``rerank_status`` and, if the method states them, ``rerank_span`` and
-    ``rerank_spread`` are added to their metadata and kept out of the texts for language models and
-    embeddings.
+    ``rerank_rank``, ``rerank_status`` and, if there are any, ``rerank_span``, ``rerank_spread`` and
+    ``rerank_probability`` are added to their metadata and kept out of the texts for language models
+    and embeddings.
 
     The parameters from ``top_n`` to ``strict`` stand for settings of the configuration, which
     decides if they are None. They override those of a preset or a file, and are refused beside a

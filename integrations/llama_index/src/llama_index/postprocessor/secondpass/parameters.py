@@ -15,7 +15,7 @@ from secondpass import ConfigurationError, Reranker
 from secondpass.adapters.parameters import Parameters
 from secondpass.config import resolve
 from secondpass.config.overrides import Override
-from secondpass.errors import Problem
+from secondpass.errors import Problem, with_article
 from secondpass.settings.registry import dump_part
 
 ALIASES = {"top_n": "top_k", "similarity_cutoff": "floor", "choice_batch_size": "batch_size"}
@@ -44,7 +44,7 @@ def resolved(
     """
     llm = values["llm"]
     if llm is not None and not isinstance(llm, LLM):
-        message = f"give an LLM of LlamaIndex, not a {type(llm).__name__}"
+        message = f"give an LLM of LlamaIndex, not {with_article(type(llm).__name__)}"
         raise ConfigurationError([Problem(("llm",), message)])
     llm = None if llm is None else OwnedLLM(llm)
     return resolve(reranker, llm=llm, flat=overrides_of(parameters, values))

@@ -3,7 +3,7 @@
 from haystack import logging
 
 from haystack_integrations.components.rankers.secondpass.saving import Saved
-from secondpass.diagnostics import use_logger
+from secondpass.runtime.diagnostics import use_logger
 
 logger = logging.getLogger(__name__)
 LOGGER_NAME = "haystack_integrations.components.rankers.secondpass"

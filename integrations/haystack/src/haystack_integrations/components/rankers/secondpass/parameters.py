@@ -14,7 +14,7 @@ from secondpass import ConfigurationError
 from secondpass.adapters.options import plain_number, whole_number
 from secondpass.adapters.parameters import PLACES, Parameters
 from secondpass.config.overrides import Override
-from secondpass.errors import Problem
+from secondpass.errors import Problem, with_article
 from secondpass.settings import OptionalVariables, describe
 
 ALIASES = {
@@ -44,7 +44,7 @@ def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str,
         isinstance(generator, type) or not callable(getattr(generator, "run", None))
     ):
         kind = "class" if isinstance(generator, type) else type(generator).__name__
-        message = f"give a chat generator, an object with a run method, not a {kind}"
+        message = f"give a chat generator, an object with a run method, not {with_article(kind)}"
         problems.append(Problem(("chat_generator",), message))
     if problems:
         raise ConfigurationError(problems)
@@ -120,7 +120,7 @@ def _device(device: ComponentDevice | None) -> str | None:
         return None
     message = ""
     if not isinstance(device, ComponentDevice):
-        message = f"give a ComponentDevice, not a {type(device).__name__}"
+        message = f"give a ComponentDevice, not {with_article(type(device).__name__)}"
         if isinstance(device, str):
             message += ": ComponentDevice.from_str(...)"
     elif device.has_multiple_devices:

@@ -33,7 +33,7 @@ from secondpass.adapters.life_cycle import LifeCycle
 from secondpass.adapters.options import finite_number, plain_number
 from secondpass.adapters.parameters import Parameters
 from secondpass.config import resolve
-from secondpass.diagnostics import use_logger
+from secondpass.runtime.diagnostics import use_logger
 
 _DEFAULTS = {"dedupe": True}
 
@@ -45,8 +45,9 @@ class SecondPassRanker(Loaded):
     An error of the model fails no pipeline unless `raise_on_failure` is set: scored documents are
     ranked, the others keep their order, and `report` lists what went wrong. The returned documents
     are copies. Their `score` never rises along the list, and `rerank_score`, `rerank_final_score`,
-    `retrieval_score`, `rerank_rank`, `rerank_status` and, if the method states them, `rerank_span`
-    and `rerank_spread` are added to `meta`, except where something else wrote a key of that name.
+    `retrieval_score`, `rerank_rank`, `rerank_status` and, if there are any, `rerank_span`,
+    `rerank_spread` and `rerank_probability` are added to `meta`, except where something else wrote
+    a key of that name.
 
     ### Usage example
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass import Candidate, InputError
-from secondpass.fusion import reciprocal_rank_fusion, weighted_score_fusion
+from secondpass.search.fusion import reciprocal_rank_fusion, weighted_score_fusion
 
 
 def listed(names, scores=None, **metadata):

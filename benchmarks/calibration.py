@@ -1,0 +1,180 @@
+"""Thresholds that `secondpass calibrate` fits, tried on queries that they were not fitted on.
+
+    python benchmarks/calibration.py --data FOLDER --cache CACHE
+    python benchmarks/calibration.py --data FOLDER --cache CACHE --splits 20 --sets vaswani
+
+Each split fits a threshold on a random half of the queries with a relevant candidate, and measures
+on the other half: coverage, the share of relevant candidates that stay, per query or per document;
+and the share of all candidates kept, as a ratio to that of the best threshold for the other half,
+chosen with its judgments. Then: how well the best score tells lists with a relevant candidate from
+the same lists without (AUROC), with the rest reranked without them, as `calibrate` does it, and
+with the scores of the complete lists; and the log loss of both mappings to probabilities on
+queries that were held out. No constant is tuned on these collections. Exits with 1 if a bar is
+missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from observed import EMBEDDED, LEXICAL, add_options, observe
+
+from secondpass import Reranker
+from secondpass.errors import InputError
+from secondpass.evaluation.calibration.calibrating import lists_without
+from secondpass.evaluation.calibration.conformal import best_threshold, share_kept, threshold
+from secondpass.evaluation.calibration.mapping import fit_probabilities
+from secondpass.evaluation.calibration.samples import Sample, samples, separation
+
+SPLITS = 200
+KEEPS = (0.8, 0.9, 0.95)
+LARGE = 200
+"""Queries from which on the bars of coverage hold; smaller collections are printed only."""
+
+LOWEST, HIGHEST, MOST_KEPT = -0.01, 0.03, 1.15
+AUROC_BARS = {"xquad-en": 0.85, "trec-dl19": 0.75}
+METHODS: Mapping[str, Mapping[str, Any]] = {"embedded": EMBEDDED, "lexical": LEXICAL}
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Means over the splits of one collection.
+
+    Attributes:
+        queries: with a relevant candidate.
+        coverage: share of relevant candidates kept on the other half.
+        kept: share of all candidates kept there.
+        ratio: of the mean shares kept: the fitted threshold's to the best one's.
+        failed: number of splits with too few queries for a threshold, which keep everything.
+    """
+
+    queries: int
+    keep: float
+    per: str
+    coverage: float
+    kept: float
+    ratio: float
+    failed: int
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the bars are met; None for collections that are too small."""
+        if self.queries < LARGE:
+            return None
+        return LOWEST <= self.coverage - self.keep <= HIGHEST and self.ratio <= MOST_KEPT
+
+
+def coverage(
+    found: Sequence[Sample], keep: float, per: Any, splits: int, seed: int = 0
+) -> Coverage:
+    """Fit on a random half, measure on the other."""
+    usable = [sample for sample in found if sample.relevant.any()]
+    relevant = [sample.rerank[sample.relevant] for sample in usable]
+    generator = np.random.default_rng(seed)
+    rows, failed = [], 0
+    for _ in range(splits):
+        order = generator.permutation(len(usable))
+        fitted, held = np.array_split(order, 2)
+        floor = threshold([relevant[index] for index in fitted], keep, per)
+        failed += floor is None
+        floor = -np.inf if floor is None else floor
+        others = [relevant[index] for index in held]
+        scores = np.concatenate([usable[index].rerank for index in held])
+        best = best_threshold(others, keep, per)
+        kept = [(scores >= value).mean() for value in (floor, best)]
+        rows.append((share_kept(others, floor, per), *kept))
+    covered, fitted_kept, best_kept = np.array(rows).mean(axis=0)
+    ratio = fitted_kept / best_kept
+    return Coverage(len(usable), keep, per, covered, fitted_kept, ratio, failed)
+
+
+def auroc_lines(
+    name: str, found: Mapping[str, Sample], without: Mapping[str, Sequence[float]]
+) -> Iterator[tuple[str, bool]]:
+    """AUROC of both ways, with whether the bar of the collection is met."""
+    reranked, estimated = separation(found, without), separation(found)
+    if reranked is None or estimated is None:
+        yield f"{name}: too few queries", True
+        return
+    bar = AUROC_BARS.get(name)
+    met = bar is None or reranked.auroc >= bar
+    verdict = "on" if reranked.usable else "off"
+    shown = "" if bar is None else f" (bar {bar:.2f}: {'met' if met else 'MISSED'})"
+    yield (
+        f"| {name} | {len(reranked.best)} | {reranked.auroc:.3f}{shown} | {estimated.auroc:.3f} "
+        f"| {verdict} |",
+        met,
+    )
+
+
+def measure(
+    folder: Path, cache: Path | None, label: str, splits: int, seed: int = 0
+) -> Iterator[tuple[str, str, bool]]:
+    """Rows of the tables of one collection and method: table, line, whether its bar is met."""
+    observed = observe(folder, cache)
+    reranker = Reranker.from_config(METHODS[label])
+    try:
+        rankings = observed.rankings(label, reranker)
+        found, _ = samples(rankings, observed.suite.qrels)
+        without = lists_without(observed, label, reranker, 1)
+    finally:
+        reranker.close()
+        if observed.journal is not None:
+            observed.journal.close()
+    for per in ("query", "document"):
+        for keep in KEEPS:
+            result = coverage([*found.values()], keep, per, splits, seed)
+            met = {None: "printed only", True: "met", False: "MISSED"}[result.met]
+            line = (
+                f"| {folder.name} | {result.queries} | {per} | {keep:g} | {result.coverage:.3f} "
+                f"| {result.kept:.3f} | {result.ratio:.2f} | {met} |"
+            )
+            yield "coverage", line, result.met is not False
+    for line, met_bar in auroc_lines(folder.name, found, without):
+        yield "auroc", line, met_bar or label != "embedded"
+    try:
+        losses = fit_probabilities(found, None, seed).losses
+        line = " | ".join(f"{losses[kind]:.4f}" for kind in ("platt", "isotonic", "constant"))
+        yield "probabilities", f"| {folder.name} | {line} |", True
+    except InputError as error:
+        yield "probabilities", f"| {folder.name} | {error} | | |", True
+
+
+HEADERS = {
+    "coverage": "| collection | queries | per | keep | coverage | candidates kept | to the best "
+    "| bars |\n| --- | ---: | --- | ---: | ---: | ---: | ---: | --- |",
+    "auroc": "| collection | queries | AUROC | with the scores of complete lists "
+    "| `nothing_relevant` |\n| --- | ---: | ---: | ---: | --- |",
+    "probabilities": "| collection | Platt | isotonic | constant |\n| --- | ---: | ---: | ---: |",
+}
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_options(parser, "trec-dl19", "cranfield", "vaswani", "xquad-en", "xquad-de")
+    parser.add_argument("--splits", type=int, default=SPLITS, help="random halves of a collection")
+    parser.add_argument("--methods", nargs="+", default=["embedded"], choices=[*METHODS])
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    all_met = True
+    for label in options.methods:
+        rows: dict[str, list[str]] = {table: [] for table in HEADERS}
+        for name in options.sets:
+            folder, cache = options.data / name, options.cache
+            for table, line, met in measure(folder, cache, label, options.splits, options.seed):
+                rows[table].append(line)
+                all_met &= met
+        for table, lines in rows.items():
+            print(f"\n{label}: {table}\n\n{HEADERS[table]}", *lines, sep="\n")
+    sys.exit(not all_met)
+
+
+if __name__ == "__main__":
+    main()

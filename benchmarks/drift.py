@@ -1,0 +1,347 @@
+"""How many injected changes `drift` finds, and how often it alarms without one.
+
+BM25's first 100 candidates of each query, reranked by `embedded` with a blend. Of a collection's
+queries, 500 are drawn for the period before, and 500 others, whose rankings have a change, for the
+period after; and then 250 and 250. A collection with fewer queries is split into halves. The
+truncated passages, the prompt and the other first stages are rankings that `embedded` really made;
+the other changes are made to its scores or settings. The thresholds of `drift` are its defaults,
+which were not chosen on these collections. The same seed gives the same table.
+
+    python benchmarks/drift.py --data FOLDER --cache FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from observed import EMBEDDED, LEXICAL, add_options, observe
+from quality import RETRIEVED, first_stages, with_title
+
+import secondpass
+from secondpass import Candidate, MethodError, Reranker
+from secondpass.evaluation import HybridRetriever, drift, make_suite, read_corpus
+from secondpass.evaluation.observations import Observations
+from secondpass.formats.ranking_days import DayCounts, DayKey, Days
+from secondpass.runtime.observers import Operation, RankingOperation
+from secondpass.runtime.ranking_statistics import ranking_statistics
+from secondpass.search.embedders import default_embedder
+
+PROMPT = "Represent this question for searching relevant passages: "
+BLEND = {"original": 0.3, "normalize": "minmax"}
+
+Scores = Mapping[str, Mapping[str, float]]
+"""Query -> document -> score."""
+Change = Callable[[str, list[float], np.random.Generator], list[float]]
+"""Query, scores and a generator -> changed scores."""
+
+
+class Row(NamedTuple):
+    """What a monitor counts of a ranking."""
+
+    key: DayKey
+    status: str
+    issues: list[str]
+    statistics: dict[str, float]
+
+
+Rows = dict[str, Row]
+"""By query."""
+
+
+class Stored:
+    """A scorer that returns the scores of an earlier run."""
+
+    model_name = "stored"
+    score_kind = "unbounded"
+
+    def __init__(self) -> None:
+        self.scores: list[float] | None = None
+
+    def score_pairs(self, _query: str, documents: Sequence[str]) -> list[float]:
+        if self.scores is None:
+            raise MethodError("no answer", code="timeout")
+        return self.scores[: len(documents)]
+
+
+class Last:
+    """An observer that keeps what a monitor would count of the last ranking."""
+
+    def end(self, operation: Operation) -> None:
+        if isinstance(operation, RankingOperation) and operation.report and operation.trace:
+            report = operation.report
+            key = DayKey("2026-01-01", operation.name, report.method, report.score_kind, "", None)
+            codes = [issue.code for issue in report.issues]
+            self.last = Row(key, report.status, codes, ranking_statistics(operation.trace))
+
+
+def rank(
+    lists: Mapping[str, Sequence[Candidate]],
+    scores: Scores,
+    seed: int,
+    change: Change | None = None,
+    failing: float = 0.0,
+    **settings: Any,
+) -> Rows:
+    """Rank the candidates of each query by stored scores, and count."""
+    generator = np.random.default_rng(seed)
+    stored = Stored()
+    reranker = Reranker(stored, **{"blend": BLEND, "log_level": "debug", **settings})
+    observer = Last()
+    rows = {}
+    with secondpass.observe(observer):
+        for query, candidates in lists.items():
+            values = [scores[query][str(one.id)] for one in candidates]
+            values = values if change is None else change(query, values, generator)
+            stored.scores = None if generator.random() < failing else values
+            reranker.rerank(query, candidates)
+            rows[query] = observer.last
+    return rows
+
+
+def days_of(rows: Iterable[Row]) -> Days:
+    days: Days = {}
+    for row in rows:
+        days.setdefault(row.key, DayCounts()).add(row.status, row.issues, row.statistics)
+    return days
+
+
+def scores_of(observations: Observations, name: str, config: Mapping[str, Any]) -> Scores:
+    reranker = Reranker.from_config(config)
+    rankings = observations.rankings(name, reranker)
+    reranker.close()
+    return {
+        query: {str(item.id): item.rerank_score or 0.0 for item in ranking}
+        for query, ranking in rankings.items()
+    }
+
+
+def part(observations: Observations, name: str, lists: Mapping[str, list[Candidate]]) -> Any:
+    """The same queries with other candidates, and the same journal."""
+    suite = observations.suite
+    queries = {query: suite.queries[query] for query in lists}
+    qrels = {query: suite.qrels[query] for query in lists}
+    small = make_suite(f"{suite.name} {name}", queries, qrels, candidates=lists)
+    return Observations(
+        small,
+        behind="given",
+        depth=observations.depth,
+        journal=observations.journal,
+        progress=observations.progress,
+    )
+
+
+def mapped(other: Scores, scores: Scores) -> Scores:
+    """The scores of another model on the scale of the first: by quantiles over all queries."""
+    pooled = np.sort([value for each in scores.values() for value in each.values()])
+    others = np.sort([value for query in scores for value in other[query].values()])
+    shares = np.linspace(0, 1, len(others))
+    levels = np.linspace(0, 1, len(pooled))
+    return {
+        query: {
+            key: float(np.interp(np.interp(value, others, shares), levels, pooled))
+            for key, value in other[query].items()
+        }
+        for query in scores
+    }
+
+
+def scaled(factor: float) -> Change:
+    return lambda _query, values, _generator: [value * factor for value in values]
+
+
+def shifted(by: float) -> Change:
+    return lambda _query, values, _generator: [value + by for value in values]
+
+
+def sigmoid(_query: str, values: list[float], _generator: np.random.Generator) -> list[float]:
+    return [1 / (1 + math.exp(-value)) for value in values]
+
+
+def flipped(share: float) -> Change:
+    def change(_query: str, values: list[float], generator: np.random.Generator) -> list[float]:
+        signs = np.where(generator.random(len(values)) < share, -1.0, 1.0)
+        return [float(value) for value in signs * values]
+
+    return change
+
+
+def noisy(share: float) -> Change:
+    """Noise with a standard deviation that is this share of the list's."""
+
+    def change(_query: str, values: list[float], generator: np.random.Generator) -> list[float]:
+        noise = generator.normal(0, share * float(np.std(values)), len(values))
+        return [float(value) for value in values + noise]
+
+    return change
+
+
+def blended(original: float) -> dict[str, Any]:
+    return {"blend": {**BLEND, "original": original}}
+
+
+def injected(
+    options: argparse.Namespace, observations: Observations, queries: Sequence[str]
+) -> tuple[Rows, dict[str, Rows], dict[str, Rows]]:
+    """The rankings without a change, with the twelve, and with smaller ones."""
+    lists = {query: list(observations.candidates[query]) for query in queries}
+    base = scores_of(part(observations, "", lists), "embedded", EMBEDDED)
+    lexical = scores_of(part(observations, "", lists), "lexical", LEXICAL)
+    halves = {
+        query: [replace(one, text=one.text[: len(one.text) // 2]) for one in candidates]
+        for query, candidates in lists.items()
+    }
+    cut = scores_of(part(observations, "cut", halves), "embedded", EMBEDDED)
+    prompted = {**EMBEDDED, "render": {"query_prefix": PROMPT}}
+    prompt = scores_of(part(observations, "", lists), "prompt", prompted)
+    folder = options.data / observations.suite.name
+    stemmed = next(first_stages(folder, stemmed=True))
+    stems = {query: list(stemmed.candidates[query]) for query in queries}
+    of_stems = scores_of(part(observations, "stemmed", stems), "embedded", EMBEDDED)
+    corpus = [with_title(passage) for passage in read_corpus(folder / "corpus.jsonl")]
+    retriever = HybridRetriever(corpus, default_embedder())
+    near = {
+        query: retriever.retrieve(observations.suite.queries[query], RETRIEVED, "vector")
+        for query in queries
+    }
+    of_near = scores_of(part(observations, "near", near), "embedded", EMBEDDED)
+    seed = options.seed
+
+    def made(**settings: Any) -> Rows:
+        return rank(lists, base, seed, **settings)
+
+    changes = {
+        "logits become probabilities (sigmoid)": made(change=sigmoid),
+        "a prompt is dropped or added": rank(lists, prompt, seed),
+        "another model, on the same scale": rank(lists, mapped(lexical, base), seed),
+        "passages are cut to half": rank(lists, cut, seed),
+        "scores times 1.25": made(change=scaled(1.25)),
+        "scores + 0.05": made(change=shifted(0.05)),
+        "sign of 10 % of the scores": made(change=flipped(0.1)),
+        "noise of 5 % (as of int8)": made(change=noisy(0.05)),
+        "blend 0.3 → 0.5": made(**blended(0.5)),
+        "depth 100 → 50": made(depth=50),
+        "first stage with a stemmer": rank(stems, of_stems, seed),
+        "10 % of the rankings fail": made(failing=0.1),
+    }
+    smaller = {
+        **{f"scores times {factor}": made(change=scaled(factor)) for factor in (1.05, 1.1)},
+        **{f"scores + {by}": made(change=shifted(by)) for by in (0.01, 0.02)},
+        **{f"sign of {share:.0%}": made(change=flipped(share)) for share in (0.01, 0.03)},
+        **{f"noise of {share:.0%}": made(change=noisy(share)) for share in (0.1, 0.2, 0.4)},
+        **{f"blend 0.3 → {to}": made(**blended(to)) for to in (0.35, 0.4)},
+        "first stage by vectors, not BM25": rank(near, of_near, seed),
+        **{f"{share:.0%} fail": made(failing=share) for share in (0.02, 0.05)},
+    }
+    return made(), changes, smaller
+
+
+def show(options: argparse.Namespace, observations: Observations) -> None:
+    """Print the table of a collection: which changes are found, and how many false alarms."""
+    queries = sorted(observations.suite.queries)
+    generator = random.Random(options.seed)
+    generator.shuffle(queries)
+    queries = queries[: 2 * max(options.sizes)]
+    sizes = sorted({min(size, len(queries) // 2) for size in options.sizes}, reverse=True)
+    base, changes, smaller = injected(options, observations, queries)
+
+    def alarms_of(size: int, rows: Rows, repeats: int) -> list[list[str]]:
+        """The names of the alarms of each of some comparisons."""
+        alarms = []
+        for _ in range(repeats):
+            drawn = generator.sample(queries, 2 * size)
+            before = days_of(base[query] for query in drawn[:size])
+            after = days_of(rows[query] for query in drawn[size:])
+            alarms.append([change.name for change in drift(before, after).alarms])
+        return alarms
+
+    print(f"\n## {observations.suite.name}: {len(queries):,} queries\n")
+    print("| change |", "".join(f" found, {size} and {size} |" for size in sizes), "by |")
+    print("| --- |", "---: |" * len(sizes), "--- |")
+    found = dict.fromkeys(sizes, 0)
+    for group in (changes, smaller):
+        for label, rows in group.items():
+            cells = []
+            names: list[str] = []
+            for size in sizes:
+                alarms = alarms_of(size, rows, options.splits)
+                share = sum(map(bool, alarms)) / len(alarms)
+                cells.append(f"{share:.0%} |")
+                names += [name for each in alarms for name in each]
+                found[size] += group is changes and share >= options.needed
+            most = sorted(set(names), key=lambda name: (-names.count(name), name))[:3]
+            print(f"| {label} |", *cells, ", ".join(most), "|", flush=True)
+    print()
+    for size in sizes:
+        print(
+            f"{size} and {size}: {found[size]} of {len(changes)} changes are found in at least "
+            f"{options.needed:.0%} of {options.splits} splits."
+        )
+    alarms = alarms_of(sizes[0], base, options.comparisons)
+    print(
+        f"{sizes[0]} and {sizes[0]}: {sum(map(bool, alarms))} alarms in "
+        f"{options.comparisons:,} comparisons without a change."
+    )
+
+
+def cost(observations: Observations, rounds: int) -> None:
+    """Print what a monitor adds to a ranking of 100 candidates; runs with and without alternate."""
+    import tempfile
+
+    from secondpass.monitoring import Monitor
+
+    query, candidates = next(iter(observations.candidates.items()))
+    stored = Stored()
+    stored.scores = [((at * 37) % 101) / 101 for at in range(len(candidates))]
+    reranker = Reranker(stored, blend=BLEND)
+    seconds = {False: math.inf, True: math.inf}
+    with tempfile.TemporaryDirectory() as folder:
+        monitor = Monitor(folder, every=3_600)
+        for _ in range(rounds):
+            for monitored in (False, True):
+                with secondpass.observe(monitor if monitored else Plain()):
+                    began = time.process_time()
+                    for _ in range(5):
+                        reranker.rerank(query, candidates)
+                    seconds[monitored] = min(seconds[monitored], time.process_time() - began)
+        monitor.close()
+    added = (seconds[True] - seconds[False]) / 5 * 1e6
+    print(
+        f"\nA monitor adds {added:.0f} µs of CPU time to a ranking of {len(candidates)} "
+        f"candidates, {added / (seconds[False] / 5 * 1e6):.0%} of what it takes besides the model."
+    )
+
+
+class Plain:
+    """An observer that does nothing."""
+
+    def end(self, operation: Operation) -> None:
+        """Nothing."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser, "xquad-en", "xquad-de", "cranfield")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[500, 250], help="of a period")
+    parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--comparisons", type=int, default=1_000)
+    parser.add_argument("--needed", type=float, default=0.95, help="share of splits")
+    parser.add_argument("--rounds", type=int, default=200, help="of the measurement of the cost")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    for name in options.sets:
+        observations = observe(options.data / name, options.cache)
+        show(options, observations)
+        if observations.journal is not None:
+            observations.journal.close()
+    cost(observations, options.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Rankings of the collections that the benchmarks of calibration, gates and tuning resample.
+
+A reranker runs once over each collection; the benchmarks then draw thousands of samples from its
+rankings. Give ``--cache FOLDER`` to keep the rankings for the next run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from quality import RETRIEVED, first_stages
+
+from secondpass import Reranker
+from secondpass.evaluation import make_suite
+from secondpass.evaluation.journal import Journal
+from secondpass.evaluation.observations import Observations
+
+EMBEDDED: Mapping[str, Any] = {"method": {"type": "embedded", "remember": 20_000}}
+LEXICAL: Mapping[str, Any] = {"method": {"type": "lexical"}}
+
+
+def observe(folder: Path, cache: Path | None, depth: int = RETRIEVED) -> Observations:
+    """The first stage of a collection (its own, else BM25), with the journal of its rankings."""
+    stage = next(first_stages(folder, stemmed=False))
+    suite = make_suite(folder.name, stage.queries, stage.qrels, candidates=stage.candidates)
+    journal = None
+    if cache is not None:
+        cache.mkdir(parents=True, exist_ok=True)
+        journal = Journal(cache / f"{folder.name}.jsonl")
+    return Observations(suite, behind="given", depth=depth, journal=journal, progress=_show)
+
+
+def add_options(parser: argparse.ArgumentParser, *sets: str) -> None:
+    """``--data``, ``--sets`` and ``--cache``."""
+    parser.add_argument("--data", type=Path, required=True, help="folder of the collections")
+    parser.add_argument("--sets", nargs="+", default=list(sets), help="names of collections")
+    parser.add_argument("--cache", type=Path, help="folder to keep rankings in")
+
+
+def _show(name: str, done: int, total: int) -> None:
+    if done == total or done % 50 == 0:
+        print(f"\r{name}: {done} of {total}", end="\n" if done == total else "", file=sys.stderr)
+
+
+def main() -> None:
+    """Fill the cache."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser, "trec-dl19", "cranfield", "vaswani", "xquad-en", "xquad-de")
+    options = parser.parse_args()
+    for name in options.sets:
+        observed = observe(options.data / name, options.cache)
+        for label, config in (("embedded", EMBEDDED), ("lexical", LEXICAL)):
+            reranker = Reranker.from_config(config)
+            observed.rankings(label, reranker)
+            reranker.close()
+        if observed.journal is not None:
+            observed.journal.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""What ``tune`` decides on small samples of judged queries, against the queries not used.
+
+    python benchmarks/tuning.py --data FOLDER --cache FOLDER
+
+Of each collection, 20, 40 or 80 queries are drawn, again and again; what is chosen on them is
+measured on all other queries, of which there are at least 100 (93 queries in all on Vaswani, of
+which 20 are drawn). The candidates are ``embedded``, the same blended, ``lexical`` and a null
+scorer, whose scores are random. Counted are the shares of the draws in which
+
+- *harm*: what is adopted is worse than the first stage by more than .005;
+- *miss*: the first stage is kept though a candidate gains .03 or more;
+- *null*: the null scorer is refused if it is the only candidate;
+- *best*: of the three real candidates the most promising one is the best one on the other queries,
+  exactly, or up to .005; and *method*: likewise of the methods, each with its best blend;
+- *covered*: the interval of the held-out gain has the gain of the adopted one on other queries.
+
+Nothing is fitted to these collections: the test is exact under its null hypothesis, the smallest
+gain is a principle, and folds and repeats are the usual ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from observed import EMBEDDED, LEXICAL, add_options, observe
+
+from secondpass import Reranker
+from secondpass.blending import Blend
+from secondpass.evaluation import evaluate, ranking_to_run
+from secondpass.evaluation.journal import ranking_key
+from secondpass.evaluation.observations import Observations
+from secondpass.evaluation.tuning.replay import replayed_run
+from secondpass.evaluation.tuning.selection import select, winner
+from secondpass.evaluation.tuning.trials import WEIGHTS
+from secondpass.evaluation.tuning.tuning import SMALLEST_GAIN
+
+MEASURE = "nDCG@10"
+HARM, MISS, NEAR = 0.005, 0.03, 0.005
+FEWEST_OTHERS = 100
+SMALL = {"vaswani": 20}
+"""Collections with fewer other queries, and the number that is drawn nevertheless."""
+REAL = ("embedded", "embedded+blend", "lexical")
+HEADER = (
+    "| collection | judged | adopted | harm | missed | null refused | best of three | up to .005 "
+    "| best method | covered |\n"
+    "| --- " + "| ---: " * 9 + "|"
+)
+
+
+class Null:
+    """Random scores, the same for the same text."""
+
+    model_name = "null"
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
+        return [random.Random(f"{self.seed} {query} {text}").random() for text in documents]
+
+
+def gains(folder: Path, cache: Path | None, seed: int) -> dict[str, Any]:
+    """Gains over the first stage, variants x queries, by method."""
+    observed = observe(folder, cache)
+    try:
+        return _gains(observed, folder.name, cache, seed)
+    finally:
+        if observed.journal is not None:
+            observed.journal.close()
+
+
+def _gains(observed: Observations, name: str, cache: Path | None, seed: int) -> dict[str, Any]:
+    # The journal keeps no degraded rankings, such as those of German with an English model.
+    kept = None if cache is None else cache / f"{name}.{_key(observed, seed)}.npz"
+    if kept is not None and kept.exists():
+        with np.load(kept) as file:
+            return dict(file)
+    base = evaluate(ranking_to_run(observed.candidates), observed.suite.qrels, [MEASURE])
+    before = np.array([*base.per_query[MEASURE].values()])
+    rerankers = {
+        "embedded": Reranker.from_config(EMBEDDED),
+        "lexical": Reranker.from_config(LEXICAL),
+        "null": Reranker(Null(seed), log_level="error"),
+    }
+    found = {}
+    for method, reranker in rerankers.items():
+        rankings = observed.rankings(method, reranker)
+        rows = []
+        for blend in (None, *(Blend(weight, "minmax") for weight in WEIGHTS)):
+            run = replayed_run(rankings, observed.candidates, reranker.method.name, blend)
+            values = evaluate(run, observed.suite.qrels, [MEASURE]).per_query[MEASURE]
+            rows.append(np.array([*values.values()]) - before)
+        found[method] = np.array(rows)
+        reranker.close()
+    if kept is not None:
+        np.savez(kept, **found)
+    return found
+
+
+def _key(observed: Observations, seed: int) -> str:
+    """A hash of what the gains depend on, but for the code of this version of secondpass."""
+    config = {"rerankers": [EMBEDDED, LEXICAL, seed], "blends": WEIGHTS, "measure": MEASURE}
+    digest = hashlib.sha256()
+    for query, candidates in observed.candidates.items():
+        judged = {**config, "judged": observed.suite.qrels[query]}
+        text = observed.suite.queries[query]
+        digest.update(ranking_key("gains", judged, query, text, candidates).encode())
+    return digest.hexdigest()[:12]
+
+
+def draw(
+    methods: Mapping[str, Any], size: int, *, resamples: int, seed: int
+) -> dict[str, float | None]:
+    """Tune on so many random queries, and measure the choice on the others."""
+    count = methods["embedded"].shape[1]
+    order = np.random.default_rng(seed).permutation(count)
+    used, others = order[:size], order[size:]
+    variants = {
+        "embedded": methods["embedded"][:1],
+        "embedded+blend": methods["embedded"][1:],
+        "lexical": methods["lexical"],
+        "null": methods["null"],
+    }
+
+    def selected(chosen: Mapping[str, Any]) -> Any:
+        return select(
+            {name: rows[:, used] for name, rows in chosen.items()},
+            folds=5,
+            repeats=4,
+            resamples=resamples,
+            confidence=0.95,
+            seed=seed,
+        )
+
+    found = selected(variants)
+    adopted = winner(found, smallest_gain=SMALLEST_GAIN, confidence=0.95)
+    true = {name: variants[name][found.variants[name]][others].mean() for name in variants}
+    possible = max(rows[:, others].mean(axis=1).max() for rows in variants.values())
+    promising = max(REAL, key=lambda name: found.methods[name].mean)
+    alone = selected({"null": methods["null"]})
+    by_method = selected(methods)
+    best_method = max(methods, key=lambda name: by_method.methods[name].mean)
+    true_method = max(methods, key=lambda name: methods[name][:, others].mean(axis=1).max())
+    covered = None
+    if adopted is not None and found.together.low is not None:
+        covered = found.together.low <= true[adopted] <= found.together.high
+    return {
+        "adopted": adopted is not None,
+        "harm": adopted is not None and true[adopted] < -HARM,
+        "miss": None if possible < MISS else adopted is None,
+        "null": winner(alone, smallest_gain=SMALLEST_GAIN, confidence=0.95) is None,
+        "best": true[promising] == max(true[name] for name in REAL),
+        "near": true[promising] >= max(true[name] for name in REAL) - NEAR,
+        "method": best_method == true_method,
+        "covered": covered,
+    }
+
+
+def sizes(name: str, count: int, wanted: list[int]) -> Iterator[int]:
+    """The numbers of queries to draw from a collection."""
+    for size in wanted:
+        if count - size >= FEWEST_OTHERS or SMALL.get(name) == size:
+            yield size
+
+
+def line(name: str, size: int, draws: list[dict[str, float | None]]) -> str:
+    """A row of the table."""
+
+    def share(key: str) -> str:
+        values = [float(value) for draw in draws if (value := draw[key]) is not None]
+        return f"{np.mean(values):.0%} of {len(values)}" if values else "-"
+
+    keys = ("adopted", "harm", "miss", "null", "best", "near", "method", "covered")
+    return f"| {name} | {size} | " + " | ".join(share(key) for key in keys) + " |"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser, "cranfield", "vaswani", "xquad-en", "xquad-de")
+    parser.add_argument("--splits", type=int, default=50, help="draws of each size")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[20, 40, 80])
+    parser.add_argument("--resamples", type=int, default=499)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    print(HEADER, flush=True)
+    for name in options.sets:
+        methods = gains(options.data / name, options.cache, options.seed)
+        for size in sizes(name, methods["embedded"].shape[1], options.sizes):
+            draws = [
+                draw(methods, size, resamples=options.resamples, seed=options.seed + split)
+                for split in range(options.splits)
+            ]
+            print(line(name, size, draws), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""The application: paths, and the way of a request through them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from secondpass.adapters.http_server.admission import Admission
+from secondpass.adapters.http_server.bodies import Body
+from secondpass.adapters.http_server.fields import Fields
+from secondpass.adapters.http_server.keys import Keys
+from secondpass.adapters.http_server.metrics import Metrics
+from secondpass.adapters.http_server.problems import ClientGoneError, RequestError
+from secondpass.adapters.http_server.service import Service, response_headers
+from secondpass.adapters.http_server.settings import ServerSettings, is_loopback
+from secondpass.adapters.http_server.shapes import COMMON, SHAPES, Shape, shape_of
+from secondpass.errors import MissingExtraError
+from secondpass.reranker import Reranker
+from secondpass.runtime.diagnostics import log, log_exception
+
+_GONE = 499
+"""Status in the metrics of a request whose client has left; nothing is sent."""
+_HOST = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]+)(?::[0-9]*)?")
+
+
+def create_app(
+    rerankers: Mapping[str, Reranker], settings: ServerSettings | None = None
+) -> Starlette:
+    """An ASGI application that answers rerank requests in the shapes of several APIs.
+
+    Args:
+        rerankers: by the model names that clients send; the first answers all other names.
+        settings: bounds, keys and defaults; None for the defaults.
+
+    Returns:
+        The application; ``app.state.service`` is its :class:`Service`. Its lifespan loads the
+        models in the background and closes them at the end.
+
+    Raises:
+        ConfigurationError: there is no reranker, or a setting is wrong.
+        MissingExtraError: prometheus_client is not installed.
+    """
+    return _Server(Service(rerankers, settings or ServerSettings())).application()
+
+
+class _Server:
+    """The endpoints of an application."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.settings = service.settings
+        self.keys = Keys(self.settings)
+        self.admission = Admission(self.settings)
+        try:
+            self.metrics = Metrics(self.admission)
+        except ModuleNotFoundError:
+            raise MissingExtraError("serve", "the server") from None
+
+    def application(self) -> Starlette:
+        """The application with all paths."""
+        mixedbread = SHAPES["mixedbread"]
+        routes = [
+            Route(path, self._endpoint(shape, by_body=shape is COMMON), methods=["POST"])
+            for shape in (COMMON, mixedbread)
+            for path in shape.paths
+        ]
+        routes += [
+            Route(f"/{name}{path}", self._endpoint(shape), methods=["POST"])
+            for name, shape in SHAPES.items()
+            for path in shape.paths
+        ]
+        for prefix in ("", *(f"/{name}" for name in SHAPES)):
+            routes.append(Route(f"{prefix}/v1/models", self._guarded(self._models)))
+            routes.append(Route(f"{prefix}/health", self._health))
+        routes += [
+            Route("/info", self._guarded(self._info)),
+            Route("/tei/info", self._guarded(self._info)),
+            Route("/ready", self._ready),
+            Route("/metrics", self._guarded(self._metrics)),
+        ]
+        application = Starlette(
+            routes=routes,
+            lifespan=self._lifespan,
+            exception_handlers={HTTPException: self._http_error},
+        )
+        application.router.redirect_slashes = False
+        application.state.service = self.service
+        return application
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, _application: Starlette) -> AsyncIterator[None]:
+        loading = asyncio.create_task(self.service.load())
+        try:
+            yield
+        finally:
+            loading.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await loading
+            await self.service.close()
+
+    # ------------------------------------------------------------------ rerank requests
+
+    def _endpoint(
+        self, shape: Shape, *, by_body: bool = False
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            return await self._rerank(request, shape, by_body)
+
+        return endpoint
+
+    async def _rerank(self, request: Request, shape: Shape, by_body: bool) -> Response:
+        arrived = time.monotonic()
+        body = Body(request, self.settings)
+        try:
+            self._check_client(request)
+            body.check_head()
+            with self.admission.slot() as slot:
+                self.metrics.set_under_way()
+                fields = Fields(await body.read(slot), self.settings)
+                if by_body:
+                    shape = shape_of(fields)
+                asked = shape.read(fields)
+                answer = await self.service.rank(
+                    asked, shape, request.headers, arrived, lambda: _gone(request)
+                )
+                self.metrics.add_ranking(answer.model, answer.ranking, len(asked.texts))
+                self.admission.add_duration(time.monotonic() - arrived)
+            response = _json(shape.response(answer), headers=response_headers(answer))
+        except RequestError as error:
+            whole = await body.discard()
+            headers = {**error.headers, **({} if whole and not error.close else _CLOSE)}
+            response = _json(shape.error(error), shape.status(error), headers)
+        except ClientGoneError:
+            response = Response(status_code=_GONE)
+        except Exception as error:
+            log_exception(error, "the server")
+            log("error", "a request raised %s", type(error).__name__)
+            problem = RequestError(500, "internal error", "internal_error")
+            response = _json(shape.error(problem), 500, _CLOSE)
+        finally:
+            self.metrics.set_under_way()
+        self.metrics.add_request(shape.name, response.status_code, time.monotonic() - arrived)
+        return self._finished(request, response)
+
+    def _check_client(self, request: Request) -> None:
+        """Check the name by which the client calls the server, and its key.
+
+        Raises:
+            RequestError: either is not accepted.
+        """
+        if self.settings.local_names and not is_loopback(_host(request)):
+            message = "the Host header must name this machine, as localhost or 127.0.0.1 do"
+            raise RequestError(421, message, "misdirected")
+        self.keys.check(request.headers)
+
+    def _finished(self, request: Request, response: Response) -> Response:
+        headers = request.headers
+        # With both, a proxy in front may see another end of the request (RFC 9112, section 6.1).
+        ambiguous = "content-length" in headers and "transfer-encoding" in headers
+        if self.service.draining or ambiguous:
+            response.headers["connection"] = "close"
+        return response
+
+    # ------------------------------------------------------------------ other paths
+
+    def _guarded(
+        self, endpoint: Callable[[Request], Response]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def guarded(request: Request) -> Response:
+            try:
+                self._check_client(request)
+                response = endpoint(request)
+            except RequestError as error:
+                response = _json(COMMON.error(error), COMMON.status(error), error.headers)
+            return self._finished(request, response)
+
+        return guarded
+
+    def _models(self, _request: Request) -> Response:
+        rows = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "secondpass"}
+            for name in self.service.rerankers
+        ]
+        return _json({"object": "list", "data": rows})
+
+    def _info(self, _request: Request) -> Response:
+        """As TEI describes itself."""
+        return _json(
+            {
+                "model_id": next(iter(self.service.rerankers)),
+                "model_type": {"reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {}}},
+                "max_client_batch_size": self.settings.max_candidates,
+                "max_concurrent_requests": self.settings.max_requests,
+            }
+        )
+
+    def _metrics(self, _request: Request) -> Response:
+        text, media_type = self.metrics.text()
+        return Response(text, media_type=media_type)
+
+    async def _health(self, request: Request) -> Response:
+        """Whether the process answers at all."""
+        return self._finished(request, _json({"status": "ok"}))
+
+    async def _ready(self, request: Request) -> Response:
+        ready = self.service.ready and not self.service.draining
+        state = "ready" if ready else "draining" if self.service.draining else "loading"
+        return self._finished(request, _json({"status": state}, 200 if ready else 503))
+
+    async def _http_error(self, request: Request, error: Exception) -> Response:
+        """Unknown paths and methods, in the form of the API whose prefix the path has."""
+        assert isinstance(error, HTTPException)
+        prefix = request.scope["path"].lstrip("/").partition("/")[0]  # the path may be "*"
+        shape = SHAPES.get(prefix, COMMON)
+        message = "there is no such path" if error.status_code == 404 else error.detail
+        kind = error.detail.lower().replace(" ", "_")
+        problem = RequestError(error.status_code, message, kind)
+        whole = await Body(request, self.settings).discard()
+        headers = {**(error.headers or {}), **({} if whole else _CLOSE)}
+        self.metrics.add_request("none", error.status_code)
+        return self._finished(request, _json(shape.error(problem), error.status_code, headers))
+
+
+_CLOSE = {"Connection": "close"}
+
+
+async def _gone(request: Request) -> None:
+    """Return when the client has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _host(request: Request) -> str:
+    """The name in the Host header, without the port; empty if it is not valid."""
+    match = _HOST.fullmatch(request.headers.get("host", ""))
+    return match[1] if match else ""
+
+
+def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    # Escaped, because documents may have lone surrogates, which UTF-8 has not.
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    return Response(text, status, headers, media_type="application/json")

@@ -1,0 +1,142 @@
+"""Reads bodies of requests, within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+
+from secondpass.adapters.http_server.admission import Slot
+from secondpass.adapters.http_server.problems import ClientGoneError, RequestError
+from secondpass.adapters.http_server.settings import ServerSettings
+
+_DISCARDED_BYTES = 2**20
+_DISCARD_SECONDS = 1.0
+"""Of the body of a request that is refused, so much is read and dropped before the answer: a
+connection that is closed with unread bytes is reset, and the client may not see the answer."""
+_MAX_VALUES = 200_000
+"""JSON values of one body."""
+_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.S)
+"""A string, or one without an end: tried again at each of its quotes, it would take hours."""
+
+
+class Body:
+    """The body of a request.
+
+    Args:
+        request: whose body it is.
+        settings: of the server.
+    """
+
+    def __init__(self, request: Request, settings: ServerSettings) -> None:
+        self._request = request
+        self._settings = settings
+        self._stream = request.stream()
+        self._ended = False
+
+    def check_head(self) -> None:
+        """Check the headers that describe the body.
+
+        Raises:
+            RequestError: it is no JSON, compressed, of ambiguous length, or too long.
+        """
+        headers = self._request.headers
+        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        # A web page of another origin can send all other types without asking.
+        if media_type != "application/json" and not media_type.endswith("+json"):
+            message = "the content type must be application/json"
+            raise RequestError(415, message, "unsupported_media_type")
+        if headers.get("content-encoding", "identity").strip().lower() not in {"identity", ""}:
+            message = "a content encoding is not supported; send the body as it is"
+            raise RequestError(415, message, "unsupported_media_type")
+        lengths = headers.getlist("content-length")
+        if lengths and "transfer-encoding" in headers:
+            message = "give Content-Length or Transfer-Encoding, not both"
+            raise RequestError(400, message, close=True)
+        if lengths and int(lengths[0]) > self._settings.max_bytes:
+            raise self._too_long()
+
+    async def read(self, slot: Slot) -> Any:
+        """The JSON value of the body.
+
+        Args:
+            slot: counts the bytes.
+
+        Raises:
+            RequestError: it is too long, too slow or no JSON.
+            ClientGoneError: the connection has ended.
+        """
+        chunks = bytearray()
+        try:
+            async with asyncio.timeout(self._settings.body_timeout):
+                async for chunk in self._stream:
+                    slot.add(len(chunk))
+                    chunks += chunk
+                    if len(chunks) > self._settings.max_bytes:
+                        raise self._too_long()
+        except TimeoutError:
+            message = f"the body did not arrive within {self._settings.body_timeout:g} s"
+            raise RequestError(408, message, "timeout", close=True) from None
+        except ClientDisconnect:
+            raise ClientGoneError from None
+        self._ended = True
+        return parse(bytes(chunks))
+
+    async def discard(self) -> bool:
+        """Read and drop what is left of the body; whether that was all of it."""
+        expect = self._request.headers.get("expect", "").lower()
+        if self._ended or "100-continue" in expect:  # such a client waits for the answer
+            return self._ended
+        dropped = 0
+        try:
+            async with asyncio.timeout(_DISCARD_SECONDS):
+                async for chunk in self._stream:
+                    dropped += len(chunk)
+                    if dropped > max(_DISCARDED_BYTES, self._settings.max_bytes):
+                        return False
+        except (TimeoutError, ClientDisconnect, RuntimeError):
+            # Starlette raises RuntimeError if an iteration of the stream was interrupted.
+            return False
+        self._ended = True
+        return True
+
+    def _too_long(self) -> RequestError:
+        message = f"the body is too long; at most {self._settings.max_bytes} bytes are accepted"
+        return RequestError(413, message, "too_large")
+
+
+def parse(raw: bytes) -> Any:
+    """The value of a JSON text in UTF-8.
+
+    Raises:
+        RequestError: it is no JSON, has NaN or infinities, or too many values.
+    """
+    if len(raw) > _MAX_VALUES and _count_values(raw) > _MAX_VALUES:
+        message = f"the body has too many JSON values; at most {_MAX_VALUES} are accepted"
+        raise RequestError(413, message, "too_large")
+    try:
+        return json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse, parse_float=_finite)
+    except UnicodeDecodeError:
+        raise RequestError(400, "the body is not UTF-8") from None
+    except (ValueError, RecursionError):
+        # The message of the parser is left out: it may quote the body.
+        raise RequestError(400, "the body is not valid JSON") from None
+
+
+def _count_values(raw: bytes) -> int:
+    outside = _STRINGS.sub(b"", raw)
+    return sum(map(outside.count, (b",", b"[", b"{")))
+
+
+def _refuse(_name: str) -> float:
+    raise ValueError
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError
+    return number

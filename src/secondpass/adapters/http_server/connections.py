@@ -1,0 +1,63 @@
+"""HTTP connections that do not wait for ever for a request."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 10.0
+"""Seconds in which the head of a request must arrive. uvicorn itself waits without a limit."""
+_TIMEOUT = b"the head of the request did not arrive in time"
+
+
+class Connection(H11Protocol):
+    """uvicorn's protocol, with a limit on the time in which the head of a request arrives."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of a head, unless a request is being answered."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_timer()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+
+    def on_response_complete(self) -> None:
+        """The time of what was pipelined begins now; an idle connection has another limit."""
+        super().on_response_complete()
+        if self.conn.trailing_data[0] and self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the timer."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        idle = self.cycle is None or self.cycle.response_complete
+        if self.transport.is_closing() or not idle:
+            return
+        if self.conn.trailing_data[0] and self.conn.our_state is h11.IDLE:
+            headers = [(b"content-type", b"text/plain"), (b"connection", b"close")]
+            for event in (
+                h11.Response(status_code=408, headers=headers, reason=b"Request Timeout"),
+                h11.Data(data=_TIMEOUT),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()

@@ -1,0 +1,51 @@
+"""What a client is told when its request is not answered with a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class RequestError(Exception):
+    """A request that is not answered with a ranking.
+
+    Args:
+        status: HTTP status, 400 to 599; None is that which the API has for invalid requests.
+        message: what is wrong and what would be right, without text of the request.
+        kind: a stable identifier for programs.
+        headers: further headers of the response.
+        close: whether the connection is closed after the response.
+    """
+
+    def __init__(
+        self,
+        status: int | None,
+        message: str,
+        kind: str = "invalid_request",
+        *,
+        headers: Mapping[str, str] | None = None,
+        close: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.kind = kind
+        self.headers = dict(headers or {})
+        self.close = close
+
+
+class TooManyTextsError(RequestError):
+    """A request has more texts than the server accepts.
+
+    Args:
+        count: texts of the request.
+        most: texts that are accepted.
+    """
+
+    def __init__(self, field: str, count: int, most: int) -> None:
+        self.count = count
+        self.most = most
+        super().__init__(None, f"{field}: has {count} texts; at most {most} are accepted")
+
+
+class ClientGoneError(Exception):
+    """The client has closed the connection, so nobody waits for a response."""

@@ -1,0 +1,186 @@
+"""Runs the application with uvicorn, in this process or in several workers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+
+from secondpass.adapters.http_server.application import create_app
+from secondpass.adapters.http_server.connections import Connection
+from secondpass.adapters.http_server.service import Service
+from secondpass.adapters.http_server.settings import ServerSettings, is_loopback
+from secondpass.config import load
+from secondpass.errors import ConfigurationError
+
+_KEEP_ALIVE = 75
+"""Seconds that an idle connection stays open: more than clients keep them, so that the server does
+not close one at the moment at which a client uses it."""
+_HEAD_BYTES = 2**15
+"""Bytes of the head of a request."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is served and how. It can be sent to worker processes.
+
+    Attributes:
+        configurations: of the rerankers, by the names that clients call them by.
+        settings: of the application.
+        host: name or address to listen on.
+        port: 0 for any that is free.
+        workers: processes.
+        drain: seconds in which, after SIGTERM, connections are still accepted, and closed after
+            their response, so that clients and load balancers turn elsewhere.
+        grace: seconds that requests under way have to end after that.
+        tls_certificate, tls_key: paths of PEM files; None for HTTP.
+    """
+
+    configurations: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    settings: ServerSettings = field(default_factory=ServerSettings)
+    host: str = "127.0.0.1"
+    port: int = 8080
+    workers: int = 1
+    drain: float = 1.0
+    grace: float = 25.0
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+
+    def checked(self) -> Plan:
+        """The plan, with what follows from the address.
+
+        Raises:
+            ConfigurationError: the address is not of this machine alone, and no keys are set; or a
+                configuration is wrong.
+        """
+        from dataclasses import replace
+
+        from secondpass.settings import changed
+
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ConfigurationError("TLS: give both the certificate and the key")
+        checked = self
+        if not self.settings.demands_key:
+            if not is_loopback(self.host):
+                raise ConfigurationError(
+                    f"host: {self.host!r} can be reached from other machines, so clients must send "
+                    "a key: set api_key_env or api_key_file"
+                )
+            checked = replace(self, settings=changed(self.settings, local_names=True))
+        checked.application()
+        return checked
+
+    def application(self) -> Any:
+        """The application.
+
+        Raises:
+            ConfigurationError: a configuration is wrong.
+        """
+        rerankers = {name: load(config) for name, config in self.configurations.items()}
+        return create_app(rerankers, self.settings)
+
+    def bind(self) -> socket.socket:
+        """A socket that listens on the address.
+
+        Raises:
+            ConfigurationError: the address is not available.
+        """
+        try:
+            family, _, _, _, address = socket.getaddrinfo(
+                self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            listening = socket.socket(family, socket.SOCK_STREAM)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listening.bind(address)
+                listening.listen(2048)
+            except OSError:
+                listening.close()
+                raise
+        except OSError as error:
+            message = f"cannot listen on {self.host}, port {self.port}: {error.strerror}"
+            raise ConfigurationError(message) from None
+        listening.set_inheritable(True)
+        return listening
+
+    def url(self, listening: socket.socket) -> str:
+        """The URL of the server on this socket."""
+        scheme = "http" if self.tls_certificate is None else "https"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host}:{listening.getsockname()[1]}"
+
+    def config(self, application: Any) -> uvicorn.Config:
+        """Settings of uvicorn."""
+        # What it warns of is a client's error, or is logged by the application.
+        logging.getLogger("uvicorn").setLevel(logging.ERROR)
+        return uvicorn.Config(
+            application,
+            loop="asyncio",
+            http=Connection,
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,  # paths of rerank requests say nothing; the metrics do
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=4 * self.settings.max_requests + 100,
+            timeout_keep_alive=_KEEP_ALIVE,
+            timeout_graceful_shutdown=max(1, round(self.grace)),
+            h11_max_incomplete_event_size=_HEAD_BYTES,
+            ssl_certfile=self.tls_certificate,
+            ssl_keyfile=self.tls_key,
+        )
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which drains before it stops listening.
+
+    Args:
+        config: of uvicorn.
+        service: is told that the server drains; None for another application.
+        drain: seconds.
+
+    Attributes:
+        cut_off: requests that had not ended after the grace.
+    """
+
+    def __init__(self, config: uvicorn.Config, service: Service | None, drain: float) -> None:
+        super().__init__(config)
+        self.cut_off = 0
+        self._service = service
+        self._drain = drain
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what comes until clients have turned elsewhere; then stop."""
+        if self._service is not None:
+            self._service.draining = True
+        if signal.SIGINT not in self._captured_signals:  # Ctrl-C
+            await asyncio.sleep(self._drain)
+        watch = asyncio.create_task(self._count_cut_off())
+        await super().shutdown(sockets)
+        watch.cancel()
+        if signal.SIGINT not in self._captured_signals:
+            self._captured_signals.clear()  # uvicorn would raise SIGTERM again, which is no success
+
+    async def _count_cut_off(self) -> None:
+        grace = self.config.timeout_graceful_shutdown or 0
+        await asyncio.sleep(0.1 + grace)  # as uvicorn, which then cancels what is left
+        self.cut_off = len(self.server_state.tasks)
+
+
+def run(plan: Plan, listening: socket.socket) -> tuple[int, int]:
+    """Serve in this process until SIGTERM or SIGINT.
+
+    Returns:
+        The numbers of requests that were answered, and that were cut off at the end.
+    """
+    application = plan.application()
+    server = Server(plan.config(application), application.state.service, plan.drain)
+    server.run(sockets=[listening])
+    return server.server_state.total_requests, server.cut_off

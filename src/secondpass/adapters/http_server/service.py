@@ -1,0 +1,257 @@
+"""Ranks what a request asks for, and says what was done."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from secondpass.adapters.http_server.fields import RerankRequest
+from secondpass.adapters.http_server.problems import ClientGoneError, RequestError
+from secondpass.adapters.http_server.settings import ServerSettings
+from secondpass.adapters.http_server.shapes import Answer, Shape
+from secondpass.adapters.scores import stated_scores
+from secondpass.call_options import CallOptions
+from secondpass.concurrency.threads import retrieve_exception
+from secondpass.errors import ConfigurationError, RerankError, SecondPassError
+from secondpass.reranker import Reranker
+from secondpass.runtime.diagnostics import log, log_exception
+from secondpass.settings import suggestion
+from secondpass.types import Issue, Ranking
+
+DEADLINE_HEADER = "secondpass-deadline"
+STRICT_HEADER = "secondpass-strict"
+_RETRY_LOADING = 60.0
+"""Seconds until a model that could not be loaded is tried again."""
+_SHORTEST = 0.001
+"""Seconds that are left to a ranking whose deadline has passed: it has the input order then."""
+
+
+class Service:
+    """The rerankers of a server.
+
+    Args:
+        rerankers: by the names that clients call them by; the first is the default.
+        settings: of the server.
+
+    Raises:
+        ConfigurationError: there is no reranker, or a name is not a line of printable ASCII.
+
+    Attributes:
+        ready: whether the models are loaded.
+        draining: whether the server ends, so that clients should connect elsewhere.
+    """
+
+    def __init__(self, rerankers: Mapping[str, Reranker], settings: ServerSettings) -> None:
+        if not rerankers:
+            raise ConfigurationError("give at least one reranker")
+        for name in rerankers:
+            if not (name.isascii() and name.isprintable() and name.strip() == name and name):
+                message = "names of models must be printable ASCII, without space at the ends"
+                raise ConfigurationError(message)
+        self.rerankers = dict(rerankers)
+        self.settings = settings
+        self.ready = False
+        self.draining = False
+
+    async def load(self) -> None:
+        """Load all models; those that cannot be loaded are tried again until they are."""
+        waiting = dict(self.rerankers)
+        while waiting:
+            for name, reranker in list(waiting.items()):
+                try:
+                    await reranker.awarm_up()
+                except Exception as error:
+                    known = isinstance(error, SecondPassError)
+                    reason = str(error) if known else type(error).__name__
+                    log("error", "the model %r could not be loaded: %s", name, reason)
+                else:
+                    del waiting[name]
+            if waiting:
+                await asyncio.sleep(_RETRY_LOADING)
+        self.ready = True
+
+    async def close(self) -> None:
+        """Release all models and connections."""
+        for reranker in self.rerankers.values():
+            await reranker.aclose()
+
+    def choose(self, name: str | None) -> tuple[str, Reranker]:
+        """The reranker that a request names, and its name.
+
+        Raises:
+            RequestError: there is none of that name, and names are strict.
+        """
+        if name in self.rerankers:
+            return name, self.rerankers[name]
+        if self.settings.strict_models:
+            problem = "model: is required" if name is None else "model: there is none of this name"
+            hint = suggestion(name or "", [*self.rerankers])
+            raise RequestError(404, f"{problem}{hint}", "model_not_found")
+        return next(iter(self.rerankers.items()))
+
+    async def rank(
+        self,
+        request: RerankRequest,
+        shape: Shape,
+        headers: Mapping[str, str],
+        arrived: float,
+        gone: Callable[[], Awaitable[None]],
+    ) -> Answer:
+        """Rank the texts of a request. If the client leaves, the ranking is abandoned.
+
+        Args:
+            request: what is asked.
+            shape: whose scores are wanted.
+            headers: may have a deadline, and say whether the ranking must be complete.
+            arrived: value of ``time.monotonic()``.
+            gone: returns when the client has closed the connection.
+
+        Raises:
+            RequestError: a header is not valid, no reranker has the name, or the ranking is not
+                complete and must be.
+            ClientGoneError: the client has left.
+        """
+        model, reranker = self.choose(request.model)
+        options: CallOptions = {"top_k": request.top_n, "instruction": request.instruction}
+        deadline = self._deadline(headers, reranker)
+        if deadline is not None:
+            options["deadline"] = max(deadline - (time.monotonic() - arrived), _SHORTEST)
+        if self._strict(headers):
+            options["strict"] = True
+        ranking = await _unless_gone(_ranked(reranker, request, options), gone)
+        scores, rule = stated_scores(ranking, unit=shape.unit_scores(request))
+        report = report_of(ranking, model, rule, _unused(request))
+        return Answer(uuid.uuid4().hex, model, request, ranking, scores, rule, report)
+
+    def _deadline(self, headers: Mapping[str, str], reranker: Reranker) -> float | None:
+        """The shortest of those that the server, the reranker and the client set."""
+        known = [self.settings.deadline, reranker.limits.deadline]
+        if (text := headers.get(DEADLINE_HEADER)) is not None:
+            try:
+                seconds = float(text)
+            except ValueError:
+                seconds = math.nan
+            if not 0 < seconds < math.inf:
+                message = f"{DEADLINE_HEADER}: give a number of seconds greater than 0"
+                raise RequestError(400, message)
+            known.append(seconds)
+        return min((seconds for seconds in known if seconds is not None), default=None)
+
+    def _strict(self, headers: Mapping[str, str]) -> bool:
+        text = headers.get(STRICT_HEADER)
+        if text is None:
+            return self.settings.strict
+        if text.strip().lower() not in {"true", "false"}:
+            raise RequestError(400, f"{STRICT_HEADER}: give true or false")
+        return text.strip().lower() == "true" or self.settings.strict
+
+
+async def _ranked(reranker: Reranker, request: RerankRequest, options: CallOptions) -> Ranking:
+    try:
+        return await reranker.arerank(request.query, request.texts, **options)
+    except RerankError as error:
+        raise incomplete(error.ranking) from None
+    except Exception as error:
+        # Such as an exception of an observer's; its message may hold anything.
+        log_exception(error, "a ranking of the server")
+        log("error", "a ranking raised %s", type(error).__name__)
+        message = f"ranking raised {type(error).__name__}"
+        raise RequestError(500, message, "internal_error") from None
+
+
+async def _unless_gone(work: Awaitable[Ranking], gone: Callable[[], Awaitable[None]]) -> Ranking:
+    """Await the work; cancel it when the client has left."""
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(retrieve_exception)
+    watch = asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientGoneError
+        return task.result()
+    finally:
+        task.cancel()
+        watch.cancel()
+
+
+def incomplete(ranking: Ranking) -> RequestError:
+    """The error of a ranking that is not complete and must be."""
+    issues = ranking.report.issues
+    codes = [issue.code for issue in issues]
+    late = bool(codes) and all(code in {"deadline", "asked_again"} for code in codes)
+    reasons = "; ".join(f"{issue.code}: {issue.message}" for issue in issues)
+    message = f"reranking is {ranking.report.status}, and strict is set: {reasons}"
+    return RequestError(504 if late else 503, message, "incomplete", headers=_head(ranking))
+
+
+def _unused(request: RerankRequest) -> tuple[Issue, ...]:
+    if not request.unused:
+        return ()
+    names = ", ".join(request.unused)
+    message = f"these fields of the request have no effect: {names}"
+    return (Issue("field_not_used", message),)
+
+
+def report_of(
+    ranking: Ranking, model: str, rule: str, further: tuple[Issue, ...] = ()
+) -> dict[str, Any]:
+    """What a response says of a ranking, ready for JSON."""
+    report = ranking.report
+    usage = report.usage
+    known = {
+        "calls": usage.calls,
+        "rounds": usage.rounds,
+        "pairs": usage.pairs,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost": usage.cost,
+        "retries": usage.retries,
+        "repairs": usage.repairs,
+        "cached": usage.cached,
+    }
+    return {
+        "status": report.status,
+        "model": model,
+        "method": report.method,
+        "score_kind": report.score_kind,
+        "scores": rule,
+        "issues": [
+            {"code": issue.code, "message": issue.message, "positions": list(issue.positions)}
+            for issue in (*report.issues, *further)
+        ],
+        "usage": {name: value for name, value in known.items() if value is not None},
+        "seconds": round(report.seconds, 6),
+        "left_out": {reason: len(positions) for reason, positions in report.left_out.items()},
+        "skipped": None if report.skipped is None else asdict(report.skipped),
+        "nothing_relevant": report.nothing_relevant,
+    }
+
+
+def response_headers(answer: Answer) -> dict[str, str]:
+    """Status, issues, usage and rule of the scores as headers, for shapes without room."""
+    usage = answer.report["usage"]
+    codes = list(dict.fromkeys(issue["code"] for issue in answer.report["issues"]))
+    return {
+        "Secondpass-Model": answer.model,
+        "Secondpass-Scores": answer.rule,
+        "Secondpass-Usage": ", ".join(f"{name}={value}" for name, value in usage.items()),
+        "Secondpass-Seconds": f"{answer.ranking.report.seconds:.6f}",
+        **_head(answer.ranking, codes),
+    }
+
+
+def _head(ranking: Ranking, codes: list[str] | None = None) -> dict[str, str]:
+    report = ranking.report
+    if codes is None:
+        codes = list(dict.fromkeys(issue.code for issue in report.issues))
+    # A method of yours may have other codes.
+    plain = [code if code.isascii() and code.isidentifier() else "other" for code in codes]
+    issues = {"Secondpass-Issues": ", ".join(plain)} if plain else {}
+    skipped = {} if report.skipped is None else {"Secondpass-Skipped": str(report.skipped.pairs)}
+    nothing = {"Secondpass-Nothing-Relevant": "true"} if report.nothing_relevant else {}
+    return {"Secondpass-Status": report.status, **issues, **skipped, **nothing}

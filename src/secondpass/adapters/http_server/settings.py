@@ -1,0 +1,68 @@
+"""Settings of the server."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from secondpass.settings import Variables, configurable
+
+if TYPE_CHECKING:
+    from annotated_types import Ge, Gt
+
+
+@configurable
+@dataclass(frozen=True)
+class ServerSettings:
+    """What a server accepts, and how it answers.
+
+    Attributes:
+        api_key_env: environment variables that hold the keys of clients; each may hold several,
+            separated by commas or white space. None, without ``api_key_file``: no key is demanded.
+        api_key_file: path of a file with a key per line. It is read again when it changes.
+        local_names: whether only requests to ``localhost`` and loopback addresses are answered.
+            Without keys, this keeps web pages in a local browser out (DNS rebinding).
+        strict_models: whether a model name that is not served is an error; otherwise the first
+            reranker answers.
+        strict: whether a ranking that is not complete is an error (status 503, or 504 at the
+            deadline). Clients may ask for it per request, by the header ``Secondpass-Strict``.
+        deadline: seconds for a request, from its arrival; at the deadline the best order so far is
+            the answer. Clients may set a shorter one, by the header ``Secondpass-Deadline``.
+        max_requests: requests that are under way at a time; further ones are answered 429.
+        max_total_bytes: bytes of the bodies of these, together; likewise.
+        max_bytes: bytes of one body.
+        max_candidates: candidates of one request.
+        max_query_characters: characters of a query, and of an instruction.
+        max_text_characters: characters of a candidate.
+        body_timeout: seconds for a request's body to arrive.
+    """
+
+    api_key_env: Variables = None
+    api_key_file: str | None = None
+    local_names: bool = False
+    strict_models: bool = False
+    strict: bool = False
+    deadline: Annotated[float, Gt(0)] | None = None
+    max_requests: Annotated[int, Ge(1)] = 256
+    max_total_bytes: Annotated[int, Ge(1)] = 128 * 2**20
+    max_bytes: Annotated[int, Ge(1)] = 8 * 2**20
+    max_candidates: Annotated[int, Ge(1)] = 1000
+    max_query_characters: Annotated[int, Ge(1)] = 20_000
+    max_text_characters: Annotated[int, Ge(1)] = 200_000
+    body_timeout: Annotated[float, Gt(0)] = 30.0
+
+    @property
+    def demands_key(self) -> bool:
+        """Whether clients must send a key."""
+        return self.api_key_env is not None or self.api_key_file is not None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address leads to this machine only."""
+    if host.lower() in {"localhost", "localhost."}:
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,123 @@
+"""What the rerank APIs have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from secondpass.adapters.http_server.fields import Fields, RerankRequest
+from secondpass.adapters.http_server.problems import RequestError
+from secondpass.adapters.scores import ScoreRule
+from secondpass.types import Ranking
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A ranking and what a response says of it.
+
+    Attributes:
+        id: of the request, unique.
+        model: the name of the reranker that answered.
+        request: what was asked.
+        ranking: the answer.
+        scores: one per item, never rising.
+        rule: what made these of the final scores.
+        report: status, issues, usage and rule, for shapes whose response has room for them.
+    """
+
+    id: str
+    model: str
+    request: RerankRequest
+    ranking: Ranking
+    scores: list[float]
+    rule: ScoreRule
+    report: dict[str, Any]
+
+    @property
+    def tokens(self) -> int | None:
+        """Input tokens; None if they are unknown."""
+        return self.ranking.report.usage.input_tokens
+
+    def rows(self) -> Iterator[tuple[int, float, Any]]:
+        """Index in the request, score and document of each item, best first."""
+        for item, score in zip(self.ranking.items, self.scores, strict=True):
+            yield item.position, score, self.request.documents[item.position]
+
+
+class Shape(ABC):
+    """One rerank API: how requests are read, and responses and errors are written.
+
+    Attributes:
+        name: prefix of its paths.
+        paths: of its requests, behind the prefix.
+        invalid: status of a response to an invalid request.
+    """
+
+    name: ClassVar[str]
+    paths: ClassVar[tuple[str, ...]] = ("/v1/rerank", "/rerank")
+    invalid: ClassVar[int] = 400
+
+    def read(self, fields: Fields) -> RerankRequest:
+        """Read a request, with the names of the fields that have no effect.
+
+        Raises:
+            RequestError: it is not valid.
+        """
+        return replace(self.parse(fields), unused=fields.unused)
+
+    @abstractmethod
+    def parse(self, fields: Fields) -> RerankRequest:
+        """What a request asks for.
+
+        Raises:
+            RequestError: it is not valid.
+        """
+
+    @abstractmethod
+    def response(self, answer: Answer) -> Any:
+        """The body of a response."""
+
+    @abstractmethod
+    def error(self, error: RequestError) -> Any:
+        """The body of a response to a request that is not answered with a ranking."""
+
+    def unit_scores(self, request: RerankRequest) -> bool:  # noqa: ARG002
+        """Whether the API promises scores within 0 to 1."""
+        return False
+
+    def status(self, error: RequestError) -> int:
+        """The status of an error."""
+        return self.invalid if error.status is None else error.status
+
+
+def result_rows(
+    answer: Answer,
+    *,
+    score: str = "relevance_score",
+    document: str = "document",
+    as_object: bool = True,
+) -> list[dict[str, Any]]:
+    """Rows with index and score, and with the document if that was asked for.
+
+    Args:
+        answer: has the rows.
+        score: name of the field of the score.
+        document: name of the field of the document.
+        as_object: whether a document that is a text is returned as an object with this ``text``.
+    """
+    rows: list[dict[str, Any]] = []
+    for index, value, item in answer.rows():
+        row: dict[str, Any] = {"index": index, score: value}
+        if answer.request.return_documents:
+            row[document] = {"text": item} if as_object and isinstance(item, str) else item
+        rows.append(row)
+    return rows
+
+
+def token_usage(answer: Answer) -> dict[str, int]:
+    """The tokens, if they are known. Clients compute with them, so an unknown number is absent."""
+    if answer.tokens is None:
+        return {}
+    return {"total_tokens": answer.tokens, "prompt_tokens": answer.tokens}

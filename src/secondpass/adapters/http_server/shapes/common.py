@@ -1,0 +1,50 @@
+"""The union of Cohere's and Jina's APIs, for paths without a prefix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from secondpass.adapters.http_server.fields import Fields, RerankRequest
+from secondpass.adapters.http_server.problems import RequestError
+from secondpass.adapters.http_server.shapes.base import Answer, Shape, result_rows, token_usage
+from secondpass.adapters.http_server.shapes.cohere import cohere_meta, read_request
+
+
+class Common(Shape):
+    """Reads the fields of both, and answers with those of both. Scores are within 0 to 1."""
+
+    name = "common"
+    paths = ("/rerank", "/v1/rerank", "/v2/rerank")
+
+    def parse(self, fields: Fields) -> RerankRequest:
+        """See :meth:`Shape.parse`."""
+        return replace(
+            read_request(fields),
+            instruction=fields.text("instruction"),
+            raw_scores=fields.flag("raw_scores"),
+        )
+
+    def unit_scores(self, request: RerankRequest) -> bool:
+        """As Cohere documents them, unless raw scores are asked for."""
+        return not request.raw_scores
+
+    def response(self, answer: Answer) -> Any:
+        """See :meth:`Shape.response`."""
+        return {
+            "id": answer.id,
+            "model": answer.model,
+            "object": "list",
+            "results": result_rows(answer),
+            "usage": token_usage(answer),
+            **cohere_meta(answer),
+        }
+
+    def error(self, error: RequestError) -> Any:
+        """The message where clients of each API look for it."""
+        return {
+            "message": error.message,
+            "detail": error.message,
+            "error": error.message,
+            "error_type": error.kind,
+        }

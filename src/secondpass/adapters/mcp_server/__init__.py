@@ -1,0 +1,1 @@
+"""Rerankers as tools of the Model Context Protocol (extra ``mcp``)."""

@@ -1,0 +1,278 @@
+"""``secondpass tune``: choose a reranker with its settings, or none, on judged queries."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from secondpass.cli.command_line import masked
+from secondpass.cli.compared import unique_name
+from secondpass.cli.console import (
+    USAGE_ERROR,
+    fail,
+    info,
+    on_terminal,
+    print_json,
+    result_console,
+    write,
+)
+from secondpass.cli.evaluation_output import open_journal
+from secondpass.cli.options import AsJson, PassageSize, StaleOk
+from secondpass.cli.progress import progress_bars
+from secondpass.cli.suite_options import (
+    Behind,
+    Cache,
+    Concurrency,
+    Corpus,
+    Depth,
+    Limit,
+    NoCache,
+    QrelsFile,
+    Queries,
+    Quiet,
+    RunFile,
+    SuiteArgument,
+    check_suite,
+    default_stages,
+    open_suite,
+)
+from secondpass.search.documents import PASSAGE_SIZE
+
+if TYPE_CHECKING:
+    from secondpass.evaluation.first_stages import FirstStage
+    from secondpass.evaluation.tuning.tuning import Tuning
+
+
+class LatencyOf(StrEnum):
+    """What of the seconds is limited."""
+
+    p95 = "p95"
+    mean = "mean"
+
+
+def tune(
+    *,
+    suite: SuiteArgument = None,
+    queries: Queries = None,
+    qrels: QrelsFile = None,
+    corpus: Corpus = None,
+    passage_size: PassageSize = PASSAGE_SIZE,
+    stale_ok: StaleOk = False,
+    run: RunFile = None,
+    tried: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--try",
+            metavar="[NAME=]WHAT",
+            help="Preset, YAML file or cross-encoder to try. Repeatable. Default: the presets "
+            "lexical, embedded and default.",
+        ),
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(help="YAML file to write the configuration to, if one is adopted."),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="HTML file to write the report to.")] = None,
+    latency: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="Most seconds of a query's second pass."),
+    ] = None,
+    latency_of: Annotated[
+        LatencyOf, typer.Option(help="Whether --latency limits the 95th percentile or the mean.")
+    ] = LatencyOf.p95,
+    cost: Annotated[
+        float | None, typer.Option(min=0, help="Most that a query may cost, at configured prices.")
+    ] = None,
+    smallest_gain: Annotated[
+        float | None,
+        typer.Option(min=0, help="Smallest gain to adopt a reranker for. Default: 0.01."),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(min=0.5, max=0.999, help="Of intervals and the test.")
+    ] = 0.95,
+    measure: Annotated[
+        str, typer.Option("--measure", "-m", help="Measure of ir_measures, such as nDCG@10.")
+    ] = "nDCG@10",
+    depth: Depth = 100,
+    depths: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=1,
+            help="Number of candidates to judge. Repeatable. Default: 20, 50, 100 and the "
+            "configuration's own; of services only the last.",
+        ),
+    ] = None,
+    behind: Behind = None,
+    gate: Annotated[
+        bool,
+        typer.Option("--gate/--no-gate", help="Learn which queries do not need the second pass."),
+    ] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of folds and test.")] = 0,
+    limit: Limit = None,
+    concurrency: Concurrency = 1,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run with the same --into.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite the files of --into and --report.")
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Choose a reranker, its depth and its blend on judged queries, or keep the first stage.
+
+    A reranker is adopted only if it wins on held-out queries beyond chance, corrected for all that
+    was tried, and by the smallest gain or more. Otherwise nothing is written, and the output says
+    how many more judged queries it would take to know. For example:
+
+    `secondpass tune suite --try embedded --try mine.yaml --latency 0.5 --into rerank.yaml`
+
+    A language model or a rerank API is asked only if it is named; what that is expected to take is
+    printed first.
+    """
+    from secondpass.cli.dry_run import print_expected
+    from secondpass.cli.vectors import cache_folder
+    from secondpass.evaluation.tuning.tuning import SMALLEST_GAIN
+    from secondpass.evaluation.tuning.tuning import tune as run_tuning
+
+    check_suite(suite, queries, qrels)
+    _check_files(into, report, force=force)
+    journal_path = _journal_of(into, resume=resume, force=force)
+    specs, not_run = _loadable(tried)
+    loaded, make_retriever = open_suite(
+        suite,
+        queries=queries,
+        qrels=qrels,
+        corpus=corpus,
+        run=run,
+        passage_size=passage_size,
+        stale_ok=stale_ok,
+        limit=limit,
+        depth=depth,
+    )
+    stage: FirstStage | None = behind.value if behind else None
+    needed = {stage} if stage else {*default_stages(loaded)}
+    with progress_bars(quiet) as progress, open_journal(journal_path, resume=resume) as journal:
+        folder = None if no_cache else cache or cache_folder()
+        tuning = run_tuning(
+            loaded,
+            specs,
+            retriever=make_retriever(needed, folder, progress),
+            behind=stage,
+            depth=depth,
+            depths=depths or None,
+            latency=latency,
+            latency_of=latency_of.value,
+            cost=cost,
+            measure=measure,
+            smallest_gain=SMALLEST_GAIN if smallest_gain is None else smallest_gain,
+            confidence=confidence,
+            gate=gate,
+            seed=seed,
+            concurrency=concurrency,
+            not_run=not_run,
+            progress=progress,
+            journal=journal,
+            expected=print_expected,
+        )
+        settings = {**tuning.settings, "command": masked(sys.argv[1:])}
+        tuning = replace(tuning, settings=settings)
+        written = _written(tuning, into, report, force=force)
+        if journal is not None:
+            journal.delete()
+    _print(tuning, as_json=as_json)
+    for path in written:
+        info(f"written: {path}")
+    if into is not None and tuning.config is None:
+        info(f"{into} is not written: nothing is adopted")
+    if tuning.gain is None and latency is None and cost is None:
+        fail("no reranker could be tried")
+
+
+def _check_files(into: Path | None, report: Path | None, *, force: bool) -> None:
+    """Check the paths before anything runs."""
+    from secondpass.evaluation.provenance import check_output
+
+    if into is not None:
+        check_output(into, force=force)
+    if report is None:
+        return
+    if report.suffix != ".html":
+        fail(f"--report {report}: must end in .html", USAGE_ERROR)
+    if not report.parent.is_dir():
+        fail(f"--report {report}: the folder {report.parent} does not exist")
+    if report.is_dir():
+        fail(f"--report {report}: is a folder; give the name of a file")
+    if report.exists() and not force:
+        fail(f"--report {report}: already exists; use --force to overwrite it")
+
+
+def _journal_of(into: Path | None, *, resume: bool, force: bool) -> Path | None:
+    """The path of the finished rankings, beside the configuration."""
+    if into is None:
+        if resume:
+            fail("--resume: needs --into, the file of the interrupted run", USAGE_ERROR)
+        return None
+    journal = into.with_name(f"{into.name}.rankings.jsonl")
+    is_interrupted = journal.exists() and journal.stat().st_size > 0
+    if is_interrupted and not (resume or force):
+        hint = "use --resume to continue it, or --force to start again"
+        fail(f"{journal}: has the rankings of an interrupted run; {hint}")
+    return journal
+
+
+def _loadable(tried: list[str] | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """What can be loaded of the rerankers to try, and why the others cannot, by name."""
+    from secondpass.config import resolve
+    from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
+    from secondpass.evaluation.tuning.trials import INSTALLED, named
+
+    specs: dict[str, Any] = {}
+    for argument in tried or INSTALLED:
+        name, equals, value = argument.partition("=")
+        if equals and (not name or not value):
+            fail(f"--try {argument}: write NAME=WHAT, or WHAT alone", USAGE_ERROR)
+        ((default, spec),) = named([value if equals else argument]).items()
+        specs[unique_name(name if equals else default, specs)] = spec
+    loadable, not_run = {}, {}
+    for name, spec in specs.items():
+        try:
+            resolve(spec).close()
+            loadable[name] = spec
+        except (MissingExtraError, ModelLoadError) as error:
+            not_run[name] = str(error)
+        except ConfigurationError as error:
+            raise ConfigurationError(error.problems, f"--try {name}") from None
+    return loadable, not_run
+
+
+def _written(tuning: Tuning, into: Path | None, report: Path | None, *, force: bool) -> list[Path]:
+    from secondpass.formats.lines import write_lines
+    from secondpass.rendering import well_formed
+
+    written = []
+    if into is not None and tuning.config is not None:
+        tuning.write(into, force=force)
+        written.append(into)
+    if report is not None:
+        write_lines(report, [well_formed(tuning.to_html())])
+        written.append(report)
+    return written
+
+
+def _print(tuning: Tuning, *, as_json: bool) -> None:
+    if as_json:
+        print_json(tuning.to_dict())
+    elif on_terminal(sys.stdout):
+        from rich.markdown import Markdown
+
+        result_console().print(Markdown(tuning.to_markdown()))
+    else:
+        write(tuning.to_markdown())

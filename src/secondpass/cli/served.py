@@ -1,0 +1,79 @@
+"""Options that the commands of servers share, and the rerankers that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from secondpass.cli.configurations import configuration
+from secondpass.cli.console import USAGE_ERROR, fail
+from secondpass.cli.options import complete_preset
+
+Presets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--preset",
+        "-p",
+        metavar="NAME[=MODEL]",
+        help="Name of a preset, and the model name that clients call it by. Repeatable; the first "
+        "is the default.",
+        autocompletion=complete_preset,
+    ),
+]
+Configs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE[=MODEL]",
+        help="YAML file with a configuration, likewise. The model name is that of the file "
+        "without its ending, unless given.",
+    ),
+]
+ApiKeyEnv = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="VARIABLE",
+        help="Environment variable with the keys of clients, separated by commas. Repeatable. "
+        "Required with an address that other machines can reach.",
+    ),
+]
+ApiKeyFile = Annotated[
+    Path | None,
+    typer.Option(help="File with a key of clients per line; it is read again when it changes."),
+]
+
+
+def configurations(
+    presets: Sequence[str] | None, files: Sequence[str] | None, settings: Sequence[str] | None
+) -> dict[str, dict[str, Any]]:
+    """The configurations by model name, the presets first; that of the default without any.
+
+    Args:
+        presets: ``NAME`` or ``NAME=MODEL``.
+        files: paths of YAML files, or ``PATH=MODEL``.
+        settings: overrides of all, as of ``--set``.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for model, preset, file in _sources(presets, files):
+        if model in found:
+            fail(f"--preset, --config: {model!r} is named twice; write NAME=MODEL", USAGE_ERROR)
+        found[model] = configuration(preset, file, settings)
+    return found or {"default": configuration(None, None, settings)}
+
+
+def _sources(
+    presets: Sequence[str] | None, files: Sequence[str] | None
+) -> Iterator[tuple[str, str | None, Path | None]]:
+    """Model name with the name of a preset or the path of a file."""
+    for value in presets or ():
+        name, _, model = value.partition("=")
+        yield model or name, name, None
+    for value in files or ():
+        # A path may hold the sign itself.
+        path, _, model = (value, "", "") if Path(value).exists() else value.rpartition("=")
+        path, model = (path, model) if path else (value, "")
+        yield model or Path(path).stem, None, Path(path)

@@ -1,0 +1,1 @@
+"""Thresholds with a stated share of relevant candidates, and scores as probabilities."""

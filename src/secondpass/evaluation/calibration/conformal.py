@@ -1,0 +1,100 @@
+"""Thresholds that keep a stated share of relevant candidates, with finite-sample bounds.
+
+Per query: conformal risk control (Angelopoulos, Bates, Fisch, Lei and Schuster, "Conformal risk
+control", ICLR 2024). The loss of a query is the share of its relevant candidates below the
+threshold. If the n queries and a new one are exchangeable, the threshold chosen here has an
+expected loss of at most ``1 - keep`` on the new one, and if scores have no ties of at least
+``1 - keep - 2 / (n + 1)``.
+
+Per document: split conformal prediction (Vovk, Gammerman and Shafer, "Algorithmic learning in a
+random world", Springer, 2005). If the n relevant candidates and a new one are exchangeable, the new
+one is at or above the threshold with a probability of at least ``keep``, and if scores have no ties
+of at most ``keep + 1 / (n + 1)``. Candidates of one query are alike, so this holds only as far as
+each has a query of its own.
+
+Both are over the draw of the calibration data as well, not given it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_FLOOR, Context
+from typing import TYPE_CHECKING
+
+from secondpass.runtime.floors import Per
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Scores = NDArray[np.float64]
+
+_DIGITS = 9
+"""Significant digits: as many as single precision tells apart."""
+_ROUNDING = 1e-9
+"""Sums of shares differ from exact ones by less."""
+
+
+def threshold(relevant: Sequence[Scores], keep: float, per: Per) -> float | None:
+    """The highest threshold that keeps the stated share of relevant candidates.
+
+    Args:
+        relevant: for each query with a relevant candidate, the scores of these.
+        keep: the share, above 0 and below 1.
+        per: ``query`` or ``document``, see above.
+
+    Returns:
+        One of the scores; None if there are fewer than :func:`fewest` queries or documents.
+    """
+    scores, lost = _losses(relevant, per)
+    count = len(relevant) if per == "query" else len(scores)
+    # (n R + 1) / (n + 1) <= 1 - keep; per document, that is the k-th smallest score.
+    allowed = (1 - keep) * (count + 1) - 1 + _ROUNDING
+    return None if allowed < 0 else float(scores[lost <= allowed][-1])
+
+
+def best_threshold(relevant: Sequence[Scores], keep: float, per: Per) -> float:
+    """The highest threshold that keeps this share of these candidates themselves.
+
+    It promises nothing of others; benchmarks compare with it.
+    """
+    scores, lost = _losses(relevant, per)
+    count = len(relevant) if per == "query" else len(scores)
+    return float(scores[lost <= (1 - keep) * count + _ROUNDING][-1])
+
+
+def share_kept(relevant: Sequence[Scores], floor: float, per: Per) -> float:
+    """The share of relevant candidates at or above a floor: the mean over queries, or of all."""
+    shares = [float((scores >= floor).mean()) for scores in relevant]
+    weights = [1 if per == "query" else len(scores) for scores in relevant]
+    total = math.fsum(share * weight for share, weight in zip(shares, weights, strict=True))
+    return total / sum(weights)
+
+
+def fewest(keep: float) -> int:
+    """The smallest number of queries, or documents, for which there is a threshold."""
+    return max(1, math.ceil(1 / (1 - keep) - 1 - _ROUNDING))
+
+
+def highest_share(keep: float, count: int, per: Per) -> float:
+    """The upper bound of the share that is kept, if scores have no ties."""
+    return min(1.0, keep + (2 if per == "query" else 1) / (count + 1))
+
+
+def rounded_down(value: float) -> float:
+    """A float of nine significant digits that is not above the value."""
+    context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
+    return float(context.create_decimal_from_float(value))
+
+
+def _losses(relevant: Sequence[Scores], per: Per) -> tuple[Scores, Scores]:
+    """Rising scores, and what is lost by a threshold at each, in queries or documents."""
+    import numpy as np
+
+    scores = np.concatenate([*relevant])
+    shares = [1 / len(item) if per == "query" else 1.0 for item in relevant for _ in item]
+    order = np.argsort(scores, kind="stable")
+    scores = scores[order]
+    sums = np.concatenate([[0.0], np.cumsum(np.array(shares)[order])])
+    return scores, sums[np.searchsorted(scores, scores, side="left")]

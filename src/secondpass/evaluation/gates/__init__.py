@@ -1,0 +1,1 @@
+"""Gates: which queries need the second pass, learned from rankings of a suite."""

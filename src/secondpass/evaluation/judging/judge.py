@@ -1,0 +1,296 @@
+"""Judgements by a language model, where nobody has any."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from secondpass.errors import InputError
+from secondpass.evaluation.dry_run import expected_use
+from secondpass.evaluation.environment import now
+from secondpass.evaluation.first_stages import FirstStage, Retriever
+from secondpass.evaluation.journal import Journal
+from secondpass.evaluation.judging.folder import POOL, QRELS, QUERIES, check_folder, check_ids
+from secondpass.evaluation.judging.grading import TEMPLATE, Grader, grading_reranker
+from secondpass.evaluation.judging.labels import JudgedBy, write_judged_by
+from secondpass.evaluation.judging.pool_file import pool_lines
+from secondpass.evaluation.judging.pools import Pools, pooled, sampled
+from secondpass.evaluation.rerankers import Spec
+from secondpass.evaluation.reranking import Progress, SystemRun
+from secondpass.evaluation.suites import Suite, candidates_with_ids
+from secondpass.formats.errors import check_numbers
+from secondpass.formats.lines import AnyPath, write_lines
+from secondpass.formats.runs import Qrels
+from secondpass.formats.writing import write_qrels, write_queries
+from secondpass.rendering import well_formed
+from secondpass.runtime.dry_run import Expected
+from secondpass.settings import describe
+from secondpass.types import Candidate, CandidateLike, Ranking
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """A language model's judgements of pooled documents.
+
+    Attributes:
+        queries: query id -> text, of the queries that were judged.
+        qrels: query id -> document id -> grade, 0 to 3.
+        judged_by: how they were made.
+        pools: query id -> the judged documents, in random order.
+        cost: what the calls cost, by the model's prices; None without prices.
+        calls: number of calls of the language model.
+        stopped: why fewer queries were judged than were sampled; empty if all were.
+    """
+
+    queries: Mapping[str, str] = field(repr=False)
+    qrels: Qrels = field(repr=False)
+    judged_by: JudgedBy
+    pools: Pools = field(repr=False)
+    cost: float | None = None
+    calls: int = 0
+    stopped: str = ""
+
+    def write(self, folder: AnyPath) -> list[str]:
+        """Write the judgements into a folder, which is created if need be.
+
+        The folder is a suite for :func:`~secondpass.evaluation.load_suite` with the corpus that was
+        searched. ``pool.jsonl`` holds the texts of the judged documents, so that a person can be
+        asked about them later.
+
+        Returns:
+            The paths written.
+
+        Raises:
+            InputError: the folder has files of these names, or other judgements, without a model's
+                mark.
+            OSError: a file cannot be written.
+        """
+        place = Path(folder)
+        check_folder(place)
+        place.mkdir(parents=True, exist_ok=True)
+        # The mark first: judgements without it would pass for those of people.
+        write_judged_by(place / QRELS, self.judged_by)
+        queries = {query: well_formed(text) for query, text in self.queries.items()}
+        write_queries(place / QUERIES, queries)
+        write_lines(place / POOL, pool_lines(self.queries, self.pools))
+        write_qrels(place / QRELS, self.qrels)
+        names = (QUERIES, POOL, "qrels.judged-by.json", QRELS)
+        return [str(place / name) for name in names]
+
+
+def judge(
+    queries: Mapping[str, str],
+    grader: Grader,
+    *,
+    corpus: Iterable[CandidateLike] | None = None,
+    candidates: Mapping[str, Iterable[CandidateLike]] | None = None,
+    pool: Mapping[str, Spec] | Sequence[Spec] | Spec = (),
+    retriever: Retriever | None = None,
+    first_stages: Sequence[FirstStage] | None = None,
+    behind: FirstStage | None = None,
+    retrieved: int = 100,
+    sample: int | None = None,
+    depth: int = 10,
+    batch_size: int = 1,
+    budget: float | None = None,
+    seed: int = 0,
+    concurrency: int = 1,
+    progress: Progress | None = None,
+    journal: Journal | None = None,
+    expected: Callable[[Sequence[Expected]], object] | None = None,
+) -> Judgements:
+    """Have a language model judge what first stages and rerankers find.
+
+    It is asked UMBRELA's question, in words of our own
+    (:mod:`~secondpass.evaluation.judging.grading` cites it): grades of 0 to 3. A query of which
+    nothing can be graded is left out.
+
+    Args:
+        queries: query id -> text, such as those of a log.
+        grader: the language model: a mapping with a ``type``, an object or a function; or a
+            reranker, a configuration, a path or a preset that asks one.
+        corpus: the passages that first stages search, each with a unique id.
+        candidates: a first stage's results by query id, best first, each with an id.
+        pool: rerankers whose results are judged, too.
+        retriever: searches the corpus. None: BM25, and the embedded model's vectors.
+        first_stages: whose results are judged. None: ``given`` with ``candidates``, otherwise all
+            three searches that can run.
+        behind: the first stage before the rerankers.
+        retrieved: number of candidates that rerankers are given for each query.
+        sample: number of queries, drawn at random. None: all.
+        depth: number of results of each system that are judged.
+        batch_size: documents per question. With 1, as in UMBRELA, no document can influence the
+            grade of another; more take fewer calls.
+        budget: cost, by the model's prices, after which no further query is judged. The queries
+            that were judged are then a smaller random sample. Where the model does not report its
+            usage, the expected cost counts.
+        seed: of the sample and of the order of the documents.
+        concurrency: number of rankings at a time.
+        progress: called after each query.
+        journal: receives what is finished; what it has is not asked again.
+        expected: called before the language model is asked, with what it is expected to take. An
+            exception that it raises stops before anything is asked.
+
+    Raises:
+        InputError: an argument is wrong, no first stage can run, nothing was found, nothing could
+            be graded, or ``budget`` is set for a model without prices.
+        FormatError: an id does not fit into TREC's files; before anything is asked.
+        ConfigurationError: the grader asks no language model, or a reranker cannot be created.
+    """
+    check_numbers(
+        retrieved=(retrieved, 1),
+        depth=(depth, 1),
+        batch_size=(batch_size, 1),
+        seed=(seed, 0),
+        concurrency=(concurrency, 1),
+        **({} if sample is None else {"sample": (sample, 1)}),
+    )
+    _check_budget(budget)
+    suite = _unjudged(queries, corpus, candidates, sample, seed)
+    report = progress or _ignore
+    reranker, model, owned = grading_reranker(grader, batch_size=batch_size)
+    try:
+        if budget is not None and getattr(model, "prices", None) is None:
+            raise InputError("budget: the language model has no prices to reckon by; set `prices`")
+        pools, systems = pooled(
+            suite,
+            pool,
+            retriever=retriever,
+            first_stages=first_stages,
+            behind=behind,
+            retrieved=max(retrieved, depth),
+            depth=depth,
+            seed=seed,
+            concurrency=concurrency,
+            progress=report,
+            journal=journal,
+        )
+        pools = {query: items for query, items in pools.items() if items}
+        if not pools:
+            raise InputError("judge: nothing was found for any query, so there is nothing to judge")
+        check_ids(pools)  # before anything is paid for that cannot be written
+        system = SystemRun("judge", reranker, suite, pools, concurrency, report, journal)
+        if expected is not None:
+            expected(expected_use(reranker, system.unfinished(pools)))
+        rankings, stopped = _graded(system, pools, budget, concurrency)
+    finally:
+        if owned:
+            reranker.close()
+    qrels: Qrels = {}
+    for query, ranking in rankings.items():
+        grades = {str(item.id): item.rerank_score for item in ranking}
+        judged = {
+            str(item.id): round(grade)
+            for item in pools[query]
+            if (grade := grades[str(item.id)]) is not None
+        }
+        if judged:
+            qrels[query] = judged
+    if not qrels:
+        raise InputError(f"judge: nothing was graded{_reasons(rankings)}")
+    costs = [ranking.report.usage.cost for ranking in rankings.values()]
+    count = sum(map(len, qrels.values()))
+    mark = JudgedBy(
+        model=model.name,
+        template=TEMPLATE,
+        date=now(),
+        sampled_from=len(queries),
+        queries=len(qrels),
+        documents=count,
+        grades=dict(sorted(Counter(g for each in qrels.values() for g in each.values()).items())),
+        ungraded=sum(len(pools[query]) for query in rankings) - count,
+        pools=systems,
+        depth=depth,
+        seed=seed,
+        order=tuple(qrels),
+    )
+    return Judgements(
+        {query: queries[query] for query in qrels},
+        qrels,
+        mark,
+        {query: pools[query] for query in qrels},
+        None if None in costs else math.fsum(cost for cost in costs if cost is not None),
+        sum(ranking.report.usage.calls or 0 for ranking in rankings.values()),
+        stopped,
+    )
+
+
+def _graded(
+    system: SystemRun, pools: Pools, budget: float | None, concurrency: int
+) -> tuple[dict[str, Ranking], str]:
+    """Rankings of the pools, in order, until the budget is spent; and why it stopped."""
+    rankings: dict[str, Ranking] = {}
+    if budget is None:
+        return system.rankings(pools), ""
+    spent = 0.0
+    rest = iter(pools)
+    while batch := list(islice(rest, concurrency)):
+        if spent >= budget:
+            break
+        done = system.rankings({query: pools[query] for query in batch})
+        rankings |= done
+        spent += math.fsum(_cost(system, query, ranking) for query, ranking in done.items())
+    if len(rankings) == len(pools):
+        return rankings, ""
+    return (
+        rankings,
+        f"the budget of {budget:g} was spent after {len(rankings)} of {len(pools)} queries",
+    )
+
+
+def _cost(system: SystemRun, query: str, ranking: Ranking) -> float:
+    """What a ranking cost; what it was expected to if that was not reported."""
+    usage = ranking.report.usage
+    if usage.cost is not None or not usage.calls:
+        return usage.cost or 0.0
+    request = (system.suite.queries[query], system.candidates[query])
+    return math.fsum(use.cost or 0.0 for use in expected_use(system.reranker, [request]))
+
+
+def _unjudged(
+    queries: Mapping[str, str],
+    corpus: Iterable[CandidateLike] | None,
+    candidates: Mapping[str, Iterable[CandidateLike]] | None,
+    sample: int | None,
+    seed: int,
+) -> Suite:
+    """A suite without judgements, of a sample of the queries."""
+    if not isinstance(queries, Mapping) or not queries:
+        raise InputError("queries: give a mapping of at least one id to its text")
+    for query, text in queries.items():
+        if not isinstance(query, str) or not isinstance(text, str):
+            raise InputError("queries: ids and texts must be strings")
+    if corpus is None and candidates is None:
+        raise InputError("judge: needs a corpus, or the candidates of a first stage")
+    if candidates is not None and not isinstance(candidates, Mapping):
+        raise InputError(f"candidates: must be a mapping, not {describe(candidates)}")
+    passages = None if corpus is None else candidates_with_ids(corpus, "corpus", unique=True)
+    chosen = sampled(queries, sample, seed)
+    lists: dict[str, Sequence[Candidate]] | None = None
+    if candidates is not None:
+        lists = {
+            query: candidates_with_ids(candidates[query], f"candidates[{query!r}]")
+            for query in chosen
+            if query in candidates
+        }
+    return Suite("judge", chosen, {}, passages, lists)
+
+
+def _check_budget(budget: float | None) -> None:
+    is_number = isinstance(budget, int | float) and not isinstance(budget, bool)
+    if budget is not None and not (is_number and math.isfinite(budget) and budget > 0):
+        raise InputError("budget: must be a number above 0")
+
+
+def _reasons(rankings: Mapping[str, Ranking]) -> str:
+    codes = Counter(issue.code for each in rankings.values() for issue in each.report.issues)
+    listed = ", ".join(f"{code} ({count:,})" for code, count in sorted(codes.items()))
+    return f"; issues: {listed}" if listed else ""
+
+
+def _ignore(_name: str, _done: int, _total: int) -> None:
+    """Reports no progress."""

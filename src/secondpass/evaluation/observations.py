@@ -1,0 +1,127 @@
+"""What a first stage finds on a suite, and what rerankers make of it.
+
+Calibration and tuning learn from these rankings: each item has its retrieval score, its rerank
+score and its position in the first stage's list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from secondpass.errors import InputError
+from secondpass.evaluation.first_stages import (
+    FirstStage,
+    FirstStages,
+    Retrieved,
+    Retriever,
+    choose_stages,
+)
+from secondpass.evaluation.journal import Journal
+from secondpass.evaluation.reranking import Progress, SystemRun
+from secondpass.evaluation.suites import Suite
+from secondpass.formats.errors import check_numbers
+from secondpass.reranker import Reranker
+from secondpass.settings import describe
+from secondpass.types import Candidate, Ranking
+
+
+def _ignore(_name: str, _done: int, _total: int) -> None:
+    """Reports no progress."""
+
+
+class Observations:
+    """The candidates of a suite's queries from one first stage, and rankings of them.
+
+    Args:
+        suite: queries, judgements, and a corpus or candidates.
+        retriever: searches the corpus. None: BM25 and the embedded model's vectors.
+        behind: the first stage. None: the first of ``given``, ``hybrid``, ``lexical`` and
+            ``vector`` that can run.
+        depth: maximum number of candidates of each query.
+        concurrency: number of rankings at a time. Times then include waiting for each other.
+        progress: called after each query.
+        journal: receives each finished ranking; those that it has are not made again.
+
+    Attributes:
+        stage: the name of the first stage.
+
+    Raises:
+        InputError: an argument is wrong, or no first stage can run.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        *,
+        retriever: Retriever | None = None,
+        behind: FirstStage | None = None,
+        depth: int = 100,
+        concurrency: int = 1,
+        progress: Progress | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        check_numbers(depth=(depth, 1), concurrency=(concurrency, 1))
+        if not isinstance(suite, Suite):
+            raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
+        self.suite = suite
+        self.depth = depth
+        self.concurrency = concurrency
+        self.progress = progress or _ignore
+        self.journal = journal
+        stages, behinds = choose_stages(suite, None, behind)
+        self._search = FirstStages(suite, retriever, depth, self.progress)
+        self.stage: FirstStage = behinds[0] if behinds else self._search.preferred(stages)
+
+    @cached_property
+    def _retrieved(self) -> Retrieved:
+        retrieved = self._search.retrieved(self.stage)
+        if retrieved.reason:
+            raise InputError(f"{self.stage}: {retrieved.reason}")
+        return retrieved
+
+    @property
+    def candidates(self) -> Mapping[str, Sequence[Candidate]]:
+        """Query id -> the first stage's candidates, best first."""
+        return self._retrieved.candidates
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Query id -> seconds that the first stage took; empty if it was not run here."""
+        return self._retrieved.seconds
+
+    def rankings(
+        self,
+        name: str,
+        reranker: Reranker,
+        *,
+        candidates: Mapping[str, Sequence[Candidate]] | None = None,
+        label: str = "",
+    ) -> dict[str, Ranking]:
+        """Query id -> ranking of its candidates.
+
+        Args:
+            name: of the reranker, by which the journal and progress reports know it.
+            reranker: loaded by the caller, who also closes it. What its floor or ``top_k`` leaves
+                out is not in the rankings.
+            candidates: other lists than those of the first stage, by query id.
+            label: follows the name then.
+        """
+        lists = self.candidates if candidates is None else candidates
+        return self.system(name, reranker).rankings(lists, label)
+
+    def unfinished(self, name: str, reranker: Reranker) -> int:
+        """Number of queries whose ranking is not in the journal."""
+        return len(self.system(name, reranker).unfinished(self.candidates))
+
+    def system(self, name: str, reranker: Reranker) -> SystemRun:
+        """A reranker and the candidates, to estimate what its rankings take."""
+        return SystemRun(
+            f"{self.stage}+{name}",
+            reranker,
+            self.suite,
+            self.candidates,
+            self.concurrency,
+            self.progress,
+            self.journal,
+        )

@@ -1,0 +1,1 @@
+"""Choosing a reranker, its settings, or none, on judged queries."""

@@ -1,0 +1,129 @@
+"""Checks of the arguments of tuning, and its limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+
+from secondpass.errors import InputError
+from secondpass.evaluation.observations import Observations
+from secondpass.evaluation.suites import Suite
+from secondpass.evaluation.tuning.selection import MOST_METHODS
+from secondpass.evaluation.tuning.trials import Attempt, Variant
+from secondpass.formats.errors import check_numbers
+from secondpass.settings import describe
+
+LEAST_SURE, SUREST = 0.5, 0.999
+"""Confidence. Beyond the second, the fewest queries and the number of random signs could adopt
+nothing, whatever the gains."""
+
+FEWEST_QUERIES = 10
+"""Below it, a fold has a query or none, and a test of signs almost nothing to count."""
+
+
+def keep_within(
+    attempt: Attempt, latency: float | None, latency_of: str, cost: float | None
+) -> None:
+    """Leave out the variants beyond the limits; the attempt says so if none is left."""
+
+    def seconds(variant: Variant) -> float:
+        if latency_of == "p95":
+            return variant.p95
+        return math.fsum(variant.seconds) / max(1, len(variant.seconds))
+
+    def price(variant: Variant) -> float:
+        return math.inf if variant.cost is None else variant.cost
+
+    variants = attempt.variants
+    if latency is not None and variants:
+        attempt.variants = [item for item in variants if seconds(item) <= latency]
+        if not attempt.variants:
+            fastest = min(map(seconds, variants))
+            attempt.reason = f"takes {fastest:.3g} s a query ({latency_of}), more than {latency:g}"
+    if cost is not None and attempt.variants:
+        variants = attempt.variants
+        attempt.variants = [item for item in variants if price(item) <= cost]
+        if not attempt.variants:
+            cheapest = min(map(price, variants))
+            known = (
+                f"costs {cheapest:.4g} a query" if cheapest < math.inf else "its cost is unknown"
+            )
+            attempt.reason = f"{known}, and the limit is {cost:g}"
+
+
+def check_arguments(
+    suite: Suite,
+    *,
+    depths: Sequence[int] | None,
+    latency: float | None,
+    latency_of: str,
+    cost: float | None,
+    smallest_gain: float,
+    confidence: float,
+    seed: int,
+) -> None:
+    """Check the arguments of ``tune``.
+
+    Raises:
+        InputError: one is wrong, or there are too few queries.
+    """
+    if not isinstance(suite, Suite):
+        raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
+    if depths is not None and (isinstance(depths, str) or not isinstance(depths, Sequence)):
+        raise InputError(f"depths: must be a sequence of whole numbers, not {describe(depths)}")
+    check_numbers(seed=(seed, 0), **{f"depths[{i}]": (d, 1) for i, d in enumerate(depths or ())})
+    if depths is not None and not depths:
+        raise InputError("depths: give at least one")
+    limits = {"latency": latency, "cost": cost, "smallest_gain": smallest_gain}
+    for name, value in limits.items():
+        if value is None:
+            continue
+        if not _is_number(value) or value < 0:
+            raise InputError(f"{name}: must be a number of 0 or more, not {describe(value)}")
+    if latency_of not in {"p95", "mean"}:
+        raise InputError(f"latency_of: must be p95 or mean, not {describe(latency_of)}")
+    if not _is_number(confidence) or not LEAST_SURE <= confidence <= SUREST:
+        raise InputError(
+            f"confidence: must be a number from {LEAST_SURE} to {SUREST}, "
+            f"not {describe(confidence)}"
+        )
+    if len(suite.queries) < FEWEST_QUERIES:
+        raise InputError(
+            f"suite: has {len(suite.queries)} judged queries; tuning needs {FEWEST_QUERIES} or more"
+        )
+
+
+def check_candidates(observed: Observations) -> None:
+    """Check that there is something to gain.
+
+    Raises:
+        InputError: no candidate is relevant.
+    """
+    qrels = observed.suite.qrels
+    if not any(
+        qrels[query].get(str(item.id), 0) > 0
+        for query, items in observed.candidates.items()
+        for item in items
+    ):
+        raise InputError(
+            f"suite: no relevant document is among the candidates of {observed.stage}, so no "
+            "reranker can gain anything; improve the first stage"
+        )
+
+
+def check_rerankers(created: Collection[str], missing: Collection[str]) -> None:
+    """Check the names of the rerankers and of those that cannot run, before any of them runs.
+
+    Raises:
+        InputError: there is none, or more than can be tested together; or a name is in both.
+    """
+    if not created and not missing:
+        raise InputError("rerankers: give at least one")
+    if len(created) > MOST_METHODS:
+        raise InputError(f"rerankers: at most {MOST_METHODS} can be compared, not {len(created)}")
+    if both := next((name for name in created if name in missing), None):
+        raise InputError(f"not_run: has {both}, which is among the rerankers; leave one out")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,109 @@
+"""What tuning found, as plain records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from secondpass.config.keys import with_hidden_keys
+from secondpass.evaluation.tuning.selection import Held
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One reranker that was tried, with the depth and blend that are best for it.
+
+    Attributes:
+        name: as it was given.
+        status: ``adopted``; ``tried``; or ``not_tried``, with the reason.
+        reason: why it was not adopted, or not tried.
+        config: of the best variant; None if it was not tried.
+        variants: number of depths and blends that were compared within the limits.
+        setting: depth and blend of the best variant, in words.
+        mean: its mean of the measure over all queries. It was chosen on these, so the mean is
+            likely to be too high; the held-out gain is not.
+        held: gains on queries that had no part in the choice of the variant.
+        seconds: 95th percentile of the seconds of the second pass.
+        cost: of a query, at the configured prices; None if it is not known.
+        statuses: number of rankings by report status, over all runs.
+    """
+
+    name: str
+    status: Literal["adopted", "tried", "not_tried"]
+    reason: str = ""
+    config: Mapping[str, Any] | None = field(default=None, repr=False)
+    variants: int = 0
+    setting: str = ""
+    mean: float | None = None
+    held: Held | None = None
+    seconds: float | None = None
+    cost: float | None = None
+    statuses: Mapping[str, int] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; keys are hidden."""
+        record = {name: getattr(self, name) for name in self.__slots__}
+        record["config"] = None if self.config is None else with_hidden_keys(self.config)
+        record["held"] = None if self.held is None else asdict(self.held)
+        record["statuses"] = dict(self.statuses)
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A variant that nothing beats in quality, time and cost at once.
+
+    Attributes:
+        name: of the reranker; of the first stage for the first stage alone.
+        setting: depth and blend, in words.
+        mean: of the measure over all queries.
+        seconds: 95th percentile of the seconds of the second pass.
+        cost: of a query; None if it is not known.
+        config: None for the first stage.
+    """
+
+    name: str
+    setting: str
+    mean: float
+    seconds: float
+    cost: float | None
+    config: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; keys are hidden."""
+        record = {name: getattr(self, name) for name in self.__slots__}
+        record["config"] = None if self.config is None else with_hidden_keys(self.config)
+        return record
+
+
+@dataclass(frozen=True)
+class TuningData:
+    """The fields of a :class:`~secondpass.evaluation.tuning.tuning.Tuning`, which reports read."""
+
+    suite: str
+    queries: int
+    stage: str
+    measure: str
+    baseline: float
+    adopted: str | None
+    config: Mapping[str, Any] | None = field(repr=False)
+    gain: Held | None
+    more_queries: int | None
+    detectable: float | None
+    trials: tuple[Trial, ...]
+    front: tuple[Point, ...] = field(repr=False)
+    gate: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Trial:
+        """The reranker of this name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for trial in self.trials:
+            if trial.name == name:
+                return trial
+        raise KeyError(name)

@@ -1,0 +1,261 @@
+"""The statistics of tuning: nested cross-validation, and a test that counts everything tried.
+
+Each method has several variants (depths, blends), whose gains over the first stage are known on
+every query. In each outer fold, the variant with the highest mean on the other queries is chosen
+and measured on the fold, so that no query decides on the variant that it measures: Stone,
+"Cross-validatory choice and assessment of statistical predictions", Journal of the Royal
+Statistical Society B 36, 1974; Varma and Simon, "Bias in error estimation when using
+cross-validation for model selection", BMC Bioinformatics 7, 2006.
+
+The test is a randomisation test of held-out gains. If a method changes queries for better or worse
+by chance alone, the gains of all its variants on a query could as well have the opposite sign,
+together. So signs are drawn at random for each query, *all choices are made again*, and the
+statistic is compared with those. A set of methods is tested as one, of which the best variant of
+all is chosen in each fold; the corrected p of a method is the largest p of all sets that it is in.
+This is closed testing: Marcus, Peritz and Gabriel, "On closed testing procedures with special
+reference to ordered analysis of variance", Biometrika 63, 1976. It bounds the chance that any
+method without a gain is adopted, whatever the number of methods and variants and however they are
+correlated. Under the null hypothesis of signs the test is exact for any number of queries; for the
+weaker one that only the *mean* gain is 0 it is exact in the limit of many queries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
+
+MOST_METHODS = 8
+"""They have 255 sets, each of which is tested."""
+
+_NUMBERS = 2_000_000
+"""Held-out gains at a time, which bounds the memory."""
+
+_POWER = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Gains on queries that had no part in the choice.
+
+    Attributes:
+        mean: the mean over the queries.
+        low: lower end of its interval (Student's t over the queries); None if all gains are equal.
+            The folds share most of their queries, so it is approximate.
+        high: upper end.
+        deviation: standard deviation over the queries.
+        p: one-sided, corrected for everything that was tried; 1 if no query changes.
+        changed: number of queries with a gain other than 0.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    deviation: float
+    p: float
+    changed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What nested cross-validation found.
+
+    Attributes:
+        methods: by name, the held-out gains if the method is given and its variant chosen.
+        together: the held-out gains if the method is chosen in the training folds as well. Its p is
+            the smallest of those of the methods.
+        variants: by name of the method, the index of the variant that is best on all queries.
+        critical: by name of the method, the statistic that it has to exceed.
+    """
+
+    methods: Mapping[str, Held]
+    together: Held
+    variants: Mapping[str, int]
+    critical: Mapping[str, float]
+
+
+def select(
+    gains: Mapping[str, Array],
+    *,
+    folds: int,
+    repeats: int,
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> Selection:
+    """Choose variants by cross-validation, and test the held-out gains of each method.
+
+    Args:
+        gains: by name of each of at most :data:`MOST_METHODS` methods, the gains of its variants on
+            the queries (variants x queries). Of variants with the same mean, the first is chosen.
+        folds: number of outer folds.
+        repeats: number of times that the queries are divided anew; held-out gains are averaged.
+        resamples: number of random sign vectors. With the observed signs, that many plus one
+            statistics are compared.
+        confidence: of intervals; a method is significant if p is at most ``1 - confidence``.
+        seed: of the folds and signs.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    names = [*gains]
+    count = gains[names[0]].shape[1]
+    splits = [rng.permutation(count) % min(folds, count) for _ in range(repeats)]
+    rows = [gains[name] for name in names]
+    sets = [
+        [index for index in range(len(names)) if bits >> index & 1]
+        for bits in range(1, 2 ** len(names))
+    ]
+    observed = [*_held_out(rows, np.ones((1, count)), splits, sets)]
+    drawn: list[list[Array]] = [[] for _ in sets]
+    for signs in _signs(rng, resamples, count, len(names) * repeats):
+        for statistics, held in zip(drawn, _held_out(rows, signs, splits, sets), strict=True):
+            statistics.append(_statistic(*held))
+    p_values, criticals = np.zeros(len(names)), np.zeros(len(names))
+    for members, held, statistics in zip(sets, observed, drawn, strict=True):
+        # Rounded: sums in another order must not break ties between equal statistics.
+        null = np.round(np.concatenate(statistics), 9)
+        p = (1 + (null >= np.round(_statistic(*held)[0], 9)).sum()) / (resamples + 1)
+        critical = np.quantile(null, confidence, method="higher")
+        p_values[members] = np.maximum(p_values[members], p)
+        criticals[members] = np.maximum(criticals[members], critical)
+    alone = {members[0]: held[0][0] for members, held in zip(sets, observed, strict=True)
+             if len(members) == 1}  # fmt: skip
+    return Selection(
+        {name: _held(alone[i], float(p_values[i]), confidence) for i, name in enumerate(names)},
+        _held(observed[-1][0][0], float(p_values.min()), confidence),
+        {name: _best(gains[name].mean(axis=1)) for name in names},
+        dict(zip(names, map(float, criticals), strict=True)),
+    )
+
+
+def winner(selection: Selection, *, smallest_gain: float, confidence: float) -> str | None:
+    """The method to adopt; None keeps the first stage.
+
+    It is the one with the highest held-out gain among those that are significant, if that gain, and
+    that of the whole choice, are at least the smallest gain.
+    """
+    significant = {
+        name: held.mean
+        for name, held in selection.methods.items()
+        if held.p <= 1 - confidence + 1e-12 and held.mean > 0
+    }
+    if not significant:
+        return None
+    best = max(significant, key=significant.__getitem__)
+    return best if min(significant[best], selection.together.mean) >= smallest_gain else None
+
+
+def queries_needed(held: Held, critical: float, gain: float) -> int | None:
+    """Number of queries at which a true mean gain is significant more often than not.
+
+    From the normal approximation ``((critical + 0.84) * deviation / gain) ** 2``, for the observed
+    deviation: Cohen, "Statistical power analysis for the behavioral sciences", 2nd edition, 1988.
+    That is a probability of 0.8 for a single variant; every choice that can err takes from it.
+
+    Args:
+        held: held-out gains of a pilot.
+        critical: what the statistic has to exceed.
+        gain: the true mean, above 0.
+
+    Returns:
+        None if the gains do not vary, so that nothing can be said.
+    """
+    from scipy import stats
+
+    if held.deviation == 0:
+        return None
+    margin = max(critical, 0.0) + float(stats.norm.ppf(_POWER))
+    return max(2, math.ceil((margin * held.deviation / gain) ** 2))
+
+
+def _signs(rng: np.random.Generator, count: int, queries: int, copies: int) -> Iterator[Array]:
+    """Random signs, as many rows at a time as fit into the memory with these copies of each."""
+    import numpy as np
+
+    batch = max(1, _NUMBERS // (queries * copies))
+    for start in range(0, count, batch):
+        rows = min(batch, count - start)
+        yield rng.integers(0, 2, (rows, queries)).astype(np.float64) * 2 - 1
+
+
+def _held_out(
+    gains: Sequence[Array], signs: Array, splits: Sequence[Any], sets: Sequence[Sequence[int]]
+) -> Iterator[tuple[Array, Array]]:
+    """For each set of methods, what :func:`_statistic` takes.
+
+    Args:
+        gains: of each method, variants x queries.
+        signs: sign vectors x queries.
+        splits: the fold of each query, for each repetition.
+        sets: indices of methods.
+
+    Yields:
+        The held-out gains (sign vectors x queries), averaged over the splits; and the sum of their
+        squares over the queries, averaged likewise, for each sign vector.
+    """
+    import numpy as np
+
+    folds = 1 + max(int(split.max()) for split in splits)
+    shape = (len(splits), folds, len(gains), len(signs))
+    best = np.full(shape, -np.inf)  # the highest mean of the training queries, up to a factor
+    held = np.zeros((len(splits), len(gains), *signs.shape))
+    for method, rows in enumerate(gains):
+        total = signs @ rows.T
+        for number, split in enumerate(splits):
+            for fold in range(folds):
+                inside = np.flatnonzero(split == fold)
+                part = signs[:, inside]
+                # Rounded, so that ties stay ties.
+                training = np.round(total - part @ rows[:, inside].T, 9)
+                chosen = training.argmax(axis=1)
+                best[number, fold, method] = training.max(axis=1)
+                held[number, method][:, inside] = rows[chosen[:, None], inside[None]] * part
+    vectors, queries = np.arange(len(signs))[:, None], np.arange(signs.shape[1])[None]
+    for members in sets:
+        picked = np.asarray(members)[best[:, :, members].argmax(axis=2)]
+        result, squares = np.zeros(signs.shape), np.zeros(len(signs))
+        for number, split in enumerate(splits):
+            part = held[number][picked[number][split].T, vectors, queries]
+            result += part
+            squares += (part**2).sum(axis=1)
+        yield result / len(splits), squares / len(splits)
+
+
+def _statistic(held: Array, squares: Array) -> Array:
+    """Sum of gains over root of the sum of squares, for each row: monotone in Student's t.
+
+    The squares are those of the single splits: those of the averages would be smaller where the
+    choice differs from split to split, which would count an unstable choice for a sure one.
+    """
+    import numpy as np
+
+    result: Array = np.divide(
+        held.sum(axis=1), np.sqrt(squares), out=np.zeros(len(held)), where=squares > 0
+    )
+    return result
+
+
+def _best(means: Array) -> int:
+    import numpy as np
+
+    return int(np.round(means, 12).argmax())
+
+
+def _held(gains: Array, p: float, confidence: float) -> Held:
+    import numpy as np
+    from scipy import stats
+
+    mean, deviation = float(gains.mean()), float(gains.std(ddof=1))
+    changed = int((np.abs(gains) > 1e-9).sum())
+    if deviation < 1e-9:  # of sums in another order
+        return Held(mean, None, None, 0.0, p if changed else 1.0, changed)
+    margin = float(stats.t.ppf((1 + confidence) / 2, len(gains) - 1)) * deviation
+    margin /= math.sqrt(len(gains))
+    return Held(mean, mean - margin, mean + margin, deviation, p if changed else 1.0, changed)

@@ -1,0 +1,280 @@
+"""Chooses a reranker with its settings, or none, on judged queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from secondpass.errors import InputError, MissingExtraError, ModelLoadError, SecondPassError
+from secondpass.evaluation import environment
+from secondpass.evaluation.dry_run import ExpectedComparison, expected_of_services
+from secondpass.evaluation.first_stages import FirstStage, Retriever
+from secondpass.evaluation.journal import Journal
+from secondpass.evaluation.measures import evaluate, ranking_to_run
+from secondpass.evaluation.observations import Observations
+from secondpass.evaluation.progress import progress_bar
+from secondpass.evaluation.provenance import write_config
+from secondpass.evaluation.report import tuning as report
+from secondpass.evaluation.rerankers import Spec, create_rerankers
+from secondpass.evaluation.reranking import Progress
+from secondpass.evaluation.suites import Suite
+from secondpass.evaluation.tuning import trials
+from secondpass.evaluation.tuning.checks import (
+    check_arguments,
+    check_candidates,
+    check_rerankers,
+    keep_within,
+)
+from secondpass.evaluation.tuning.choosing import FOLDS, REPEATS, RESAMPLES, choose, with_gate
+from secondpass.evaluation.tuning.records import TuningData
+from secondpass.evaluation.tuning.trials import Attempt, bare, named, prepare
+from secondpass.formats.lines import AnyPath
+from secondpass.reranker import Reranker
+
+SMALLEST_GAIN = 0.01
+"""Of nDCG@10: one query in 37 has its only relevant passage at place 1 instead of 2. A gain below
+that is hardly noticed by anybody who searches, and every pass takes time."""
+
+
+@dataclass(frozen=True)
+class Tuning(TuningData):
+    """What :func:`tune` found, and its reports.
+
+    Attributes:
+        suite: name of the suite.
+        queries: number of judged queries.
+        stage: the first stage whose candidates were reranked.
+        measure: what was compared.
+        baseline: mean of the measure for the first stage.
+        adopted: name of the reranker that is worth its while; None keeps the first stage.
+        config: its configuration with depth and blend, and perhaps a gate; None likewise.
+        gain: held-out gains of the whole choice, of reranker, depth and blend: what to expect of
+            ``config``. None if nothing could be tried.
+        more_queries: how many more judged queries it takes to know, if nothing is adopted; 0 where
+            there are enough; None where something is adopted, or where that cannot be said.
+        detectable: the gain that they all would tell from chance more often than not.
+        trials: the rerankers that were tried, and those that could not be.
+        front: the variants that no other beats in quality, time and cost at once, cheapest first.
+        gate: why the configuration has a gate (``when``), or has none.
+        settings: of the choice: limits, folds, seed, date, versions, machine, ….
+        notes: remarks on the data and the limits that affect the figures.
+    """
+
+    @property
+    def verdict(self) -> str:
+        """What to do, in a sentence or two."""
+        return report.verdict(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON; keys are hidden."""
+        return report.as_dict(self)
+
+    def to_markdown(self) -> str:
+        """The verdict, the rerankers that were tried, and the front."""
+        return report.markdown(self)
+
+    def to_html(self) -> str:
+        """One page without external resources; with a plot if matplotlib is installed.
+
+        Raises:
+            MissingExtraError: jinja2 (extra ``evaluation``) is not installed.
+        """
+        return report.html(self)
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return report.fragment(self)
+        except MissingExtraError:
+            return None
+
+    def provenance(self) -> list[str]:
+        """The comments of :meth:`write`: data, queries, gain, interval, versions."""
+        return report.provenance(self)
+
+    def write(self, path: AnyPath, *, force: bool = False) -> None:
+        """Write the configuration as YAML, with its provenance as comments.
+
+        Args:
+            path: the file, ``.yaml`` or ``.yml``.
+            force: overwrite the file if there is one.
+
+        Raises:
+            InputError: nothing was adopted, the path is wrong, or the file exists.
+            ConfigurationError: the configuration holds a key, which no file may.
+            OSError: the file cannot be written.
+        """
+        if self.config is None:
+            raise InputError("nothing was adopted, so there is no configuration to write")
+        write_config(path, self.config, self.provenance(), force=force)
+
+
+def tune(
+    suite: Suite,
+    rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec | None = None,
+    *,
+    retriever: Retriever | None = None,
+    behind: FirstStage | None = None,
+    depth: int = 100,
+    depths: Sequence[int] | None = None,
+    latency: float | None = None,
+    latency_of: Literal["p95", "mean"] = "p95",
+    cost: float | None = None,
+    measure: str = "nDCG@10",
+    smallest_gain: float = SMALLEST_GAIN,
+    confidence: float = 0.95,
+    gate: bool = True,
+    seed: int = 0,
+    concurrency: int = 1,
+    not_run: Mapping[str, str] | None = None,
+    progress: Progress | bool | None = None,
+    journal: Journal | None = None,
+    expected: Callable[[ExpectedComparison], object] | None = None,
+) -> Tuning:
+    """Choose a reranker, its depth and its blend, or keep the first stage.
+
+    Depth and blend of each reranker, and the reranker itself, are chosen by nested cross-validation
+    over the queries. A reranker is adopted only if its gain on held-out queries is beyond chance,
+    corrected for everything that was tried, and at least ``smallest_gain``; see
+    :mod:`secondpass.evaluation.tuning.selection` for the statistics and their assumptions.
+
+    A blend follows from the method's scores, so the method runs once for all blends; once for all
+    depths, too, where the score of a candidate does not depend on the others. A service is asked
+    for other depths only if ``depths`` are given. A floor and a gate of a configuration hold for
+    its own blend and depth only, so they are left out.
+
+    Args:
+        suite: queries, judgements, and a corpus or candidates; 10 judged queries or more.
+        rerankers: by name or without: presets, YAML files, configurations, names of cross-encoders.
+            None: the presets of local models, ``lexical``, ``embedded`` and ``default``.
+        retriever: searches the corpus. None: BM25 and the embedded model's vectors.
+        behind: the first stage. None: the first of ``given``, ``hybrid``, ``lexical`` and
+            ``vector`` that can run.
+        depth: maximum number of candidates of each query.
+        depths: numbers of candidates to judge. None: 20, 50, 100 and the configuration's own; of
+            services their own, and smaller ones that follow from it.
+        latency: most seconds of a second pass. Rerankers and variants above it are not chosen.
+            None: no limit.
+        latency_of: what of the seconds is limited: the 95th percentile, or the mean. It is measured
+            here, or where the journal was filled; for depths that were computed, in proportion.
+        cost: most that a query may cost, at the configured prices. A service that is expected to
+            cost more is not asked. None: no limit.
+        measure: name as in ir_measures.
+        smallest_gain: in units of the measure, 0 or more.
+        confidence: of intervals and the test, from 0.5 to 0.999.
+        gate: learn which queries need the second pass, for what is adopted.
+        seed: of the folds and the test.
+        concurrency: number of rankings at a time. Times then include waiting for each other.
+        not_run: rerankers that the caller could not create, with the reasons.
+        progress: as for :func:`~secondpass.evaluation.compare`.
+        journal: receives each finished ranking; those that it has are not made again.
+        expected: called with the calls, tokens and cost that are expected, before a language model
+            or a rerank API is asked. An exception that it raises stops everything.
+
+    Raises:
+        InputError: an argument is wrong; there are too few queries; or no relevant document is
+            among the candidates, so that no reranker can gain anything.
+        ConfigurationError: a configuration is wrong.
+        MeasureError: the measure is unknown.
+        MissingExtraError: ir_measures or scipy is not installed.
+    """
+    started = environment.now()
+    check_arguments(
+        suite,
+        depths=depths,
+        latency=latency,
+        latency_of=latency_of,
+        cost=cost,
+        smallest_gain=smallest_gain,
+        confidence=confidence,
+        seed=seed,
+    )
+    created, missing = create_rerankers(named(rerankers))
+    missing |= not_run or {}
+    try:
+        check_rerankers(created, missing)
+        with progress_bar(progress) as show:
+            observed = Observations(
+                suite,
+                retriever=retriever,
+                behind=behind,
+                depth=depth,
+                concurrency=concurrency,
+                progress=show,
+                journal=journal,
+            )
+            before = evaluate(ranking_to_run(observed.candidates), suite.qrels, [measure])
+            check_candidates(observed)
+            attempts = [
+                prepare(name, reranker, observed, depths, cost)
+                for name, (reranker, _) in created.items()
+            ]
+            _announce(attempts, observed, expected)
+            for attempt in attempts:
+                if not attempt.reason:
+                    _measure(attempt, observed)
+    finally:
+        for reranker, owned in created.values():
+            if owned:
+                reranker.close()
+    attempts += [Attempt(name, reason=reason) for name, reason in missing.items()]
+    for attempt in attempts:
+        keep_within(attempt, latency, latency_of, cost)
+    limits = {
+        "latency": latency,
+        "latency_of": None if latency is None else latency_of,
+        "cost": cost,
+    }
+    settings = {
+        "depth": depth,
+        **{name: value for name, value in limits.items() if value is not None},
+        "smallest_gain": smallest_gain,
+        "confidence": confidence,
+        "folds": FOLDS,
+        "repeats": REPEATS,
+        "resamples": RESAMPLES,
+        "seed": seed,
+        "date": started,
+        "versions": environment.versions(),
+        "machine": environment.machine(),
+    }
+    found = choose(observed, before.per_query[measure], attempts, measure, settings)
+    if gate:
+        found = with_gate(found, observed, attempts)
+    return Tuning(**vars(found))
+
+
+def _announce(
+    attempts: Sequence[Attempt],
+    observed: Observations,
+    expected: Callable[[ExpectedComparison], object] | None,
+) -> None:
+    """Say what services are expected to take, before they are asked."""
+    if expected is None:
+        return
+    rerankers = [
+        (f"{attempt.name}@{depth}", bare(attempt.config, depth))
+        for attempt in attempts
+        if attempt.asks and not attempt.reason
+        for depth in attempt.runs
+    ]
+    try:
+        systems = [observed.system(name, reranker) for name, reranker in rerankers]
+        estimate = expected_of_services(systems, shuffles=0, seed=0)
+    finally:
+        for _, reranker in rerankers:
+            reranker.close()
+    if estimate is not None:
+        expected(estimate)
+
+
+def _measure(attempt: Attempt, observed: Observations) -> None:
+    def warm(reranker: Reranker) -> None:
+        try:
+            reranker.warm_up()  # keeps loading out of the first query's time
+        except SecondPassError:
+            raise
+        except Exception as error:  # of foreign code; its message may hold anything
+            raise ModelLoadError(type(error).__name__) from None
+
+    trials.measure(attempt, observed, warm)

@@ -1,0 +1,118 @@
+"""A mergeable sketch of a distribution of numbers.
+
+Counts in bins whose width is a fixed share of the value, after Masson, Rim and Lee, "DDSketch: a
+fast and fully-mergeable quantile sketch with relative-error guarantees", PVLDB 12, 2019. Sketches
+of parts are added to that of the whole without a loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+ERROR = 0.005
+"""Highest relative error of a value that is read from a sketch."""
+
+SMALLEST, LARGEST = 1e-9, 1e9
+"""Smaller absolute values count as 0, larger ones as the largest."""
+
+_BASE = (1 + ERROR) / (1 - ERROR)
+_PER_UNIT = 1 / math.log(_BASE)
+# A half, so that 1 lies in the middle of a bin: very many scores are 1 but for a rounding error.
+_OFFSET = 1.5 - math.floor(math.log(SMALLEST) * _PER_UNIT)
+MOST_BINS = 2 * math.floor(math.log(LARGEST) * _PER_UNIT + _OFFSET) + 1
+"""Highest number of bins of a sketch."""
+
+
+class Sketch:
+    """Counts of numbers by bin.
+
+    Bins are numbered in the order of the values: 0 has those about 0, and -i the negatives of i.
+
+    Attributes:
+        bins: number of values by bin.
+    """
+
+    __slots__ = ("bins",)
+
+    def __init__(self, bins: Mapping[int, int] | None = None) -> None:
+        self.bins: dict[int, int] = dict(bins or {})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sketch) and self.bins == other.bins
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Sketch of {self.count:,} values in {len(self.bins):,} bins>"
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return sum(self.bins.values())
+
+    def add(self, value: float) -> None:
+        """Add a value; one that is not finite is not counted."""
+        if not math.isfinite(value):
+            return
+        number = bin_of(value)
+        self.bins[number] = self.bins.get(number, 0) + 1
+
+    def merge(self, other: Sketch) -> None:
+        """Add the values of another sketch."""
+        bins = self.bins
+        for number, count in other.bins.items():
+            bins[number] = bins.get(number, 0) + count
+
+    def quantile(self, share: float) -> float:
+        """The value below which this share of the values lies, 0 to 1; NaN without values.
+
+        Its relative error is at most :data:`ERROR`, for absolute values from :data:`SMALLEST` to
+        :data:`LARGEST`.
+        """
+        rank = share * (self.count - 1)
+        seen = 0
+        for number in sorted(self.bins):
+            seen += self.bins[number]
+            if seen > rank:
+                return value_of(number)
+        return math.nan
+
+    def to_pairs(self) -> list[list[int]]:
+        """Pairs of bin and count, in the order of the bins."""
+        return [[number, self.bins[number]] for number in sorted(self.bins)]
+
+    @classmethod
+    def from_pairs(cls, pairs: Iterable[Any]) -> Sketch:
+        """The sketch of :meth:`to_pairs`.
+
+        Raises:
+            ValueError: these are no such pairs.
+        """
+        bins: dict[int, int] = {}
+        for pair in pairs:
+            number, count = pair
+            if type(number) is not int or type(count) is not int or count < 1:
+                raise ValueError("a bin and its count must be integers, the count at least 1")
+            if abs(number) > MOST_BINS // 2 or number in bins:
+                raise ValueError(f"{number} is no bin, or is there twice")
+            bins[number] = count
+        return cls(bins)
+
+
+def bin_of(value: float) -> int:
+    """The bin of a finite number."""
+    size = abs(value)
+    if size < SMALLEST:
+        return 0
+    number = math.floor(math.log(min(size, LARGEST)) * _PER_UNIT + _OFFSET)
+    return number if value > 0 else -number
+
+
+def value_of(number: int) -> float:
+    """The value that a bin stands for: within :data:`ERROR` of all that are in it."""
+    if not number:
+        return 0.0
+    lower: float = _BASE ** (abs(number) - _OFFSET)
+    return math.copysign(lower * (1 + ERROR), number)

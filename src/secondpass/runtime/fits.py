@@ -1,0 +1,211 @@
+"""What the scores of a method depend on, and whether a fit is for these scores."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from secondpass.blending import Blend
+from secondpass.errors import ConfigurationError, NotSerializableError, Problem
+from secondpass.rendering import Rendering
+from secondpass.runtime.floors import Fit, Floor
+from secondpass.runtime.probabilities import Probabilities
+from secondpass.scoring import member
+from secondpass.settings import registry
+from secondpass.types import EngineInfo
+
+_HASH_DIGITS = 12
+
+_OPERATIONAL = frozenset(
+    {
+        *("api_key", "api_key_env", "base_url", "headers", "path", "timeout", "token", "token_env"),
+        *("backend", "batch_size", "device", "threads", "remember", "score_cache", "precision"),
+        *("cache_folder", "local_files_only", "trust_remote_code"),
+        *("context_window", "max_tokens", "prices", "structured"),
+        *("llm", "model", "prompt"),
+    }
+)
+"""Settings that scores do not depend on, but for those that stand in a part of their own."""
+
+_WORDS = {"model": "the model", "template": "the template", "settings": "the method's settings"}
+
+
+class FittedGate(Protocol):
+    """When a pass runs."""
+
+    @property
+    def fitted(self) -> Fit | None: ...
+
+
+class Fitted(Protocol):
+    """A stage: a method, a blend, a threshold and probabilities."""
+
+    @property
+    def method(self) -> Any: ...
+    @property
+    def blend(self) -> Blend | None: ...
+    @property
+    def threshold(self) -> Floor | None: ...
+    @property
+    def probabilities(self) -> Probabilities | None: ...
+
+
+def identity(
+    method: Any, blend: Blend | None, depth: int | None, render: Rendering, passages: object
+) -> dict[str, Any]:
+    """What the scores of a method depend on, as settings of a :class:`Fit`.
+
+    ``settings`` is None if the method has no registered name: nothing is known of it then.
+    """
+    inner = getattr(method, "scorer", method)
+    try:
+        settings: Any = registry.dump_part(inner, "method")
+        around: list[Any] = [registry.dump_settings(render, "render")]
+        around.append(None if passages is None else registry.dump_part(passages, "passages"))
+    except NotSerializableError:
+        settings, around = None, []
+    llm = getattr(inner, "llm", None)
+    model = next(
+        (
+            str(name)
+            for owner in (llm, inner)
+            for attribute in ("model", "model_name")
+            if isinstance(name := getattr(owner, attribute, None), str)
+        ),
+        None,
+    )
+    prompting = getattr(inner, "prompting", None)
+    words = None
+    if settings is not None:
+        words = _hash([_words(prompting), settings.get("prompt"), around[0]])
+    return {
+        "method": registry.name_of("methods", inner) or method.name,
+        "model": model,
+        "template": words,
+        "settings": None if settings is None else _hash([_effective(settings), around[1]]),
+        "blend": blend,
+        "depth": depth,
+    }
+
+
+def check_fits(
+    stages: Sequence[Fitted],
+    depth: int | None,
+    render: Rendering,
+    passages: object,
+    when: FittedGate | None = None,
+) -> None:
+    """Check that what stages, and the gate of the first, were fitted on is what they are.
+
+    Raises:
+        ConfigurationError: a fit is for something else, with the place of each difference.
+    """
+    problems: list[Problem] = []
+    for number, stage in enumerate(stages):
+        place: tuple[str | int, ...] = () if number == 0 else ("fallback", number - 1)
+        fits = [*_fits(stage)]
+        if number == 0 and when is not None and when.fitted is not None:
+            fits.append(("when", when.fitted, True))
+        for name, fit, on_final in fits:
+            blend = stage.blend if on_final else None
+            actual = identity(stage.method, blend, depth, render, passages)
+            problems += [
+                Problem((*place, name, "fitted", part), message)
+                for part, message in _differences(fit, actual)
+            ]
+    if problems:
+        raise ConfigurationError(problems)
+
+
+def doubts(
+    stage: Fitted, depth: int | None, instruction: str | None, engines: Sequence[EngineInfo]
+) -> str | None:
+    """How one ranking differs from what its stage was fitted on; None if it does not."""
+    parts: list[str] = []
+    for _, fit, _ in _fits(stage):
+        parts += _call_doubts(fit, stage, depth, instruction)
+        actual = precision_of(stage.method, engines)
+        if None not in {fit.precision, actual} and fit.precision != actual:
+            parts.append(f"precision {fit.precision}, not {actual}")
+    return f"was fitted for {' and '.join(dict.fromkeys(parts))}" if parts else None
+
+
+def gate_doubts(
+    when: FittedGate, stage: Fitted, depth: int | None, instruction: str | None
+) -> str | None:
+    """How one call differs from what its gate was fitted on; None if it does not."""
+    parts = [] if when.fitted is None else [*_call_doubts(when.fitted, stage, depth, instruction)]
+    return f"when was fitted for {' and '.join(parts)}" if parts else None
+
+
+def precision_of(method: Any, engines: Sequence[EngineInfo]) -> str | None:
+    """The precision in which the model of a method ran; None if it has no engine."""
+    found = dict.fromkeys(item.precision for item in engines if item.method == method.name)
+    return ", ".join(found) or None
+
+
+def _call_doubts(
+    fit: Fit, stage: Fitted, depth: int | None, instruction: str | None
+) -> Iterator[str]:
+    if fit.depth != depth:
+        yield f"depth {_shown(fit.depth)}, not {_shown(depth)}"
+    if instruction is not None and member(stage.method, "takes_instruction", False) is True:
+        yield "no instruction of the call"
+
+
+def _fits(stage: Fitted) -> Iterator[tuple[str, Fit, bool]]:
+    """The setting of each fit of a stage, and whether it is for final scores."""
+    floor, probabilities = stage.threshold, stage.probabilities
+    if floor is not None and floor.fitted is not None:
+        yield "floor", floor.fitted, floor.on == "final"
+    if probabilities is not None and probabilities.fitted is not None:
+        yield "probabilities", probabilities.fitted, False
+
+
+def _differences(fit: Fit, actual: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    remedy = "fit it again, or remove 'fitted'"
+    if fit.method != actual["method"]:
+        yield "method", f"was fitted for {fit.method!r}, not {actual['method']!r}; {remedy}"
+        return
+    for name in ("model", "template", "settings"):
+        before, now = getattr(fit, name), actual[name]
+        unknown = now is None and name != "model"
+        if before is not None and not unknown and before != now:
+            shown = f": it was {before!r}" if name == "model" else ""
+            yield name, f"was fitted for others than {_WORDS[name]} here{shown}; {remedy}"
+    if fit.blend != actual["blend"]:
+        yield "blend", f"was fitted for another blend of the final scores; {remedy}"
+    if fit.depth != actual["depth"]:
+        before, now = _shown(fit.depth), _shown(actual["depth"])
+        yield "depth", f"was fitted for depth {before}, not {now}; {remedy}"
+
+
+def _effective(settings: Mapping[str, Any]) -> Any:
+    """The settings that scores depend on; of a nested model, all but what is operational."""
+    kept = {name: value for name, value in settings.items() if name not in _OPERATIONAL}
+    if isinstance(llm := settings.get("llm"), Mapping):
+        kept["llm"] = _effective(llm)
+        kept["batch_size"] = settings.get("batch_size")  # which candidates share a prompt
+    if not isinstance(settings.get("model"), str) and not isinstance(llm, Mapping):
+        # The address is all that tells a served model from others.
+        kept |= {name: settings[name] for name in ("base_url", "path") if name in settings}
+    return kept
+
+
+def _words(prompting: Any) -> list[str] | None:
+    """The templates of the prompts with their default words."""
+    if prompting is None:
+        return None
+    parts = [getattr(prompting, name, None) for name in ("instruction", "system", "user")]
+    return [part if isinstance(part, str) else type(part).__name__ for part in parts]
+
+
+def _hash(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:_HASH_DIGITS]
+
+
+def _shown(depth: int | None) -> str:
+    return "all" if depth is None else str(depth)

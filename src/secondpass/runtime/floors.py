@@ -1,0 +1,134 @@
+"""Thresholds, and what they were fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from secondpass.blending import Blend
+from secondpass.errors import ConfigurationError, Problem
+from secondpass.settings import Nested, configurable, from_mapping, model_of, nested
+
+if TYPE_CHECKING:
+    from annotated_types import Ge, Gt, Lt
+
+FloorOn: TypeAlias = Literal["final", "rerank"]
+"""What a threshold is compared with: the final score, or the method's score without a blend."""
+
+Per: TypeAlias = Literal["query", "document"]
+"""Whose exchangeability a fitted threshold assumes: that of queries, or of relevant documents."""
+
+
+@configurable
+@dataclass(frozen=True)
+class Fit:
+    """What a threshold, probabilities or a gate were fitted on; written by what fitted them.
+
+    A reranker refuses to be made with a fit for another method, model, template, settings, blend
+    or depth. A depth or an instruction of a call, and another precision of the model, which are
+    known later, are the issue ``fitted_otherwise``. The first stage cannot be checked.
+
+    Attributes:
+        method: name of the method.
+        model: name of its model; None if it names none.
+        template: hash of the words around query and candidate: prompts and ``render``.
+        settings: hash of the other settings that scores depend on; None if they cannot be known.
+        blend: the blend of the final scores; None if the fitted scores are not blended.
+        depth: number of candidates that were judged; None for all.
+        first_stage: retrieved the candidates.
+        precision: of the model's arithmetic; None for methods without an engine of their own.
+        per: what is assumed to be exchangeable.
+        queries: number of queries with a relevant candidate.
+        documents: number of relevant candidates.
+    """
+
+    method: str
+    model: str | None = None
+    template: str | None = None
+    settings: str | None = None
+    blend: Annotated[Blend | None, nested(Blend, optional=True)] = None
+    depth: Annotated[int, Ge(1)] | None = None
+    first_stage: str | None = None
+    precision: str | None = None
+    per: Per = "query"
+    queries: Annotated[int, Ge(1)] | None = None
+    documents: Annotated[int, Ge(1)] | None = None
+
+
+FIT = nested(Fit, optional=True)
+
+
+@configurable
+@dataclass(frozen=True)
+class Floor:
+    """A threshold: scored candidates below it are dropped.
+
+    Attributes:
+        at: the threshold.
+        on: what it is compared with: the ``final`` score, or the method's ``rerank`` score, which
+            means the same in every list where a blend by ``minmax``, ``zscore`` or ``rrf`` does
+            not.
+        nothing: threshold on the rerank score: if all candidates are below it, the report says
+            ``nothing_relevant``. None leaves that open.
+        keep: the share of relevant candidates that it was fitted to keep.
+        fitted: what it was fitted on; None for a threshold that was chosen otherwise.
+    """
+
+    at: float
+    on: FloorOn = "final"
+    nothing: float | None = None
+    keep: Annotated[float, Gt(0), Lt(1)] | None = None
+    fitted: Annotated[Fit | None, FIT] = None
+
+    def moved(self, at: float) -> Floor:
+        """The threshold of one call: on the same scores, and not fitted, as ``nothing`` may be."""
+        return replace(self, at=at, keep=None, fitted=None if self.nothing is None else self.fitted)
+
+    def check(self, blend: Blend | None) -> None:
+        """Check that the blend leaves a fitted threshold a meaning.
+
+        Raises:
+            ConfigurationError: the final scores are relative to the list.
+        """
+        fitted = self.keep is not None or self.fitted is not None
+        if fitted and self.on == "final" and blend is not None and not blend.by_value:
+            message = (
+                f"final scores by {blend.normalize!r} are relative to the list, so that no fitted "
+                "threshold holds; give 'rerank'"
+            )
+            raise ConfigurationError([Problem(("floor", "on"), message)])
+
+
+def to_floor(value: object) -> Floor | float | None:
+    """A threshold as it is kept: a number, or a Floor for a mapping.
+
+    Raises:
+        ConfigurationError: it is neither, or a setting is wrong.
+    """
+    if value is None or isinstance(value, Floor):
+        return value
+    floor: Floor
+    if isinstance(value, Mapping):
+        # Parsers of YAML 1.1 read the key `on` as true.
+        settings = {"on" if key is True else key: item for key, item in value.items()}
+        if len(settings) < len(value):
+            raise ConfigurationError("has the key 'on' twice, once read as true; give it once")
+        floor = from_mapping(Floor, settings)
+        return floor
+    try:
+        floor = from_mapping(Floor, {"at": value})
+    except ConfigurationError as error:
+        message = error.problems[0].message
+        message = message.replace("a valid number", "a valid number or a mapping", 1)
+        raise ConfigurationError(message) from None
+    return floor.at
+
+
+def _schema() -> dict[str, Any]:
+    return {
+        "anyOf": [{"type": "number"}, model_of(Floor).model_json_schema(), {"type": "null"}],
+    }
+
+
+FLOOR = Nested(to_floor, _schema)

@@ -1,0 +1,239 @@
+"""How requests to rerank APIs show who sends them: keys, AWS signatures and Google tokens."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+from secondpass.errors import ConfigurationError, LLMError, Problem
+from secondpass.services.client import NO_KEY
+from secondpass.settings import configurable
+
+if TYPE_CHECKING:
+    from annotated_types import MinLen
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FRAMING = frozenset({"content-length", "transfer-encoding"})
+_REGION = re.compile(r"[a-z]{2}(?:-[a-z]+)+-[0-9]+")
+
+
+@configurable
+@dataclass(frozen=True)
+class Auth:
+    """How a request shows who sends it. Without any setting: the key as a bearer token.
+
+    Attributes:
+        header: sends the key in this header instead.
+        prefix: stands before the key in that header, such as ``ApiKey`` and a space.
+        query: sends the key as this query parameter of the URL.
+        sigv4: signs requests for this AWS service with the AWS credentials of the environment, by
+            botocore.
+        google: sends an access token of this scope for the Google credentials of the environment,
+            by google-auth, unless a key, which is then a token, is given.
+
+    Raises:
+        ConfigurationError: more than one way, or a header name that HTTP does not allow.
+    """
+
+    header: Annotated[str, MinLen(1)] | None = None
+    prefix: str = ""
+    query: Annotated[str, MinLen(1)] | None = None
+    sigv4: Annotated[str, MinLen(1)] | None = None
+    google: Annotated[str, MinLen(1)] | None = None
+
+    def __post_init__(self) -> None:
+        ways = {name: getattr(self, name) for name in ("header", "query", "sigv4", "google")}
+        given = [name for name, value in ways.items() if value is not None]
+        if len(given) > 1:
+            raise ConfigurationError(f"{', '.join(given)}: give one of them")
+        if self.prefix and self.header is None:
+            raise ConfigurationError("header: is required with prefix")
+        check_headers({self.header or "x": self.prefix or "x"}, "header")
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The modules that it needs besides httpx."""
+        if self.sigv4 is not None:
+            return ("botocore",)
+        return ("google.auth", "requests") if self.google is not None else ()
+
+    @property
+    def extra(self) -> str:
+        """The extra of secondpass that installs all that it needs."""
+        return "aws" if self.sigv4 else "google-auth" if self.google else "remote"
+
+
+def check_headers(headers: Mapping[str, str], setting: str) -> None:
+    """Check names and values of headers.
+
+    Raises:
+        ConfigurationError: HTTP does not allow one.
+    """
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in _FRAMING:
+            raise ConfigurationError([Problem((setting,), "http allows no header of this name")])
+        if not all(" " <= character <= "~" for character in value):
+            raise ConfigurationError(
+                [Problem((setting,), f"http allows no such value of {name!r}")]
+            )
+
+
+_unlogged = ContextVar("_unlogged", default=False)
+
+
+def _is_logged(_record: logging.LogRecord) -> bool:
+    return not _unlogged.get()
+
+
+@contextmanager
+def _without_secrets_in_logs() -> Iterator[None]:
+    """Without those records of botocore that contain credentials, if its level is DEBUG."""
+    for name in ("botocore.auth", "botocore.parsers", "botocore.endpoint"):
+        logging.getLogger(name).addFilter(_is_logged)
+    token = _unlogged.set(True)
+    try:
+        yield
+    finally:
+        _unlogged.reset(token)
+
+
+BEARER = Auth()
+"""The key as a bearer token."""
+
+
+class Credentials:
+    """The AWS or Google credentials of the environment.
+
+    Args:
+        auth: with ``sigv4`` or ``google``.
+    """
+
+    def __init__(self, auth: Auth) -> None:
+        self._auth = auth
+        self._source: Any = None
+        self._aws: Any = None
+        self._default_region: str | None = None
+        self.secrets: Sequence[str] = ()
+
+    def prepare(self) -> None:
+        """Load the credentials, or renew them if they expire. May block for seconds.
+
+        Raises:
+            LLMError: there are none, or they cannot be renewed.
+        """
+        try:
+            with _without_secrets_in_logs():
+                found = self._prepare_aws() if self._auth.sigv4 else self._prepare_google()
+        except Exception as error:  # the message may hold parts of a key
+            message = f"the credentials cannot be loaded ({type(error).__name__})"
+            raise LLMError(message, "no_key", sent=False) from None
+        if not found:
+            raise LLMError("no AWS credentials were found", "no_key", sent=False)
+
+    def signed(self, url: str, content: bytes, content_type: str, model: str) -> dict[str, str]:
+        """The headers that prove who sends a request.
+
+        Args:
+            url: of the request.
+            content: its body.
+            content_type: the header of that name.
+            model: its name; the ARN of a model names its region.
+
+        Raises:
+            LLMError: the AWS region is not known.
+        """
+        if self._auth.sigv4 is None:
+            headers = {"authorization": f"Bearer {self._source.token}"}
+            project = getattr(self._source, "quota_project_id", None)
+            return {**headers, "x-goog-user-project": project} if project else headers
+        from botocore.auth import SigV4Auth
+        from botocore.awsrequest import AWSRequest
+
+        region = self._region(url, model)
+        headers = {"content-type": content_type}
+        request = AWSRequest("POST", url, data=content, headers=headers)
+        with _without_secrets_in_logs():
+            SigV4Auth(self._aws, self._auth.sigv4, region).add_auth(request)
+        return {name.lower(): value for name, value in request.headers.items()}
+
+    def _prepare_aws(self) -> bool:
+        if self._source is None:
+            from botocore.session import get_session
+
+            session = get_session()
+            self._default_region = session.get_config_variable("region")
+            self._source = session.get_credentials()
+        if self._source is None:
+            return False
+        self._aws = self._source.get_frozen_credentials()
+        parts = (self._aws.access_key, self._aws.secret_key, self._aws.token)
+        self.secrets = [str(part) for part in parts if part]
+        return True
+
+    def _prepare_google(self) -> bool:
+        import google.auth
+        from google.auth.transport.requests import Request
+
+        if self._source is None:
+            self._source, _ = google.auth.default(scopes=[str(self._auth.google)])
+        if not self._source.valid:
+            self._source.refresh(Request())
+        self.secrets = [str(self._source.token)]
+        return True
+
+    def _region(self, url: str, model: str) -> str:
+        host = (urlsplit(url).hostname or "").split(".")
+        parts = host if "amazonaws" in host[-3:-1] else []  # of China: amazonaws.com.cn
+        named = filter(_REGION.fullmatch, [*parts, *model.split(":")[3:4]])
+        region: str | None = next(named, self._default_region)
+        if region is None:
+            message = "the AWS region is not known: set AWS_DEFAULT_REGION"
+            raise LLMError(message, "bad_request", sent=False)
+        return region
+
+
+def authorize(
+    client: Any, auth: Auth, key: str, credentials: Credentials | None, model: str
+) -> None:
+    """Make an httpx client show who it is.
+
+    Args:
+        client: without a key.
+        auth: how.
+        key: or ``NO_KEY``.
+        credentials: prepared ones, instead of a key.
+        model: its name, for the credentials.
+    """
+    import httpx
+
+    class KeyInQuery(httpx.URL):
+        """A URL with a key, which is neither logged nor shown."""
+
+        def __str__(self) -> str:
+            return str(httpx.URL(self).copy_with(query=None))
+
+        __repr__ = __str__
+
+    class Authorization(httpx.Auth):
+        requires_request_body = True
+
+        def auth_flow(self, request: httpx.Request) -> Iterator[httpx.Request]:  # type: ignore[override]
+            if credentials is not None:
+                kind = request.headers["content-type"]
+                request.headers.update(
+                    credentials.signed(str(request.url), request.content, kind, model)
+                )
+            elif auth.query is not None:
+                request.url = KeyInQuery(request.url.copy_add_param(auth.query, key))
+            yield request
+
+    if credentials is not None or (auth.query is not None and key != NO_KEY):
+        client.auth = Authorization()
+    elif auth.header is not None and key != NO_KEY:
+        client.headers[auth.header] = f"{auth.prefix}{key}"

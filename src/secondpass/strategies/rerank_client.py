@@ -1,0 +1,230 @@
+"""The client of rerank APIs: addresses, keys, requests, and what a server says that it accepts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from secondpass.concurrency.lazy import require
+from secondpass.concurrency.threads import in_thread
+from secondpass.effects import Completion
+from secondpass.errors import LLMError, ReplyError
+from secondpass.prompts.truncation import estimate_tokens
+from secondpass.services import json_http
+from secondpass.services.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection
+from secondpass.services.echoes import Sent
+from secondpass.services.http import MAX_VALUES
+from secondpass.services.json_http import StatusError
+from secondpass.services.provider_errors import ErrorResponse
+from secondpass.settings import Secret, to_mapping
+from secondpass.strategies import rerank_batches, rerank_wire
+from secondpass.strategies.rerank_apis import APIS, RerankApi
+from secondpass.strategies.rerank_auth import BEARER, Credentials, authorize
+from secondpass.strategies.rerank_wire import Pairs, Response, ResponseScores
+from secondpass.types import ScoreKind
+
+BATCH_TOO_LARGE = "batch_too_large"
+EMPTY_REJECTED = "empty_rejected"
+MEMBER_REJECTED = "member_rejected"
+_TOKEN_SHARE = 0.8
+"""Of the tokens that an API accepts, how many a request is estimated to have at most."""
+_LEARNED_SHARE = 0.95
+"""The same, where the server has counted a request."""
+
+
+class RerankClient(Client[Pairs]):
+    """Sends requests to a rerank API, and remembers for ten minutes what the server accepts.
+
+    Subclasses set ``api``, ``batch_size``, ``raw_scores``, ``document_tokens`` and ``path``, and
+    what :class:`Client` asks for, and call ``_prepare``.
+    """
+
+    package = "httpx"
+    extra = "remote"
+
+    api: Any
+    path: str | None
+    batch_size: int | None
+    raw_scores: bool
+    document_tokens: int | None
+    _api: RerankApi
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._credentials: Credentials | None = None
+        self._learned_limit: tuple[int, float] | None = None
+        self._learned_tokens: tuple[float, float] | None = None
+        self._learned: dict[str, float] = {}
+
+    @property
+    def score_kind(self) -> ScoreKind:
+        """What its scores mean."""
+        raise NotImplementedError
+
+    @property
+    def _is_built_in(self) -> bool:
+        return isinstance(self.api, str) and self.api in APIS
+
+    @property
+    def provider(self) -> str:
+        """Whose API it is, for traces."""
+        return self.api if self._is_built_in else self._api.title or "custom"
+
+    @property
+    def cache_key(self) -> Mapping[str, Any]:
+        """The settings that an answer may depend on."""
+        own = {} if self._is_built_in else {"api": to_mapping(self._api, lambda *_: None)}
+        return {**super().cache_key, **own}
+
+    def check_installed(self) -> None:
+        """Check that the packages are installed, without importing them.
+
+        Raises:
+            MissingExtraError: one is not.
+        """
+        auth = self._api.auth or BEARER
+        require([self.package, *auth.packages], auth.extra, f"the model {self.name!r}")
+
+    @property
+    def _max_documents(self) -> int:
+        """Documents per request, by the settings and by a recent answer of the server."""
+        most = self.batch_size or self._api.max_documents
+        if self._learned_limit is not None and _is_recent(self._learned_limit[1]):
+            most = min(most, self._learned_limit[0])
+        return most
+
+    @property
+    def _max_tokens(self) -> float | None:
+        """Estimated tokens per request, likewise; None if there is no limit."""
+        limits = [] if self._api.max_tokens is None else [_TOKEN_SHARE * self._api.max_tokens]
+        if self._learned_tokens is not None and _is_recent(self._learned_tokens[1]):
+            limits.append(self._learned_tokens[0])
+        return min(limits, default=None)
+
+    @property
+    def _url(self) -> str:
+        return rerank_wire.request_url(self._api, self.base_url, self.path, self.model)
+
+    @property
+    def _document_tokens(self) -> int | None:
+        """Tokens that the API reads of a document; None if that is not known."""
+        limit = rerank_wire.member_option(self._api, "document_tokens", self.options)
+        return limit or self.document_tokens or self._api.document_tokens
+
+    def _key(self) -> Secret:
+        auth = self._api.auth or BEARER
+        keyless = auth.sigv4 or auth.google or not self.key_variables
+        if keyless and self.api_key is None and self.api_key_env is None:
+            return Secret(NO_KEY)
+        return super()._key()
+
+    async def _complete(self, request: Pairs) -> Completion:
+        auth = self._api.auth or BEARER
+        if (auth.sigv4 or auth.google) and self._key().reveal() == NO_KEY:
+            self.check_installed()
+            credentials = self._credentials = self._credentials or Credentials(auth)
+            await in_thread(credentials.prepare)  # may call a server of the provider
+        return await super()._complete(request)
+
+    def _sent_with(self, key: Secret, request: Pairs) -> Sent:
+        sent = super()._sent_with(key, request)
+        return sent if self._credentials is None else sent.with_secrets(self._credentials.secrets)
+
+    def _connect(self, key: str) -> Connection:
+        auth = self._api.auth or BEARER
+        if auth == BEARER or (auth.google and key != NO_KEY):
+            connection = json_http.connect(key, self.timeout, max_values=MAX_VALUES)
+        else:
+            connection = json_http.connect(NO_KEY, self.timeout, max_values=MAX_VALUES)
+            authorize(connection.client, auth, key, self._credentials, self.model or "")
+        if self._api.headers:
+            connection.client.headers.update(self._api.headers)
+        return connection
+
+    def _texts(self, request: Pairs) -> Sequence[str]:
+        texts = (request.query, request.instruction, *request.documents)
+        return [text for text in texts if text is not None]
+
+    def _has_learned(self, name: str) -> bool:
+        """Whether the server has rejected something of this name recently."""
+        return name in self._learned and _is_recent(self._learned[name])
+
+    async def _answer(self, client: Any, request: Pairs, sent: Sent) -> Completion:
+        body = rerank_wire.request_body(
+            self._api,
+            request.query,
+            request.documents,
+            model=self.model,
+            raw_scores=self.raw_scores,
+            options=self.options,
+            instruction=request.instruction,
+            document_tokens=self.document_tokens,
+            without=[*filter(self._has_learned, self._api.optional)],
+        )
+        response = await client.post(self._url, json=body)
+        if response.status_code != 200:
+            error = StatusError(response)
+            if described := await self._error_response(error, sent):
+                self._learn(described, request, body)
+            raise error
+        text = response.content.decode("utf-8")
+        parsed = json_http.parse_json(text)
+        tokens = rerank_wire.tokens_used(parsed, self._api.usage_tokens)
+        units = rerank_wire.units_used(parsed, self._api.usage_units)
+        output = None if tokens is None else 0
+        return Response(text, False, tokens, output, units=units, body=parsed)
+
+    def _learn(self, response: ErrorResponse, request: Pairs, body: Mapping[str, Any]) -> None:
+        """Remember what the server accepts.
+
+        Raises:
+            LLMError: the request had more, or had what it may not accept.
+        """
+        count, now = len(request.documents), time.monotonic()
+        if response.status in {400, 413, 422}:
+            limit = rerank_batches.batch_limit(response.text)
+            if limit is not None and 0 < limit < count:
+                self._learned_limit = limit, now
+                message = f"the server accepts {limit} documents per request {response.source}"
+                raise LLMError(message, BATCH_TOO_LARGE)
+            tokens = rerank_batches.token_limit(response.text)
+            if tokens is not None and count > 1:
+                size = sum(map(pair_tokens(request.query, request.instruction), request.documents))
+                self._learned_tokens = _LEARNED_SHARE * size * tokens[0] / tokens[1], now
+                message = f"the server accepts {tokens[0]} tokens per request {response.source}"
+                raise LLMError(message, BATCH_TOO_LARGE)
+        rejected = [name for name in self._api.optional if name in body and response.blames(name)]
+        repeated = all(map(response.blames, self._api.text_members))  # the server shows the request
+        if rejected and not repeated:
+            self._learned |= dict.fromkeys(rejected, now)
+            message = f"the server does not support {rejected[0]!r} {response.source}"
+            raise LLMError(message, MEMBER_REJECTED)
+        empty = rerank_batches.blank(request.documents)
+        if 0 < len(empty) < count and response.blames_request and not response.too_long:
+            message = f"the server may not accept empty texts {response.source}"
+            raise LLMError(message, EMPTY_REJECTED)
+
+    def _read(
+        self, completion: Completion, count: int, skipped: tuple[int, ...] = ()
+    ) -> ResponseScores:
+        body = (
+            completion.body
+            if isinstance(completion, Response)
+            else json_http.parse_json(completion.text)
+        )
+        if body is json_http.INVALID:
+            raise ReplyError("it is not JSON", "bad_response")
+        sent = count - len(skipped)
+        scores = rerank_wire.read_scores(body, self._api, sent, self.score_kind)
+        return rerank_wire.with_skipped(scores, skipped)
+
+
+def pair_tokens(query: str, instruction: str | None) -> Callable[[str], float]:
+    """Estimates the tokens of a document with the query and the instruction."""
+    per_pair = estimate_tokens(query) + estimate_tokens(instruction or "")
+    return lambda document: estimate_tokens(document) + per_pair
+
+
+def _is_recent(since: float) -> bool:
+    return time.monotonic() - since < REMEMBERED_SECONDS

@@ -1,0 +1,177 @@
+"""Request templates of rerank APIs: JSON values in which placeholders stand for values.
+
+A placeholder is a whole string, such as ``$query``; texts are never formatted into others. ``$$``
+at the beginning of a string stands for ``$``. A member whose placeholder has no value, such as
+``$instruction`` in a call without one, is left out. A list of one element that holds ``$document``,
+``$index`` or ``$id`` is repeated for each document.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from secondpass.errors import Problem
+from secondpass.settings import describe, suggestion, yaml_text
+
+PLACEHOLDERS: Mapping[str, str] = {
+    "query": "the query",
+    "queries": "the query once for each document, as a list",
+    "instructed_query": "the instruction of the call, if there is one, a line break, and the query",
+    "documents": "the texts of the documents, as a list",
+    "document": "the text of one document, inside a list of one element, which is repeated",
+    "index": "its index, counted from 0, beside `$document`",
+    "id": "its index as a string, beside `$document`; responses then name it by that string",
+    "count": "the number of documents",
+    "model": "the setting `model`",
+    "instruction": "the instruction of the call",
+    "raw_scores": "the setting `raw_scores`",
+    "document_tokens": "the setting `document_tokens`",
+}
+"""What each placeholder stands for."""
+
+QUERIES = frozenset({"query", "queries", "instructed_query"})
+DOCUMENTS = frozenset({"documents", "document"})
+_EACH = frozenset({"document", "index", "id"})
+_FIXED = QUERIES | _EACH | {"documents", "model", "count"}
+"""Placeholders that options cannot replace, but for the count."""
+
+_ABSENT = object()
+
+
+def placeholder(value: object) -> str | None:
+    """The name of the placeholder that a value is, known or not; None if it is none."""
+    if isinstance(value, str) and value.startswith("$") and not value.startswith("$$"):
+        return value[1:]
+    return None
+
+
+def placeholders(template: Any) -> set[str]:
+    """The names of all placeholders in a template."""
+    return {name for _, name, _ in _found(template, (), False)}
+
+
+def problems(template: Mapping[str, Any]) -> Iterator[Problem]:
+    """What is wrong with the template of a request."""
+    if (size := yaml_text.too_large(template)) is not None:
+        yield Problem((), size)
+        return
+    yield from _not_json(template, ())
+    names = set()
+    for path, name, repeated in _found(template, (), False):
+        names.add(name)
+        if name not in PLACEHOLDERS:
+            hint = suggestion(f"${name}", [f"${known}" for known in PLACEHOLDERS])
+            yield Problem(path, f"'${name}' is no placeholder{hint}")
+        elif name in _EACH and not repeated:
+            yield Problem(path, f"the placeholder '${name}' must stand in a list of one element")
+    if not names & QUERIES:
+        yield Problem((), "must contain the query: the placeholder '$query'")
+    if not names & DOCUMENTS:
+        message = "the placeholder '$documents', or a list of one element with '$document'"
+        yield Problem((), f"must contain the documents: {message}")
+
+
+def filled(
+    template: Mapping[str, Any], values: Mapping[str, Any], documents: Sequence[str]
+) -> dict[str, Any]:
+    """The JSON object of a request.
+
+    Args:
+        template: without :func:`problems`.
+        values: of the placeholders that do not concern the documents; None for those without.
+        documents: the texts.
+    """
+    whole = {
+        **values,
+        "documents": list(documents),
+        "count": len(documents),
+        "queries": [values["query"]] * len(documents),
+    }
+    result: dict[str, Any] = _filled(template, whole, documents)
+    return result
+
+
+def laid_over(
+    template: Mapping[str, Any], body: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A request with further members, mapping by mapping.
+
+    An instruction follows one that is set in ``options``. ``$raw_scores`` is not replaced.
+    """
+    result = dict(body)
+    for key, option in options.items():
+        part = template.get(key)
+        if isinstance(part, Mapping) and isinstance(option, Mapping):
+            result[key] = laid_over(part, result.get(key, {}), option)
+        elif part == "$instruction" and key in result and option:
+            result[key] = f"{option}\n{result[key]}"
+        elif part != "$raw_scores" or key not in result:
+            result[key] = option
+    return result
+
+
+def occupied(template: Mapping[str, Any], options: Mapping[str, Any], path: str = "") -> list[str]:
+    """The members of options, with dots, that would replace a text, the model or the count."""
+    found: list[str] = []
+    for key, option in options.items():
+        part, name = template.get(key), f"{path}{key}"
+        if isinstance(part, Mapping) and isinstance(option, Mapping):
+            found += occupied(part, option, f"{name}.")
+        elif placeholders(part) & _FIXED and part != "$count":
+            found.append(name)
+    return found
+
+
+def _found(
+    template: Any, path: tuple[str | int, ...], repeated: bool
+) -> Iterator[tuple[tuple[str | int, ...], str, bool]]:
+    """Each placeholder: its path, its name, and whether it is inside a repeated element."""
+    if isinstance(template, Mapping):
+        for key, part in template.items():
+            yield from _found(part, (*path, str(key)), repeated)
+    elif isinstance(template, list | tuple):
+        for index, part in enumerate(template):
+            yield from _found(part, (*path, index), repeated or len(template) == 1)
+    elif (name := placeholder(template)) is not None:
+        yield path, name, repeated
+
+
+def _not_json(template: Any, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    """The parts that JSON does not have, and placeholders in the place of keys."""
+    if isinstance(template, Mapping):
+        for key, part in template.items():
+            if not isinstance(key, str):
+                yield Problem(path, f"keys must be words, not {describe(key)}")
+            elif placeholder(key) in PLACEHOLDERS:
+                yield Problem((*path, key), "must be a word: placeholders stand for values only")
+            yield from _not_json(part, (*path, str(key)))
+    elif isinstance(template, list | tuple):
+        for index, part in enumerate(template):
+            yield from _not_json(part, (*path, index))
+    else:
+        try:
+            json.dumps(template, allow_nan=False, ensure_ascii=False).encode()
+        except (TypeError, ValueError):
+            yield Problem(path, "must be a value that JSON has")
+
+
+def _filled(template: Any, values: Mapping[str, Any], documents: Sequence[str]) -> Any:
+    if isinstance(template, Mapping):
+        parts = {key: _filled(part, values, documents) for key, part in template.items()}
+        return {key: part for key, part in parts.items() if part is not _ABSENT}
+    if isinstance(template, list | tuple):
+        if len(template) == 1 and placeholders(template) & _EACH and "document" not in values:
+            return [
+                _filled(template[0], {**values, "document": text, "index": n, "id": str(n)}, ())
+                for n, text in enumerate(documents)
+            ]
+        parts_of_list = (_filled(part, values, documents) for part in template)
+        return [part for part in parts_of_list if part is not _ABSENT]
+    if (name := placeholder(template)) is not None:
+        value = values.get(name)
+        return _ABSENT if value is None else value
+    if isinstance(template, str) and template.startswith("$$"):
+        return template[1:]
+    return template

@@ -1,0 +1,185 @@
+"""The server as a process: SIGTERM under load loses no accepted request; errors at the start."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+import pytest
+
+CLIENTS = 8
+BODY = {"query": "cat food", "documents": [f"{n} cats, food" for n in range(40)]}
+
+
+@contextlib.contextmanager
+def process(*options, **variables):
+    """``secondpass serve`` with its URL; it is ended with the block."""
+    command = [sys.executable, "-m", "secondpass", "serve", "--port", "0", *options]
+    running = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}
+    )
+    try:
+        line = running.stderr.readline()
+        match = re.search(r"http://\S+", line)
+        assert match, line + running.stderr.read()
+        yield running, match[0]
+    finally:
+        running.kill()
+        running.wait(20)
+        running.stderr.close()
+
+
+def until_ready(url):
+    """How many times it was asked."""
+    give_up = time.monotonic() + 60
+    asked = 0
+    while time.monotonic() < give_up:
+        asked += 1
+        if httpx.get(url + "/ready", trust_env=False, timeout=60).status_code == 200:
+            return asked
+        time.sleep(0.05)
+    raise AssertionError("the server is not ready")
+
+
+class Load:
+    """Clients that send one request after the other until the server takes no more."""
+
+    def __init__(self, url, ready):
+        self.url = url
+        self.ready = ready
+        self.answered = 0
+        self.refused = 0
+        self.lost = []
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._send) for _ in range(CLIENTS)]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self):
+        with httpx.Client(trust_env=False, timeout=30) as client:
+            while True:
+                try:
+                    response = client.post(self.url + "/v1/rerank", json=BODY)
+                except httpx.ConnectError:
+                    with self._lock:
+                        self.refused += 1
+                    return
+                except httpx.TransportError as error:
+                    with self._lock:
+                        self.lost.append(type(error).__name__)
+                    return
+                assert len(response.json()["results"]) == 40
+                with self._lock:
+                    self.answered += 1
+
+    def join(self):
+        for thread in self._threads:
+            thread.join(60)
+            assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, id="2", marks=pytest.mark.long)])
+def test_sigterm_under_load(workers):
+    options = ("-p", "lexical", "--drain", "0.5", "--workers", str(workers))
+    with process(*options) as (running, url):
+        load = Load(url, until_ready(url))
+        while load.answered < 50:
+            time.sleep(0.01)
+        running.send_signal(signal.SIGTERM)
+        load.join()
+        assert running.wait(60) == 0
+        said = running.stderr.read()
+    # A connection that the system has accepted and the server has not may be reset at the end:
+    # nothing of its request was read.
+    assert set(load.lost) <= {"ReadError", "RemoteProtocolError"}
+    assert load.refused + len(load.lost) == CLIENTS
+    assert "cut off" not in said
+    if workers == 1:
+        # All that the server took, and no more: none was answered without a client that got it.
+        (answered,) = re.findall(r"stopped; (\d+) requests", said)
+        assert int(answered) == load.answered + load.ready
+
+
+def test_requests_under_way_are_answered():
+    with process("-p", "lexical", "--drain", "0") as (running, url):
+        until_ready(url)
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            head = "POST /v1/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
+            content = b'{"query": "a", "documents": ["a", "b"]}'
+            connection.sendall(f"{head}\r\nContent-Length: {len(content)}\r\n\r\n".encode())
+            time.sleep(0.3)
+            running.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            connection.sendall(content)
+            answer = b""
+            while chunk := connection.recv(65536):
+                answer += chunk
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert b"connection: close" in answer.lower()
+        assert running.wait(30) == 0
+
+
+def test_draining_is_not_ready():
+    with process("-p", "lexical", "--drain", "2") as (running, url):
+        until_ready(url)
+        running.send_signal(signal.SIGTERM)
+        give_up = time.monotonic() + 20
+        while (response := httpx.get(url + "/ready", trust_env=False)).status_code == 200:
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
+        assert response.json() == {"status": "draining"}
+        assert response.headers["connection"] == "close"
+        response = httpx.post(url + "/v1/rerank", json=BODY, trust_env=False)
+        assert response.status_code == 200
+        assert running.wait(30) == 0
+
+
+@pytest.mark.long
+def test_workers_add_up_their_metrics():
+    with process("-p", "lexical", "--workers", "2", "--drain", "0") as (running, url):
+        until_ready(url)
+        for _ in range(20):
+            assert httpx.post(url + "/v1/rerank", json=BODY, trust_env=False).status_code == 200
+        text = httpx.get(url + "/metrics", trust_env=False).text
+        assert 'secondpass_rankings_total{model="lexical",status="ok"} 20.0' in text
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 0
+
+
+@pytest.mark.long
+def test_workers_end_when_their_parent_is_killed():
+    with process("-p", "lexical", "--workers", "2", "--drain", "0") as (running, url):
+        until_ready(url)
+        running.kill()
+        give_up = time.monotonic() + 30
+        with contextlib.suppress(httpx.TransportError):
+            while httpx.get(url + "/health", trust_env=False):
+                assert time.monotonic() < give_up
+                time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--host", "0.0.0.0"), "clients must send a key: set api_key_env or api_key_file"),
+        (("--api-key-env", "SERVE_TEST_UNSET"), "the variable SERVE_TEST_UNSET: has no key"),
+        (("--api-key-file", "/nonexistent"), "api_key_file: cannot be read"),
+        (("-p", "lexical=a", "-p", "embedded=a"), "'a' is named twice; write NAME=MODEL"),
+        (("-p", "lexcal"), "did you mean 'lexical'"),
+        (("--host", "192.0.2.1", "--api-key-env", "SERVE_TEST_KEY"), "cannot listen on 192.0.2.1"),
+        (("--tls-key", "x"), "TLS: give both the certificate and the key"),
+    ],
+    ids=["no key", "empty variable", "no file", "one name twice", "preset", "address", "TLS"],
+)
+def test_refused_at_the_start(options, message, secondpass, monkeypatch):
+    monkeypatch.setenv("SERVE_TEST_KEY", "0123456789abcdef")
+    result = secondpass("serve", *(() if "-p" in options else ("-p", "lexical")), *options)
+    assert result.code in {1, 2}
+    assert message in result.flat

@@ -1,0 +1,260 @@
+"""Models, deadlines, strict requests, clients that leave, the bounded queue, and metrics."""
+
+import contextlib
+import json
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from fakes import Answering, ByTable, InOrder, raising
+from secondpass import ConfigurationError, Reranker
+from secondpass.adapters.http_server.application import create_app
+from secondpass.adapters.http_server.service import Service
+from secondpass.adapters.http_server.settings import ServerSettings
+
+BODY = {"query": "q", "documents": ["a", "ccc", "bb"]}
+MARKER = "wombats of 1899"
+
+
+def order(response):
+    return [row["index"] for row in response.json()["results"]]
+
+
+class Held:
+    """A scorer that waits until it is let go; then the longest text is the best."""
+
+    model_name = "held"
+
+    def __init__(self):
+        self.go = threading.Event()
+        self.running = 0
+
+    def score_pairs(self, query, documents):
+        self.running += 1
+        self.go.wait(30)
+        self.running -= 1
+        return [len(document) for document in documents]
+
+
+@pytest.fixture
+def held():
+    scorer = Held()
+    yield scorer
+    scorer.go.set()
+
+
+def until(condition):
+    give_up = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+# ---------------------------------------------------------------------- models
+
+TWO = {"long": ByTable(), "first": InOrder([3, 2, 1])}
+
+
+@pytest.mark.parametrize(
+    ("model", "strict", "expected"),
+    [
+        ("long", False, "long"),
+        ("first", False, "first"),
+        ("rerank-v3.5", False, "long"),
+        (None, False, "long"),
+        ("", False, "long"),
+        ("first", True, "first"),
+        ("rerank-v3.5", True, "did you mean"),
+        ("frst", True, "did you mean 'first'"),
+        (None, True, "model: is required"),
+    ],
+)
+def test_models(model, strict, expected, serving):
+    rerankers = {name: Reranker(scorer) for name, scorer in TWO.items()}
+    server = serving(rerankers, strict_models=strict)
+    response = server.post("/v1/rerank", {**BODY, "model": model})
+    if expected in TWO:
+        assert response.headers["secondpass-model"] == response.json()["model"] == expected
+        assert order(response) == ([1, 2, 0] if expected == "long" else [0, 1, 2])
+    else:
+        assert response.status_code == 404
+        assert expected.replace("did you mean", "") in response.json()["message"]
+    names = [row["id"] for row in server.get("/v1/models").json()["data"]]
+    assert names == ["long", "first"]
+
+
+@pytest.mark.parametrize("name", ["", " a", "a\n", "é"])
+def test_names_that_no_header_can_hold(name):
+    with pytest.raises(ConfigurationError, match="printable ASCII"):
+        create_app({name: Reranker(ByTable())})
+
+
+def test_no_reranker():
+    with pytest.raises(ConfigurationError, match="at least one"):
+        Service({}, ServerSettings())
+
+
+def test_not_ready_until_the_models_are_loaded(serving):
+    class Slow(ByTable):
+        go = threading.Event()
+
+        def warm_up(self):
+            self.go.wait(30)
+
+    server = serving(Reranker(Slow()))
+    assert server.get("/ready").status_code == 503
+    assert server.get("/ready").json() == {"status": "loading"}
+    assert server.get("/health").status_code == 200
+    Slow.go.set()
+    until(lambda: server.get("/ready").status_code == 200)
+
+
+# ---------------------------------------------------------------------- deadlines, strict
+
+DEADLINES = {
+    "header": ({}, {}, {"secondpass_deadline": "0.1"}),
+    "server": ({"deadline": 0.1}, {}, {}),
+    "reranker": ({}, {"limits": {"deadline": 0.1}}, {}),
+    "shortest": ({"deadline": 0.1}, {"limits": {"deadline": 60}}, {"secondpass_deadline": "60"}),
+}
+
+
+@pytest.mark.parametrize("case", DEADLINES)
+def test_the_best_order_so_far_at_the_deadline(case, serving, held):
+    settings, config, headers = DEADLINES[case]
+    server = serving(Reranker.from_config({"method": held, **config}), **settings)
+    response = server.post("/v1/rerank", BODY, **headers)
+    assert response.status_code == 200
+    assert order(response) == [0, 1, 2]
+    assert response.headers["secondpass-status"] == "unchanged"
+    assert response.headers["secondpass-issues"] == "deadline"
+
+
+@pytest.mark.parametrize(
+    ("server_strict", "header", "status"),
+    [(False, None, 200), (True, None, 503), (False, "true", 503), (True, "false", 503)],
+)
+def test_strict(server_strict, header, status, serving):
+    server = serving(Reranker(Answering(lambda count: [0.5] * (count - 1))), strict=server_strict)
+    headers = {} if header is None else {"secondpass_strict": header}
+    response = server.post("/cohere/v2/rerank", BODY, **headers)
+    assert response.status_code == status
+    assert response.headers["secondpass-status"] in {"partial", "unchanged"}
+    if status == 503:
+        assert "strict is set" in response.json()["message"]
+
+
+def test_a_deadline_of_a_strict_request_is_504(serving, held):
+    server = serving(Reranker(held), deadline=0.05, strict=True)
+    assert server.post("/tei/rerank", {"query": "q", "texts": ["a"]}).status_code == 504
+
+
+def test_exceptions_show_nothing(serving, caplog):
+    """A scorer's exceptions are issues; those of other code are 500, without their message."""
+    server = serving(Reranker(Answering(raising(ValueError(MARKER)))))
+    response = server.post("/v1/rerank", {"query": MARKER, "documents": [MARKER]})
+    assert response.status_code == 200
+    assert response.headers["secondpass-issues"] == "scorer_raised"
+    server.service.rerankers["m"].arerank = lambda *args, **options: raising(OSError(MARKER))(0)
+    response = server.post("/v1/rerank", {"query": MARKER, "documents": [MARKER]})
+    assert response.status_code == 500
+    assert response.json()["message"] == "ranking raised OSError"
+    logged = [f"{record.getMessage()} {record.exc_info}" for record in caplog.records]
+    assert logged
+    assert not [text for text in (response.text, *logged) if MARKER in text]
+
+
+# ---------------------------------------------------------------------- clients that leave
+
+
+def test_a_client_that_leaves_ends_its_ranking(serving, held):
+    server = serving(Reranker(held), max_requests=1)
+    with contextlib.suppress(httpx.ReadTimeout):
+        httpx.post(server.url + "/v1/rerank", json=BODY, timeout=0.3, trust_env=False)
+    # Its place is free, although its scorer still runs.
+    until(lambda: "499" in server.get("/metrics").text)
+    assert held.running == 1
+    held.go.set()
+    assert order(server.post("/v1/rerank", BODY)) == [1, 2, 0]
+
+
+# ---------------------------------------------------------------------- the queue
+
+
+def test_more_requests_than_fit_are_refused_and_none_is_lost(serving, held):
+    server = serving(Reranker(held), max_requests=3)
+    with ThreadPoolExecutor(12) as pool:
+        sent = [pool.submit(server.post, "/v1/rerank", BODY) for _ in range(12)]
+        until(lambda: sum(one.done() for one in sent) == 9)
+        held.go.set()
+        responses = [one.result(30) for one in sent]
+    codes = sorted(response.status_code for response in responses)
+    assert codes == [200] * 3 + [429] * 9
+    for response in responses:
+        if response.status_code == 429:
+            assert int(response.headers["retry-after"]) >= 1
+            assert "3 requests are under way" in response.json()["message"]
+        else:
+            assert order(response) == [1, 2, 0]
+    assert server.post("/v1/rerank", BODY).status_code == 200
+
+
+def test_requests_in_flight_are_joined_by_the_core(serving):
+    """64 clients at once have the orders that one call of rerank_many has."""
+    reranker = Reranker.from_preset("lexical")
+    requests = [
+        (f"owls {n % 7}", [f"{(n * i) % 11} owls {i % 7}" for i in range(20)]) for n in range(64)
+    ]
+    expected = [list(ranking.order) for ranking in reranker.rerank_many(requests)]
+    server = serving(reranker)
+    with ThreadPoolExecutor(64) as pool:
+        bodies = [{"query": query, "documents": documents} for query, documents in requests]
+        found = list(pool.map(lambda body: server.post("/v1/rerank", body), bodies))
+    assert [order(response) for response in found] == expected
+    assert len({response.json()["id"] for response in found}) == 64
+
+
+# ---------------------------------------------------------------------- metrics
+
+
+def test_metrics_count_without_content(serving):
+    server = serving(Reranker(InOrder([0.5, float("nan"), 0.7])))
+    body = {"query": MARKER, "documents": [MARKER] * 3, "model": MARKER}
+    assert server.post("/v1/rerank", body).status_code == 200
+    assert server.post("/jina/rerank", {"query": MARKER}).status_code == 422
+    assert server.get("/wombats").status_code == 404
+    text = server.get("/metrics").text
+    for line in (
+        'secondpass_requests_total{api="common",status="200"} 1.0',
+        'secondpass_requests_total{api="jina",status="422"} 1.0',
+        'secondpass_requests_total{api="none",status="404"} 1.0',
+        'secondpass_rankings_total{model="m",status="partial"} 1.0',
+        'secondpass_issues_total{code="score_not_finite"} 1.0',
+        "secondpass_candidates_sum 3.0",
+        "secondpass_requests_under_way 0.0",
+    ):
+        assert line in text
+    assert "wombats" not in text
+
+
+def test_two_servers_have_their_own_metrics(serving):
+    one, two = serving(Reranker(ByTable())), serving(Reranker(ByTable()))
+    one.post("/v1/rerank", BODY)
+    assert "rankings_total{" in one.get("/metrics").text
+    assert "rankings_total{" not in two.get("/metrics").text
+
+
+def test_nothing_of_a_request_is_logged(serving, caplog):
+    caplog.set_level(logging.INFO)
+    server = serving(Reranker(Answering(lambda count: None)))
+    for path in ("/v1/rerank", "/tei/rerank", "/voyage/v1/rerank", f"/{MARKER}"):
+        body = {"query": MARKER, "documents": [MARKER], "texts": [MARKER], "instruction": MARKER}
+        response = server.post(path, body)
+        assert MARKER not in response.text
+        assert MARKER not in json.dumps(dict(response.headers))
+    logged = [record for record in caplog.records if record.name != "httpx"]
+    assert not [record for record in logged if MARKER in record.getMessage()]

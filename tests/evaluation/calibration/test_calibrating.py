@@ -1,0 +1,173 @@
+"""`calibrate`, from a suite to a configuration."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from secondpass import Candidate, ConfigurationError, Reranker
+from secondpass.effects import Judgement
+from secondpass.errors import InputError, NotSerializableError
+from secondpass.evaluation import calibrate, make_suite
+
+
+def suite_of(count=40, relevant=lambda number, place: place == number % 3):
+    """Queries whose relevant candidates have a word of the query more often."""
+    queries, qrels, candidates = {}, {}, {}
+    for number in range(count):
+        items, judged = [], {}
+        for place in range(5):
+            name = f"{number}-{place}"
+            good = relevant(number, place)
+            judged[name] = int(good)
+            words = "owl " * (1 + number % 4 if good else 0)
+            score = 20.0 + number % 7 if good else float((number * 5 + place * 3) % 19)
+            items.append(Candidate(f"{score} {words}and a train", name, score=1 / (place + 1)))
+        queries[str(number)], qrels[str(number)] = "owl", judged
+        candidates[str(number)] = items
+    return make_suite("owls", queries, qrels, candidates=candidates)
+
+
+class ByNumber:
+    """Scores a text by the number that it begins with."""
+
+    model_name = "by-number"
+
+    def __init__(self, **members):
+        for name, value in members.items():
+            setattr(self, name, value)
+
+    def score_pairs(self, query, documents):
+        return [float(text.split()[0]) for text in documents]
+
+
+SUITE = suite_of()
+
+
+def test_a_threshold_that_keeps_what_it_says():
+    result = calibrate(Reranker(ByNumber()), SUITE, keep=0.9)
+    assert result.floor.on == "final"
+    assert 20 <= result.floor.at <= 21
+    assert (result.fitted.queries, result.fitted.documents, result.fitted.per) == (40, 40, "query")
+    assert result.relevant_kept >= 0.9
+    assert result.candidates_kept < 0.3
+    assert result.auroc == 1.0
+    assert (result.floor.nothing, result.found_empty) == (result.floor.at, 1.0)
+    assert result.config is None
+    assert "depend on the whole list" not in str(result)
+    json.dumps(result.to_dict())
+    with pytest.raises(NotSerializableError):
+        result.write("x.yaml")
+
+
+def test_from_a_file_to_a_file(tmp_path):
+    source, path = tmp_path / "mine.yaml", tmp_path / "calibrated.yaml"
+    blend = "{original: 0.3, normalize: minmax}"
+    source.write_text(f"method: lexical\nblend: {blend}\ntop_k: 1\nfallback: lexical\n")
+    result = calibrate(source, SUITE, probabilities=True)
+    assert result.floor.on == "rerank"
+    assert any("depend on the whole list" in note for note in result.notes)
+    result.write(path)
+    reranker = Reranker.from_config(path)
+    assert reranker.floor == result.floor
+    assert reranker.probabilities == result.probabilities
+    assert (reranker.top_k, len(reranker.fallback)) == (1, 1)
+    assert path.read_text().startswith("# Calibrated by secondpass")
+    assert "conformal" in path.read_text()
+    again = calibrate(path, SUITE, keep=0.8)  # what was fitted before is replaced
+    assert again.floor.keep == 0.8
+    path.write_text(path.read_text().replace("top_k: 1", "depth: 7"))
+    with pytest.raises(ConfigurationError, match="was fitted for depth 100, not 7"):
+        Reranker.from_config(path)
+
+
+def test_lists_are_ranked_again_where_scores_depend_on_them():
+    class Listwide(ByNumber):
+        def score_pairs(self, query, documents):
+            numbers = super().score_pairs(query, documents)
+            return [number - max(numbers) for number in numbers]
+
+    listwide = Listwide(pointwise=False)
+    result = calibrate(Reranker(listwide), SUITE)
+    assert result.auroc == 0.5  # the best score is always 0
+    assert result.floor.nothing is None
+    assert any("cannot tell lists with a relevant candidate" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("suite", "options", "message"),
+    [
+        (suite_of(8), {}, "takes 9 queries with a relevant candidate or more, and there are 8"),
+        (suite_of(8), {"per": "document", "keep": 0.95}, "takes 19 relevant candidates or more"),
+        (suite_of(relevant=lambda *_: True), {}, "all candidates are relevant"),
+        (SUITE, {"relevant": 2}, "no query has a relevant candidate with a score"),
+        (SUITE, {"keep": 1.0}, "keep: must be above 0 and below 1, not 1.0"),
+        (SUITE, {"per": "list"}, "per: must be query or document, not 'list'"),
+    ],
+    ids=["queries", "documents", "one class", "none relevant", "keep", "per"],
+)
+def test_what_does_not_suffice(suite, options, message):
+    with pytest.raises(InputError, match=message):
+        calibrate(Reranker(ByNumber()), suite, **options)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"score_kind": "rank"}, "are ranks, which say nothing about relevance as such"),
+        ({"score_pairs": lambda _query, texts: [1.0] * len(texts)}, "all scores are equal"),
+    ],
+    ids=["ranks", "constant"],
+)
+def test_scores_without_a_threshold(members, message):
+    with pytest.raises(InputError, match=message):
+        calibrate(Reranker(ByNumber(**members)), SUITE)
+
+
+def test_few_queries_say_nothing_of_empty_lists():
+    result = calibrate(Reranker(ByNumber()), suite_of(12))
+    assert (result.auroc, result.floor.nothing) == (None, None)
+    assert any("fewer than 20 queries" in note for note in result.notes)
+
+
+def test_graded_judgements():
+    graded = replace(
+        SUITE, qrels={q: {d: 2 * g for d, g in j.items()} for q, j in SUITE.qrels.items()}
+    )
+    assert calibrate(Reranker(ByNumber()), graded, relevant=2).floor.at >= 20
+
+
+class OfAnotherKind:
+    """Its scores turn out to be of another kind than it states."""
+
+    name, score_kind, scale = "other", "similarity", None
+
+    def judge(self, task):
+        return Judgement([float(text.split()[0]) for text in task.texts], score_kind="logit")
+        yield
+
+
+def test_scores_that_no_threshold_would_be_applied_to():
+    with pytest.raises(InputError, match="no query has candidates with scores"):
+        calibrate(Reranker(OfAnotherKind()), SUITE)
+
+
+def test_only_lists_with_a_relevant_candidate_are_ranked_again():
+    done = []
+    suite = replace(SUITE, qrels={q: j if int(q) < 30 else {} for q, j in SUITE.qrels.items()})
+    calibrate({"method": "lexical"}, suite, progress=lambda *state: done.append(state))
+    assert (len(done), done[-1][1:]) == (70, (30, 30))
+
+
+@pytest.mark.parametrize(
+    ("given", "depth", "noted"), [(3, 2, True), (None, 5, True), (5, 5, False)]
+)
+def test_lists_that_are_shorter_than_the_depth(given, depth, noted):
+    result = calibrate(Reranker(ByNumber(), depth=given), SUITE, depth=depth)
+    assert any("candidates at most" in note for note in result.notes) is noted
+
+
+@pytest.mark.parametrize("spec", [None, 3, ["lexical"]])
+def test_what_is_no_reranker(spec):
+    with pytest.raises(ConfigurationError, match="give a preset name, a mapping, a YAML path"):
+        calibrate(spec, SUITE)

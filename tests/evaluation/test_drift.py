@@ -1,0 +1,199 @@
+"""Comparison of two periods: what is an alarm, what is a note, and what is an error."""
+
+import json
+import math
+import random
+import sys
+
+import pytest
+
+from monitored_days import days_of
+from secondpass import InputError, MissingExtraError
+from secondpass.evaluation import drift
+from secondpass.formats.ranking_days import DayCounts, merge_days
+
+
+def sigmoid(score):
+    return 1 / (1 + math.exp(-score))
+
+
+def names(result):
+    return {change.name for change in result.alarms}
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (sigmoid, {"rerank.highest", "rerank.median"}),
+        (lambda score: score + 2, {"rerank.highest", "rerank.median"}),
+        (lambda score: -score, {"rerank.highest", "rerank.median"}),
+        (lambda score: score * 0.5, {"rerank.highest", "rerank.median"}),
+        (lambda score: score, set()),
+    ],
+    ids=["sigmoid", "shift", "sign", "scale", "none"],
+)
+def test_scores_that_change(change, found):
+    result = drift(days_of(200), days_of(200, seed=1, change=change))
+    assert names(result) == found
+    assert {one.subject for one in result.alarms} <= {"scores"}
+    assert (result.before, result.after) == (200, 200)
+
+
+def test_values_of_a_change():
+    result = drift(days_of(300), days_of(300, seed=1, change=sigmoid))
+    change = next(one for one in result.alarms if one.name == "rerank.highest")
+    assert change.before == pytest.approx(4, abs=0.5)
+    assert change.after == pytest.approx(0.98, abs=0.02)
+    assert change.effect > 0.9
+    assert change.p < 1e-6
+    assert change.description == "highest rerank score"
+    assert change.method == "model"
+
+
+@pytest.mark.parametrize(
+    ("after", "found", "subject"),
+    [
+        ({"statuses": ["ok", "partial"], "issues": ["deadline"]}, "issue deadline", "faults"),
+        ({"statuses": ["ok", "unchanged"]}, "status unchanged", "faults"),
+        ({"kind": "probability"}, "score kind probability", "scores"),
+        ({"method": "lexical"}, "method lexical", "methods"),
+    ],
+    ids=["issue", "status", "kind", "method"],
+)
+def test_shares_that_change(after, found, subject):
+    result = drift(days_of(100), days_of(100, seed=1, **after))
+    change = next(one for one in result.alarms if one.name == found)
+    assert (change.subject, change.is_share) == (subject, True)
+    assert change.after - change.before == pytest.approx(change.effect)
+    assert change.description == f"share of rankings with the {found}"
+
+
+def test_a_method_with_a_dot_in_its_name():
+    result = drift(days_of(100), days_of(100, seed=1, method="model-2.5"))
+    assert {one.description for one in result.alarms if "2.5" in one.name} == {
+        "share of rankings with the method model-2.5"
+    }
+
+
+@pytest.mark.parametrize(
+    ("after", "note"),
+    [
+        ({"version": "1.1"}, "version of secondpass: 1.0 before, 1.1 after"),
+        ({"engine": "onnx int8 weights"}, "engine: none before, onnx int8 weights after"),
+        ({"reranker": "cascade"}, "reranker: model before, cascade after"),
+    ],
+)
+def test_what_is_known_is_a_note(after, note):
+    result = drift(days_of(100), days_of(100, seed=1, **after))
+    assert result.notes == (note,)
+    assert not result.alarms
+
+
+def test_a_method_of_few_rankings_is_a_note():
+    before = days_of(100)
+    after = days_of(100, seed=1)
+    merge_days(after, days_of(5, method="lexical"))
+    (note,) = drift(before, after).notes
+    assert note.startswith("lexical: 0 rankings before, 5 after")
+
+
+@pytest.mark.parametrize("count", [19, 1, 0])
+def test_too_few_rankings(count):
+    noun = "ranking" if count == 1 else "rankings"
+    with pytest.raises(InputError, match=f"^after: {count} {noun}; at least 20 are needed"):
+        drift(days_of(20), days_of(count))
+    with pytest.raises(InputError, match=r"^before: "):
+        drift(days_of(count), days_of(20))
+
+
+def test_as_few_as_can_be():
+    changed = days_of(20, seed=1, change=lambda score: score + 20)
+    assert names(drift(days_of(20), changed)) == {"rerank.highest", "rerank.median"}
+
+
+def test_small_differences_of_many_rankings_do_not_count():
+    before, after = days_of(8_000), days_of(8_000, seed=1, change=lambda score: score + 0.15)
+    result = drift(before, after)
+    assert min(change.p for change in result.changes) < 1e-6
+    assert not result.alarms
+    assert names(drift(before, after, smallest_shift=0.01)) == {"rerank.highest", "rerank.median"}
+
+
+def test_small_shares_of_many_rankings_do_not_count():
+    before, after = days_of(8_000), days_of(8_000, seed=1, statuses=["ok"] * 199 + ["partial"])
+    assert not drift(before, after).alarms
+    found = names(drift(before, after, smallest_share=0.001))
+    assert found == {"status ok", "status partial"}
+
+
+def test_what_is_the_same_for_all_is_not_tested():
+    tested = {change.name for change in drift(days_of(50), days_of(50, seed=1)).changes}
+    assert tested == {"rerank.highest", "rerank.median", "moves.correlation", "candidates.highest"}
+
+
+def test_alarms_come_first():
+    changes = drift(days_of(100), days_of(100, seed=1, change=sigmoid)).changes
+    order = [(not change.alarm, change.p) for change in changes]
+    assert order == sorted(order)
+
+
+def test_both_directions_agree():
+    before, after = days_of(100), days_of(80, seed=1, change=lambda score: score + 1)
+    there, back = drift(before, after), drift(after, before)
+    assert there.alarms
+    for change in there.changes:
+        (other,) = (one for one in back.changes if one.name == change.name)
+        assert (change.before, change.after) == (other.after, other.before)
+        assert (change.p, change.effect) == pytest.approx((other.p, other.effect))
+
+
+def test_few_false_alarms():
+    """Halves of the same rankings; expected is at most one alarm of 100."""
+    rankings = [days_of(1, seed=seed, statuses=["ok"]) for seed in range(120)]
+    for number in range(0, 120, 10):
+        rankings[number] = days_of(1, seed=number, statuses=["partial"], issues=["deadline"])
+    generator = random.Random(1)
+    alarms = 0
+    for _ in range(100):
+        generator.shuffle(rankings)
+        halves = [{}, {}]
+        for number, ranking in enumerate(rankings):
+            merge_days(halves[number % 2], ranking)
+        alarms += bool(drift(*halves).alarms)
+    assert alarms <= 1
+
+
+def test_to_dict_is_json():
+    result = drift(days_of(50), days_of(50, seed=1, change=sigmoid, version="2"))
+    record = json.loads(json.dumps(result.to_dict()))
+    assert record["alarms"] == 2
+    assert record["changes"][0]["name"] == result.changes[0].name
+    assert record["notes"] == list(result.notes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"alpha": 0}, "alpha: must lie between 0 and 1, not 0"),
+        ({"alpha": 1}, "alpha: must lie between 0 and 1, not 1"),
+        ({"smallest_shift": -0.1}, "smallest_shift: must be 0 to 1, not -0.1"),
+        ({"smallest_share": 2}, "smallest_share: must be 0 to 1, not 2"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(InputError, match=message):
+        drift(days_of(20), days_of(20), **arguments)
+
+
+def test_without_scipy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(MissingExtraError, match="evaluation"):
+        drift(days_of(20), days_of(20, method="b"))
+
+
+def test_rankings_without_statistics():
+    counts = DayCounts()
+    for _ in range(30):
+        counts.add("cancelled", ["cancelled"], {})
+    (key,) = days_of(1)
+    assert {one.subject for one in drift(days_of(30), {key: counts}).alarms} == {"faults"}

@@ -1,0 +1,93 @@
+"""What is computed from one ranking is what a ranking with that blend and depth is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass import Candidate, Reranker
+from secondpass.blending import Blend
+from secondpass.config import load
+from secondpass.effects import Judgement
+from secondpass.evaluation.tuning.replay import (
+    replayed,
+    replayed_rankings,
+    replayed_run,
+    scores_alone,
+)
+
+
+class ByText:
+    """Scores a text by itself; some texts have no score."""
+
+    model_name = "by-text"
+
+    def score_pairs(self, query, documents):
+        return [None if text.startswith("-") else float(len(text) % 4) for text in documents]
+
+
+CANDIDATES = st.lists(
+    st.builds(
+        Candidate,
+        st.text("-ab", max_size=6),
+        score=st.none() | st.floats(-5, 5, allow_nan=False),
+    ),
+    max_size=9,
+)
+LLM = {"type": "openai", "model": "m", "base_url": "http://h/v1"}
+BLENDS = st.none() | st.builds(Blend, st.floats(0, 1), st.sampled_from(["minmax", "zscore", "rrf"]))
+
+
+@given(CANDIDATES, BLENDS, st.integers(1, 10))
+def test_a_replayed_order_is_that_of_a_ranking(candidates, blend, depth):
+    bare = Reranker(ByText(), depth=10, log_level="debug").rerank("q", candidates)
+    real = Reranker(ByText(), depth=depth, blend=blend, log_level="debug").rerank("q", candidates)
+    assert tuple(replayed(bare, blend, depth=depth)) == real.order
+    again = replayed_rankings({"q": bare}, "by-text", blend, depth=depth)["q"]
+    assert again.order == real.order or bare.report.method is None
+    assert [item.rank for item in again] == [*range(1, len(again) + 1)]
+
+
+class HalfSure:
+    """A method that gives the original order a weight."""
+
+    name = "half-sure"
+    score_kind = "unbounded"
+    scale = None
+
+    def judge(self, task):
+        yield from ()
+        return Judgement([float(len(text) % 4) for text in task.texts], original=0.5)
+
+
+@given(CANDIDATES, BLENDS)
+def test_a_weight_that_the_method_states_is_kept(candidates, blend):
+    bare = Reranker(HalfSure(), log_level="debug").rerank("q", candidates)
+    real = Reranker(HalfSure(), blend=blend, log_level="debug").rerank("q", candidates)
+    assert tuple(replayed(bare, blend)) == real.order
+
+
+def test_a_fallback_ranking_is_used_as_it_is():
+    candidates = [Candidate("a b", id="1", score=1.0), Candidate("b", id="2", score=0.0)]
+    ranking = Reranker("lexical").rerank("b", candidates)
+    assert ranking.order == (1, 0)
+    runs = [
+        replayed_run({"q": ranking}, {"q": candidates}, method, Blend(1.0, "minmax"), top_k=1)
+        for method in ("lexical", "another")
+    ]
+    assert [list(run["q"]) for run in runs] == [["1"], ["2"]]
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ({"type": "lexical"}, False),
+        ({"type": "embedded"}, False),
+        ({"type": "embedded", "feedback": 0, "idf": False}, True),
+        ({"type": "listwise", "llm": LLM}, False),
+        ({"type": "endpoint", "api": "tei", "base_url": "http://h"}, True),
+    ],
+    ids=["lexical", "embedded", "embedded_alone", "listwise", "endpoint"],
+)  # fmt: skip
+def test_which_methods_score_a_candidate_by_itself(method, expected, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    assert scores_alone(load({"method": method}).method) is expected

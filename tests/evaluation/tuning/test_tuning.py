@@ -1,0 +1,370 @@
+"""What is adopted, what is kept, what it says about it, and what is written."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from fake_provider import FakeProvider
+from secondpass import Reranker
+from secondpass.config import load
+from secondpass.errors import ConfigurationError, InputError, ModelLoadError
+from secondpass.evaluation import Journal, evaluate, make_suite, ranking_to_run, tune
+from secondpass.evaluation.gates.learning import GateFit
+from secondpass.evaluation.observations import Observations
+from secondpass.evaluation.tuning import choosing
+from topic_suites import FirstIsBest
+from tuning_suites import FIRST, LAST, suite_of
+
+
+def mixed_suite(count):
+    """The relevant passage of so many queries is last, and of the others first."""
+    first, last = suite_of(0), suite_of(5)
+    names = [*last.queries][:count]
+    qrels = {**first.qrels, **{name: last.qrels[name] for name in names}}
+    candidates = {**first.candidates, **{name: last.candidates[name] for name in names}}
+    return make_suite("mixed", first.queries, qrels, candidates=candidates)
+
+
+@pytest.fixture(scope="module")
+def adopted():
+    return tune(LAST, {"words": "lexical"})
+
+
+@pytest.fixture(scope="module")
+def kept():
+    return tune(FIRST, "lexical")
+
+
+def test_what_wins_is_adopted_and_its_configuration_does_what_was_measured(adopted):
+    assert adopted.adopted == "words"
+    trial = adopted["words"]
+    assert trial.status == "adopted"
+    assert trial.held.mean > 0.3
+    assert trial.held.p <= 0.05
+    assert adopted.more_queries is None
+    with pytest.raises(KeyError):
+        adopted["other"]
+    reranker = load({**trial.config})
+    run = ranking_to_run(
+        {query: reranker.rerank(LAST.queries[query], items)
+         for query, items in LAST.candidates.items()}
+    )  # fmt: skip
+    mean = evaluate(run, LAST.qrels, ["nDCG@10"]).mean["nDCG@10"]
+    assert mean == pytest.approx(trial.mean)
+    # Of equally good variants the simplest: one depth, no blend.
+    assert "blend" not in trial.config
+    assert trial.config["depth"] == 6
+
+
+def test_the_file_has_the_evidence_and_loads(adopted, tmp_path):
+    path = tmp_path / "rerank.yaml"
+    adopted.write(path)
+    text = path.read_text()
+    comments = " ".join(line.lstrip("# ") for line in text.splitlines() if line.startswith("#"))
+    for part in ("words, 12 judged queries", "candidates of given", "secondpass 0.",
+                 "corrected for", "p < 0.001"):  # fmt: skip
+        assert part in comments
+    assert load(path).to_config() == load(adopted.config).to_config()
+    with pytest.raises(InputError, match="already exists"):
+        adopted.write(path)
+    assert path.read_text() == text
+
+
+def test_without_a_gain_the_first_stage_is_kept(kept, tmp_path):
+    assert (kept.adopted, kept.config) == (None, None)
+    assert kept["lexical"].reason == "it changes the measure of no query"
+    assert kept.verdict.startswith("Keep given: no reranker is sure to gain")
+    with pytest.raises(InputError, match="nothing was adopted"):
+        kept.write(tmp_path / "rerank.yaml")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_too_little_evidence_says_how_many_more_queries_it_takes():
+    """One query of twelve gains: that may be chance."""
+    tuning = tune(mixed_suite(1), "lexical", seed=1)
+    assert tuning.adopted is None
+    assert tuning.more_queries > 5
+    assert tuning["lexical"].reason == "its gain may be chance"
+    assert f"About {tuning.more_queries:,} more judged queries would tell" in tuning.verdict
+    assert "(95% interval " in tuning.verdict
+
+
+def test_too_small_a_gain_takes_no_more_queries():
+    tuning = tune(mixed_suite(6), "lexical", smallest_gain=0.8, confidence=0.985)
+    assert tuning["lexical"].reason == "its gain is below 0.8, the smallest that counts"
+    assert tuning.more_queries == 0
+    assert "(98.5% interval " in tuning.verdict
+    assert "12 judged queries are enough to tell a true gain of 0.8 from chance" in tuning.verdict
+
+
+def test_of_equal_gains_none_is_called_larger():
+    tuning = tune(LAST, {"a": "lexical", "b": "lexical"})
+    assert (tuning.adopted, tuning["b"].reason) == ("a", "a gains as much")
+    assert tuning["a"].held.low is None  # all gains are equal
+
+
+def test_figures_are_reproducible_and_plain(adopted):
+    again = tune(LAST, {"words": "lexical"})
+    assert again["words"].held == adopted["words"].held
+    record = json.loads(json.dumps(adopted.to_dict()))
+    assert record["verdict"] == adopted.verdict
+    assert record["trials"][0]["held"]["p"] == adopted["words"].held.p
+    assert record["front"][0]["setting"] == "no second pass"
+    text = json.dumps(record) + adopted.to_markdown() + repr(adopted)
+    assert "nothing of that kind" not in text  # no passage
+    assert "word3" not in text  # no query
+
+
+def test_reports(adopted, kept):
+    page = adopted.to_html()
+    assert adopted.verdict.split(":")[0] in page
+    assert "Provenance" in page
+    assert "<svg" in page
+    assert "Provenance" not in kept.to_html()
+    assert "Tried" in adopted._repr_html_()
+    for text in ("| words | depth 6, no blend |", "## Quality, time and cost"):
+        assert text in adopted.to_markdown()
+
+
+def test_a_hostile_name_is_escaped():
+    tuning = tune(LAST, {"<script>alert(1)</script>": "lexical"})
+    assert "<script>alert" not in tuning.to_html() + tuning._repr_html_() + tuning.to_markdown()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"latency": 0.0}, r"takes .* s a query \(p95\), more than 0"), ({"cost": 0.0}, "")],
+    ids=["latency", "cost"],
+)
+def test_limits(options, reason):
+    tuning = tune(LAST, "lexical", **options)
+    if not reason:  # a local model costs nothing
+        assert tuning.adopted == "lexical"
+        return
+    assert tuning["lexical"].status == "not_tried"
+    assert tuning.verdict == "Keep given: no reranker could be tried."
+
+    assert re.search(reason, tuning["lexical"].reason)
+    assert tuning.gain is None
+
+
+@pytest.mark.parametrize(
+    ("rerankers", "name", "reason"),
+    [
+        (Reranker(FirstIsBest()), "rerank", "cannot be written as a configuration"),
+        (
+            {"down": {"method": {"type": "endpoint", "api": "vllm", "model": "m",
+                                 "base_url": "http://127.0.0.1:9"}, "limits": {"retries": 0}}},
+            "down",
+            "nothing was judged: 12 of 12 rankings are unchanged",
+        ),
+    ],
+    ids=["object", "down"],
+)  # fmt: skip
+def test_what_cannot_be_tried_says_why(rerankers, name, reason):
+    tuning = tune(LAST, rerankers)
+    assert tuning[name].status == "not_tried"
+    assert reason in tuning[name].reason
+
+
+def test_a_method_that_never_ran_is_not_tried_in_the_name_of_its_fallback(tmp_path):
+    method = {"type": "cross_encoder", "model": str(tmp_path / "missing")}
+    tuning = tune(LAST, {"mine": {"method": method, "fallback": ["lexical"]}})
+    assert tuning["mine"].status == "not_tried"
+    assert tuning["mine"].reason == "it never ran: every ranking is by a fallback, lexical"
+
+
+@pytest.mark.parametrize(
+    ("rerankers", "options", "message"),
+    [
+        (dict.fromkeys("abcdefghi", "lexical"), {}, "at most 8 can be compared, not 9"),
+        ([], {}, "rerankers: give at least one"),
+        ("lexical", {"not_run": {"lexical": "no"}}, "not_run: has lexical, which is among"),
+    ],
+    ids=["many", "none", "both"],
+)
+def test_wrong_rerankers(rerankers, options, message):
+    with pytest.raises(InputError, match=message):
+        tune(LAST, rerankers, **options)
+
+
+def test_a_depth_that_fails_is_told_beside_those_that_were_tried(monkeypatch):
+    rankings = Observations.rankings
+
+    def failing(self, name, reranker):
+        if reranker.depth == 5:
+            raise ModelLoadError("out of memory")
+        return rankings(self, name, reranker)
+
+    monkeypatch.setattr(Observations, "rankings", failing)
+    tuning = tune(LAST, "lexical", depths=[3, 5])
+    assert tuning["lexical"].config["depth"] == 3
+    (note,) = tuning.notes
+    assert note.startswith("lexical was not tried at all depths: ")
+    assert note in tuning.provenance()[3]
+    assert note in tuning.to_html()
+
+
+def test_rankings_that_failed_are_told(monkeypatch):
+    rankings = Observations.rankings
+
+    def partly(self, name, reranker):
+        found = rankings(self, name, reranker)
+        for query in ("q1", "q2"):
+            report = replace(found[query].report, status="degraded")
+            found[query] = replace(found[query], report=report)
+        return found
+
+    monkeypatch.setattr(Observations, "rankings", partly)
+    (note,) = tune(LAST, "lexical", depths=[6]).notes
+    assert note == "lexical: of 12 rankings, 2 degraded; its figures are with these"
+
+
+def test_a_configuration_with_an_ordering_is_tried_as_it_is():
+    config = {"method": "lexical", "order": {"type": "lost_in_the_middle"}, "depth": 5}
+    trial = tune(LAST, {"ordered": config})["ordered"]
+    assert (trial.variants, trial.setting) == (1, "depth 5, no blend")
+    assert trial.config["order"] == {"type": "lost_in_the_middle"}
+
+
+def test_a_dropped_tail_is_missing_from_the_figures():
+    """The relevant passage is beyond the depth."""
+    config = {"method": "lexical", "tail": "drop"}
+    tuning = tune(LAST, {"words": config}, depths=[5])
+    assert tuning["words"].mean == 0.0
+    kept = tune(LAST, {"words": {"method": "lexical"}}, depths=[5])
+    assert kept["words"].mean == pytest.approx(kept.baseline)
+
+
+def test_the_adopted_reranker_gets_the_gate_that_is_learned_for_it(monkeypatch):
+    seen = []
+
+    def learn(suite, candidates, rankings, **options):
+        seen.append({query: ranking.order for query, ranking in rankings.items()})
+        return GateFit({"margin": {"below": 0.5}}, "saves 40 % of the pairs.", 12)
+
+    monkeypatch.setattr(choosing, "learn_gate", learn)
+    tuning = tune(LAST, "lexical")
+    assert tuning.config["when"] == {"margin": {"below": 0.5}}
+    assert "saves 40 % of the pairs." in tuning.provenance()
+    assert seen[0]["q0"][0] == 5
+    assert load(tuning.config).to_config()["when"] == {"margin": {"below": 0.5}}
+    assert "when" not in tune(LAST, "lexical", gate=False).config
+    assert len(seen) == 1
+
+
+def test_no_gate_where_duplicates_are_removed():
+    twice = {query: [*items, items[1]] for query, items in LAST.candidates.items()}
+    suite = make_suite("twice", LAST.queries, LAST.qrels, candidates=twice)
+    tuning = tune(suite, {"words": {"method": "lexical", "dedupe": True}})
+    assert tuning.adopted == "words"
+    assert "when" not in tuning.config
+    assert "No gate: rankings['q0']: must hold each candidate once" in tuning.gate
+
+
+def test_a_floor_of_other_scores_is_left_out(adopted):
+    config = {"method": "lexical", "floor": 0.5, "blend": {"original": 0.1, "normalize": "rrf"}}
+    trial = tune(LAST, {"words": config})["words"]
+    assert "floor" not in trial.config
+    assert trial.variants == adopted["words"].variants + 1  # its own blend
+
+
+def test_probabilities_of_other_settings_are_left_out():
+    fitted = {"method": "lexical", "depth": 100}
+    mapping = {"slope": 1.0, "intercept": 0.0, "fitted": fitted}
+    trial = tune(LAST, {"words": {"method": "lexical", "probabilities": mapping}})["words"]
+    assert trial.status == "adopted"
+    assert "probabilities" not in trial.config
+
+
+def test_finished_rankings_are_not_made_again(tmp_path):
+    with Journal(tmp_path / "rankings.jsonl") as journal:
+        first = tune(LAST, "lexical", journal=journal)
+        assert journal.reused == 0
+        again = tune(LAST, "lexical", journal=journal)
+        assert journal.reused == journal.added > 0
+    assert first["lexical"].held == again["lexical"].held
+
+
+@pytest.fixture
+def provider():
+    with FakeProvider() as running:
+        yield running
+
+
+def graded(provider, **settings):
+    llm = {"type": "openai", "model": "m", "base_url": provider.base_url("openai"), **settings}
+    return {"method": {"type": "graded", "llm": llm}, "depth": 3}
+
+
+def test_a_service_is_asked_for_its_own_depth_after_its_cost_was_announced(provider, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    seen = []
+    tuning = tune(
+        LAST,
+        {"graded": graded(provider, prices={"input": 1.0, "output": 1.0})},
+        expected=lambda expected: seen.append((expected, len(provider.requests))),
+        smallest_gain=0.0,
+    )
+    ((expected, asked_before),) = seen
+    assert asked_before == 0
+    ((use,),) = expected.systems.values()
+    assert use.calls == len(provider.requests) == 12
+    assert tuning["graded"].variants > 1
+    assert tuning["graded"].cost > 0
+
+
+@pytest.mark.parametrize(
+    ("prices", "reason"),
+    [
+        ({"prices": {"input": 1e6, "output": 1e6}}, r"a query is expected to cost .*, more than 1"),
+        ({}, "its cost is not known; set `prices` of its language model"),
+    ],
+    ids=["expensive", "unknown"],
+)
+def test_a_service_beyond_the_cost_is_never_asked(provider, monkeypatch, prices, reason):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    tuning = tune(LAST, {"graded": graded(provider, **prices)}, cost=1.0)
+    assert not provider.requests
+
+    assert re.search(reason, tuning["graded"].reason)
+
+
+@pytest.mark.parametrize(
+    ("suite", "options", "message"),
+    [
+        ("suite", {}, "suite: give one of load_suite or make_suite"),
+        (suite_of(5, 9), {}, "has 9 judged queries; tuning needs 10 or more"),
+        (LAST, {"depth": 2}, "no relevant document is among the candidates of given"),
+        (LAST, {"latency": -1}, "latency: must be a number of 0 or more"),
+        (LAST, {"cost": float("nan")}, "cost: must be a number of 0 or more"),
+        (LAST, {"smallest_gain": True}, "smallest_gain: must be a number of 0 or more"),
+        (LAST, {"latency_of": "p99"}, "latency_of: must be p95 or mean"),
+        (LAST, {"confidence": 1}, "confidence: must be a number from 0.5 to 0.999, not 1"),
+        (LAST, {"confidence": "0.9"}, "confidence: must be a number"),
+        (LAST, {"confidence": float("nan")}, "confidence: must be a number"),
+        (LAST, {"depths": 5}, "depths: must be a sequence of whole numbers"),
+        (LAST, {"depths": []}, "depths: give at least one"),
+        (LAST, {"depths": [0]}, r"depths\[0\]"),
+        (LAST, {"seed": -1}, "seed"),
+    ],
+    ids=["type", "few", "hopeless", "latency", "cost", "gain", "of", "confidence",
+         "text", "nan", "number", "depths", "depth", "seed"],
+)  # fmt: skip
+def test_wrong_arguments(suite, options, message):
+    with pytest.raises(InputError, match=message):
+        tune(suite, "lexical", **options)
+
+
+def test_a_wrong_configuration_is_an_error():
+    with pytest.raises(ConfigurationError, match="mode"):
+        tune(LAST, {"a": {"method": {"type": "lexical", "mode": 1}}})
+
+
+def test_a_name_that_is_no_preset_is_a_cross_encoder(tmp_path):
+    """A folder of the name that has no model."""
+    tuning = tune(LAST, [str(tmp_path / "my-model")])
+    assert tuning["my-model"].status == "not_tried"
+    assert tuning["my-model"].reason

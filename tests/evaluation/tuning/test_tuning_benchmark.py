@@ -1,0 +1,46 @@
+"""The benchmark of tuning runs, on a small collection."""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from remembered_model import remember
+from secondpass.evaluation import write_corpus, write_qrels, write_queries
+from secondpass.evaluation.observations import Observations
+from tuning_suites import LAST
+
+BENCHMARK = Path(__file__).resolve().parents[3] / "benchmarks" / "tuning.py"
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "words"
+    folder.mkdir()
+    passages = {item.id: item for items in LAST.candidates.values() for item in items}
+    write_corpus(folder / "corpus.jsonl", list(passages.values()))
+    write_queries(folder / "queries.jsonl", LAST.queries)
+    write_qrels(folder / "qrels.tsv", LAST.qrels)
+    return tmp_path
+
+
+def test_prints_a_row_for_each_number_of_queries(data, tmp_path, monkeypatch, capsys):
+    remember(monkeypatch)
+    monkeypatch.syspath_prepend(str(BENCHMARK.parent))
+    arguments = ["--data", data, "--sets", "words", "--splits", "2", "--resamples", "19"]
+    arguments += ["--sizes", "6", "--cache", tmp_path / "cache"]
+    monkeypatch.setattr(sys, "argv", [str(BENCHMARK), *map(str, arguments)])
+    script = runpy.run_path(str(BENCHMARK))
+    monkeypatch.setitem(script["sizes"].__globals__, "FEWEST_OTHERS", 6)
+    script["main"]()
+    output = capsys.readouterr().out
+    assert re.search(r"^\| words \| 6 \| \d+% of 2 \| ", output, re.M)
+
+    def none(*_arguments):
+        raise AssertionError("ranks again what is in the cache")
+
+    monkeypatch.setattr(Observations, "rankings", none)
+    script["main"]()
+    assert capsys.readouterr().out == output

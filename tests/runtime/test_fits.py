@@ -1,0 +1,163 @@
+"""What a fit is bound to."""
+
+import pytest
+
+from fakes import ByTable
+from secondpass import ConfigurationError, Reranker
+from secondpass.evaluation.calibration.fingerprint import fingerprint
+from secondpass.runtime.fits import doubts, precision_of
+from secondpass.runtime.floors import Fit, Floor
+from secondpass.types import EngineInfo
+
+BASE = {"method": {"type": "lexical", "k1": 1.2}, "depth": 50}
+
+
+def fitted(config, **changes):
+    reranker = Reranker.from_config(config)
+    return Fit(**{**fingerprint(reranker, "hybrid"), **changes})
+
+
+def with_fit(config, fit, **changes):
+    floor = {"at": 1.0, "keep": 0.9, "fitted": fit}
+    return Reranker.from_config({**config, "floor": floor, **changes})
+
+
+def test_the_same_reranker_is_accepted_and_saved():
+    fit = fitted(BASE)
+    assert (fit.method, fit.depth, fit.first_stage) == ("lexical", 50, "hybrid")
+    reranker = with_fit(BASE, fit)
+    again = Reranker.from_config(reranker.to_config())
+    assert again.floor == Floor(1.0, keep=0.9, fitted=fit)
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"method": {"type": "lexical", "k1": 1.3}}, "settings"),
+        ({"depth": 40}, "depth"),
+        ({"depth": None}, "depth"),
+        ({"render": {"fields": ["title?", "text"]}}, "template"),
+        ({"passages": {"size": 200}}, "settings"),
+        ({"method": {"type": "embedded"}}, "method"),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_another_reranker_is_refused(changes, part):
+    with pytest.raises(ConfigurationError) as caught:
+        with_fit(BASE, fitted(BASE), **changes)
+    assert f"floor.fitted.{part}: was fitted for" in str(caught.value)
+    assert "fit it again, or remove 'fitted'" in str(caught.value)
+
+
+@pytest.mark.parametrize("setting", ["top_k", "dedupe", "strict"])
+def test_settings_that_change_no_score_are_free(setting):
+    with_fit(BASE, fitted(BASE), **{setting: {"top_k": 3}.get(setting, True)})
+
+
+def test_operational_settings_are_free():
+    base = {"method": {"type": "embedded", "remember": 9, "threads": 1}}
+    with_fit({"method": {"type": "embedded"}}, fitted(base))
+
+
+def test_the_blend_binds_final_scores_only():
+    blend = {"original": 0.5, "normalize": "minmax"}
+    fit = fitted({**BASE, "blend": blend}, blend=None)
+    floor = {"at": 1.0, "on": "rerank", "fitted": fit}
+    Reranker.from_config({**BASE, "blend": blend, "floor": floor})
+    with pytest.raises(ConfigurationError, match="another blend of the final scores"):
+        with_fit(BASE, fitted({**BASE, "blend": blend}))
+
+
+@pytest.mark.parametrize(
+    ("method", "part"),
+    [
+        ({"prompt": {"criteria": ["recent"]}}, "template"),
+        ({"batch_size": 2}, "settings"),
+        ({"model": "larger"}, "model"),
+        ({"options": {"seed": 3}}, "settings"),
+        ({"timeout": 3.0}, None),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_language_models(method, part, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "unused")
+
+    def config(model="small", timeout=None, options=None, **settings):
+        llm = {"type": "openai", "model": model, "api_key_env": "OPENAI_API_KEY"}
+        llm |= {"timeout": timeout} if timeout else {}
+        llm |= {"options": options} if options else {}
+        return {"method": {"type": "graded", "llm": llm, **settings}}
+
+    fit = fitted(config())
+    assert fit.model == "small"
+    if part is None:
+        with_fit(config(**method), fit)
+        return
+    with pytest.raises(ConfigurationError) as caught:
+        with_fit(config(**method), fit)
+    assert f"floor.fitted.{part}: " in str(caught.value)
+
+
+def test_fallbacks_are_checked_as_well():
+    fallback = {"type": "lexical", "k1": 2.0, "floor": {"at": 1.0, "fitted": fitted(BASE)}}
+    with pytest.raises(ConfigurationError, match=r"fallback\[0\].floor.fitted.settings"):
+        Reranker.from_config({**BASE, "fallback": [fallback]})
+
+
+def test_probabilities_are_checked_as_well():
+    mapping = {"slope": 1.0, "intercept": 0.0, "fitted": fitted(BASE)}
+    Reranker.from_config({**BASE, "probabilities": mapping})
+    with pytest.raises(ConfigurationError, match=r"probabilities.fitted.depth"):
+        Reranker.from_config({**BASE, "depth": 9, "probabilities": mapping})
+
+
+def test_gates_are_checked_as_well():
+    blend = {"original": 0.5, "normalize": "minmax"}
+    config = {**BASE, "blend": blend}
+    when = {"words": {"at_least": 2}, "depth": 3, "fitted": fitted(config)}
+    reranker = Reranker.from_config({**config, "when": when})
+    assert Reranker.from_config(reranker.to_config()).when == reranker.when
+    for changes, part in [({"depth": 9}, "depth"), ({"blend": None}, "blend")]:
+        with pytest.raises(ConfigurationError, match=rf"when.fitted.{part}: was fitted for"):
+            Reranker.from_config({**config, "when": when, **changes})
+
+
+@pytest.mark.parametrize("query", ["two words", "one"])
+def test_a_call_that_a_gate_was_not_learned_for(query):
+    when = {"words": {"at_least": 2}, "fitted": fitted(BASE)}
+    reranker = Reranker.from_config({**BASE, "when": when, "log_level": "error"})
+    assert reranker.rerank(query, ["a", "b"]).report.issues == ()
+    (issue,) = reranker.rerank(query, ["a", "b"], depth=20).report.issues
+    assert (issue.code, issue.message) == (
+        "fitted_otherwise",
+        "when was fitted for depth 50, not 20",
+    )
+
+
+def test_a_threshold_at_the_depth_of_a_skipped_query():
+    when = {"words": {"at_least": 2}, "depth": 1}
+    reranker = with_fit(BASE, fitted(BASE), when=when, log_level="error")
+    assert reranker.rerank("two words", ["two", "b"]).report.issues == ()
+    (issue,) = reranker.rerank("two", ["two", "b"]).report.issues
+    assert issue.message == "was fitted for depth 50, not 1"
+
+
+def test_methods_without_a_registered_name_are_known_by_name():
+    parts = fingerprint(Reranker(ByTable()))
+    assert (parts["method"], parts["settings"], parts["template"]) == ("by-table", None, None)
+    floor = Floor(1.0, fitted=Fit(**parts))
+    assert Reranker(ByTable(), floor=floor).floor == floor
+    with pytest.raises(ConfigurationError, match=r"floor.fitted.method: was fitted for 'by-table'"):
+        Reranker("lexical", floor=floor)
+
+
+@pytest.mark.parametrize(("precision", "known"), [("float32", False), ("bfloat16", True)])
+def test_precision(precision, known):
+    reranker = Reranker(
+        ByTable(), floor=Floor(0.0, fitted=Fit("by-table", precision="float32", depth=100))
+    )
+    engines = [EngineInfo("by-table", "onnx", precision, 1, "none", "it is there")]
+    assert precision_of(reranker.method, engines) == precision
+    doubt = doubts(reranker._stages[0], 100, None, engines)
+    assert doubt == ("was fitted for precision float32, not bfloat16" if known else None)
+    assert doubts(reranker._stages[0], 100, None, []) is None

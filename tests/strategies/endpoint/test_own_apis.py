@@ -1,0 +1,207 @@
+"""APIs that users describe, and the ways of a key."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import fake_provider as fake
+from fake_provider import http
+from rankings import codes, scores
+from rerank_answers import KEY, answer, documents, where
+from rerank_dialects import NUMBERS
+from secondpass import Reranker
+
+MINE = {
+    "path": "/v1/rank",
+    "request": {"model": "$model", "question": "$query", "passages": [{"text": "$document"}]},
+    "rows": "data.items",
+    "index": "position",
+    "score": "relevance",
+    "score_kind": "logit",
+    "max_documents": 100,
+    "usage_units": "billed.units",
+}
+
+
+def mine(request):
+    items = [
+        {"position": place, "relevance": fake.by_number(passage["text"])}
+        for place, passage in enumerate(request.body["passages"])
+    ]
+    yield http(200, {"data": {"items": items}, "billed": {"units": 1.5}})
+
+
+@pytest.fixture
+def own(provider, monkeypatch):
+    """Makes rerankers by such an API. The server knows every path."""
+    monkeypatch.setitem(fake.APIS, "/v1/rank", "mine")
+    provider.play(mine)
+    rerankers = []
+
+    def make(auth=None, whole=None, **settings):
+        api = MINE if auth is None else {**MINE, "auth": auth}
+        base_url = f"http://127.0.0.1:{provider.port}/mine"
+        method = {"type": "endpoint", "api": api, "model": "m", "base_url": base_url, **settings}
+        rerankers.append(Reranker.from_config({"method": method, **(whole or {})}))
+        return rerankers[-1]
+
+    yield make
+    for reranker in rerankers:
+        reranker.close()
+
+
+def test_a_described_api(own, rank, provider):
+    ranking = rank(own(batch_size=2), "q", NUMBERS)
+    assert ranking.order == (1, 2, 0)
+    assert scores(ranking) == {0: 3.0, 1: 9.0, 2: 5.0}
+    assert (ranking.report.score_kind, ranking.report.usage.units) == ("logit", 3.0)
+    assert sorted(
+        (request.path, [passage["text"] for passage in request.body["passages"]])
+        for request in provider.requests
+    ) == [("/mine/v1/rank", ["3 a"]), ("/mine/v1/rank", ["9 b", "5 c"])]
+    assert {request.body["question"] for request in provider.requests} == {"q"}
+
+
+def test_answers_are_stored_by_description(own, rank, provider, tmp_path):
+    cache = {"cache": str(tmp_path / "answers")}
+    first = rank(own(whole=cache), "q", NUMBERS)
+    again = rank(own(whole=cache), "q", NUMBERS)
+    assert scores(again) == scores(first)
+    assert (again.report.usage.calls, again.report.usage.cached) == (0, 1)
+    other = rank(own({"header": "X-Api-Key"}, whole=cache), "q", NUMBERS)
+    assert other.report.usage.calls == 1
+
+
+def test_an_api_without_a_key(own, rank, provider, monkeypatch):
+    url = f"http://127.0.0.1:{provider.port}/mine"
+    monkeypatch.setitem(MINE, "url", url)
+    assert codes(rank(own(base_url=None), "q", NUMBERS)) == {"no_key"}
+    monkeypatch.setitem(MINE, "key_variables", [])
+    assert rank(own(base_url=None), "q", NUMBERS).report.status == "ok"
+    assert "authorization" not in provider.requests[0].headers
+
+
+WAYS = [
+    # auth; the header and its value; the query of the URL
+    (None, "authorization", f"Bearer {KEY}", ""),
+    ({"header": "X-Api-Key"}, "x-api-key", KEY, ""),
+    ({"header": "Authorization", "prefix": "Key "}, "authorization", f"Key {KEY}", ""),
+    ({"query": "key"}, "authorization", None, f"key={KEY}"),
+]
+
+
+@pytest.mark.parametrize(("auth", "header", "value", "query"), WAYS)
+def test_ways_of_a_key(auth, header, value, query, own, rank, provider, caplog):
+    caplog.set_level(logging.DEBUG)
+    reranker = own(auth, api_key_env="OWN_API_KEY")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OWN_API_KEY", KEY)
+        ranking = rank(reranker, "q", NUMBERS)
+        assert ranking.report.status == "ok"
+        (request,) = provider.requests
+        assert request.headers.get(header) == value
+        assert request.path.partition("?")[2] == query
+        # It is in no log and no error.
+        provider.play(fake.raw(http(400, {"message": f"bad key {KEY}"})))
+        failed = rank(reranker, "q", ["1 x"])
+    shown = f"{failed.report.to_dict()} {[record.getMessage() for record in caplog.records]}"
+    assert failed.report.status == "unchanged"
+    assert KEY not in shown
+
+
+def test_signed_requests(make, rank, provider, caplog):
+    """With the credentials of the environment, which are in no report and no log."""
+    caplog.set_level(logging.DEBUG)
+    assert rank(make("bedrock"), "q", NUMBERS).report.status == "ok"
+    (request,) = provider.requests
+    stamp = request.headers["x-amz-date"]
+    assert request.headers["x-amz-security-token"] == "session/EXAMPLE=="
+    assert f"/{stamp[:8]}/eu-west-1/bedrock/aws4_request" in request.headers["authorization"]
+    names = "SignedHeaders=content-type;host;x-amz-date;x-amz-security-token"
+    assert names in request.headers["authorization"]
+    leak = "The Canonical String should have been x-amz-security-token:session/EXAMPLE=="
+    provider.play(fake.raw(http(403, {"message": leak})))
+    report = make("bedrock").rerank("q", NUMBERS).report
+    assert [issue.code for issue in report.issues] == ["authentication"]
+    assert "EXAMPLE" not in f"{report.to_dict()} {caplog.text}".replace("AKIDEXAMPLE", "")
+    logging.getLogger("botocore.auth").debug("of another's request")
+    assert "of another's request" in caplog.text
+
+
+def test_no_aws_credentials(make, provider, monkeypatch, tmp_path):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    ranking = make("bedrock").rerank("q", NUMBERS)
+    assert codes(ranking) == {"no_key"}
+    assert ranking.report.usage.calls == 0
+    assert not provider.requests
+
+
+# ---------------------------------------------------------------------- what servers reject
+
+
+def rejecting_empty(status=400, message="documents must not be empty"):
+    rejected = fake.raw(http(status, {"message": message}))
+    return where(lambda r: any(not text.strip() for text in documents(r)), rejected)
+
+
+@pytest.mark.parametrize("api", ["cohere", "voyage", "nvidia", "deepinfra", "vertex"])
+@pytest.mark.parametrize("status", [400, 422])
+def test_rejected_empty_texts_do_not_cost_the_batch(api, status, make, rank, provider):
+    provider.play(rejecting_empty(status))
+    reranker = make(api, api_key=KEY)
+    texts = ["3 a", "", "9 b", " \n", "5 c"]
+    ranking = rank(reranker, "q", texts)
+    assert scores(ranking) == {0: 0.3, 1: None, 2: 0.9, 3: None, 4: 0.5}
+    assert ranking.report.status == "partial"
+    positions = {issue.code: issue.positions for issue in ranking.report.issues}
+    assert positions == {"asked_again": (), "empty_text": (1, 3)}
+    assert len(provider.requests) == 2
+    again = rank(reranker, "q", texts)  # it is remembered
+    assert scores(again) == scores(ranking)
+    assert len(provider.requests) == 3
+    assert rank(reranker, "q", ["", " "]).report.status == "unchanged"
+    assert len(provider.requests) == 3
+
+
+def test_another_error_is_not_put_down_to_empty_texts(make, rank, provider):
+    provider.play(fake.raw(http(400, {"message": "no such model"})))
+    reranker = make("cohere", api_key=KEY)
+    assert "bad_request" in codes(rank(reranker, "q", ["3 a", ""]))
+    provider.play(answer())
+    assert scores(rank(reranker, "q", ["3 a", ""])) == {0: 0.3, 1: 0.0}
+
+
+@pytest.mark.parametrize(
+    ("api", "member"), [("vllm", "truncate_prompt_tokens"), ("cohere", "max_tokens_per_doc")]
+)
+def test_optional_members_are_left_out_once_rejected(api, member, make, rank, provider):
+    rejected = fake.raw(http(422, {"detail": f"unexpected member {member}"}))
+    provider.play(where(lambda r: member in r.body, rejected))
+    reranker = make(api, api_key=KEY)
+    for requests in (2, 3):
+        ranking = rank(reranker, "q", NUMBERS)
+        assert (ranking.report.status, ranking.order) == ("ok", (1, 2, 0))
+        assert len(provider.requests) == requests
+
+
+@pytest.mark.parametrize(
+    ("settings", "tokens"),
+    [
+        ({}, 4096),
+        ({"document_tokens": 100}, 100),
+        ({"options": {"max_tokens_per_doc": 50}}, 50),
+    ],
+)
+def test_what_an_api_reads_of_a_text_is_stated_and_reported(settings, tokens, make, rank, provider):
+    texts = ["3 a", "9 " + "b" * 4 * tokens, "5 " + "c" * (4 * tokens - 2)]
+    ranking = rank(make("cohere", api_key=KEY, **settings), "q", texts)
+    assert provider.requests[0].body["max_tokens_per_doc"] == tokens
+    assert ranking.report.status == "ok"
+    (issue,) = ranking.report.issues
+    assert (issue.code, issue.positions) == ("text_truncated", (1,))
+    assert str(tokens) in issue.message

@@ -1,0 +1,52 @@
+"""Days of a monitor, with rankings of invented scores."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from secondpass.formats.ranking_days import DayCounts, DayKey, Days
+
+SAME_KEY: dict[str, Any] = {
+    "day": "2026-11-23",
+    "reranker": "model",
+    "method": "model",
+    "kind": "logit",
+    "version": "1.0",
+    "engine": None,
+}
+
+
+def days_of(
+    rankings: int,
+    *,
+    seed: int = 0,
+    change: Callable[[float], float] = lambda score: score,
+    statuses: Sequence[str] = ("ok",),
+    issues: Sequence[str] = (),
+    **key: str | None,
+) -> Days:
+    """Rankings of logits, of which the highest is 4 and the median -2, on average.
+
+    Args:
+        rankings: how many.
+        seed: of the scores.
+        change: made to each score.
+        statuses: take turns.
+        issues: of each ranking that is not ok.
+        key: what differs from `SAME_KEY`.
+    """
+    generator = random.Random(seed)
+    counts = DayCounts()
+    for number in range(rankings):
+        status = statuses[number % len(statuses)]
+        statistics = {
+            "rerank.highest": change(generator.gauss(4, 2)),
+            "rerank.median": change(generator.gauss(-2, 1)),
+            "moves.correlation": generator.uniform(0, 1),
+            "candidates.highest": generator.gauss(20, 5),
+            "candidates.count": 100,
+        }
+        counts.add(status, () if status == "ok" else issues, statistics)
+    return {DayKey(**{**SAME_KEY, **key}): counts}

@@ -1,0 +1,27 @@
+"""Suites in which a search by words gains much, or nothing."""
+
+from secondpass import Candidate
+from secondpass.evaluation import Suite, make_suite
+
+COUNT = 12
+
+
+def suite_of(place: int, count: int = COUNT) -> Suite:
+    """Queries of one word each, with the passage that has it at this place of six, from 0."""
+    queries = {f"q{i}": f"word{i}" for i in range(count)}
+    candidates = {}
+    for i in range(count):
+        texts = [f"nothing of that kind {j}" for j in range(6)]
+        texts[place] = f"here is word{i}"
+        candidates[f"q{i}"] = [
+            Candidate(text, f"d{i}-{j}", 1.0 / (j + 1)) for j, text in enumerate(texts)
+        ]
+    qrels = {f"q{i}": {f"d{i}-{place}": 1} for i in range(count)}
+    return make_suite("words", queries, qrels, candidates=candidates)
+
+
+LAST = suite_of(5)
+"""The relevant passage is last: there is much to gain."""
+
+FIRST = suite_of(0)
+"""It is first: there is nothing to gain."""

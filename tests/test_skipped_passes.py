@@ -1,0 +1,175 @@
+"""Passes that `when` leaves out or makes shorter, seen from every side."""
+
+import asyncio
+import json
+from collections import Counter
+
+import pytest
+
+from fakes import Answering, ByTable, Model
+from secondpass import Candidate, Reranker, Skipped, observe
+from secondpass.evaluation import Journal
+from secondpass.monitoring import Monitor, read_days
+from secondpass.strategies.graded import Graded
+from secondpass.types import Usage
+
+CERTAIN = [Candidate(f"text {i}", str(i), score) for i, score in enumerate([10.0, 4, 3, 2])]
+UNCERTAIN = [Candidate(f"text {i}", str(i), score) for i, score in enumerate([10.0, 9.5, 3, 2])]
+BETTER = {"text 0": 1.0, "text 1": 2.0, "text 2": 3.0, "text 3": 4.0}
+WHEN = {"margin": {"below": 0.5}}
+REASON = "margin 0.75 is not below 0.5"
+
+
+def ranked(reranker, candidates, mode):
+    if mode == "rerank":
+        return reranker.rerank("q", candidates)
+    if mode == "many":
+        return reranker.rerank_many([("q", candidates), ("q", UNCERTAIN)])[0]
+    if mode == "arerank":
+        return asyncio.run(reranker.arerank("q", candidates))
+
+    async def last():
+        return [ranking async for ranking in reranker.astream("q", candidates)]
+
+    (ranking,) = asyncio.run(last())
+    return ranking
+
+
+@pytest.mark.parametrize("mode", ["rerank", "many", "arerank", "stream"])
+def test_a_skip_is_a_choice(mode):
+    scorer = ByTable(BETTER)
+    reranker = Reranker(scorer, when=WHEN, strict=True, fallback=[Answering(lambda _: None)])
+    ranking = ranked(reranker, CERTAIN, mode)
+    report = ranking.report
+    assert ranking.order == (0, 1, 2, 3)
+    assert (report.status, report.issues, report.method, report.score_kind) == (
+        "ok",
+        (),
+        None,
+        None,
+    )
+    assert report.skipped == Skipped(REASON, 4)
+    assert report.usage == Usage()
+    assert {item.status for item in ranking} == {"tail"}
+    assert [item.final_score for item in ranking] == [10, 4, 3, 2]
+    assert len(scorer.calls) == (mode == "many")
+
+
+def test_an_uncertain_list_is_reranked():
+    ranking = Reranker(ByTable(BETTER), when=WHEN).rerank("q", UNCERTAIN)
+    assert (ranking.order, ranking.report.skipped) == ((3, 2, 1, 0), None)
+
+
+def test_a_smaller_depth():
+    scorer = ByTable(BETTER)
+    reranker = Reranker(scorer, when={**WHEN, "depth": 2}, tail="drop", depth=3)
+    ranking = reranker.rerank("q", CERTAIN)
+    assert ranking.order == (1, 0, 2)  # what is skipped is no dropped tail
+    assert [item.status for item in ranking] == ["scored", "scored", "tail"]
+    assert ranking.report.skipped == Skipped(REASON, 1, 2)
+    assert (ranking.report.status, ranking.report.usage.pairs) == ("ok", 2)
+    assert ranking.report.left_out == {"tail": (3,)}
+
+
+def test_a_depth_that_is_not_smaller_skips_nothing():
+    ranking = Reranker(ByTable(BETTER), when={**WHEN, "depth": 4}).rerank("q", CERTAIN)
+    assert (ranking.order, ranking.report.skipped) == ((3, 2, 1, 0), None)
+
+
+def test_a_smaller_depth_that_fails_is_unchanged():
+    reranker = Reranker(Answering(lambda _: None), when={**WHEN, "depth": 2}, log_level="debug")
+    report = reranker.rerank("q", CERTAIN).report
+    assert (report.status, report.skipped) == ("unchanged", Skipped(REASON, 2, 2))
+
+
+@pytest.mark.parametrize("scores", [[None] * 4, [1.0] * 4, [1.0, 2.0, 3.0, 4.0]], ids=str)
+def test_where_it_cannot_help_the_pass_runs_and_says_so(scores):
+    candidates = [Candidate(f"text {i}", score=score) for i, score in enumerate(scores)]
+    report = Reranker(ByTable(BETTER), when=WHEN, log_level="debug").rerank("q", candidates).report
+    assert (report.status, report.skipped) == ("ok", None)
+    (issue,) = report.issues
+    assert issue.code == "when_unknown"
+    assert issue.message.startswith("margin is not known, so the pass runs: ")
+
+
+def test_ordering_and_top_k_apply_floor_and_blend_do_not():
+    reranker = Reranker(
+        ByTable(BETTER),
+        when=WHEN,
+        floor=100.0,
+        blend={"original": 0.5, "normalize": "minmax"},
+        order="lost_in_the_middle",
+        top_k=3,
+        log_level="debug",
+    )
+    ranking = reranker.rerank("q", CERTAIN)
+    assert (sorted(ranking.order), ranking.order[0]) == ([0, 1, 2], 0)
+    assert ranking.order != (0, 1, 2)
+    assert [issue.code for issue in ranking.report.issues] == ["floor_not_applied"]
+    assert ranking.report.status == "ok"
+
+
+def test_duplicates_are_removed_first():
+    twice = [CERTAIN[0], *CERTAIN]
+    ranking = Reranker(ByTable(BETTER), when=WHEN, dedupe=True).rerank("q", twice)
+    assert ranking.report.skipped == Skipped(REASON, 4)
+    assert ranking.report.left_out == {"duplicate": (1,)}
+
+
+def test_cascades_are_left_out_as_a_whole():
+    stages = [{"type": "lexical", "depth": 4}, {"type": "lexical", "depth": 2}]
+    reranker = Reranker.from_config({"method": {"type": "cascade", "stages": stages}, "when": WHEN})
+    assert reranker.rerank("q", CERTAIN).report.skipped.pairs == 4
+    assert reranker.rerank("q", UNCERTAIN).report.usage.pairs > 0
+
+
+def test_explained_and_written():
+    ranking = Reranker(ByTable(BETTER), when=WHEN).rerank("q", CERTAIN)
+    explanation = ranking.explain("1")
+    assert explanation.skipped == REASON
+    assert f"not scored {REASON}; it keeps its order" in str(explanation)
+    written = json.loads(json.dumps(ranking.to_dict()))
+    assert written["report"]["skipped"] == {"reason": REASON, "pairs": 4, "depth": 0}
+    assert "skipped 4" in repr(ranking)
+
+
+def test_a_plan_counts_nothing_for_it():
+    reranker = Reranker(Graded(Model()), when=WHEN)
+    assert reranker.plan(CERTAIN, query="q").total.calls == (0, 0)
+    assert reranker.plan(UNCERTAIN, query="q").total.calls != (0, 0)
+    assert reranker.plan(4).total.calls != (0, 0)  # nothing is known of their scores
+
+
+def test_observers_are_told_of_no_method():
+    told = []
+
+    class Observer:
+        def start(self, operation):
+            told.append(type(operation).__name__)
+
+        def end(self, operation):
+            told.append(operation.report.skipped)
+
+    with observe(Observer()):
+        Reranker(ByTable(BETTER), when=WHEN).rerank("q", CERTAIN)
+    assert told == ["RankingOperation", Skipped(REASON, 4)]
+
+
+def test_counted_by_a_monitor(tmp_path):
+    reranker = Reranker(ByTable(BETTER), when=WHEN)
+    failing = Reranker(Answering(lambda _: None), when=WHEN, log_level="error")
+    with Monitor(tmp_path):
+        for one in (reranker, failing):
+            one.rerank("q", CERTAIN)
+            one.rerank("q", UNCERTAIN)
+    statuses = Counter()
+    for counts in read_days(tmp_path).values():
+        statuses.update(counts.statuses)
+    assert statuses == {"skipped": 2, "ok": 1, "unchanged": 1}
+
+
+def test_kept_in_a_journal(tmp_path):
+    ranking = Reranker(ByTable(BETTER), when=WHEN).rerank("q", CERTAIN)
+    with Journal(tmp_path / "journal") as journal:
+        journal.add("key", ranking)
+        assert journal.find("key", "q", CERTAIN).report == ranking.report

@@ -1,0 +1,313 @@
+"""Compares the descriptions of rerank APIs with the clients of their providers.
+
+    python tools/verify_rerank_apis.py            # prints a table; fails on a difference
+    python tools/verify_rerank_apis.py --record   # also writes tests/support/rerank_clients.json
+
+Each client that is installed asks a loopback server that answers in the words of the API's
+documentation (``tests/support/rerank_dialects.py``). ``endpoint`` then asks the same. The client
+must read the ranking, and both must have sent their texts to the same address, under the same
+names, with the key in the same header. Members that only one of them sends are listed.
+
+    pip install boto3 cohere contextual-client dashscope elasticsearch litellm mixedbread \\
+        google-cloud-discoveryengine openrouter pinecone voyageai zeroentropy
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from unittest import mock
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "src")]
+
+from rerank_dialects import DIALECTS, NUMBERS  # noqa: E402
+
+KEY = "sk-verification"
+RECORD = ROOT / "tests" / "support" / "rerank_clients.json"
+EXPECTED = [(1, 0.9), (2, 0.5), (0, 0.3)]
+AWS = {
+    "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+class Server:
+    """Answers as one API does, and keeps the last request."""
+
+    def __init__(self) -> None:
+        self.api = ""
+        self.last: dict[str, Any] = {}
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                outer.last = {"path": self.path, "headers": headers, "body": body}
+                dialect = DIALECTS[outer.api]
+                rows = dialect.rows_of(EXPECTED)
+                if outer.api == "openrouter":  # its client requires them
+                    rows = [{**row, "document": {"text": NUMBERS[row["index"]]}} for row in rows]
+                reply = dialect.reply(rows)
+                data = json.dumps(reply).encode()
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("x-elastic-product", "Elasticsearch")
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+def _rows(results: Any, score: str = "relevance_score", index: str = "index") -> Any:
+    return [(int(getattr(row, index)), float(getattr(row, score))) for row in results]
+
+
+def cohere(url: str) -> Any:
+    import cohere as sdk
+
+    client = sdk.ClientV2(KEY, base_url=url)
+    return _rows(client.rerank(model="m", query="q", documents=NUMBERS).results)
+
+
+def voyage(url: str) -> Any:
+    import voyageai as sdk
+
+    client = sdk.Client(api_key=KEY, base_url=f"{url}/v1")
+    return _rows(client.rerank("q", NUMBERS, model="m").results)
+
+
+def mixedbread(url: str) -> Any:
+    from mixedbread import Mixedbread
+
+    client = Mixedbread(api_key=KEY, base_url=url)
+    return _rows(client.rerank(model="m", query="q", input=NUMBERS).data, "score")
+
+
+def pinecone(url: str) -> Any:
+    from pinecone import Pinecone
+
+    client = Pinecone(api_key=KEY, host=url)
+    reply = client.inference.rerank(model="m", query="q", documents=NUMBERS, return_documents=False)
+    return _rows(reply.data, "score")
+
+
+def zeroentropy(url: str) -> Any:
+    from zeroentropy import ZeroEntropy
+
+    client = ZeroEntropy(api_key=KEY, base_url=f"{url}/v1")
+    return _rows(client.models.rerank(model="m", query="q", documents=NUMBERS).results)
+
+
+def contextual(url: str) -> Any:
+    from contextual import ContextualAI
+
+    client = ContextualAI(api_key=KEY, base_url=f"{url}/v1")
+    return _rows(client.rerank.create(model="m", query="q", documents=NUMBERS).results)
+
+
+def dashscope(url: str) -> Any:
+    import dashscope as sdk
+
+    sdk.base_http_api_url = f"{url}/api/v1"
+    reply = sdk.TextReRank.call("m", "q", NUMBERS, api_key=KEY, return_documents=False, top_n=3)
+    return _rows(reply.output.results)
+
+
+def elastic(url: str) -> Any:
+    from elasticsearch import Elasticsearch
+
+    reply = Elasticsearch(url, api_key=KEY).inference.rerank(
+        inference_id="m", query="q", input=NUMBERS
+    )
+    return [(row["index"], row["relevance_score"]) for row in reply["rerank"]]
+
+
+def openrouter(url: str) -> Any:
+    from openrouter import OpenRouter
+
+    client = OpenRouter(api_key=KEY, server_url=f"{url}/v1")
+    return _rows(client.rerank.rerank(model="m", query="q", documents=NUMBERS).results)
+
+
+def bedrock(url: str) -> Any:
+    import boto3
+
+    client = boto3.client("bedrock-agent-runtime", endpoint_url=url)
+    sources = [
+        {"type": "INLINE", "inlineDocumentSource": {"type": "TEXT", "textDocument": {"text": text}}}
+        for text in NUMBERS
+    ]
+    model = {"modelConfiguration": {"modelArn": "m"}, "numberOfResults": 3}
+    reply = client.rerank(
+        queries=[{"type": "TEXT", "textQuery": {"text": "q"}}],
+        sources=sources,
+        rerankingConfiguration={
+            "type": "BEDROCK_RERANKING_MODEL",
+            "bedrockRerankingConfiguration": model,
+        },
+    )
+    return [(row["index"], row["relevanceScore"]) for row in reply["results"]]
+
+
+def vertex(url: str) -> Any:
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import discoveryengine_v1 as sdk
+    from google.cloud.discoveryengine_v1.services.rank_service.transports import (
+        RankServiceRestTransport,
+    )
+
+    class Token(AnonymousCredentials):
+        token = KEY
+
+        def before_request(self, _request: Any, _method: str, _url: str, headers: Any) -> None:
+            headers["authorization"] = f"Bearer {KEY}"
+
+    transport = RankServiceRestTransport(
+        host=urlsplit(url).netloc, url_scheme="http", credentials=Token()
+    )
+    client = sdk.RankServiceClient(transport=transport)
+    records = [sdk.RankingRecord(id=str(n), content=text) for n, text in enumerate(NUMBERS)]
+    request = sdk.RankRequest(
+        ranking_config="projects/p/locations/global/rankingConfigs/default_ranking_config",
+        model="m",
+        query="q",
+        records=records,
+        top_n=3,
+        ignore_record_details_in_response=True,
+    )
+    return [(int(row.id), round(row.score, 6)) for row in client.rank(request).records]
+
+
+def litellm(provider: str, path: str = "", **settings: Any) -> Callable[[str], Any]:
+    def ask(url: str) -> Any:
+        import litellm as sdk
+
+        reply = sdk.rerank(
+            model=f"{provider}/m", query="q", documents=NUMBERS, api_key=KEY,
+            api_base=f"{url}{path}", **settings,
+        )  # fmt: skip
+        return [(row["index"], row["relevance_score"]) for row in reply.results]
+
+    return ask
+
+
+CLIENTS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "cohere": ("cohere", cohere),
+    "jina": ("litellm", litellm("jina_ai", "/v1/rerank", return_documents=False)),
+    "voyage": ("voyageai", voyage),
+    "mixedbread": ("mixedbread", mixedbread),
+    "tei": ("litellm", litellm("huggingface")),
+    "vllm": ("litellm", litellm("hosted_vllm")),
+    "infinity": ("litellm", litellm("infinity", return_documents=False)),
+    "nvidia": ("litellm", litellm("nvidia_nim")),
+    "nvidia_nim": ("litellm", litellm("nvidia_nim/ranking")),
+    "deepinfra": ("litellm", litellm("deepinfra", "/v1")),
+    "elastic": ("elasticsearch", elastic),
+    "pinecone": ("pinecone", pinecone),
+    "dashscope": ("dashscope", dashscope),
+    "contextual": ("contextual-client", contextual),
+    "zeroentropy": ("zeroentropy", zeroentropy),
+    "litellm": ("litellm", litellm("litellm_proxy", return_documents=False)),
+    "openrouter": ("openrouter", openrouter),
+    "azure": ("litellm", litellm("azure_ai", "/v2/rerank")),
+    "bedrock": ("boto3", bedrock),
+    "vertex": ("google-cloud-discoveryengine", vertex),
+}
+"""The package, and a function that asks for a ranking."""
+
+
+def own(api: str, url: str) -> Any:
+    """The ranking of ``endpoint``."""
+    from secondpass import Reranker
+
+    if api == "vertex":
+        url += "/v1/projects/p/locations/global"
+    key = {} if api == "bedrock" else {"api_key": KEY}
+    method = {"type": "endpoint", "api": api, "model": "m", "base_url": url, **key}
+    ranking = Reranker.from_config({"method": method}).rerank("q", NUMBERS)
+    return [(item.position, item.rerank_score) for item in ranking]
+
+
+def scheme(headers: dict[str, str]) -> str:
+    """The header of the key, and what stands before the key."""
+    name = next(name for name in ("authorization", "api-key") if name in headers)
+    return f"{name}: {headers[name].partition(KEY)[0].partition(' ')[0]}".strip(": ")
+
+
+def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
+    """What the requests disagree about."""
+    wrong = []
+    if urlsplit(theirs["path"]).path.removeprefix("/v1") != ours["path"].removeprefix("/v1"):
+        wrong.append(f"path {theirs['path']} / {ours['path']}")
+    if scheme(theirs["headers"]) != scheme(ours["headers"]):
+        wrong.append(f"{scheme(theirs['headers'])} / {scheme(ours['headers'])}")
+    for name in (theirs["body"].keys() & ours["body"].keys()) - {"truncate"}:
+        if theirs["body"][name] != ours["body"][name]:
+            wrong.append(f"{name}: {theirs['body'][name]} / {ours['body'][name]}")
+    texts = json.dumps(NUMBERS[0])
+    for name, value in ours["body"].items():
+        if texts in json.dumps(value) and name not in theirs["body"]:
+            wrong.append(f"{name} is ours alone")
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--record", action="store_true", help="write the requests of the clients")
+    arguments = parser.parse_args()
+    server, failed, recorded = Server(), 0, {}
+    for api, (package, ask) in CLIENTS.items():
+        server.api = api
+        try:
+            version = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            print(f"{api:12} {package} is not installed")
+            continue
+        with mock.patch.dict(os.environ, AWS):
+            try:
+                found = ask(server.url)
+                theirs = server.last
+                mine = own(api, server.url)
+            except Exception as error:
+                failed += 1
+                print(f"{api:12} {package} {version}: {type(error).__name__}: {error}"[:400])
+                continue
+        wrong = differences(theirs, server.last)
+        if sorted(found) != sorted(EXPECTED) or sorted(mine) != sorted(EXPECTED):
+            wrong.append(f"rankings {found} / {mine}")
+        failed += bool(wrong)
+        alone = sorted(theirs["body"].keys() ^ server.last["body"].keys())
+        note = f"; only one sends {', '.join(alone)}" if alone else ""
+        print(f"{api:12} {package} {version}: {'; '.join(wrong) or 'agrees'}{note}")
+        recorded[api] = {
+            "package": package, "version": version, "path": theirs["path"],
+            "key": scheme(theirs["headers"]), "body": theirs["body"],
+        }  # fmt: skip
+    if arguments.record:
+        RECORD.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
