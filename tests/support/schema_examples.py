@@ -62,12 +62,13 @@ def _variable(default, definitions, depth):
 
 
 def _number(schema, _definitions, _depth):
-    low, high = (
+    return st.floats(
         schema.get("minimum", schema.get("exclusiveMinimum", -5)),
-        schema.get("maximum", 900),
-    )
-    step = 0.25 if "exclusiveMinimum" in schema else 0
-    return st.floats(low + step, high).map(lambda x: x if x != int(x) else int(x))
+        schema.get("maximum", schema.get("exclusiveMaximum", 900)),
+        exclude_min="exclusiveMinimum" in schema,
+        exclude_max="exclusiveMaximum" in schema,
+        allow_subnormal=False,
+    ).map(lambda x: x if x != int(x) else int(x))
 
 
 def _words(schema):
