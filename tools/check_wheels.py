@@ -244,7 +244,7 @@ ENVIRONMENTS = {
     "core-newest": Environment(
         CORE,
         CORE_TESTS,
-        (*CORE_EXTRAS, "google", "mcp"),
+        (*CORE_EXTRAS, "google", "mcp", "ray"),
         beside=(HAYSTACK, LLAMA),
         packages=("langchain-core>=1", "onnx>=1.16", "opentelemetry-sdk>=1.30"),
     ),
