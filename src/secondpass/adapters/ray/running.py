@@ -10,6 +10,7 @@ from typing import Any
 
 from secondpass import __version__
 from secondpass.adapters.ray.blocks import Block
+from secondpass.adapters.ray.configurations import check_keys, with_share, within_budget
 from secondpass.adapters.ray.coordination import Amounts, Budget, Coordinator
 from secondpass.adapters.ray.folder import JobFolder
 from secondpass.adapters.ray.inputs import JobInput
@@ -27,8 +28,9 @@ from secondpass.adapters.ray.worker import (
     inspected,
     parse_outcome,
 )
-from secondpass.config.keys import literal_keys
-from secondpass.errors import ConfigurationError, SecondPassError
+from secondpass.adapters.ray.workers import Crew, Workers
+from secondpass.adapters.ray.workers import crew as crew_of
+from secondpass.errors import SecondPassError
 from secondpass.formats.summary import tokens_and_cost
 from secondpass.search.documents import Progress
 
@@ -38,26 +40,6 @@ LOCAL_ROWS, SERVICE_ROWS = 256, 32
 
 class JobError(SecondPassError, RuntimeError):
     """A job could not be finished; what was done is in its folder."""
-
-
-@dataclass(frozen=True)
-class Workers:
-    """What works on a job.
-
-    Attributes:
-        address: of an existing Ray cluster; None: one on this machine.
-        count: number of workers; None: one for each GPU, or without GPUs for each ``cpus`` CPUs.
-        cpus: CPUs, and so threads, of each.
-        gpus: GPUs of each; None: 1 where the cluster has GPUs, else 0.
-        concurrency: concurrent questions to services, over all workers; None: the configuration's
-            in each.
-    """
-
-    address: str | None = None
-    count: int | None = None
-    cpus: int = 1
-    gpus: float | None = None
-    concurrency: int | None = None
 
 
 @dataclass(frozen=True)
@@ -128,8 +110,7 @@ def run_job(
         MissingExtraError: Ray is not installed.
         OSError: a file cannot be read or written.
     """
-    if problems := [*literal_keys(job.config)]:
-        raise ConfigurationError(problems)
+    check_keys(job.config)
     imported()
     config, workers = within_budget(job.config, job.budget), job.workers
     facts = None if workers.address else _checked(inspected(config, job.budget))
@@ -145,7 +126,7 @@ def run_job(
                 sum(block.rows for block in blocks), sum(part.rows for part in parts), counts
             )
             if todo := folder.todo(blocks, parts):
-                crew = _crew(ray, workers, len(todo))
+                crew = crew_of(ray, workers, most=len(todo))
                 result.workers = crew.count
                 progress("Ranking", result.done, result.rows)
                 coordinator = _coordinator(ray, job, folder, counts)
@@ -198,29 +179,6 @@ def _count(result: JobResult, outcome: Outcome, warn: Callable[[str], None]) -> 
     result.exhausted |= outcome.exhausted
 
 
-@dataclass(frozen=True)
-class _Crew:
-    """The workers that a cluster has room for."""
-
-    count: int
-    cpus: int
-    gpus: float
-
-
-def _crew(ray: Any, workers: Workers, blocks: int) -> _Crew:
-    available = ray.cluster_resources()
-    gpus = workers.gpus
-    if gpus is None:
-        gpus = 1.0 if available.get("GPU") else 0.0
-    count = workers.count
-    if count is None:
-        room = int(available.get("CPU", 1)) // workers.cpus
-        if gpus:
-            room = min(room, int(available.get("GPU", 0) / gpus))
-        count = max(1, min(room, blocks, workers.concurrency or blocks))
-    return _Crew(count, workers.cpus, gpus)
-
-
 def _coordinator(ray: Any, job: Job, folder: JobFolder, counts: Counter[str]) -> Any:
     """The actor that all workers share, which knows what was spent before."""
     spent = max(folder.spent(), Amounts(*tokens_and_cost(counts)), key=lambda it: it.tokens)
@@ -228,7 +186,7 @@ def _coordinator(ray: Any, job: Job, folder: JobFolder, counts: Counter[str]) ->
 
 
 def _outcomes(
-    ray: Any, job: Job, todo: Sequence[Todo], crew: _Crew, coordinator: Any
+    ray: Any, job: Job, todo: Sequence[Todo], crew: Crew, coordinator: Any
 ) -> Iterator[Outcome]:
     """Have the workers do what is to be done; what became of each block, as they finish."""
     _quieten(ray)
@@ -263,28 +221,6 @@ def _outcomes(
         # Its message has the addresses of machines, and tracebacks.
         message = f"Ray could not go on ({type(error).__name__}); use --resume to continue"
         raise JobError(message) from None
-
-
-def with_share(config: Mapping[str, Any], concurrency: int | None, workers: int) -> dict[str, Any]:
-    """The configuration of one worker, with its share of the concurrent questions."""
-    if concurrency is None:
-        return dict(config)
-    return _with_limits(config, {"concurrency": concurrency // workers})
-
-
-def within_budget(config: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
-    """A configuration whose rankings have limits, and prices where the budget is a cost."""
-    limits = config.get("limits") or {}
-    changes: dict[str, Any] = {}
-    if budget.tokens is not None and "tokens" not in limits:
-        changes["tokens"] = budget.tokens
-    if budget.cost is not None and "cost" not in limits:
-        changes["cost"] = budget.cost
-    return _with_limits(config, changes) if changes else dict(config)
-
-
-def _with_limits(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    return {**config, "limits": {**(config.get("limits") or {}), **changes}}
 
 
 def _quieten(ray: Any) -> None:
