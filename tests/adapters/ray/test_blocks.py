@@ -102,7 +102,7 @@ def test_wrong_inputs(tmp_path, name, content, problem):
 def test_missing_inputs(tmp_path):
     with pytest.raises(InputError, match="there is no such file or folder"):
         input_files(str(tmp_path / "absent.jsonl"))
-    with pytest.raises(InputError, match="has no file whose name ends in .jsonl"):
+    with pytest.raises(InputError, match=r"has no file whose name ends in \.jsonl"):
         input_files(str(tmp_path))
 
 

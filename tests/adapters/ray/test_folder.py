@@ -61,6 +61,11 @@ def test_an_empty_part_is_not_written(tmp_path):
     assert not files_in(str(tmp_path))
 
 
+def opened(folder):
+    folder.state(resume=True, force=False)
+    folder.done()
+
+
 def changed_part(folder):
     (folder / "part-000000000000-000000000001.jsonl").write_text("{}\n")
 
@@ -106,8 +111,7 @@ def test_refused_folders(tmp_path, change, problem):
     change(tmp_path)
     with JobFolder(str(tmp_path)) as folder:
         with pytest.raises(InputError) as caught:
-            folder.state(resume=True, force=False)
-            folder.done()
+            opened(folder)
         assert problem in str(caught.value)
         assert folder.state(resume=False, force=True) is None
     assert not files_in(str(tmp_path))
