@@ -159,9 +159,13 @@ class _Server:
         Raises:
             RequestError: either is not accepted.
         """
-        if self.settings.local_names and not is_loopback(_host(request)):
-            message = "the Host header must name this machine, as localhost or 127.0.0.1 do"
-            raise RequestError(421, message, "misdirected")
+        if self.settings.local_names:
+            if not is_loopback(_host(request)):
+                message = "the Host header must name this machine, as localhost or 127.0.0.1 do"
+                raise RequestError(421, message, "misdirected")
+            if request.client is not None and not is_loopback(request.client.host):
+                message = "the server has no keys, so it answers only clients on its own machine"
+                raise RequestError(403, message, "forbidden")
         self.keys.check(request.headers)
 
     def _finished(self, request: Request, response: Response) -> Response:
@@ -221,7 +225,9 @@ class _Server:
     async def _http_error(self, request: Request, error: Exception) -> Response:
         """Unknown paths and methods, in the form of the API whose prefix the path has."""
         assert isinstance(error, HTTPException)
-        prefix = request.scope["path"].lstrip("/").partition("/")[0]  # the path may be "*"
+        # The path may be "*"; and it begins with that of a mount.
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        prefix = path.lstrip("/").partition("/")[0]
         shape = SHAPES.get(prefix, COMMON)
         message = "there is no such path" if error.status_code == 404 else error.detail
         kind = error.detail.lower().replace(" ", "_")
