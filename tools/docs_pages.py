@@ -343,6 +343,11 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("haystack_integrations.components.rankers.secondpass",
          "llama_index.postprocessor.secondpass"),
     ),
+    "api/ray.md": (
+        "Ray",
+        "`secondpass.ray`: rerankers on Ray Data and Ray Serve. Needs the extra `ray`.",
+        ("secondpass.ray",),
+    ),
 }  # fmt: skip
 
 

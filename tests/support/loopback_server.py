@@ -57,6 +57,10 @@ class LoopbackServer:
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         return httpx.get(self.url + path, headers=names, timeout=30, trust_env=False)
 
+    def open_connections(self) -> int:
+        """Number of connections."""
+        return len(self._server.server_state.connections)
+
     def connect(self) -> socket.socket:
         """A connection that speaks whatever the test writes."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=20)

@@ -12,6 +12,7 @@ import re
 import sys
 import zlib
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from typing import Any
 
 MAX_BYTES = 16 * 2**20
@@ -69,13 +70,31 @@ def bounded(
     return client_class(
         timeout=timeout,
         follow_redirects=False,
-        event_hooks={"request": [_accept_gzip], "response": [limit]},
+        event_hooks={"request": [_prepare], "response": [limit]},
         **options,
     )
 
 
-async def _accept_gzip(request: Any) -> None:
+async def _prepare(request: Any) -> None:
     request.headers["accept-encoding"] = "gzip"  # can be decompressed in pieces, see below
+    url_class: Any = type(request.url)
+    request.url = _unlogged(url_class)(request.url)
+
+
+@cache
+def _unlogged(url_class: Any) -> Any:
+    """The class of URLs that show no user, password and query: these may be keys.
+
+    httpx logs the URL of each request at the level INFO.
+    """
+
+    class Unlogged(url_class):  # type: ignore[misc]
+        def __str__(self) -> str:
+            return str(url_class(self).copy_with(userinfo=b"", query=None, fragment=None))
+
+        __repr__ = __str__
+
+    return Unlogged
 
 
 async def _limit(response: Any, max_values: int) -> None:

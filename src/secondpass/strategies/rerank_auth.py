@@ -212,14 +212,6 @@ def authorize(
     """
     import httpx
 
-    class KeyInQuery(httpx.URL):
-        """A URL with a key, which is neither logged nor shown."""
-
-        def __str__(self) -> str:
-            return str(httpx.URL(self).copy_with(query=None))
-
-        __repr__ = __str__
-
     class Authorization(httpx.Auth):
         requires_request_body = True
 
@@ -230,7 +222,7 @@ def authorize(
                     credentials.signed(str(request.url), request.content, kind, model)
                 )
             elif auth.query is not None:
-                request.url = KeyInQuery(request.url.copy_add_param(auth.query, key))
+                request.url = request.url.copy_add_param(auth.query, key)
             yield request
 
     if credentials is not None or (auth.query is not None and key != NO_KEY):

@@ -321,6 +321,29 @@ def test_clients_that_stop(case, half_close, server):
     assert server.service.ready
 
 
+@pytest.mark.parametrize("keeps", ["keep-alive", "close"])
+def test_a_client_that_does_not_read(keeps, serving, monkeypatch):
+    """Its connection ends, and with it what was written for it."""
+    monkeypatch.setattr(connections, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "READ_BYTES_PER_SECOND", 2**30)
+    server = serving(Reranker(ByTable()))
+    body = {"query": "q", "documents": ["a" * 200_000] * 35, "return_documents": True}
+    with server.connect() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**14)
+        connection.sendall(request(body, f"Connection: {keeps}", path="/jina/v1/rerank"))
+        give_up = time.monotonic() + 20
+        received = connection.recv(100)
+        assert received.startswith(b"HTTP/1.1 200")
+        while server.open_connections():
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
+        with contextlib.suppress(ConnectionResetError):
+            while chunk := connection.recv(2**20):
+                received += chunk
+    assert len(received) < 35 * 200_000
+    next_request_works(server)
+
+
 def test_whole_requests_of_half_closed_connections(server):
     """The answer, or a closed connection: never a wrong answer."""
     assert exchange(server, request(BODY), half_close=True) in ([200], [])

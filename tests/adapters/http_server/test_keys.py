@@ -1,12 +1,15 @@
 """Keys: which are accepted, how they are sent, how they are changed."""
 
+import asyncio
 import hmac
 import os
 
+import httpx
 import pytest
 
 from fakes import ByTable
 from secondpass import ConfigurationError, Reranker
+from secondpass.adapters.http_server.application import create_app
 from secondpass.adapters.http_server.keys import Keys
 from secondpass.adapters.http_server.problems import RequestError
 from secondpass.adapters.http_server.settings import ServerSettings, is_loopback
@@ -165,3 +168,21 @@ def test_names_of_a_local_server(host, status, serving):
     server = serving(Reranker(ByTable()), local_names=True)
     assert server.post("/v1/rerank", BODY, host=host).status_code == status
     assert server.get("/v1/models", host=host).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("client", "status"), [("127.0.0.1", 200), ("::1", 200), ("192.0.2.7", 403), ("", 403)]
+)
+def test_clients_of_a_local_server(client, status):
+    """As behind a server that listens elsewhere, too: the address decides, whatever the name."""
+    application = create_app({"m": Reranker(ByTable())}, ServerSettings(local_names=True))
+
+    async def answer():
+        transport = httpx.ASGITransport(application, client=(client, 4711))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            return await http.post("/v1/rerank", json=BODY)
+
+    response = asyncio.run(answer())
+    assert response.status_code == status
+    if status == 403:
+        assert "has no keys" in response.json()["message"]

@@ -17,14 +17,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from secondpass.adapters.http_server.admission import Admission
-from secondpass.adapters.http_server.bodies import Body
+from secondpass.adapters.http_server.bodies import LARGE_BYTES, Body
 from secondpass.adapters.http_server.fields import Fields
 from secondpass.adapters.http_server.keys import Keys
 from secondpass.adapters.http_server.metrics import Metrics
 from secondpass.adapters.http_server.problems import ClientGoneError, RequestError
 from secondpass.adapters.http_server.service import Service, response_headers
 from secondpass.adapters.http_server.settings import ServerSettings, is_loopback
-from secondpass.adapters.http_server.shapes import COMMON, SHAPES, Shape, shape_of
+from secondpass.adapters.http_server.shapes import COMMON, SHAPES, Answer, Shape, shape_of
 from secondpass.errors import MissingExtraError
 from secondpass.reranker import Reranker
 from secondpass.runtime.diagnostics import log, log_exception
@@ -136,7 +136,11 @@ class _Server:
                 )
                 self.metrics.add_ranking(answer.model, answer.ranking, len(asked.texts))
                 self.admission.add_duration(time.monotonic() - arrived)
-            response = _json(shape.response(answer), headers=response_headers(answer))
+                # It may have the documents, which take as long to write as to parse.
+                if slot.bytes <= LARGE_BYTES:
+                    response = _answered(shape, answer)
+                else:
+                    response = await asyncio.to_thread(_answered, shape, answer)
         except RequestError as error:
             whole = await body.discard()
             headers = {**error.headers, **({} if whole and not error.close else _CLOSE)}
@@ -159,9 +163,13 @@ class _Server:
         Raises:
             RequestError: either is not accepted.
         """
-        if self.settings.local_names and not is_loopback(_host(request)):
-            message = "the Host header must name this machine, as localhost or 127.0.0.1 do"
-            raise RequestError(421, message, "misdirected")
+        if self.settings.local_names:
+            if not is_loopback(_host(request)):
+                message = "the Host header must name this machine, as localhost or 127.0.0.1 do"
+                raise RequestError(421, message, "misdirected")
+            if request.client is not None and not is_loopback(request.client.host):
+                message = "the server has no keys, so it answers only clients on its own machine"
+                raise RequestError(403, message, "forbidden")
         self.keys.check(request.headers)
 
     def _finished(self, request: Request, response: Response) -> Response:
@@ -221,7 +229,9 @@ class _Server:
     async def _http_error(self, request: Request, error: Exception) -> Response:
         """Unknown paths and methods, in the form of the API whose prefix the path has."""
         assert isinstance(error, HTTPException)
-        prefix = request.scope["path"].lstrip("/").partition("/")[0]  # the path may be "*"
+        # The path may be "*"; and it begins with that of a mount.
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        prefix = path.lstrip("/").partition("/")[0]
         shape = SHAPES.get(prefix, COMMON)
         message = "there is no such path" if error.status_code == 404 else error.detail
         kind = error.detail.lower().replace(" ", "_")
@@ -245,6 +255,10 @@ def _host(request: Request) -> str:
     """The name in the Host header, without the port; empty if it is not valid."""
     match = _HOST.fullmatch(request.headers.get("host", ""))
     return match[1] if match else ""
+
+
+def _answered(shape: Shape, answer: Answer) -> Response:
+    return _json(shape.response(answer), headers=response_headers(answer))
 
 
 def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -1,4 +1,4 @@
-"""HTTP connections that do not wait for ever for a request."""
+"""HTTP connections that wait neither for a request nor for a slow reader for ever."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 10.0
 """Seconds in which the head of a request must arrive. uvicorn itself waits without a limit."""
+READ_SECONDS = 30.0
+READ_BYTES_PER_SECOND = 2**15
+"""A client has so many seconds to read a response, and one more for so many bytes. uvicorn itself
+waits without a limit."""
 _TIMEOUT = b"the head of the request did not arrive in time"
 
 
 class Connection(H11Protocol):
-    """uvicorn's protocol, with a limit on the time in which the head of a request arrives."""
+    """uvicorn's protocol, with limits on the time in which the head of a request arrives and in
+    which a response is read.
+    """
 
     _head_timer: asyncio.TimerHandle | None = None
+    _read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first request."""
@@ -34,12 +41,18 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """The time of what was pipelined begins now; an idle connection has another limit."""
         super().on_response_complete()
+        unread = self.transport.get_write_buffer_size()
+        if unread and self._read_timer is None:
+            seconds = READ_SECONDS + unread / READ_BYTES_PER_SECOND
+            self._read_timer = self.loop.call_later(seconds, self._reading_is_late)
         if self.conn.trailing_data[0] and self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timer."""
+        """Forget the timers."""
         self._stop_timer()
+        if self._read_timer is not None:
+            self._read_timer.cancel()
         super().connection_lost(exc)
 
     def _stop_timer(self) -> None:
@@ -61,3 +74,8 @@ class Connection(H11Protocol):
             ):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
+
+    def _reading_is_late(self) -> None:
+        self._read_timer = None
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()

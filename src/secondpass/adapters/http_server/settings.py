@@ -21,8 +21,9 @@ class ServerSettings:
         api_key_env: environment variables that hold the keys of clients; each may hold several,
             separated by commas or white space. None, without ``api_key_file``: no key is demanded.
         api_key_file: path of a file with a key per line. It is read again when it changes.
-        local_names: whether only requests to ``localhost`` and loopback addresses are answered.
-            Without keys, this keeps web pages in a local browser out (DNS rebinding).
+        local_names: whether only requests from this machine, to ``localhost`` and loopback
+            addresses, are answered. Without keys, this keeps web pages in a local browser out (DNS
+            rebinding).
         strict_models: whether a model name that is not served is an error; otherwise the first
             reranker answers.
         strict: whether a ranking that is not complete is an error (status 503, or 504 at the

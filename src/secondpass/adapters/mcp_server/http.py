@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from collections.abc import Mapping
 
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from secondpass.adapters.http_server.admission import Admission
+from secondpass.adapters.http_server.bodies import Body
 from secondpass.adapters.http_server.keys import Keys
-from secondpass.adapters.http_server.problems import RequestError
+from secondpass.adapters.http_server.problems import ClientGoneError, RequestError
 from secondpass.adapters.http_server.server import Plan, Server
 from secondpass.adapters.http_server.settings import ServerSettings
 
@@ -24,7 +26,7 @@ def create_app(server: MCPServer[None], settings: ServerSettings, host: str) -> 
 
     Args:
         server: of :func:`~secondpass.adapters.mcp_server.tools.create_server`.
-        settings: keys, and the largest body.
+        settings: keys, and the bounds of bodies and of requests under way.
         host: the address that is listened on. Without keys, only requests to loopback names are
             answered, which keeps web pages in a local browser out (DNS rebinding).
 
@@ -41,26 +43,71 @@ def create_app(server: MCPServer[None], settings: ServerSettings, host: str) -> 
         transport_security=anywhere if settings.demands_key else None,
         host="127.0.0.1" if not settings.demands_key else host,
     )
-    return _Guarded(application, Keys(settings))
+    return _Guarded(application, settings)
 
 
 class _Guarded:
-    """Asks for a key before anything else of a request is read."""
+    """Asks for a key before anything else of a request is read, and bounds what is under way.
 
-    def __init__(self, application: ASGIApp, keys: Keys) -> None:
+    The SDK waits for a body without a limit of time, and goes on with a call whose client has left.
+    """
+
+    def __init__(self, application: ASGIApp, settings: ServerSettings) -> None:
         self.application = application
-        self.keys = keys
+        self.settings = settings
+        self.keys = Keys(settings)
+        self.admission = Admission(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            headers: Mapping[str, str] = Headers(scope=scope)
-            try:
-                self.keys.check(headers)
-            except RequestError as error:
-                response = JSONResponse({"error": str(error)}, 401, dict(error.headers))
-                await response(scope, receive, send)
+        if scope["type"] != "http":
+            await self.application(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        body = Body(request, self.settings)
+        try:
+            self.keys.check(request.headers)
+            if request.method != "POST":  # may be a stream of events
+                await self.application(scope, receive, send)
                 return
-        await self.application(scope, receive, send)
+            body.check_head()
+            with self.admission.slot() as slot:
+                content = await body.read_bytes(slot)
+                await self._call(scope, content, receive, send)
+        except RequestError as error:
+            whole = await body.discard()
+            headers = {**error.headers, **({} if whole and not error.close else _CLOSE)}
+            response = JSONResponse({"error": str(error)}, error.status or 400, headers)
+            await response(scope, receive, send)
+        except ClientGoneError:
+            pass
+
+    async def _call(self, scope: Scope, content: bytes, receive: Receive, send: Send) -> None:
+        """Call the application until it has answered or the client has left."""
+        gone = asyncio.ensure_future(_gone(receive))
+        unread = [{"type": "http.request", "body": content, "more_body": False}]
+
+        async def received() -> Message:
+            return unread.pop() if unread else await asyncio.shield(gone)
+
+        task = asyncio.ensure_future(self.application(scope, received, send))
+        try:
+            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+        finally:
+            task.cancel()
+            gone.cancel()
+            await asyncio.wait({task, gone})
+
+
+_CLOSE = {"Connection": "close"}
+
+
+async def _gone(receive: Receive) -> Message:
+    """The message that the client has closed the connection."""
+    while (message := await receive())["type"] != "http.disconnect":
+        pass
+    return message
 
 
 def run(application: ASGIApp, plan: Plan, listening: socket.socket) -> None:

@@ -1,0 +1,55 @@
+"""A replica of the server on Ray Serve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ray import serve
+from starlette.applications import Starlette
+
+from secondpass.adapters.http_server.application import create_app
+from secondpass.adapters.http_server.settings import ServerSettings
+from secondpass.config import load
+from secondpass.errors import SecondPassError
+from secondpass.settings import changed, from_mapping
+
+
+@serve.ingress()
+class RerankServer:
+    """A replica: the application, with rerankers that are built in its own process.
+
+    Args:
+        models: configurations by the names that clients call them by. Variables that they name are
+            read here, from the environment of the replica.
+        settings: of :class:`~secondpass.adapters.http_server.settings.ServerSettings`, likewise.
+    """
+
+    def __init__(
+        self, models: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any]
+    ) -> None:
+        known: ServerSettings = from_mapping(ServerSettings, settings)
+        if not known.demands_key:
+            known = changed(known, local_names=True)
+        self._rerankers = {name: load(config) for name, config in models.items()}
+        self._application = create_app(self._rerankers, known)
+
+    async def __serve_build_asgi_app__(self) -> Starlette:
+        """The application. Its models are loaded before Serve sends requests to this replica.
+
+        Raises:
+            SecondPassError: a model cannot be loaded. Serve starts another replica then; during an
+                update it keeps those that it has.
+        """
+        for name, reranker in self._rerankers.items():
+            try:
+                await reranker.awarm_up()
+            except SecondPassError:
+                raise
+            except Exception as error:  # its message may hold anything
+                reason = type(error).__name__
+                raise SecondPassError(f"the model {name!r} could not be loaded: {reason}") from None
+        return self._application
+
+    async def check_health(self) -> None:
+        """Answer on the event loop of the requests: Serve replaces a replica that hangs."""

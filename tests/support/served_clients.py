@@ -1,0 +1,63 @@
+"""Clients of other packages, in an environment of their own, and what they must be answered.
+
+The environment is under ``build/``, because the clients pin other versions than this checkout; the
+first run makes it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+from secondpass import Reranker
+
+ROOT = Path(__file__).resolve().parents[2]
+REQUIREMENTS = ROOT / "tests" / "adapters" / "http_server" / "requirements-clients.txt"
+ENVIRONMENT = ROOT / "build" / "serve-clients"
+KEY = "sk-test-of-clients"
+WORDS = "cats dogs food owl night bird cat tree moon fish".split()
+TEXTS = [f"{WORDS[number % 10]} number {number}" for number in range(50)]
+TEXTS[7], TEXTS[31] = "cat food is food for a cat", "the cat"
+TOP = 12
+PACKAGES = {"cohere", "voyage", "litellm", "haystack", "llama"}
+
+
+def interpreter() -> Path:
+    """The interpreter of the environment, which is made if its requirements have changed."""
+    python = ENVIRONMENT / "bin" / "python"
+    made = ENVIRONMENT / ".made"
+    if not made.exists() or made.read_text() != REQUIREMENTS.read_text():
+        venv.create(ENVIRONMENT, with_pip=True)
+        install = [python, "-m", "pip", "install", "-q", "-r", REQUIREMENTS]
+        subprocess.run(install, check=True, timeout=1200, capture_output=True)
+        made.write_text(REQUIREMENTS.read_text())
+    return python
+
+
+def check_clients(url: str, preset: str) -> None:
+    """Check that all clients get the order of the preset in this process.
+
+    Args:
+        url: of a server that accepts `KEY`, without a slash at the end.
+        preset: what it serves.
+    """
+    expected = list(Reranker.from_preset(preset).rerank("cat food", TEXTS, top_k=TOP).order)
+    python = interpreter()
+    found = subprocess.run(
+        [python, ROOT / "tests" / "support" / "rerank_clients.py", url, KEY],
+        input=json.dumps({"query": "cat food", "documents": TEXTS, "top": TOP}),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={"PATH": "", "HOME": str(ENVIRONMENT)},
+    )
+    assert found.returncode == 0, found.stderr[-2000:]
+    orders = json.loads(found.stdout.splitlines()[-1])
+    wrong = {name: order for name, order in orders.items() if order != expected}
+    assert not wrong
+    assert {name.partition("_")[0].partition(" ")[0] for name in orders} == PACKAGES
+    assert sys.executable != str(python)
