@@ -7,7 +7,7 @@ import pytest
 from command_requests import FRUIT, json_lines, requests
 from fake_provider import INPUT_TOKENS, OUTPUT_TOKENS, FakeProvider
 from secondpass import EngineInfo, Ranking, Report, Skipped, Usage
-from secondpass.cli.summary import count, summary
+from secondpass.formats.summary import count, summary
 
 
 def ranking(*usage, **report):

@@ -14,6 +14,7 @@ from secondpass.cli.running import report_errors
 
 COMMANDS = {
     "rerank": "rerank:rerank",
+    "job": "job:job",
     "index": "index:index",
     "query": "query:query",
     "serve": "serve:serve",

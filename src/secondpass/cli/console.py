@@ -6,8 +6,6 @@ Colour is for terminals only.
 from __future__ import annotations
 
 import errno
-import json
-import math
 import os
 import sys
 import unicodedata
@@ -19,14 +17,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from secondpass.formats.json_text import to_json
+
 ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 """Exit codes: a file, a configuration or a model is wrong; wrong arguments; Ctrl-C."""
 
 _WIDE = 10_000
 """Columns where output is not a terminal, so that lines are not wrapped."""
-
-_SEPARATORS = "\x85\u2028\u2029"
-"""Ends of lines in Unicode that JSON does not escape."""
 
 _live: list[Console] = []
 """The console of the progress bars on screen; messages must pass through it."""
@@ -138,29 +135,6 @@ def write(text: str) -> None:
     if sys.stdout is None:
         raise OSError(errno.EBADF, "is closed", "standard output")
     sys.stdout.write(text)
-
-
-def to_json(value: Any, indent: int | None = None) -> str:
-    """Serialise as JSON; NaN and infinities become null.
-
-    Without an indent it is one line for every reader, also for those that end lines at Unicode's
-    separators, such as Node's readline.
-    """
-    try:
-        text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
-    except ValueError:
-        text = json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False)
-    for separator in _SEPARATORS:
-        text = text.replace(separator, f"\\u{ord(separator):04x}")
-    return text
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_json(value: Any) -> None:

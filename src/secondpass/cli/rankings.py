@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -22,14 +21,15 @@ from secondpass.cli.console import (
     from_span,
     one_line,
     result_console,
-    to_json,
     write,
 )
-from secondpass.cli.requests import InputRequest
 from secondpass.errors import InputError
 from secondpass.formats.compression import compressed, is_gzip
 from secondpass.formats.errors import FormatError
+from secondpass.formats.json_text import to_json
 from secondpass.formats.lines import check_field
+from secondpass.formats.ranking_lines import ranking_record
+from secondpass.formats.requests import InputRequest
 from secondpass.runtime.explanations import Explanation
 from secondpass.types import Ranked, Ranking
 
@@ -98,41 +98,11 @@ class Formatter:
         return self._json(request, ranking)
 
     def _json(self, request: InputRequest, ranking: Ranking) -> str:
-        report = ranking.report.to_dict()
-        if not self.timings:
-            del report["seconds"]
-        record: dict[str, Any] = {} if request.query_id is None else {"query_id": request.query_id}
-        record["query"] = request.query
-        record["ranking"] = [self._item(item) for item in ranking]
-        record["report"] = report
+        record = ranking_record(request, ranking, text=self.text, timings=self.timings)
         if self.explain:
             explanations = explained(ranking, self.explain)
             record["explanations"] = [explanation.to_dict() for explanation in explanations]
         return to_json(record) + "\n"
-
-    def _item(self, item: Ranked) -> dict[str, Any]:
-        record: dict[str, Any] = {
-            "rank": item.rank,
-            "id": item.id,
-            "position": item.position,
-            "status": item.status,
-            "score": item.score,
-            "rerank_score": item.rerank_score,
-            "final_score": item.final_score,
-        }
-        if item.stage_scores:
-            record["stage_scores"] = list(item.stage_scores)
-        if item.span is not None:
-            record["span"] = list(item.span)
-        if item.spread is not None:
-            record["spread"] = item.spread
-        if item.probability is not None:
-            record["probability"] = item.probability
-        if self.text:
-            record["text"] = item.text
-            if item.candidate.metadata:
-                record["metadata"] = dict(item.candidate.metadata)
-        return record
 
     def _trec(self, query: str, ranking: Ranking) -> str:
         # The scores are n - i, as in runs of an evaluation: unjudged items have no final score, and

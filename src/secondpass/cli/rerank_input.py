@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from secondpass.call_options import validate
-from secondpass.cli.console import USAGE_ERROR, fail, on_terminal
-from secondpass.cli.requests import (
+from secondpass.cli.console import USAGE_ERROR, fail, on_terminal, warn
+from secondpass.cli.resuming import answers_of, state_of
+from secondpass.errors import ConfigurationError
+from secondpass.formats.compression import open_input
+from secondpass.formats.reading import read_queries
+from secondpass.formats.requests import (
     InputRequest,
     read_candidate,
     read_requests,
     read_single_request,
     read_text,
 )
-from secondpass.cli.resuming import answers_of, state_of
-from secondpass.cli.trec_requests import CorpusFile, read_run_requests
-from secondpass.errors import ConfigurationError
-from secondpass.formats.compression import open_input
-from secondpass.formats.reading import read_queries
+from secondpass.formats.trec_requests import CorpusFile, read_run_requests
 from secondpass.reranker import Reranker
 from secondpass.search.documents import Progress
 from secondpass.settings import yaml_text
@@ -88,7 +88,7 @@ class RerankInput:
             read = read_text if self.lines else partial(read_candidate, text_needed=text_needed)
             return iter([read_single_request(lines, name, self.query, read)])
         check = partial(validate, orders=reranker.orders)
-        return read_requests(lines, name, text_needed=text_needed, check_options=check)
+        return read_requests(lines, name, text_needed=text_needed, check_options=check, warn=warn)
 
 
 def read_context(file: Path | None) -> tuple[Any, str]:

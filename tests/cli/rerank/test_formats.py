@@ -8,7 +8,7 @@ import pytest
 from command_requests import FRUIT, LEXICAL, json_lines, requests
 from secondpass import Candidate, Reranker
 from secondpass.cli.rankings import Format, Formatter
-from secondpass.cli.requests import InputRequest
+from secondpass.formats.requests import InputRequest
 
 
 def test_candidates_of_one_query_come_ranked_with_all_their_data(secondpass):

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from secondpass import __version__
-from secondpass.cli.call_options import parse_order, rerank_grouped
+from secondpass.adapters.request_batches import rerank_grouped
+from secondpass.cli.call_options import parse_order
 from secondpass.cli.configurations import configuration
 from secondpass.cli.console import (
     ERROR,
@@ -37,12 +38,12 @@ from secondpass.cli.options import (
 )
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import Format, Formatter, Stream
-from secondpass.cli.requests import InputRequest, batches
 from secondpass.cli.rerank_input import RerankInput, read_context
 from secondpass.cli.resuming import Resumable, storing_answers
-from secondpass.cli.summary import count, summary
 from secondpass.config import load
 from secondpass.errors import RerankError
+from secondpass.formats.requests import InputRequest, batches
+from secondpass.formats.summary import count, summary
 from secondpass.reranker import Reranker
 from secondpass.search.documents import Progress
 from secondpass.settings.environment import fill

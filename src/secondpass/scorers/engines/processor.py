@@ -11,15 +11,25 @@ _CAPS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 """Variables with which oneDNN, the library below OpenVINO and torch, is kept from instructions."""
 
 
+_allotted = math.inf
+"""Cores that this process was allotted of those of the machine."""
+
+
+def limit_cpus(count: float) -> None:
+    """Let :func:`usable_cpus` be at most ``count``: others use the other cores."""
+    global _allotted  # noqa: PLW0603 - of the process, as affinity is
+    _allotted = count
+
+
 def usable_cpus() -> int:
     """The number of cores that this process can use, at least 1.
 
-    The smallest of: cores of the machine, the affinity of the process, and the CPU limit of its
-    control group (versions 1 and 2), rounded up.
+    The smallest of: cores of the machine, the affinity of the process, the CPU limit of its
+    control group (versions 1 and 2), rounded up, and what :func:`limit_cpus` has set.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return max(1, math.ceil(min(cores, cpu_limit())))
+    return max(1, math.ceil(min(cores, cpu_limit(), _allotted)))
 
 
 def cpu_limit(

@@ -1,15 +1,15 @@
-"""Read requests from JSON lines, lazily."""
+"""Requests as JSON lines: a query with its candidates, or the candidates of one query."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from secondpass.call_options import CallOptions
 from secondpass.candidates import to_candidates
-from secondpass.cli.console import warn
 from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath, Line, decode_line, parse_json, parse_object
 from secondpass.settings import describe, suggestion
@@ -102,6 +102,7 @@ def read_requests(
     *,
     text_needed: bool,
     check_options: Callable[[Mapping[str, Any]], object],
+    warn: Callable[[str], None],
 ) -> Iterator[InputRequest]:
     """Read requests, one a line. Unknown keys are ignored with a warning.
 
@@ -110,23 +111,19 @@ def read_requests(
         name: name of the stream in messages.
         text_needed: whether every candidate must have text.
         check_options: raises InputError if the call options of a request are wrong.
+        warn: is called with each warning.
 
     Raises:
         FormatError: a line is not a request, an id is repeated, or only some lines have one.
     """
     seen: dict[str, int] = {}
     with_ids: bool | None = None
-    unknown = _UnknownKeys()
+    unknown = UnknownKeys(warn)
     for line, raw in raw_lines(stream, name):
-        value = parse_object(line)
-        if "query" not in value and ("text" in value or "content" in value):
-            raise line.error("has no 'query'; to rank these lines as candidates, give --query")
-        query, items = value.get("query"), value.get("candidates")
-        if not isinstance(query, str):
-            raise line.error(f"needs a 'query': a string, not {describe(query)}")
-        if not isinstance(items, list):
-            raise line.error(f"needs 'candidates': a list, not {describe(items)}")
-        identifier = _id(line, value, _ID_KEYS)
+        request = parse_request(
+            line, raw, text_needed=text_needed, check_options=check_options, unknown=unknown
+        )
+        identifier = request.query_id
         if with_ids is None:
             with_ids = identifier is not None
         elif with_ids != (identifier is not None):
@@ -134,21 +131,71 @@ def read_requests(
             raise line.error(f"{problem}, unlike earlier lines; give every line one, or none")
         if identifier is not None and seen.setdefault(identifier, line.number) != line.number:
             raise line.error(f"id {identifier!r} was given before, in line {seen[identifier]}")
-        candidates = [
-            _candidate(line, item, text_needed, f"candidate {number}: ")
-            for number, item in enumerate(items, 1)
-        ]
-        for key in value.keys() - _KEYS:
-            unknown.warn(line, key)
-        options = {key: value[key] for key in _CALL_OPTIONS if value.get(key) is not None}
-        try:
-            check_options(options)
-        except InputError as error:
-            raise line.error(str(error)) from None
-        digest = hashlib.sha256(raw).digest()
-        yield InputRequest(
-            identifier, query, candidates, value.get("context"), digest, len(raw), options
-        )
+        yield request
+
+
+def parse_request(
+    line: Line,
+    raw: bytes,
+    *,
+    text_needed: bool,
+    check_options: Callable[[Mapping[str, Any]], object],
+    unknown: UnknownKeys,
+) -> InputRequest:
+    """The request in a line of JSON.
+
+    Args:
+        line: the line.
+        raw: its bytes, without the line end.
+        text_needed: whether every candidate must have text.
+        check_options: raises InputError if the call options are wrong.
+        unknown: is told the keys that are ignored.
+
+    Raises:
+        FormatError: the line is not a request.
+    """
+    value = parse_object(line)
+    if "query" not in value and ("text" in value or "content" in value):
+        raise line.error("has no 'query'; to rank these lines as candidates, give --query")
+    query, items = value.get("query"), value.get("candidates")
+    if not isinstance(query, str):
+        raise line.error(f"needs a 'query': a string, not {describe(query)}")
+    if not isinstance(items, list):
+        raise line.error(f"needs 'candidates': a list, not {describe(items)}")
+    identifier = _id(line, value, _ID_KEYS)
+    candidates = [
+        _candidate(line, item, text_needed, f"candidate {number}: ")
+        for number, item in enumerate(items, 1)
+    ]
+    for key in value.keys() - _KEYS:
+        unknown.add(line, key)
+    options = {key: value[key] for key in _CALL_OPTIONS if value.get(key) is not None}
+    try:
+        check_options(options)
+    except InputError as error:
+        raise line.error(str(error)) from None
+    digest = hashlib.sha256(raw).digest()
+    return InputRequest(
+        identifier, query, candidates, value.get("context"), digest, len(raw), options
+    )
+
+
+def request_line(request: InputRequest) -> bytes:
+    """A request as a line of JSON, with its line feed, that is read as the same request.
+
+    Raises:
+        ValueError: JSON cannot hold the metadata.
+    """
+    record: dict[str, Any] = {} if request.query_id is None else {"query_id": request.query_id}
+    record["query"] = request.query
+    record["candidates"] = [
+        {"id": one.id, "text": one.text, "score": one.score, "metadata": dict(one.metadata)}
+        for one in request.candidates
+    ]
+    if request.context is not None:
+        record["context"] = request.context
+    # In ASCII, which holds lone surrogates, too.
+    return json.dumps({**record, **request.options}, allow_nan=False).encode() + b"\n"
 
 
 def raw_lines(stream: BinaryIO, name: AnyPath) -> Iterator[tuple[Line, bytes]]:
@@ -162,21 +209,27 @@ def raw_lines(stream: BinaryIO, name: AnyPath) -> Iterator[tuple[Line, bytes]]:
             yield line, raw.rstrip(b"\r\n")
 
 
-class _UnknownKeys:
-    """Warns of each unknown key of requests once, up to a limit."""
+class UnknownKeys:
+    """Warns of each unknown key of requests once, up to a limit.
 
-    def __init__(self) -> None:
-        self.seen: set[str] = set()
+    Args:
+        warn: is called with each warning.
+    """
 
-    def warn(self, line: Line, key: str) -> None:
-        if key in self.seen or len(self.seen) > _MAX_UNKNOWN:
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._seen: set[str] = set()
+        self._warn = warn
+
+    def add(self, line: Line, key: str) -> None:
+        """Warn of a key, unless it is known."""
+        if key in self._seen or len(self._seen) > _MAX_UNKNOWN:
             return
-        self.seen.add(key)
-        if len(self.seen) > _MAX_UNKNOWN:
-            warn("further unknown keys of requests are ignored, too")
+        self._seen.add(key)
+        if len(self._seen) > _MAX_UNKNOWN:
+            self._warn("further unknown keys of requests are ignored, too")
             return
         hint = suggestion(key, sorted(_KEYS))
-        warn(str(line.error(f"the key {key[:80]!r} is unknown, and ignored{hint}")))
+        self._warn(str(line.error(f"the key {key[:80]!r} is unknown, and ignored{hint}")))
 
 
 def _candidate(line: Line, value: Any, text_needed: bool, where: str = "") -> Candidate:

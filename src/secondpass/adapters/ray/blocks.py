@@ -1,0 +1,142 @@
+"""Blocks: runs of consecutive rows of the input, which are ranked and written at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, time
+from decimal import Decimal
+from typing import Any, BinaryIO, NamedTuple
+
+from secondpass.adapters.ray.storage import open_file
+from secondpass.formats.errors import FormatError
+
+_PARQUET_ROWS = 64
+"""Rows of Parquet that are held in memory at a time."""
+
+REQUEST = "request"
+"""Column with the JSON text of a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows of one file.
+
+    Attributes:
+        file: path or URI of the file.
+        source: its name in messages; another one if ``file`` is a copy.
+        form: ``lines`` of JSON, or ``parquet``.
+        start, stop: what of the file has the rows: bytes of lines, row groups of Parquet.
+        line: 1-based number, in the source, of the first line or row.
+        first: number of the first row in the input, from 0.
+        rows: number of rows.
+    """
+
+    file: str
+    source: str
+    form: str
+    start: int
+    stop: int
+    line: int
+    first: int
+    rows: int
+
+
+class Row(NamedTuple):
+    """One row of the input.
+
+    Attributes:
+        number: in the whole input, from 0; None if rows are not numbered.
+        source: the name of its file in messages.
+        line: 1-based number of the line or row there.
+        content: the JSON text, or why there is none.
+    """
+
+    number: int | None
+    source: str
+    line: int
+    content: bytes | FormatError
+
+
+def read_rows(block: Block, first: int) -> Iterator[Row]:
+    """The rows of a block, from row ``first`` on.
+
+    Raises:
+        FormatError: the file has changed, and has another number of rows.
+        InputError, OSError: the file cannot be read.
+    """
+    number = block.first
+    with open_file(block.file) as file:
+        rows = _lines(block, file) if block.form == "lines" else _parquet_rows(block, file)
+        for line, content in rows:
+            if number >= first:
+                yield Row(number, block.source, line, content)
+            number += 1
+    if number != block.first + block.rows:
+        raise FormatError(block.source, None, "has changed since the job was started")
+
+
+def is_blank(raw: bytes) -> bool:
+    """Whether a line counts as none: white space, as in :mod:`secondpass.formats.lines`."""
+    stripped = raw.strip()
+    if not stripped:
+        return True
+    if stripped.startswith(b"{"):
+        return False
+    return not raw.decode("utf-8-sig", "replace").strip()
+
+
+def _lines(block: Block, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    file.seek(block.start)
+    position, number = block.start, block.line
+    while position < block.stop and (raw := file.readline()):
+        if not is_blank(raw):
+            yield number, raw
+        position, number = position + len(raw), number + 1
+
+
+def _parquet_rows(block: Block, file: BinaryIO) -> Iterator[tuple[int, bytes | FormatError]]:
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(file) as table:
+        number = block.line
+        groups = range(block.start, block.stop)
+        for batch in table.iter_batches(batch_size=_PARQUET_ROWS, row_groups=[*groups]):
+            for record in batch.to_pylist(maps_as_pydicts="strict"):
+                yield number, record_text(record, block.source, number)
+                number += 1
+
+
+def record_text(record: Mapping[str, Any], source: str, line: int) -> bytes | FormatError:
+    """The JSON text of a row of columns, or why it has none.
+
+    A column ``request`` has the text already. Otherwise the columns are the keys of a request, and
+    a null is a key that is absent, since all rows of a column have the same keys.
+    """
+    text = record.get(REQUEST)
+    if isinstance(text, str):
+        return text.encode("utf-8", "surrogatepass")
+    try:
+        return json.dumps(_present(record), allow_nan=False, default=_plain).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = f"JSON cannot hold its values ({type(error).__name__})"
+        return FormatError(source, line, problem)
+
+
+def _present(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _present(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_present(item) for item in value]
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if hasattr(value, "tolist"):  # an array or a number of numpy
+        return value.tolist()
+    raise TypeError

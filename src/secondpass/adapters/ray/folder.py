@@ -1,0 +1,172 @@
+"""The folder of a job: what it was made of, its blocks, and the parts that are done.
+
+``job.json`` is written when the input has been read, before anything is ranked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+from secondpass.adapters.ray.blocks import Block
+from secondpass.adapters.ray.parts import Part, Todo, missing, parts_in, read_counts
+from secondpass.adapters.ray.staging import STAGED
+from secondpass.adapters.ray.storage import (
+    TEMPORARY,
+    delete,
+    files_in,
+    is_uri,
+    joined,
+    kind_of,
+    make_folder,
+    open_file,
+    write_whole,
+)
+from secondpass.errors import InputError
+from secondpass.formats.files import open_locked
+
+STATE = "job.json"
+SPENT = "spent.json"
+_LOCK = ".job.lock"
+_FORMAT = 1
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+class JobFolder:
+    """The output folder. One process at a time works in one of this machine.
+
+    Args:
+        name: path, or URI.
+
+    Raises:
+        InputError: the name is a file's, or another process works in the folder.
+        OSError: the folder cannot be made.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._stack = ExitStack()
+
+    def __enter__(self) -> JobFolder:
+        if kind_of(self.name) == "file":
+            raise InputError(f"{self.name}: is a file; name a folder")
+        make_folder(self.name)
+        if not is_uri(self.name):
+            self._stack.enter_context(open_locked(Path(self.name) / _LOCK, "a+b"))
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stack.close()
+        if not is_uri(self.name):
+            (Path(self.name) / _LOCK).unlink(missing_ok=True)
+
+    def state(self, *, resume: bool, force: bool) -> dict[str, Any] | None:
+        """What ``job.json`` has; None of a new job.
+
+        Args:
+            resume: whether a job that is there is to be continued.
+            force: whether its files are to be deleted.
+
+        Raises:
+            InputError: there is one and neither is set, or the folder has something else.
+        """
+        files = self._files()
+        if force:
+            # The state first: parts without it are never taken for those of another job.
+            for name in sorted(files, key=lambda name: name != STATE):
+                if _is_ours(name):
+                    delete(joined(self.name, name))
+            files = self._files()
+        if STATE not in files:
+            for name in list(files):
+                if name.startswith((TEMPORARY, STAGED)):  # of a job that ended while it read
+                    delete(joined(self.name, name))
+                    del files[name]
+            if files:
+                hint = f"it has no {STATE}, but {next(iter(files))}"
+                raise InputError(f"{self.name}: is not the folder of a job: {hint}; name another")
+            return None
+        if not resume:
+            hint = "use --resume to continue it, or --force to start again"
+            raise InputError(f"{self.name}: already has a job; {hint}")
+        try:
+            with open_file(joined(self.name, STATE)) as file:
+                state = json.load(file)
+            if state["format"] != _FORMAT:
+                raise ValueError
+            dict(state["made_of"])
+            state["blocks"] = [Block(*values) for values in state["blocks"]]
+        except _UNREADABLE:
+            problem = "is not a valid state of a job"
+            raise InputError(
+                f"{joined(self.name, STATE)}: {problem}; use --force to start again"
+            ) from None
+        return dict(state)
+
+    def check(self, state: Mapping[str, Any], made_of: Mapping[str, str]) -> None:
+        """Check that a job is continued with what it was begun with.
+
+        Raises:
+            InputError: something else was given; the message says what.
+        """
+        before = state["made_of"]
+        if other := [name for name in made_of if before.get(name) != made_of[name]]:
+            problem = f"was begun with another {' and another '.join(other)}"
+            raise InputError(f"{self.name}: {problem}; use --force to start again")
+
+    def begin(self, made_of: Mapping[str, str], blocks: Sequence[Block]) -> None:
+        """Write the state of a new job."""
+        state = {
+            "format": _FORMAT,
+            "made_of": dict(made_of),
+            "rows": sum(block.rows for block in blocks),
+            "blocks": [astuple(block) for block in blocks],
+        }
+        write_whole(self.name, STATE, json.dumps(state).encode() + b"\n")
+
+    def done(self) -> tuple[list[Part], Counter[str]]:
+        """The parts that are there, and what the summary counts of them.
+
+        What was not whole when its process was killed is deleted.
+
+        Raises:
+            InputError: a part was changed, or two have rows in common.
+        """
+        files = self._files()
+        for name in files:
+            if name.startswith(TEMPORARY):
+                delete(joined(self.name, name))
+        parts = parts_in(self.name, files)
+        counts: Counter[str] = Counter()
+        for part in parts:
+            counts.update(read_counts(self.name, part, files[part.name]))
+        return parts, counts
+
+    def todo(self, blocks: Sequence[Block], parts: Sequence[Part]) -> list[Todo]:
+        """What is to be ranked."""
+        return [*missing(blocks, parts)]
+
+    def finish(self) -> None:
+        """Delete the copies of the input."""
+        for name in self._files():
+            if name.startswith((STAGED, TEMPORARY)):
+                delete(joined(self.name, name))
+
+    def _files(self) -> dict[str, int]:
+        return {name: size for name, size in files_in(self.name).items() if name != _LOCK}
+
+
+def _is_ours(name: str) -> bool:
+    return name in {STATE, SPENT} or name.startswith(("part-", STAGED, TEMPORARY))
+
+
+def hash_of_value(value: Any) -> str:
+    """The hash of a value."""
+    text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,92 @@
+"""The input of a job: where its blocks are, and the hash by which a change is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from secondpass.adapters.ray.blocks import Block
+from secondpass.adapters.ray.scanning import (
+    PACKED_LINES,
+    InputFile,
+    hash_of,
+    input_files,
+    numbered,
+    scan,
+)
+from secondpass.adapters.ray.staging import packed_lines, run_lines, staged
+from secondpass.adapters.ray.storage import located
+from secondpass.formats.reading import read_queries
+from secondpass.search.documents import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class JobInput:
+    """What is to be ranked: a file or folder of requests, or a TREC run.
+
+    Attributes:
+        name: path or URI of a file or folder of JSON lines or Parquet; None: a run.
+        run: path of the run.
+        queries: path of its queries.
+        corpus: path of its documents.
+    """
+
+    name: str | None = None
+    run: Path | None = None
+    queries: Path | None = None
+    corpus: Path | None = None
+
+    def prepare(self, folder: str, rows: int, progress: Progress) -> tuple[list[Block], str]:
+        """The blocks, and the hash. What cannot be read from the middle is copied to the folder.
+
+        Args:
+            folder: of the job.
+            rows: of a block, at most.
+            progress: of reading.
+
+        Raises:
+            FormatError: the input is malformed as far as one look at each line can tell.
+            InputError, OSError: a file cannot be read, or a copy not written.
+        """
+        if self.run is not None and self.queries is not None and self.corpus is not None:
+            lines = run_lines(self.run, read_queries(self.queries), self.corpus, progress)
+            return [*staged(folder, str(self.run), lines, 0, rows)], self.hash()
+        blocks: list[Block] = []
+        hashes: list[str] = []
+        total = 0
+        for file in self._files():
+            if file.form == PACKED_LINES:
+                found = [*staged(folder, file.name, packed_lines(file.name), total, rows)]
+                hashes.append(hash_of(file.name))
+            else:
+                before = total
+
+                def report(count: int, before: int = before) -> None:
+                    progress("Reading the input", before + count, None)
+
+                found, digest = scan(file, rows, report)
+                found = numbered(found, total)
+                hashes.append(digest)
+            blocks += found
+            total += sum(block.rows for block in found)
+            progress("Reading the input", total, None)
+        return blocks, _combined(hashes)
+
+    def hash(self) -> str:
+        """The hash of all files, in their order.
+
+        Raises:
+            InputError, OSError: a file cannot be read.
+        """
+        if self.run is not None:
+            return _combined(hash_of(str(path)) for path in (self.run, self.queries, self.corpus))
+        return _combined(hash_of(file.name) for file in self._files())
+
+    def _files(self) -> list[InputFile]:
+        return input_files(located(self.name or ""))
+
+
+def _combined(hashes: Iterator[str] | list[str]) -> str:
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()

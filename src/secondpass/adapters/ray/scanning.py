@@ -1,0 +1,167 @@
+"""One pass over the input: what it has, where its rows begin, and its hash."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from secondpass.adapters.ray.blocks import Block, is_blank
+from secondpass.adapters.ray.storage import files_in, joined, kind_of, open_file
+from secondpass.errors import InputError
+from secondpass.formats.errors import FormatError
+
+LINES, PACKED_LINES, PARQUET = "lines", "lines.gz", "parquet"
+_SUFFIXES = {
+    ".jsonl": LINES,
+    ".ndjson": LINES,
+    ".json": LINES,
+    ".jsonl.gz": PACKED_LINES,
+    ".ndjson.gz": PACKED_LINES,
+    ".json.gz": PACKED_LINES,
+    ".parquet": PARQUET,
+}
+BLOCK_BYTES = 16 * 2**20
+"""Bytes of lines after which a block ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file of the input: its path or URI, and its format."""
+
+    name: str
+    form: str
+
+
+def input_files(name: str) -> list[InputFile]:
+    """The files of a path or URI: itself, or those of known formats below a folder, by name.
+
+    Raises:
+        InputError: nothing is there, or the format is not known.
+    """
+    kind = kind_of(name)
+    if kind is None:
+        raise InputError(f"{name}: there is no such file or folder")
+    if kind == "file":
+        form = _form(name)
+        if form is None:
+            known = ", ".join(_SUFFIXES)
+            raise InputError(f"{name}: its format is not known; the name must end in {known}")
+        return [InputFile(name, form)]
+    found = []
+    for child in files_in(name):
+        form = _form(child)
+        hidden = any(part.startswith((".", "_")) for part in child.split("/"))
+        if form is not None and not hidden:
+            found.append(InputFile(joined(name, child), form))
+    if not found:
+        known = ", ".join(_SUFFIXES)
+        raise InputError(f"{name}: has no file whose name ends in {known}")
+    return found
+
+
+def scan(file: InputFile, rows: int, progress: Callable[[int], None]) -> tuple[list[Block], str]:
+    """The blocks of a file, numbered from row 0, and the hash of its content.
+
+    Args:
+        file: not compressed.
+        rows: of a block, at most.
+        progress: is called with the number of rows so far.
+
+    Raises:
+        FormatError: the file is not of its format.
+        InputError, OSError: it cannot be read.
+    """
+    if file.form == PARQUET:
+        return _parquet_blocks(file, rows), hash_of(file.name)
+    digest = hashlib.sha256()
+    blocks: list[Block] = []
+    start = position = 0
+    count = total = 0
+    line = number = 1
+    with open_file(file.name) as lines:
+        for number, raw in enumerate(lines, 1):
+            digest.update(raw)
+            position += len(raw)
+            if is_blank(raw):
+                continue
+            check_object(file.name, number, raw)
+            count += 1
+            if count == rows or position - start >= BLOCK_BYTES:
+                blocks.append(
+                    Block(file.name, file.name, LINES, start, position, line, total, count)
+                )
+                total += count
+                start, line, count = position, number + 1, 0
+                progress(total)
+    if count:
+        blocks.append(Block(file.name, file.name, LINES, start, position, line, total, count))
+    return blocks, digest.hexdigest()
+
+
+def numbered(blocks: Sequence[Block], first: int) -> list[Block]:
+    """Blocks of one file as those of an input that has ``first`` rows before it."""
+    return [replace(block, first=block.first + first) for block in blocks]
+
+
+def hash_of(name: str) -> str:
+    """The hash of a file.
+
+    Raises:
+        InputError, OSError: it cannot be read.
+    """
+    with open_file(name) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _form(name: str) -> str | None:
+    path = name.partition("?")[0].lower() if "://" in name else name.lower()
+    fitting = [suffix for suffix in _SUFFIXES if path.endswith(suffix)]
+    return _SUFFIXES[max(fitting, key=len)] if fitting else None
+
+
+def check_object(name: str, number: int, raw: bytes) -> None:
+    """What a look at each line can tell before anything is ranked: that it is an object."""
+    text = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+    if not text.lstrip().startswith(b"{"):
+        raise FormatError(name, number, "must be a JSON object, which begins with {")
+
+
+def _parquet_blocks(file: InputFile, rows: int) -> list[Block]:
+    """Blocks of whole row groups; those of small groups have several."""
+    blocks: list[Block] = []
+    total = count = start = 0
+    sizes = [*_row_groups(file.name)]
+    for group, size in enumerate(sizes):
+        if count and count + size > rows:
+            blocks.append(_groups(file.name, start, group, total, count))
+            total, start, count = total + count, group, 0
+        count += size
+    if count:
+        blocks.append(_groups(file.name, start, len(sizes), total, count))
+    return blocks
+
+
+def _groups(name: str, start: int, stop: int, first: int, rows: int) -> Block:
+    return Block(name, name, PARQUET, start, stop, first + 1, first, rows)
+
+
+def _row_groups(name: str) -> Iterator[int]:
+    """The number of rows of each row group of a Parquet file that has the columns of requests."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with open_file(name) as file, pyarrow.parquet.ParquetFile(file) as table:
+            metadata: Any = table.metadata
+            columns = set(table.schema_arrow.names)
+            sizes = [metadata.row_group(index).num_rows for index in range(table.num_row_groups)]
+    except pyarrow.ArrowException as error:
+        problem = f"is not a Parquet file, or damaged ({type(error).__name__})"
+        raise FormatError(name, None, problem) from None
+    if "request" not in columns and not {"query", "candidates"} <= columns:
+        shown = ", ".join(sorted(columns)[:8]) or "none"
+        problem = f"needs the columns 'query' and 'candidates', or 'request'; it has: {shown}"
+        raise FormatError(name, None, problem)
+    yield from sizes

@@ -1,0 +1,73 @@
+"""Ray: an existing cluster, or one on this machine for as long as it is needed."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from secondpass.errors import InputError, MissingExtraError
+
+_STORE_BYTES = 128 * 2**20
+"""Of the object store of a cluster of our own. Only places of rows pass through it."""
+
+
+def imported() -> Any:
+    """The package Ray, with its usage statistics off.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or it warns without a GPU
+    try:
+        import ray
+        import ray.data
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"ray", "pyarrow", "pandas", "numpy"}:
+            raise
+        raise MissingExtraError("ray", "a job on Ray") from None
+    return ray
+
+
+@contextmanager
+def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
+    """Ray, connected to a cluster, and not any more after the block.
+
+    Args:
+        address: of an existing cluster; None starts one on this machine, which other machines
+            cannot reach. A process that is connected already stays so.
+        cpus: the fewest CPUs of the one on this machine; None: what the machine has.
+
+    Raises:
+        InputError: no cluster answers at the address.
+        MissingExtraError: Ray is not installed.
+    """
+    ray = imported()
+    if ray.is_initialized():
+        yield ray
+        return
+    quiet: Mapping[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    try:
+        if address is None:
+            from secondpass.scorers.engines.processor import usable_cpus
+
+            ray.init(
+                address="local",
+                num_cpus=max(usable_cpus(), int(-(-(cpus or 1) // 1))),
+                include_dashboard=False,
+                dashboard_host="127.0.0.1",
+                object_store_memory=_STORE_BYTES,
+                **quiet,
+            )
+        else:
+            ray.init(address=address, **quiet)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        place = "on this machine" if address is None else f"at {address}"
+        raise InputError(f"Ray cannot be used {place} ({type(error).__name__})") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()

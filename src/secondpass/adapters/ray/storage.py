@@ -1,0 +1,240 @@
+"""Files by path or URI: on this machine, or wherever pyarrow and fsspec reach.
+
+Credentials come from the environment of the process that opens a file, never from a URI: a URI is
+written into the job's folder and into messages.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from shutil import copyfileobj
+from typing import Any, BinaryIO, Literal, cast
+
+from secondpass.errors import InputError, MissingExtraError
+from secondpass.formats.files import flush_file, flush_folder
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)@")
+TEMPORARY = ".secondpass-job-"
+"""How the names of files begin that are not whole."""
+
+_WHOLE_OBJECTS = frozenset({"s3", "gcs", "abfs"})
+"""File systems of which no reader sees a part of a file that is being written."""
+
+
+def is_uri(name: str) -> bool:
+    """Whether a name is a URI, and not a path of this machine."""
+    return _URI.match(name) is not None
+
+
+def located(name: str) -> str:
+    """A name that means the same in every process: an absolute path, or the URI as it is.
+
+    Raises:
+        InputError: the URI holds a user name or a password.
+    """
+    if not is_uri(name):
+        return os.path.abspath(name)
+    if _AUTHORITY.match(name):
+        shown = _AUTHORITY.sub(lambda match: match[0].replace(match[1], "***"), name)
+        problem = "must not hold a user name or a password; set them in the workers' environment"
+        raise InputError(f"{shown.partition('?')[0]}: {problem}")
+    return name
+
+
+def joined(folder: str, child: str) -> str:
+    """The name of a file in a folder."""
+    if not is_uri(folder):
+        return os.path.join(folder, child)
+    base, mark, query = folder.partition("?")
+    return f"{base.rstrip('/')}/{child}{mark}{query}"
+
+
+def kind_of(name: str) -> Literal["file", "folder"] | None:
+    """Whether a file or a folder has this name; None if nothing has.
+
+    Raises:
+        InputError: the URI cannot be reached.
+    """
+    if not is_uri(name):
+        path = Path(name)
+        return "folder" if path.is_dir() else "file" if path.exists() else None
+    from pyarrow.fs import FileType
+
+    with _errors_of(name):
+        system, path_ = _resolved(name)
+        found = system.get_file_info(path_).type
+    return {FileType.File: "file", FileType.Directory: "folder"}.get(found)  # type: ignore[return-value]
+
+
+def files_in(folder: str) -> dict[str, int]:
+    """The files below a folder, by their names relative to it, with their sizes, in order.
+
+    Raises:
+        InputError: the folder cannot be read.
+    """
+    if not is_uri(folder):
+        root = Path(folder)
+        paths = (path for path in root.rglob("*") if path.is_file())
+        found = {path.relative_to(root).as_posix(): path.stat().st_size for path in paths}
+        return dict(sorted(found.items()))
+    from pyarrow.fs import FileSelector
+
+    with _errors_of(folder):
+        system, base = _resolved(folder)
+        selector = FileSelector(base, allow_not_found=True, recursive=True)
+        found = {
+            PurePosixPath(info.path).relative_to(PurePosixPath(base)).as_posix(): info.size
+            for info in system.get_file_info(selector)
+            if info.is_file
+        }
+    return dict(sorted(found.items()))
+
+
+def open_file(name: str) -> BinaryIO:
+    """Open a file for reading, at any place.
+
+    Raises:
+        InputError: a URI that cannot be opened.
+        OSError: a path that cannot be opened.
+    """
+    if not is_uri(name):
+        return open(name, "rb")
+    with _errors_of(name):
+        system, path = _resolved(name)
+        return cast("BinaryIO", io.BufferedReader(system.open_input_file(path), 1 << 20))
+
+
+class NewFile:
+    """A file that is written to a temporary place, and gets its name when it is whole.
+
+    Args:
+        folder: path or URI of its folder.
+
+    Attributes:
+        file: to write to.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._temporary: Path | None = None
+        if is_uri(folder):
+            # Collected here first: a stream to an object store has no way to be abandoned.
+            self.file = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - see __exit__
+        else:
+            self._temporary = Path(folder) / f"{TEMPORARY}{os.urandom(8).hex()}"
+            self.file = open(self._temporary, "xb")  # noqa: SIM115 - see __exit__
+
+    def __enter__(self) -> NewFile:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.file.close()
+        if self._temporary is not None:
+            self._temporary.unlink(missing_ok=True)
+
+    def publish(self, name: str) -> None:
+        """Give the file its name in the folder, in place of one that has it.
+
+        Raises:
+            InputError: a URI that cannot be written.
+            OSError: a path that cannot be written.
+        """
+        if self._temporary is not None:
+            flush_file(self.file)
+            os.replace(self._temporary, Path(self._folder) / name)
+            flush_folder(Path(self._folder))
+            return
+        self.file.seek(0)
+        target = joined(self._folder, name)
+        with _errors_of(target):
+            system, path = _resolved(target)
+            is_whole = system.type_name in _WHOLE_OBJECTS
+            written = path if is_whole else f"{path}.{os.urandom(8).hex()}.tmp"
+            with system.open_output_stream(written) as stream:
+                copyfileobj(self.file, stream, 1 << 20)
+            if not is_whole:
+                system.move(written, path)
+
+
+def write_whole(folder: str, name: str, data: bytes) -> None:
+    """Write a file that no reader sees a part of.
+
+    Raises:
+        InputError, OSError: as of :class:`NewFile`.
+    """
+    with NewFile(folder) as new:
+        new.file.write(data)
+        new.publish(name)
+
+
+def delete(name: str) -> None:
+    """Delete a file, if it is there.
+
+    Raises:
+        InputError: a URI that cannot be reached.
+        OSError: a path that cannot be deleted.
+    """
+    if not is_uri(name):
+        Path(name).unlink(missing_ok=True)
+        return
+    with _errors_of(name):
+        system, path = _resolved(name)
+        if kind_of(name) == "file":
+            system.delete_file(path)
+
+
+def make_folder(name: str) -> None:
+    """Make a folder, and those above it.
+
+    Raises:
+        InputError: a URI that cannot be reached.
+        OSError: a path where it cannot be made.
+    """
+    if not is_uri(name):
+        Path(name).mkdir(parents=True, exist_ok=True)
+        return
+    with _errors_of(name):
+        system, path = _resolved(name)
+        system.create_dir(path, recursive=True)
+
+
+@contextmanager
+def _errors_of(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, ImportError) as error:
+        if isinstance(error, MissingExtraError | InputError):
+            raise
+        # Its first line alone: those of AWS and Hadoop go on for pages.
+        reason = next(iter(str(error).splitlines()), "")[:200] or type(error).__name__
+        raise InputError(f"{name.partition('?')[0]}: {reason}") from None
+
+
+@lru_cache(maxsize=64)
+def _resolved(name: str) -> tuple[Any, str]:
+    """The file system of a URI, as pyarrow or fsspec knows it, and the path there."""
+    try:
+        from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem
+    except ImportError:
+        raise MissingExtraError("ray", "reading files by URI") from None
+    import pyarrow
+
+    try:
+        found: tuple[Any, str] = FileSystem.from_uri(name)
+        return found
+    except pyarrow.ArrowInvalid:  # a scheme that pyarrow does not know
+        from fsspec.core import url_to_fs
+
+        system, path = url_to_fs(name)
+        return PyFileSystem(FSSpecHandler(system)), path

@@ -1,0 +1,156 @@
+"""``secondpass job``: rerank what is too much for one process, on Ray."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from secondpass.cli.call_options import parse_order
+from secondpass.cli.configurations import configuration
+from secondpass.cli.console import ERROR, USAGE_ERROR, decode_argument, fail, info, warn
+from secondpass.cli.options import Config, Instruction, Order, Preset, Set
+from secondpass.cli.progress import progress_bars
+from secondpass.cli.rerank_input import read_context
+from secondpass.formats.summary import summary
+
+
+def job(
+    *,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="PATH",
+            help="Requests: JSON lines, also `.gz`, or Parquet; a file, a folder, or a URI.",
+        ),
+    ] = None,
+    run: Annotated[Path | None, typer.Option(help="TREC run, instead of `--input`.")] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="Queries of the run: JSON lines, or `id<TAB>text`.")
+    ] = None,
+    corpus: Annotated[Path | None, typer.Option(help="Documents of the run: JSON lines.")] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FOLDER", help="Folder, or its URI.")
+    ],
+    preset: Preset = None,
+    config: Config = None,
+    settings: Set = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", "-k", min=1, help="Number of results per query.")
+    ] = None,
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Number of candidates to rerank.")
+    ] = None,
+    order: Order = None,
+    instruction: Instruction = None,
+    context: Annotated[
+        Path | None, typer.Option(help="JSON or YAML file with context for every query.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the job that is in the folder.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Delete the job that is in the folder.")
+    ] = False,
+    text: Annotated[
+        bool, typer.Option("--text/--no-text", help="Include texts and metadata.")
+    ] = True,
+    timings: Annotated[bool, typer.Option("--timings", help="Include durations.")] = False,
+    address: Annotated[
+        str | None,
+        typer.Option(help="An existing Ray cluster. Default: one on this machine, for the job."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes. Default: one per GPU, or without GPUs per CPU."),
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="CPUs, and threads, of each worker.")] = 1,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(min=1, help="Concurrent questions to services, over all workers."),
+    ] = None,
+    block: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="ROWS", help="Rows that are written, or tried again, at a time."
+        ),
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Number of queries to rank at a time.")] = 64,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Show no progress bars and no summary.")
+    ] = False,
+) -> None:
+    """Rerank many requests on Ray: on all cores and GPUs of this machine, or of a cluster.
+
+    The input has requests as `secondpass rerank` reads them: JSON lines, Parquet with the columns
+    `query` and `candidates`, or a TREC run. Rankings are written to parts in a folder, one row for
+    each row of the input, with its number as `row`; `cat FOLDER/part-*.jsonl` has them in order. For
+    example:
+
+    - `secondpass job -i requests.jsonl -o ranked --preset embedded`
+
+    - the same with `--resume`, after an interruption
+
+    - `secondpass job -i s3://bucket/requests -o s3://bucket/ranked -c rerank.yaml --address auto`
+    """
+    from secondpass.adapters.ray.inputs import JobInput
+    from secondpass.adapters.ray.ranking import Choices
+    from secondpass.adapters.ray.running import Workers, run_job
+    from secondpass.config import load
+
+    _check(source, run, queries, corpus, resume=resume, force=force)
+    described = configuration(preset, config, settings)
+    context_value, context_hash = read_context(context)
+    options: dict[str, Any] = {
+        "top_k": top_k,
+        "depth": depth,
+        "order": None if order is None else parse_order(load(described), order),
+        "instruction": None if instruction is None else decode_argument(instruction),
+    }
+    started = time.monotonic()
+    with progress_bars(quiet) as progress:
+        result = run_job(
+            JobInput(source, run, queries, corpus),
+            output,
+            described,
+            Choices(options, context_value, text=text, timings=timings, batch=batch),
+            Workers(address, workers, threads, concurrency=concurrency),
+            context_hash=context_hash,
+            block=block,
+            resume=resume,
+            force=force,
+            progress=progress,
+            warn=warn,
+        )
+    if not quiet:
+        info(summary(result.done, result.counts, time.monotonic() - started))
+    if result.done < result.rows:
+        fail(f"{result.rows - result.done:,} rows are not ranked", ERROR)
+
+
+def _check(
+    source: str | None,
+    run: Path | None,
+    queries: Path | None,
+    corpus: Path | None,
+    *,
+    resume: bool,
+    force: bool,
+) -> None:
+    """Exit if the options do not go together."""
+    run_options = queries is not None, corpus is not None
+    errors = {
+        "--input: is missing; name requests, or a TREC run by --run": source is None
+        and run is None,
+        "--input, --run: give one of them": source is not None and run is not None,
+        "--run: needs --queries and --corpus": run is not None and not all(run_options),
+        "--queries, --corpus: need --run": run is None and any(run_options),
+        "--resume, --force: give one of them": resume and force,
+    }
+    for message, is_wrong in errors.items():
+        if is_wrong:
+            fail(message, USAGE_ERROR)
