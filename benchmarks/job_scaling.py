@@ -64,7 +64,7 @@ def measure(preset: str, options: argparse.Namespace) -> None:
             for workers in (1, 2):
                 output = Path(folder) / "out"
                 arguments = ["--input", path, "--preset", preset, "--workers", workers]
-                run = run_job([*arguments, "--block-rows", block], output)
+                run = run_job([*arguments, "--block", block], output)
                 rates[workers].append(rate(output, queries, -(-queries // block)))
                 used[workers].append(cpu(run))
     ratios = [two / one for one, two in zip(rates[1], rates[2], strict=True)]

@@ -32,7 +32,7 @@ class Input:
         self.path.write_bytes(json_lines(requests(count, candidates, words=20)))
         self.blocks = -(-count // block_rows)
         self.arguments = ("--input", self.path, *method, "--workers", 2)
-        self.arguments += ("--block-rows", block_rows)
+        self.arguments += ("--block", block_rows)
         command = [sys.executable, "-m", "secondpass", "rerank", self.path, *method]
         done = subprocess.run(
             [*map(str, command)], capture_output=True, timeout=SECONDS, check=False
