@@ -59,6 +59,11 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
     return counts
 
 
+def tokens_and_cost(counts: Counter[str]) -> tuple[int, float]:
+    """The tokens, in and out, and the cost that are reported."""
+    return counts[_INPUT] + counts[_OUTPUT], counts[_COST] * _COST_UNIT
+
+
 def summary(total: int, counts: Counter[str], seconds: float) -> str:
     """One line about ``total`` rankings with these counts."""
     statuses = ", ".join(f"{counts[status]:,} {status}" for status in _STATUSES)

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from os import PathLike
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+from secondpass.adapters.ray.blocks import Row, record_text
+from secondpass.adapters.ray.configurations import check_keys, with_share
+from secondpass.adapters.ray.ranking import Choices, RowRanker
+from secondpass.adapters.ray.starting import imported
+from secondpass.adapters.ray.worker import use_cpus
+from secondpass.adapters.ray.workers import Workers, crew
+from secondpass.config import load
+from secondpass.config.loading import read
+from secondpass.formats.errors import check_numbers
 
 if TYPE_CHECKING:
     from ray.data import Dataset
 
+RANKING = "ranking"
+"""Column with the JSON text of a ranking."""
+
 
 def rerank_dataset(
     ds: Dataset,
-    config: Mapping[str, Any] | str | PathLike[str],
+    config: Mapping[str, Any] | str | os.PathLike[str],
     *,
     workers: int | None = None,
-    cpus: float = 1,
+    cpus: int = 1,
     gpus: float | None = None,
     concurrency: int | None = None,
     batch_size: int = 64,
@@ -26,15 +40,15 @@ def rerank_dataset(
 
     A row is a request: a column ``request`` with the JSON text of a line of ``secondpass rerank``,
     or columns ``query`` and ``candidates`` and, as needed, the other keys of such a line. In those,
-    a null stands for a key that is absent.
+    a null stands for a key that is absent, and only the JSON text keeps metadata byte for byte.
 
     Args:
         ds: the requests.
-        config: a configuration, or the path of a YAML file, which is read here. Each worker builds
-            its own reranker from the mapping; variables and keys are read there, from the worker's
-            environment.
+        config: a configuration, the name of a preset, or the path of a YAML file, which is read
+            here. Each worker builds its own reranker from the mapping; variables and keys are read
+            there, from the worker's environment.
         workers: number of processes; None: one for each GPU of the cluster, or without GPUs one
-            for each ``cpus`` of its CPUs.
+            for each ``cpus`` of its CPUs, but for one CPU that is left to reading the Dataset.
         cpus: CPUs of each worker, which is also how many threads its model uses.
         gpus: GPUs of each worker; None: 1 where the cluster has GPUs, else 0.
         concurrency: concurrent questions of language models and rerank APIs, over all workers;
@@ -48,8 +62,54 @@ def rerank_dataset(
         writes. Of a row that is not a request it is an object with an ``error``.
 
     Raises:
-        ConfigurationError: the configuration is wrong.
+        ConfigurationError: the configuration is wrong, or holds a key.
         InputError: a number is out of range.
         MissingExtraError: Ray is not installed.
     """
-    raise NotImplementedError
+    check_numbers(batch_size=(batch_size, 1), cpus=(cpus, 1))
+    for name, number in (("workers", workers), ("concurrency", concurrency)):
+        if number is not None:
+            check_numbers(**{name: (number, 1)})
+    mapping, _ = read(config)
+    check_keys(mapping)
+    ray = imported()
+    chosen = crew(ray, Workers(None, workers, cpus, gpus, concurrency), spare=1)
+    return ds.map_batches(
+        DatasetWorker,
+        batch_size=batch_size,
+        batch_format="pyarrow",
+        compute=ray.data.ActorPoolStrategy(size=chosen.count),
+        num_cpus=chosen.cpus,
+        num_gpus=chosen.gpus or None,
+        fn_constructor_kwargs={
+            "config": with_share(mapping, concurrency, chosen.count),
+            "choices": asdict(Choices({}, text=text, timings=timings, batch=batch_size)),
+            "cpus": chosen.cpus,
+        },
+    )
+
+
+class DatasetWorker:
+    """Ranks the rows of tables.
+
+    Args:
+        config: the configuration's mapping; its variables and keys are read in this process.
+        choices: what is the same for all rows.
+        cpus: how many CPUs the worker has, and so how many threads its model uses.
+    """
+
+    def __init__(self, config: Mapping[str, Any], choices: Mapping[str, Any], cpus: int) -> None:
+        use_cpus(cpus)
+        self._ranker = RowRanker(load(config), Choices(**choices))
+
+    def __call__(self, table: Any) -> Any:
+        """Add the rankings to a table."""
+        import pyarrow
+
+        rows = [
+            Row(None, "row", number, record_text(record, "row", number))
+            for number, record in enumerate(table.to_pylist(maps_as_pydicts="strict"), 1)
+        ]
+        ranked = self._ranker.lines(rows, [self._ranker.parse(row) for row in rows])
+        texts = [line.rstrip("\n").encode("utf-8", "backslashreplace") for line in ranked.lines]
+        return table.append_column(RANKING, pyarrow.array(texts).cast(pyarrow.string()))

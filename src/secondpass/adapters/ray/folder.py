@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass.adapters.ray.blocks import Block
+from secondpass.adapters.ray.coordination import SPENT, Amounts, amounts_of
 from secondpass.adapters.ray.parts import Part, Todo, missing, parts_in, read_counts
 from secondpass.adapters.ray.staging import STAGED
 from secondpass.adapters.ray.storage import (
@@ -32,7 +32,6 @@ from secondpass.errors import InputError
 from secondpass.formats.files import open_locked
 
 STATE = "job.json"
-SPENT = "spent.json"
 _LOCK = ".job.lock"
 _FORMAT = 1
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -148,6 +147,21 @@ class JobFolder:
             counts.update(read_counts(self.name, part, files[part.name]))
         return parts, counts
 
+    def spent(self) -> Amounts:
+        """What runs with a budget have spent so far; nothing without a budget.
+
+        Raises:
+            InputError: the file that says so was changed.
+        """
+        if SPENT not in self._files():
+            return Amounts()
+        try:
+            with open_file(joined(self.name, SPENT)) as file:
+                return amounts_of(json.load(file))
+        except _UNREADABLE:
+            problem = f"{SPENT} was changed since it was written"
+            raise InputError(f"{self.name}: {problem}; use --force to start again") from None
+
     def todo(self, blocks: Sequence[Block], parts: Sequence[Part]) -> list[Todo]:
         """What is to be ranked."""
         return [*missing(blocks, parts)]
@@ -164,9 +178,3 @@ class JobFolder:
 
 def _is_ours(name: str) -> bool:
     return name in {STATE, SPENT} or name.startswith(("part-", STAGED, TEMPORARY))
-
-
-def hash_of_value(value: Any) -> str:
-    """The hash of a value."""
-    text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()

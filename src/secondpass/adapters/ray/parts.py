@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from secondpass.adapters.ray.blocks import Block
 from secondpass.adapters.ray.storage import NewFile, joined, open_file, write_whole
@@ -111,7 +112,7 @@ def parts_in(folder: str, files: Mapping[str, int]) -> list[Part]:
         if match := _NAME.fullmatch(name):
             parts.append(Part(int(match[1]), int(match[2])))
     parts.sort(key=lambda part: (part.first, part.last))
-    for before, part in zip(parts, parts[1:], strict=False):
+    for before, part in pairwise(parts):
         if part.first <= before.last:
             problem = f"has {before.name} and {part.name}, which have rows in common"
             raise InputError(f"{folder}: {problem}; use --force to start again")

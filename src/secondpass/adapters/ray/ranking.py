@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from secondpass.adapters.ray.blocks import Row
 from secondpass.adapters.request_batches import rerank_grouped
@@ -19,7 +19,7 @@ from secondpass.formats.ranking_lines import ranking_record
 from secondpass.formats.requests import InputRequest, UnknownKeys, parse_request
 from secondpass.formats.summary import count
 from secondpass.reranker import Reranker
-from secondpass.types import Ranking, Request
+from secondpass.types import Ranking, Request, Usage
 
 NOT_A_REQUEST, STRICT = "not_a_request", "not_complete"
 """Codes of the errors of rows."""
@@ -45,6 +45,14 @@ class Choices:
     text: bool = True
     timings: bool = False
     batch: int = 64
+
+
+class RankedRows(NamedTuple):
+    """Lines of rows, what the summary counts of them, and what each ranking took."""
+
+    lines: list[str]
+    counts: Counter[str]
+    usages: list[Usage]
 
 
 class RowRanker:
@@ -81,12 +89,12 @@ class RowRanker:
 
     def lines(
         self, rows: Sequence[Row], parsed: Sequence[InputRequest | FormatError]
-    ) -> tuple[list[str], Counter[str]]:
-        """The lines of rows, and what the summary counts of them."""
+    ) -> RankedRows:
+        """The lines of rows, and what they took."""
         requests = [item for item in parsed if isinstance(item, InputRequest)]
         rankings = iter(self._rank(requests))
-        counts: Counter[str] = Counter()
-        lines = []
+        ranked = RankedRows([], Counter(), [])
+        counts = ranked.counts
         for row, item in zip(rows, parsed, strict=True):
             record: dict[str, Any] = {} if row.number is None else {"row": row.number}
             if isinstance(item, FormatError):
@@ -95,14 +103,15 @@ class RowRanker:
             else:
                 ranking, error = next(rankings)
                 counts.update(count([ranking]))
+                ranked.usages.append(ranking.report.usage)
                 record |= ranking_record(
                     item, ranking, text=self.choices.text, timings=self.choices.timings
                 )
                 if error:
                     counts[STRICT] += 1
                     record["error"] = {"code": STRICT, "message": error}
-            lines.append(to_json(record) + "\n")
-        return lines, counts
+            ranked.lines.append(to_json(record) + "\n")
+        return ranked
 
     def _rank(self, requests: Sequence[InputRequest]) -> Iterator[tuple[Ranking, str]]:
         """The ranking of each request, and why it is not complete, where it must be."""
@@ -117,14 +126,13 @@ class RowRanker:
                 yield from self._rank([request])
 
     def _ranked(self, requests: Sequence[InputRequest]) -> list[Ranking]:
-        context = self.choices.context
+        default = self.choices.context
+        contexts = [default if item.context is None else item.context for item in requests]
         return rerank_grouped(
             self.reranker,
             [
-                Request(
-                    item.query, item.candidates, context if item.context is None else item.context
-                )
-                for item in requests
+                Request(item.query, item.candidates, context)
+                for item, context in zip(requests, contexts, strict=True)
             ],
             [{**self.choices.options, **item.options} for item in requests],
         )

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from secondpass.errors import InputError, MissingExtraError
+from secondpass.scorers.engines.processor import usable_cpus
 
 _STORE_BYTES = 128 * 2**20
 """Of the object store of a cluster of our own. Only places of rows pass through it."""
 
 
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # or it warns without a GPU
+    "RAY_BACKEND_LOG_LEVEL": "fatal",  # of what Ray's core prints
+    "RAY_DATA_LOG_LEVEL": "ERROR",
+}
+"""Variables that Ray reads when it is imported and started."""
+
+
 def imported() -> Any:
-    """The package Ray, with its usage statistics off.
+    """The package Ray; quiet, if nobody has imported it before.
 
     Raises:
         MissingExtraError: it is not installed.
     """
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or it warns without a GPU
+    if "ray" not in sys.modules:
+        os.environ.update(_ENVIRONMENT)
     try:
         import ray
         import ray.data
@@ -52,18 +64,19 @@ def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
     quiet: Mapping[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if address is None:
-            from secondpass.scorers.engines.processor import usable_cpus
-
-            ray.init(
-                address="local",
-                num_cpus=max(usable_cpus(), int(-(-(cpus or 1) // 1))),
-                include_dashboard=False,
-                dashboard_host="127.0.0.1",
-                object_store_memory=_STORE_BYTES,
-                **quiet,
-            )
+            os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+            with _native_output_hidden():
+                ray.init(
+                    address="local",
+                    num_cpus=max(usable_cpus(), math.ceil(cpus or 1)),
+                    include_dashboard=False,
+                    dashboard_host="127.0.0.1",
+                    object_store_memory=_STORE_BYTES,
+                    **quiet,
+                )
         else:
-            ray.init(address=address, **quiet)
+            with _native_output_hidden():
+                ray.init(address=address, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
         place = "on this machine" if address is None else f"at {address}"
         raise InputError(f"Ray cannot be used {place} ({type(error).__name__})") from None
@@ -71,3 +84,17 @@ def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _native_output_hidden() -> Iterator[None]:
+    """Hide what Ray's core prints past Python while it starts, such as its log level."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections import Counter
@@ -10,13 +11,17 @@ from dataclasses import asdict, dataclass
 from itertools import takewhile
 from typing import Any
 
-from secondpass.adapters.ray.blocks import Block, read_rows
+from secondpass.adapters.ray.blocks import Block, Row, read_rows
+from secondpass.adapters.ray.coordination import MOST_ATTEMPTS, Amounts, Budget
 from secondpass.adapters.ray.parts import Part, PartWriter, Todo
 from secondpass.adapters.ray.ranking import Choices, RowRanker, in_batches
+from secondpass.adapters.ray.spending import Spending, check_budget
 from secondpass.config import load
 from secondpass.errors import SecondPassError
-from secondpass.reranker import Reranker
+from secondpass.formats.requests import InputRequest
 from secondpass.scorers.engines.processor import limit_cpus
+from secondpass.settings.environment import fill
+from secondpass.strategies.parts import asks
 
 OUTCOME, TODO = "outcome", "todo"
 """Columns of what goes to a worker and comes back, as JSON: places and counts, never texts."""
@@ -49,44 +54,87 @@ class BlockWorker:
         choices: what is the same for all rows.
         folder: of the job.
         cpus: how many CPUs the worker has, and so how many threads its model uses.
+        coordinator: the actor that all workers share.
+        budget: whether what rows may take is held there before they are ranked.
     """
 
     def __init__(
-        self, config: Mapping[str, Any], choices: Mapping[str, Any], folder: str, cpus: float
+        self,
+        *,
+        config: Mapping[str, Any],
+        choices: Mapping[str, Any],
+        folder: str,
+        cpus: float,
+        coordinator: Any,
+        budget: bool,
     ) -> None:
         use_cpus(cpus)
         self._config, self._choices, self._folder = config, Choices(**choices), folder
+        self._coordinator, self._budget = coordinator, budget
         self._ranker: RowRanker | None = None
+        self._spending: Spending | None = None
 
     def __call__(self, batch: Any) -> Any:
         """Rank the blocks of a table with the column ``todo``; the result has ``outcome``."""
         import pyarrow
 
-        outcomes = [json.dumps(asdict(self._done(text))) for text in batch[TODO].to_pylist()]
+        outcomes = [json.dumps(asdict(self._outcome(text))) for text in batch[TODO].to_pylist()]
         return pyarrow.table({OUTCOME: outcomes})
 
-    def _done(self, text: str) -> Outcome:
+    def _outcome(self, text: str) -> Outcome:
         # Nothing is raised: Ray would put the message and the traceback into its logs.
         try:
-            return self._ranked(parse_todo(text))
+            todo = parse_todo(text)
+            attempts, may_begin = self._ask("begin", todo.part.first)
+            if attempts > MOST_ATTEMPTS:
+                return Outcome(failed=_lost(todo, attempts - 1))
+            return self._ranked(todo) if may_begin else Outcome(exhausted=True)
         except Exception as error:
             return Outcome(failed=describe_error(error))
 
     def _ranked(self, todo: Todo) -> Outcome:
         if self._ranker is None:
-            self._ranker = RowRanker(load(self._config), self._choices)
+            reranker = load(self._config)
+            if self._budget:
+                self._spending = Spending(reranker, self._choices.options)
+            self._ranker = RowRanker(reranker, self._choices)
         ranker = self._ranker
         ranker.warnings.clear()
+        exhausted = False
         with PartWriter(self._folder, todo.part.first) as writer:
             rows = takewhile(
                 lambda row: row.number is not None and row.number <= todo.part.last,
                 read_rows(todo.block, todo.part.first),
             )
             for batch in in_batches(rows, self._choices.batch):
-                parsed = [ranker.parse(row) for row in batch]
-                writer.write(*ranker.lines(batch, parsed))
+                exhausted = self._rank(ranker, todo, batch, writer)
+                if exhausted:
+                    break
             writer.finish()
-        return Outcome(writer.rows, dict(writer.counts), tuple(ranker.warnings))
+        return Outcome(writer.rows, dict(writer.counts), tuple(ranker.warnings), "", exhausted)
+
+    def _rank(self, ranker: RowRanker, todo: Todo, batch: list[Row], writer: PartWriter) -> bool:
+        """Rank rows and write them; whether some were left out, since the budget is used up."""
+        parsed = [ranker.parse(row) for row in batch]
+        spending = self._spending
+        if spending is None:
+            ranked = ranker.lines(batch, parsed)
+            writer.write(ranked.lines, ranked.counts)
+            return False
+        requests = [item for item in parsed if isinstance(item, InputRequest)]
+        needs = iter(spending.needs(requests))
+        of_rows = [next(needs) if isinstance(one, InputRequest) else Amounts() for one in parsed]
+        fitting = self._ask("hold", todo.part.first, of_rows)
+        ranked = ranker.lines(batch[:fitting], parsed[:fitting])
+        writer.write(ranked.lines, ranked.counts)
+        spent = spending.spent(ranked.usages, max(of_rows, key=lambda need: need.tokens))
+        self._ask("settle", todo.part.first, spent)
+        return bool(fitting < len(batch))
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        import ray
+
+        return ray.get(getattr(self._coordinator, method).remote(*arguments))
 
 
 def use_cpus(count: float) -> None:
@@ -125,23 +173,30 @@ def describe_error(error: Exception) -> str:
     return f"internal error: {type(error).__name__}"
 
 
-def inspected(config: Mapping[str, Any]) -> dict[str, Any]:
+def inspected(config: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
     """What the driver must know of a configuration, as a worker would build it.
 
     Returns:
-        ``error`` if it cannot be built; otherwise ``asks``, whether it asks services, and ``hash``,
-        of the configuration with its variables.
+        ``error`` if it cannot be built, or the budget not be kept to; otherwise ``asks``, whether
+        it asks services, and ``hash``, of the configuration with its variables.
     """
-    from secondpass.adapters.ray.folder import hash_of_value
-    from secondpass.settings.environment import fill
-
     try:
         reranker = load(config)
-        return {"asks": asks(reranker), "hash": hash_of_value(fill(config)[0])}
+        check_budget(reranker, budget)
+        return {"asks": any(map(asks, reranker._methods)), "hash": hash_of_value(fill(config)[0])}
     except Exception as error:
         return {"error": describe_error(error)}
 
 
-def asks(reranker: Reranker) -> bool:
-    """Whether a reranker asks language models or rerank APIs."""
-    return any(getattr(method, "language_models", ()) for method in reranker._methods)
+def _lost(todo: Todo, attempts: int) -> str:
+    rows = f"rows {todo.part.first} to {todo.part.last}"
+    return (
+        f"{rows}: their worker was killed {attempts} times; perhaps they need more memory than "
+        "there is: set --block to fewer rows, or fewer --workers"
+    )
+
+
+def hash_of_value(value: Any) -> str:
+    """The hash of a value."""
+    text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()

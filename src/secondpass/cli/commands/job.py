@@ -14,6 +14,7 @@ from secondpass.cli.console import ERROR, USAGE_ERROR, decode_argument, fail, in
 from secondpass.cli.options import Config, Instruction, Order, Preset, Set
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rerank_input import read_context
+from secondpass.config import load
 from secondpass.formats.summary import summary
 
 
@@ -73,6 +74,14 @@ def job(
         int | None,
         typer.Option(min=1, help="Concurrent questions to services, over all workers."),
     ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of prompts and replies, over all workers and runs of the job."),
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(min=1e-12, help="In the currency of the models' prices, likewise."),
+    ] = None,
     block: Annotated[
         int | None,
         typer.Option(
@@ -88,8 +97,8 @@ def job(
 
     The input has requests as `secondpass rerank` reads them: JSON lines, Parquet with the columns
     `query` and `candidates`, or a TREC run. Rankings are written to parts in a folder, one row for
-    each row of the input, with its number as `row`; `cat FOLDER/part-*.jsonl` has them in order. For
-    example:
+    each row of the input, with its number as `row`; `cat FOLDER/part-*.jsonl` has them in order.
+    For example:
 
     - `secondpass job -i requests.jsonl -o ranked --preset embedded`
 
@@ -97,12 +106,14 @@ def job(
 
     - `secondpass job -i s3://bucket/requests -o s3://bucket/ranked -c rerank.yaml --address auto`
     """
+    from secondpass.adapters.ray.coordination import Budget
     from secondpass.adapters.ray.inputs import JobInput
-    from secondpass.adapters.ray.ranking import Choices
-    from secondpass.adapters.ray.running import Workers, run_job
-    from secondpass.config import load
+    from secondpass.adapters.ray.ranking import NOT_A_REQUEST, STRICT, Choices
+    from secondpass.adapters.ray.running import Job, Workers, run_job
 
     _check(source, run, queries, corpus, resume=resume, force=force)
+    if workers is not None and concurrency is not None and workers > concurrency:
+        fail("--concurrency: must be at least the number of --workers", USAGE_ERROR)
     described = configuration(preset, config, settings)
     context_value, context_hash = read_context(context)
     options: dict[str, Any] = {
@@ -114,13 +125,16 @@ def job(
     started = time.monotonic()
     with progress_bars(quiet) as progress:
         result = run_job(
-            JobInput(source, run, queries, corpus),
-            output,
-            described,
-            Choices(options, context_value, text=text, timings=timings, batch=batch),
-            Workers(address, workers, threads, concurrency=concurrency),
-            context_hash=context_hash,
-            block=block,
+            Job(
+                JobInput(source, run, queries, corpus),
+                output,
+                described,
+                Choices(options, context_value, text=text, timings=timings, batch=batch),
+                Workers(address, workers, threads, concurrency=concurrency),
+                Budget(max_tokens, max_cost),
+                context_hash,
+                block,
+            ),
             resume=resume,
             force=force,
             progress=progress,
@@ -128,8 +142,14 @@ def job(
         )
     if not quiet:
         info(summary(result.done, result.counts, time.monotonic() - started))
-    if result.done < result.rows:
-        fail(f"{result.rows - result.done:,} rows are not ranked", ERROR)
+    problems = {
+        f"{result.counts[NOT_A_REQUEST]:,} rows are not requests": result.counts[NOT_A_REQUEST],
+        f"{result.counts[STRICT]:,} rankings are not complete": result.counts[STRICT],
+        f"the budget is used up, and {result.rows - result.done:,} rows are not ranked; continue "
+        "with --resume and a larger one": result.exhausted and result.done < result.rows,
+    }
+    if wrong := [message for message, is_wrong in problems.items() if is_wrong]:
+        fail("; ".join(wrong), ERROR)
 
 
 def _check(
