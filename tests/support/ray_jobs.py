@@ -1,7 +1,9 @@
 """`secondpass job` as a process that may be killed, with all that it started."""
 
+import contextlib
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -11,8 +13,49 @@ from own_processes import OwnProcesses
 
 SECONDS = 240
 """After which a job counts as stuck: a machine that does other things needs a minute."""
+WORKER = "MapWorker(MapBatches(BlockWorker))"
+"""In the title of a process that ranks."""
 AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 """Of Ray: they notice by themselves, within a minute or so, that the rest was killed."""
+
+
+class Cluster:
+    """A cluster of two CPUs on this machine, in processes of its own."""
+
+    CODE = (
+        "import ray, sys\n"
+        "ray.init(num_cpus=2, include_dashboard=False, object_store_memory=80_000_000)\n"
+        "print(ray.get_runtime_context().gcs_address, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+
+    def __init__(self):
+        self.own = OwnProcesses()
+        self.key = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", self.CODE],
+            env={**self.own.environment, **self.key, "RAY_USAGE_STATS_ENABLED": "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.address = self._process.stdout.readline().strip()
+
+    def close(self):
+        with self._process:
+            self._process.stdin.close()
+            self._process.wait(SECONDS)
+        self.own.kill()
+
+
+@contextlib.contextmanager
+def running_cluster():
+    cluster = Cluster()
+    try:
+        yield cluster
+    finally:
+        cluster.close()
 
 
 class Job:
@@ -21,14 +64,20 @@ class Job:
     Args:
         folder: for its messages; the output is `output` there.
         arguments: of the command, besides `--output`.
+        cluster: where it runs; None: on one that the command starts.
     """
 
-    def __init__(self, folder, *arguments):
+    def __init__(self, folder, *arguments, cluster=None):
         self.output = folder / "output"
-        self._messages = folder / "messages"
-        self._arguments = [*arguments, "--output", self.output]
         self.own = OwnProcesses()
         self.process = None
+        self._cluster = cluster
+        self._messages = folder / "messages"
+        self._arguments = [*arguments, "--output", self.output]
+        self._environment = self.own.environment
+        if cluster is not None:
+            self._arguments += ["--address", cluster.address]
+            self._environment |= cluster.key
 
     def start(self, *options):
         command = [sys.executable, "-m", "secondpass", "job", *self._arguments, *options]
@@ -38,7 +87,7 @@ class Job:
                 stdin=subprocess.DEVNULL,
                 stdout=messages,
                 stderr=messages,
-                env={**self.own.environment, "OMP_NUM_THREADS": "1"},
+                env=self._environment,
             )
 
     def messages(self):
@@ -53,7 +102,8 @@ class Job:
 
     def workers(self):
         """Ids of the processes that rank."""
-        return [number for number, title in self.own.titles().items() if "MapWorker" in title]
+        own = self.own if self._cluster is None else self._cluster.own
+        return sorted(number for number, title in own.titles().items() if WORKER in title)
 
     def wait_for_parts(self, count):
         """Wait until so many parts are there; False if the job ended before."""
@@ -82,17 +132,16 @@ class Job:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait(SECONDS)
-        left = self._wait_for_end(30)
+        until = time.monotonic() + 30
+        while (left := self._left()) and time.monotonic() < until:
+            time.sleep(0.1)
         self.own.kill()
         return left
 
-    def _wait_for_end(self, seconds):
-        until = time.monotonic() + seconds
-        while True:
-            left = [title for title in self.own.titles().values() if title not in AGENTS]
-            if not left or time.monotonic() > until:
-                return left
-            time.sleep(0.1)
+    def _left(self):
+        titles = self.own.titles().values()
+        workers = [WORKER for _ in self.workers()]
+        return workers or [title for title in titles if title not in AGENTS]
 
 
 def kill(number):

@@ -10,8 +10,7 @@ from importlib.util import find_spec
 import pytest
 
 from command_requests import json_lines, requests
-from own_processes import OwnProcesses
-from ray_jobs import SECONDS, Job, kill
+from ray_jobs import SECONDS, Job, kill, running_cluster
 
 pytestmark = [
     pytest.mark.long,
@@ -53,28 +52,9 @@ def embedded(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """The address of a cluster, which outlives the drivers that are killed."""
-    own = OwnProcesses()
-    code = (
-        "import ray, sys\n"
-        "info = ray.init(num_cpus=2, include_dashboard=False, object_store_memory=80_000_000)\n"
-        "print(info.address_info['gcs_address'], flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        env={**own.environment, "RAY_USAGE_STATS_ENABLED": "0"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.stdin.close()
-            own.wait_for_end(30)
-            own.kill()
+    """A cluster that outlives the drivers that are killed."""
+    with running_cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -82,19 +62,19 @@ def start(tmp_path):
     """Start a job; none of its processes may outlive it."""
     jobs = []
 
-    def start(source, *options):
-        job = Job(tmp_path, *source.arguments, *options)
-        jobs.append(job)
-        job.start()
-        return job
+    def start(source, cluster=None):
+        jobs.append(Job(tmp_path, *source.arguments, cluster=cluster))
+        jobs[-1].start()
+        return jobs[-1]
 
     yield start
     assert [left for job in jobs for left in job.close()] == []
 
 
+@pytest.fixture
 def somewhere(request, seed):
     """A cluster of the job's own for even seeds, one that is there already for odd ones."""
-    return ("--address", request.getfixturevalue("cluster")) if seed % 2 else ()
+    return request.getfixturevalue("cluster") if seed % 2 else None
 
 
 def in_the_middle(job, source, generator):
@@ -127,7 +107,7 @@ def check_embedded(job, source):
 def kill_worker(job, source, seed):
     generator = random.Random(seed)
     in_the_middle(job, source, generator)
-    victim = generator.choice(sorted(job.workers()))
+    victim = generator.choice(job.workers())
     kill(victim)
     assert len(job.parts()) < source.blocks, "the worker was killed after the last block"
     assert job.end() == 0, job.messages()
@@ -147,21 +127,21 @@ def kill_driver(job, source, seed):
 
 
 @pytest.mark.parametrize("seed", TIMES)
-def test_a_worker_is_killed(start, lexical, seed, request):
-    job = start(lexical, *somewhere(request, seed))
+def test_a_worker_is_killed(start, lexical, seed, somewhere):
+    job = start(lexical, somewhere)
     kill_worker(job, lexical, seed)
     check_lexical(job, lexical)
 
 
 @pytest.mark.parametrize("seed", TIMES)
-def test_the_driver_is_killed_and_the_job_resumed(start, lexical, seed, request):
-    job = start(lexical, *somewhere(request, seed))
+def test_the_driver_is_killed_and_the_job_resumed(start, lexical, seed, somewhere):
+    job = start(lexical, somewhere)
     kill_driver(job, lexical, seed)
     check_lexical(job, lexical)
 
 
 @pytest.mark.parametrize("kills", [kill_worker, kill_driver])
 def test_embedded(start, embedded, cluster, kills):
-    job = start(embedded, "--address", cluster)
+    job = start(embedded, cluster)
     kills(job, embedded, 0)
     check_embedded(job, embedded)
