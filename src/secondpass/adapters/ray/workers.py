@@ -63,8 +63,7 @@ def crew(ray: Any, workers: Workers, *, most: int | None = None, spare: int = 0)
         raise InputError(f"workers: the cluster has {has}, too few for {wanted}")
     count = workers.count
     if count is None:
-        limits = [limit for limit in (room, most, workers.concurrency) if limit is not None]
-        count = max(1, min(limits))
+        count = max(1, min(room, workers.concurrency or room))
     if workers.concurrency is not None and count > workers.concurrency:
         raise InputError("concurrency: must be at least the number of workers")
-    return Crew(count, workers.cpus, gpus)
+    return Crew(count if most is None else min(count, most), workers.cpus, gpus)

@@ -1,0 +1,139 @@
+"""Blocks of an input have its rows, each once, wherever they are cut."""
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass.adapters.ray.blocks import read_rows, record_text
+from secondpass.adapters.ray.inputs import JobInput
+from secondpass.adapters.ray.scanning import LINES, InputFile, input_files, scan
+from secondpass.errors import InputError
+from secondpass.formats.errors import FormatError
+
+BLANK = st.sampled_from([b"\n", b"  \r\n", "\u00a0\n".encode(), b"\t\n"])
+OBJECT = st.builds(
+    lambda number, end: json.dumps({"query": number}).encode() + end,
+    st.integers(),
+    st.sampled_from([b"\n", b"\r\n"]),
+)
+
+
+def nothing(*_arguments):
+    """Progress that nobody sees."""
+
+
+def rows_of(blocks):
+    return [row for block in blocks for row in read_rows(block, block.first)]
+
+
+def same_lines(rows):
+    return [(row.line, row.content.strip().removeprefix(b"\xef\xbb\xbf")) for row in rows]
+
+
+@given(
+    lines=st.lists(st.one_of(BLANK, OBJECT), max_size=30),
+    size=st.integers(1, 8),
+    mark=st.booleans(),
+    ended=st.booleans(),
+    packed=st.booleans(),
+)
+def test_rows_are_the_lines_that_are_not_blank(tmp_path_factory, lines, size, mark, ended, packed):
+    content = b"".join(lines)
+    content = content if ended else content.rstrip(b"\n")
+    content = b"\xef\xbb\xbf" * mark + content
+    folder = tmp_path_factory.mktemp("job")
+    path = folder / ("in.jsonl.gz" if packed else "in.jsonl")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    blocks, digest = JobInput(str(path)).prepare(str(folder), size, nothing)
+    expected = [
+        (number, text.encode().strip())
+        for number, text in enumerate(content.decode("utf-8-sig").split("\n"), 1)
+        if text.strip()
+    ]
+    rows = rows_of(blocks)
+    assert same_lines(rows) == expected
+    assert [row.number for row in rows] == [*range(len(expected))]
+    assert all(0 < block.rows <= size for block in blocks)
+    assert digest == JobInput(str(path)).hash()
+    for block in blocks:
+        for first in range(block.first, block.first + block.rows + 1):
+            assert [row.number for row in read_rows(block, first)] == [
+                *range(first, block.first + block.rows)
+            ]
+
+
+def test_files_of_a_folder_are_one_input(tmp_path):
+    for name, rows in {"b.jsonl": 2, "a/c.jsonl.gz": 3, "_d.jsonl": 1, ".e/f.jsonl": 1}.items():
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = b'{"query": "x"}\n' * rows
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    (tmp_path / "in" / "notes.txt").write_text("not this one")
+    (tmp_path / "out").mkdir()
+    source = JobInput(str(tmp_path / "in"))
+    blocks, _ = source.prepare(str(tmp_path / "out"), 2, nothing)
+    assert [(block.first, block.rows) for block in blocks] == [(0, 2), (2, 1), (3, 2)]
+    assert [row.number for row in rows_of(blocks)] == [*range(5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("in.csv", b"", "its format is not known; the name must end in .jsonl"),
+        ("in.jsonl", b'{"a": 1}\n[]\n', ":2: must be a JSON object, which begins with {"),
+        ("in.jsonl", b"PAR1\x00\xff", ":1: must be a JSON object"),
+        ("in.jsonl.gz", b"{}", ": is not a gzip file, or damaged"),
+        ("in.jsonl.gz", gzip.compress(b"{}\n" * 99)[:-9], ": is a gzip file that ends too early"),
+        ("in.jsonl.gz", gzip.compress(b"query\n"), ":1: must be a JSON object"),
+    ],
+    ids=["suffix", "list", "binary", "not-gzip", "cut-gzip", "text-in-gzip"],
+)
+def test_wrong_inputs(tmp_path, name, content, problem):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises((FormatError, InputError)) as caught:
+        JobInput(str(tmp_path / name)).prepare(str(tmp_path), 10, nothing)
+    assert str(caught.value).startswith(str(tmp_path / name))
+    assert problem in str(caught.value)
+
+
+def test_missing_inputs(tmp_path):
+    with pytest.raises(InputError, match="there is no such file or folder"):
+        input_files(str(tmp_path / "absent.jsonl"))
+    with pytest.raises(InputError, match=r"has no file whose name ends in \.jsonl"):
+        input_files(str(tmp_path))
+
+
+@pytest.mark.parametrize("change", [b"", b'{"query": "x"}\n' * 2], ids=["shorter", "longer"])
+def test_a_file_that_changes_is_noticed(tmp_path, change):
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"query": "a longer line"}\n')
+    blocks, _ = scan(InputFile(str(path), LINES), 10, nothing)
+    path.write_bytes(change)
+    with pytest.raises(FormatError, match="has changed since the job was started"):
+        rows_of(blocks)
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        ({"request": '{"a" :1}', "other": 1}, b'{"a" :1}'),
+        (
+            {"query": "é", "top_k": None, "candidates": [{"text": "a", "score": None}]},
+            b'{"query": "\\u00e9", "candidates": [{"text": "a"}]}',
+        ),
+    ],
+    ids=["text", "nulls-are-absent"],
+)
+def test_records_as_text(record, text):
+    assert record_text(record, "file", 1) == text
+
+
+@pytest.mark.parametrize(
+    "value", [b"bytes", float("nan"), object()], ids=["bytes", "nan", "object"]
+)
+def test_records_that_json_cannot_hold(value):
+    error = record_text({"query": value}, "file", 3)
+    assert str(error).startswith("file:3: JSON cannot hold its values")

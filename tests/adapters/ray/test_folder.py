@@ -1,0 +1,149 @@
+"""The folder of a job: what is done is never asked for again, what is not, always."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass.adapters.ray.blocks import Block
+from secondpass.adapters.ray.folder import STATE, JobFolder
+from secondpass.adapters.ray.parts import Part, PartWriter, missing, parts_in, read_counts
+from secondpass.adapters.ray.storage import files_in
+from secondpass.errors import InputError
+
+MADE_OF = {"input": "a", "configuration": "b"}
+
+
+def blocks_of(sizes):
+    first, found = 0, []
+    for size in sizes:
+        found.append(Block("f", "f", "lines", 0, 0, 1, first, size))
+        first += size
+    return found
+
+
+def written(folder, first, rows):
+    with PartWriter(str(folder), first) as writer:
+        writer.write([f'{{"row": {first + index}}}\n' for index in range(rows)], {"ok": rows})
+        writer.finish()
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), max_size=8),
+    done=st.sets(st.integers(0, 60), max_size=40),
+)
+def test_what_is_missing_and_what_is_done_are_all_rows(sizes, done):
+    blocks = blocks_of(sizes)
+    parts = [Part(row, row) for row in sorted(done) if row < sum(sizes)]
+    todo = [*missing(blocks, parts)]
+    rows = [row for one in todo for row in range(one.part.first, one.part.last + 1)]
+    assert sorted([*rows, *(part.first for part in parts)]) == [*range(sum(sizes))]
+    for one in todo:
+        block = one.block
+        assert block.first <= one.part.first <= one.part.last < block.first + block.rows
+
+
+def test_a_part_is_there_whole_or_not_at_all(tmp_path):
+    with PartWriter(str(tmp_path), 3) as writer:
+        writer.write(["{}\n"], {"ok": 1})
+    assert not files_in(str(tmp_path))
+    written(tmp_path, 3, 2)
+    files = files_in(str(tmp_path))
+    (part,) = parts_in(str(tmp_path), files)
+    assert (part.first, part.last, part.name) == (3, 4, "part-000000000003-000000000004.jsonl")
+    assert read_counts(str(tmp_path), part, files[part.name]) == {"ok": 2}
+
+
+def test_an_empty_part_is_not_written(tmp_path):
+    with PartWriter(str(tmp_path), 0) as writer:
+        writer.finish()
+    assert not files_in(str(tmp_path))
+
+
+def opened(folder):
+    folder.state(resume=True, force=False)
+    folder.done()
+
+
+def changed_part(folder):
+    (folder / "part-000000000000-000000000001.jsonl").write_text("{}\n")
+
+
+def without_counts(folder):
+    (folder / "part-000000000000-000000000001.json").unlink()
+
+
+def overlapping(folder):
+    written(folder, 1, 2)
+
+
+def broken_state(folder):
+    (folder / STATE).write_text("{")
+
+
+def other_version(folder):
+    state = json.loads((folder / STATE).read_text())
+    (folder / STATE).write_text(json.dumps({**state, "format": 99}))
+
+
+def no_state(folder):
+    (folder / STATE).unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (changed_part, "part-000000000000-000000000001.jsonl was changed since it was written"),
+        (without_counts, "was changed since it was written; delete it to rank its rows again"),
+        (overlapping, "which have rows in common; use --force"),
+        (broken_state, "is not a valid state of a job; use --force"),
+        (other_version, "is not a valid state of a job; use --force"),
+        (no_state, "is not the folder of a job: it has no job.json"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_refused_folders(tmp_path, change, problem):
+    with JobFolder(str(tmp_path)) as folder:
+        assert folder.state(resume=False, force=False) is None
+        folder.begin(MADE_OF, blocks_of([2, 2]))
+    written(tmp_path, 0, 2)
+    change(tmp_path)
+    with JobFolder(str(tmp_path)) as folder:
+        with pytest.raises(InputError) as caught:
+            opened(folder)
+        assert problem in str(caught.value)
+        assert folder.state(resume=False, force=True) is None
+    assert not files_in(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", MADE_OF)
+def test_another_job_is_not_continued(tmp_path, name):
+    with JobFolder(str(tmp_path)) as folder:
+        folder.begin(MADE_OF, blocks_of([2]))
+        state = folder.state(resume=True, force=False)
+        folder.check(state, MADE_OF)
+        with pytest.raises(InputError, match=f"was begun with another {name}; use --force"):
+            folder.check(state, {**MADE_OF, name: "other"})
+        with pytest.raises(InputError, match="use --resume to continue it, or --force"):
+            folder.state(resume=False, force=False)
+
+
+def test_the_files_of_others_stay(tmp_path):
+    (tmp_path / "mine.txt").write_text("x")
+    with JobFolder(str(tmp_path)) as folder:
+        for force in (False, True):
+            with pytest.raises(InputError, match="is not the folder of a job"):
+                folder.state(resume=False, force=force)
+    assert (tmp_path / "mine.txt").read_text() == "x"
+
+
+def test_two_jobs_at_a_time_and_files(tmp_path):
+    with (
+        JobFolder(str(tmp_path / "job")),
+        pytest.raises(InputError, match="another process is writing"),
+    ):
+        JobFolder(str(tmp_path / "job")).__enter__()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file; name a folder"):
+        JobFolder(str(tmp_path / "file")).__enter__()
