@@ -27,6 +27,8 @@ from secondpass.config import load, merged, preset
 from secondpass.scorers import minilm
 
 SECONDS = 0.3
+DOCUMENTED = {"`cross_encoder`, `auto`": 192.4, "`cross_encoder`, `exact`": 111.3}
+"""Pairs of workload A per CPU second on the first processor of docs/performance.md."""
 Requests = Sequence[tuple[str, list[str]]]
 
 
@@ -72,9 +74,50 @@ def check(reranker: Reranker, requests: Requests) -> None:
                 raise SystemExit(f"{ranking.report}")
 
 
+def arithmetic(rates: Mapping[str, float], options: argparse.Namespace) -> None:
+    """What so many pairs take by these rates, if all cores are as fast as one is alone."""
+    cores = options.cores
+    columns = " | ".join(f"{options.nodes} nodes of {count} cores" for count in cores)
+    print(f"\n| {options.pairs:,} pairs | CPU hours | {columns} | at {options.cpu_price} an hour |")
+    print(f"| --- | ---: |{' ---: |' * len(cores)} ---: |")
+    for name, rate in rates.items():
+        hours = options.pairs / rate / 3600
+        spans = " | ".join(span(hours / options.nodes / count) for count in cores)
+        print(f"| {name} | {hours:,.0f} | {spans} | {hours * options.cpu_price:,.0f} |")
+    lists = options.pairs / 100
+    plan = Reranker.from_config({"method": {"type": "graded", "llm": Grader()}, "depth": 100}).plan(
+        100, tokens_per_passage=80
+    )
+    calls, tokens = lists * plan.total.calls[1], (plan.total.input_tokens, plan.total.output_tokens)
+    assert tokens[0] is not None
+    assert tokens[1] is not None
+    millions = [lists * amount[1] / 1e6 for amount in tokens if amount is not None]
+    cost = millions[0] * options.input_price + millions[1] * options.output_price
+    print(f"\n`graded`: {calls:,.0f} questions, {millions[0]:,.0f} and {millions[1]:,.0f} million")
+    print(f"tokens of input and output, {cost:,.0f} at {options.input_price} and", end=" ")
+    print(f"{options.output_price} a million")
+    for concurrency in (64, 1_000, 10_000):
+        hours = calls * SECONDS / concurrency / 3600
+        per_minute = 60 * concurrency / SECONDS * millions[0] * 1e6 / calls
+        print(f"{concurrency:,} at a time: {span(hours)}, {per_minute:,.0f} tokens a minute")
+
+
+def span(hours: float) -> str:
+    """A time in the unit that fits."""
+    if hours < 1 / 60:
+        return f"{hours * 3600:.0f} s"
+    return f"{hours * 60:.0f} min" if hours < 2 else f"{hours:.1f} h"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--queries", type=int, default=240)
+    parser.add_argument("--pairs", type=int, default=1_000_000_000)
+    parser.add_argument("--nodes", type=int, default=100)
+    parser.add_argument("--cores", type=int, nargs="+", default=[2, 16], help="of a node")
+    parser.add_argument("--cpu-price", type=float, default=0.04, help="of a core for an hour")
+    parser.add_argument("--input-price", type=float, default=0.1, help="of a million tokens")
+    parser.add_argument("--output-price", type=float, default=0.4)
     options = parser.parse_args()
     tokenizer = minilm.load_tokenizer()
     tokenizer.no_truncation()
@@ -86,8 +129,10 @@ def main() -> None:
     print(f"{size / len(requests) / 100:.0f} bytes of input a pair\n")
     print("| method | pairs per s | pairs per CPU s | first ranking s |")
     print("| --- | ---: | ---: | ---: |")
+    rates = {}
     for name, build, some in local(requests):
         rate, cpu_rate, first = measure(build, some)
+        rates[name] = cpu_rate
         print(f"| {name} | {rate:,.0f} | {cpu_rate:,.0f} | {first:.2f} |", flush=True)
     for concurrency in (8, 64):
         grader = Grader()
@@ -104,6 +149,7 @@ def main() -> None:
             f"| {rate:,.0f} | {cpu_rate:,.0f} | {first:.2f} |",
             flush=True,
         )
+    arithmetic({**rates, **DOCUMENTED}, options)
 
 
 if __name__ == "__main__":

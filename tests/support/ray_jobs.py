@@ -51,11 +51,16 @@ class Cluster:
 
 @contextlib.contextmanager
 def running_cluster():
-    cluster = Cluster()
-    try:
-        yield cluster
-    finally:
-        cluster.close()
+    """A cluster; Ray gives up after 30 seconds, which a busy machine may take to start one."""
+    for _ in range(5):
+        cluster = Cluster()
+        try:
+            if cluster.address:
+                yield cluster
+                return
+        finally:
+            cluster.close()
+    raise AssertionError("Ray did not start")
 
 
 class Job:
