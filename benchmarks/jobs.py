@@ -30,16 +30,21 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Process:
-    """What was seen of one process: its last title, CPU seconds, and MB at each sample."""
+    """What was seen of one process: its last title, and CPU seconds and MB at each time."""
 
     title: str
     is_driver: bool
-    cpu: float = 0.0
+    cpu: list[tuple[float, float]] = field(default_factory=list)
     memory: list[tuple[float, dict[str, float]]] = field(default_factory=list)
 
     @property
     def is_worker(self) -> bool:
         return "MapWorker" in self.title
+
+    def used(self, begin: float, end: float) -> float:
+        """CPU seconds between two times."""
+        seconds = [cpu for now, cpu in self.cpu if begin <= now <= end]
+        return seconds[-1] - seconds[0] if seconds else 0.0
 
     def peak(self, kind: str) -> float:
         return max((sample[kind] for _, sample in self.memory), default=0.0)
@@ -47,12 +52,12 @@ class Process:
 
 @dataclass
 class Run:
-    """A run of the job: seconds by the clock, and its processes."""
+    """A run of the job: when it began, seconds by the clock, and its processes."""
 
+    began: float
     seconds: float
     processes: dict[int, Process]
     totals: list[tuple[float, dict[str, float]]]
-    summary: str
 
     @property
     def workers(self) -> list[Process]:
@@ -76,22 +81,22 @@ def run_job(arguments: Sequence[str | Path], output: Path) -> Run:
     messages.parent.mkdir(parents=True, exist_ok=True)
     found: dict[int, Process] = {}
     totals = []
-    began = time.perf_counter()
+    began = time.time()
     try:
         with messages.open("wb") as stderr:
             driver = subprocess.Popen(
                 [*command, "--output", str(output)], stderr=stderr, env=own.environment
             )
             while driver.poll() is None:
-                totals.append(sample(own, driver.pid, time.perf_counter() - began, found))
+                totals.append(sample(own, driver.pid, time.time() - began, found))
                 time.sleep(INTERVAL)
-        seconds = time.perf_counter() - began
+        seconds = time.time() - began
     finally:
         own.kill()
     text = messages.read_text(errors="replace")
     if driver.returncode:
         raise SystemExit(text)
-    return Run(seconds, found, totals, text)
+    return Run(began, seconds, found, totals)
 
 
 def sample(
@@ -104,8 +109,8 @@ def sample(
             process = found.setdefault(number, Process(title, number == driver))
             if "IDLE" not in title:
                 process.title = title
-            process.cpu = cpu_seconds(number)
-            memory = megabytes(number)
+            cpu, memory = cpu_seconds(number), megabytes(number)
+            process.cpu.append((now, cpu))
             process.memory.append((now, memory))
             for kind, value in memory.items():
                 total[kind] += value

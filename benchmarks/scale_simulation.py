@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks.speed.plots import COLOURS, LIGHT, figure
 
 HOUR = 3600.0
-BLOCK_ROWS = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
+BLOCK_ROWS = (10, 20, 50, 100, 200, 500, 1_000, 2_000)
 
 
 @dataclass(frozen=True)
@@ -373,13 +373,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--pairs", type=int, default=1_000_000_000)
     parser.add_argument("--candidates", type=int, default=100, help="pairs of a row")
-    parser.add_argument("--pairs-per-second", type=float, default=190.0, help="of a worker")
+    parser.add_argument("--pairs-per-second", type=float, default=85.0, help="of a worker")
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--workers", type=int, default=16, help="of a node")
     parser.add_argument("--in-flight", type=int, default=2, help="blocks that a worker has")
     parser.add_argument("--start", type=float, default=10.0, help="seconds until a worker is ready")
-    parser.add_argument("--block-overhead", type=float, default=0.05, help="seconds")
-    parser.add_argument("--dispatch", type=float, default=0.005, help="seconds of the driver")
+    parser.add_argument("--block-overhead", type=float, default=0.02, help="seconds")
+    parser.add_argument("--dispatch", type=float, default=0.008, help="seconds of the driver")
     parser.add_argument("--block-rows", type=int, nargs="+", default=BLOCK_ROWS)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--plot", type=Path, default=Path("build/scale-blocks.png"))
