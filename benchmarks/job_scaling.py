@@ -2,6 +2,9 @@
 
     python -m benchmarks.job_scaling
     python -m benchmarks.job_scaling --preset embedded --data FOLDER --rounds 5
+    python -m benchmarks.job_scaling --preset lexical --queries 2000 --candidates 2 --block 1
+
+Prints the figures of one worker and of two. The last call says what a block costs.
 
 Runs with one worker and with two take turns. Rates are those between the first and the last block,
 so the start of Ray, which takes as long for any number of workers, does not count. A machine that
@@ -24,7 +27,7 @@ from benchmarks.jobs import Run, run_job, write_requests
 
 QUERIES = {"lexical": 4_000, "embedded": 100}
 BLOCKS = 24
-FIELDS = ("seconds", "workers", "others")
+FIELDS = ("seconds", "workers", "driver", "others")
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,13 @@ class Steady:
     Attributes:
         seconds: by the clock.
         workers: CPU seconds of all workers.
-        others: CPU seconds of the driver and of Ray.
+        driver: CPU seconds of the driver.
+        others: CPU seconds of Ray's other processes.
     """
 
     seconds: float
     workers: float
+    driver: float
     others: float
 
 
@@ -48,7 +53,9 @@ def steady(run: Run, output: Path, queries: int) -> Steady:
     later = queries * (len(parts) - 1) / len(parts)
     every = sum(process.used(first, last) for process in run.processes.values())
     workers = sum(process.used(first, last) for process in run.workers)
-    return Steady((last - first) / later, workers / later, (every - workers) / later)
+    driver = run.driver.used(first, last)
+    measured = last - first, workers, driver, every - workers - driver
+    return Steady(*(seconds / later for seconds in measured))
 
 
 def main() -> None:
@@ -57,14 +64,13 @@ def main() -> None:
     parser.add_argument("--queries", type=int)
     parser.add_argument("--candidates", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--block", type=int, help="queries of a block; default: a 24th")
     parser.add_argument("--data", type=Path, help="a collection with queries.jsonl")
     options = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}\n")
-    print(
-        "| preset | queries per s, 1 and 2 workers | ratio | CPU ms a query: workers | others | ",
-        end="",
-    )
-    print("ratio by CPU time |\n| --- | ---: | ---: | ---: | ---: | ---: |")
+    print("| preset | queries per s | ratio | CPU ms a query: workers", end=" ")
+    print("| driver | Ray | ratio by CPU time |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for preset in options.preset or QUERIES:
         measure(preset, options)
 
@@ -75,7 +81,8 @@ def measure(preset: str, options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write_requests(Path(folder) / "in.jsonl", queries, options.candidates, options.data)
         output = Path(folder) / "out"
-        arguments = ["--input", path, "--preset", preset, "--block", -(-queries // BLOCKS)]
+        block = options.block or -(-queries // BLOCKS)
+        arguments = ["--input", path, "--preset", preset, "--block", block]
         for _ in range(options.rounds):
             for workers, found in runs.items():
                 run = run_job([*arguments, "--workers", workers], output)
@@ -85,11 +92,12 @@ def measure(preset: str, options: argparse.Namespace) -> None:
         for found in runs.values()
     )
     ratios = [one.seconds / two.seconds for one, two in zip(runs[1], runs[2], strict=True)]
-    by_cpu = 2 * one.workers / (two.workers + two.others)
+    by_cpu = 2 * one.workers / (two.workers + two.driver + two.others)
     print(
         f"| `{preset}` | {1 / one.seconds:.1f}, {1 / two.seconds:.1f} "
         f"| {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) "
         f"| {1e3 * one.workers:.1f}, {1e3 * two.workers:.1f} "
+        f"| {1e3 * one.driver:.1f}, {1e3 * two.driver:.1f} "
         f"| {1e3 * one.others:.1f}, {1e3 * two.others:.1f} | {by_cpu:.2f} |",
         flush=True,
     )
