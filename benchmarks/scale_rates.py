@@ -15,14 +15,19 @@ import argparse
 import asyncio
 import json
 import re
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.speed import workloads
 from benchmarks.speed.machine import describe
 
 from secondpass import Reranker
+from secondpass.adapters.ray.blocks import Row
+from secondpass.adapters.ray.ranking import Choices, RowRanker, in_batches
+from secondpass.adapters.ray.scanning import LINES, InputFile, scan
 from secondpass.config import load, merged, preset
 from secondpass.scorers import minilm
 
@@ -74,6 +79,44 @@ def check(reranker: Reranker, requests: Requests) -> None:
                 raise SystemExit(f"{ranking.report}")
 
 
+def measure_files(requests: Requests) -> tuple[float, float, float, float]:
+    """What goes with a job, between files.
+
+    Returns:
+        Pairs per CPU second of ``lexical`` from lines to lines, MB per CPU second of the driver's
+        pass over the input, and bytes of input and of output a pair.
+    """
+    records = [
+        {
+            "query_id": f"q{number}",
+            "query": query,
+            "candidates": [
+                {"id": f"d{number}-{index}", "text": text, "score": float(len(texts) - index)}
+                for index, text in enumerate(texts)
+            ],
+        }
+        for number, (query, texts) in enumerate(requests)
+    ]
+    lines = [json.dumps(record).encode() + b"\n" for record in records]
+    pairs = sum(len(texts) for _, texts in requests)
+    rows = [Row(number, "in.jsonl", number + 1, line) for number, line in enumerate(lines)]
+    ranker = RowRanker(load(preset("lexical")), Choices({}))
+    written = 0
+    cpu = time.process_time()
+    for batch in in_batches(rows, 64):
+        ranked = ranker.lines(batch, [ranker.parse(row) for row in batch])
+        written += sum(len(line.encode()) for line in ranked.lines)
+    rate = pairs / (time.process_time() - cpu)
+    size = 4 * sum(map(len, lines))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "in.jsonl"
+        path.write_bytes(b"".join(4 * lines))
+        cpu = time.process_time()
+        scan(InputFile(str(path), LINES), 256, lambda _rows: None)
+        megabytes = size / 1e6 / (time.process_time() - cpu)
+    return rate, megabytes, size / 4 / pairs, written / pairs
+
+
 def arithmetic(rates: Mapping[str, float], options: argparse.Namespace) -> None:
     """What so many pairs take by these rates, if all cores are as fast as one is alone."""
     cores = options.cores
@@ -123,10 +166,8 @@ def main() -> None:
     tokenizer.no_truncation()
     found = workloads.generated(tokenizer, "A", options.queries, 100)
     requests = [(request.query, request.passages) for request in found]
-    size = sum(len(json.dumps({"query": query, "candidates": texts})) for query, texts in requests)
     machine: Mapping[str, Any] = describe()
     print(f"{machine['processor']}, {machine['family']}, {machine['date']}, load {machine['load']}")
-    print(f"{size / len(requests) / 100:.0f} bytes of input a pair\n")
     print("| method | pairs per s | pairs per CPU s | first ranking s |")
     print("| --- | ---: | ---: | ---: |")
     rates = {}
@@ -134,6 +175,9 @@ def main() -> None:
         rate, cpu_rate, first = measure(build, some)
         rates[name] = cpu_rate
         print(f"| {name} | {rate:,.0f} | {cpu_rate:,.0f} | {first:.2f} |", flush=True)
+    name = "`lexical`, from JSON lines to JSON lines"
+    rates[name], megabytes, bytes_in, bytes_out = measure_files(requests)
+    print(f"| {name} | | {rates[name]:,.0f} | |")
     for concurrency in (8, 64):
         grader = Grader()
         config = {
@@ -149,6 +193,10 @@ def main() -> None:
             f"| {rate:,.0f} | {cpu_rate:,.0f} | {first:.2f} |",
             flush=True,
         )
+    gigabytes = options.pairs * bytes_in / 1e9
+    pass_time = span(gigabytes / 3.6 / megabytes)
+    print(f"\n{bytes_in:.0f} bytes of input a pair, {bytes_out:.0f} of output")
+    print(f"the pass over it: {megabytes:,.0f} MB per CPU s, {pass_time} for {gigabytes:,.0f} GB")
     arithmetic({**rates, **DOCUMENTED}, options)
 
 
