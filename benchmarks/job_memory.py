@@ -69,7 +69,7 @@ def main() -> None:
         for queries in options.queries:
             path = write_requests(Path(folder) / "in.jsonl", queries, options.candidates)
             arguments = ["--input", path, "--preset", options.preset, "--workers", options.workers]
-            runs[queries] = run_job(arguments, Path(folder) / "out")
+            runs[queries] = run_job(arguments, Path(folder) / "out", interval=0.2)
             size, seconds = path.stat().st_size / 1e6, runs[queries].seconds
             print(f"{queries:,} queries, {size:,.0f} MB: {seconds:.0f} s", flush=True)
     few, many = (peaks(run) for run in runs.values())

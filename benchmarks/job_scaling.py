@@ -85,7 +85,7 @@ def measure(preset: str, options: argparse.Namespace) -> None:
         arguments = ["--input", path, "--preset", preset, "--block", block]
         for _ in range(options.rounds):
             for workers, found in runs.items():
-                run = run_job([*arguments, "--workers", workers], output)
+                run = run_job([*arguments, "--workers", workers], output, interval=2)
                 found.append(steady(run, output, queries))
     one, two = (
         Steady(*(statistics.median(getattr(run, name) for run in found) for name in FIELDS))

@@ -22,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from own_processes import OwnProcesses
 
-INTERVAL = 0.2
 KINDS = ("USS", "PSS", "RSS")
 FIELDS = {"Rss": "RSS", "Pss": "PSS", "Private_Clean": "USS", "Private_Dirty": "USS"}
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -72,8 +71,11 @@ class Run:
         return max(sample[kind] for _, sample in self.totals)
 
 
-def run_job(arguments: Sequence[str | Path], output: Path) -> Run:
-    """Run the job into an empty folder; SystemExit with its messages if it fails."""
+def run_job(arguments: Sequence[str | Path | int], output: Path, interval: float) -> Run:
+    """Run the job into an empty folder, and sample its processes at an interval in seconds.
+
+    A sample takes 20 ms of CPU time or more. SystemExit with the job's messages if it fails.
+    """
     shutil.rmtree(output, ignore_errors=True)
     own = OwnProcesses()
     command = [sys.executable, "-m", "secondpass", "job", *map(str, arguments)]
@@ -89,7 +91,7 @@ def run_job(arguments: Sequence[str | Path], output: Path) -> Run:
             )
             while driver.poll() is None:
                 totals.append(sample(own, driver.pid, time.time() - began, found))
-                time.sleep(INTERVAL)
+                time.sleep(interval)
         seconds = time.time() - began
     finally:
         own.kill()
