@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from benchmarks.speed.render import Speed
 
 OURS, OTHERS, LIGHT = "#1f6feb", "#8b949e", "#c9d1d9"
-COLOURS = (OURS, "#d9730d", "#2a9d5c", "#8250df", "#8b949e")
+COLOURS = (OURS, "#d9730d", "#2a9d5c", "#8250df", "#8b949e", "#bf3989")
 SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "secondpass",
@@ -25,17 +25,17 @@ SETTINGS = {
 
 
 @contextmanager
-def figure(path: Path, width: float, height: float) -> Iterator[Any]:
-    """Axes of a figure that is written to ``path``, equal for equal data."""
+def figure(path: Path, width: float, height: float, columns: int = 1) -> Iterator[Any]:
+    """Axes of a figure that is written to ``path`` (SVG or PNG), equal for equal data."""
     import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
+    kind = path.suffix.removeprefix(".")
     with matplotlib.rc_context(SETTINGS):
         drawn = Figure((width, height), layout="constrained")
-        FigureCanvasSVG(drawn)
-        yield drawn.subplots()
-        drawn.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+        yield drawn.subplots(1, columns)
+        metadata = {"Date": None, "Creator": None} if kind == "svg" else None
+        drawn.savefig(path, format=kind, metadata=metadata, dpi=150)
 
 
 def draw(speed: Speed, folder: Path) -> None:

@@ -1,0 +1,168 @@
+"""Runs ``secondpass job`` in a process and samples all processes that belong to it (Linux).
+
+Memory is that of ``/proc/PID/smaps_rollup``: RSS counts shared pages in each process, PSS divides
+them among those that share them, USS leaves them out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+
+from own_processes import OwnProcesses
+
+KINDS = ("USS", "PSS", "RSS")
+FIELDS = {"Rss": "RSS", "Pss": "PSS", "Private_Clean": "USS", "Private_Dirty": "USS"}
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Process:
+    """What was seen of one process: its last title, and CPU seconds and MB at each time."""
+
+    title: str
+    is_driver: bool
+    cpu: list[tuple[float, float]] = field(default_factory=list)
+    memory: list[tuple[float, dict[str, float]]] = field(default_factory=list)
+
+    @property
+    def is_worker(self) -> bool:
+        return "MapWorker" in self.title
+
+    def used(self, begin: float, end: float) -> float:
+        """CPU seconds between two times."""
+        seconds = [cpu for now, cpu in self.cpu if begin <= now <= end]
+        return seconds[-1] - seconds[0] if seconds else 0.0
+
+    def peak(self, kind: str) -> float:
+        return max((sample[kind] for _, sample in self.memory), default=0.0)
+
+
+@dataclass
+class Run:
+    """A run of the job: when it began, seconds by the clock, and its processes."""
+
+    began: float
+    seconds: float
+    processes: dict[int, Process]
+    totals: list[tuple[float, dict[str, float]]]
+
+    @property
+    def workers(self) -> list[Process]:
+        return [process for process in self.processes.values() if process.is_worker]
+
+    @property
+    def driver(self) -> Process:
+        return next(process for process in self.processes.values() if process.is_driver)
+
+    def total(self, kind: str) -> float:
+        """The most memory of all processes together."""
+        return max(sample[kind] for _, sample in self.totals)
+
+
+def run_job(arguments: Sequence[str | Path | int], output: Path, interval: float) -> Run:
+    """Run the job into an empty folder, and sample its processes at an interval in seconds.
+
+    A sample takes 20 ms of CPU time or more. SystemExit with the job's messages if it fails.
+    """
+    shutil.rmtree(output, ignore_errors=True)
+    own = OwnProcesses()
+    command = [sys.executable, "-m", "secondpass", "job", *map(str, arguments)]
+    messages = output.with_suffix(".stderr")
+    messages.parent.mkdir(parents=True, exist_ok=True)
+    found: dict[int, Process] = {}
+    totals = []
+    began = time.time()
+    try:
+        with messages.open("wb") as stderr:
+            driver = subprocess.Popen(
+                [*command, "--output", str(output)], stderr=stderr, env=own.environment
+            )
+            while driver.poll() is None:
+                totals.append(sample(own, driver.pid, time.time() - began, found))
+                time.sleep(interval)
+        seconds = time.time() - began
+    finally:
+        own.kill()
+    text = messages.read_text(errors="replace")
+    if driver.returncode:
+        raise SystemExit(text)
+    return Run(began, seconds, found, totals)
+
+
+def sample(
+    own: OwnProcesses, driver: int, now: float, found: dict[int, Process]
+) -> tuple[float, dict[str, float]]:
+    """Note CPU time and memory of each process; the sums."""
+    total = dict.fromkeys(KINDS, 0.0)
+    for number, title in own.titles().items():
+        with contextlib.suppress(OSError, IndexError):
+            process = found.setdefault(number, Process(title, number == driver))
+            if "IDLE" not in title:
+                process.title = title
+            cpu, memory = cpu_seconds(number), megabytes(number)
+            process.cpu.append((now, cpu))
+            process.memory.append((now, memory))
+            for kind, value in memory.items():
+                total[kind] += value
+    return now, total
+
+
+def cpu_seconds(number: int) -> float:
+    fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def megabytes(number: int) -> dict[str, float]:
+    found = dict.fromkeys(KINDS, 0.0)
+    for line in Path(f"/proc/{number}/smaps_rollup").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name in FIELDS:
+            found[FIELDS[name]] += int(value.split()[0]) / 1024
+    return found
+
+
+# ---------------------------------------------------------------------- input
+
+
+def write_requests(path: Path, queries: int, candidates: int, data: Path | None = None) -> Path:
+    """Requests of Python's language reference, or of the queries and passages of a collection."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as lines:
+        for number, (query, texts) in enumerate(_requests(queries, candidates, data)):
+            documents = [
+                {"id": f"d{number}-{index}", "text": text, "score": float(candidates - index)}
+                for index, text in enumerate(texts)
+            ]
+            request = {"query_id": f"q{number}", "query": query, "candidates": documents}
+            lines.write(json.dumps(request) + "\n")
+    return path
+
+
+def _requests(queries: int, candidates: int, data: Path | None):  # type: ignore[no-untyped-def]
+    from benchmarks.speed.workloads import from_collection, shipped_text
+
+    if data is not None:
+        for request in from_collection(data, queries, candidates):
+            yield request.query, request.passages
+        return
+    words = shipped_text().split()
+    draw = random.Random(0)
+
+    def cut(count: int) -> str:
+        start = draw.randrange(len(words) - count)
+        return " ".join(words[start : start + count])
+
+    for _ in range(queries):
+        yield cut(8), [cut(round(draw.lognormvariate(3.8, 0.35))) for _ in range(candidates)]

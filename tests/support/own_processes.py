@@ -1,0 +1,53 @@
+"""Processes that a program has started, with theirs, also after their parents have ended (Linux).
+
+An environment variable marks them: what a process starts inherits it.
+"""
+
+import contextlib
+import os
+import signal
+import time
+import uuid
+from pathlib import Path
+
+VARIABLE = "SECONDPASS_OWN_PROCESSES"
+
+
+class OwnProcesses:
+    """Finds the processes that were started with `environment`."""
+
+    def __init__(self):
+        self._mark = f"{VARIABLE}={uuid.uuid4().hex}"
+
+    @property
+    def environment(self):
+        name, _, value = self._mark.partition("=")
+        # A process that sets its title must not write over the environment that others see.
+        return {**os.environ, name: value, "SPT_NOENV": "1"}
+
+    def titles(self):
+        """Their command lines, by process id."""
+        found = {}
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdecimal():
+                with contextlib.suppress(OSError):
+                    if self._mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                        title = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+                        found[int(folder.name)] = title.decode(errors="replace").strip()
+        return found
+
+    def wait_for_end(self, seconds):
+        """Wait until there is none; those that are left, by process id."""
+        until = time.monotonic() + seconds
+        while (left := self.titles()) and time.monotonic() < until:
+            time.sleep(0.1)
+        return left
+
+    def kill(self):
+        """End those that are left."""
+        until = time.monotonic() + 30
+        while (left := self.titles()) and time.monotonic() < until:
+            for number in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+            time.sleep(0.1)
