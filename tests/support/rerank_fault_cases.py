@@ -544,7 +544,12 @@ PAYLOAD = [
     else case
     for case in PAYLOAD
 ]
-CASES = [*TRANSPORT, *STATUS, *PAYLOAD]
+WITH_SPANS = [
+    replace(case, name=f"{case.name}, with spans", settings={"spans": True}, apis=("cohere",))
+    for case in PAYLOAD
+    if "cohere" in case.apis
+]
+CASES = [*TRANSPORT, *STATUS, *PAYLOAD, *WITH_SPANS]
 
 
 def promises(ranking: Any, case: Case, count: int) -> None:
