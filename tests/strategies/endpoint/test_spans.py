@@ -52,7 +52,7 @@ def parts(ranking):
 def test_the_best_span_of_each_document(make, rank, provider):
     def listed(text):
         place = text.index("b")
-        return [span(0, 1, 0.2), span(place, len(text), 0.9), span(1, 2, 0.4)]
+        return [span(0, 2, 0.2), span(place, len(text), 0.9), span(0, 1, 0.4)]
 
     provider.play(spanned(listed))
     texts = ["a 🦉 b 1", "é́ b 22", "xb"]
@@ -60,8 +60,6 @@ def test_the_best_span_of_each_document(make, rank, provider):
     assert parts(ranking) == {0: "b 1", 1: "b 22", 2: "b"}
     assert ranking.report.issues == ()
     assert all(r.body["relevant_spans"]["mode"] == "enabled" for r in provider.requests)
-    found = {item.position: item.candidate.metadata.get("rerank_span") for item in ranking}
-    assert found == dict.fromkeys(range(3))  # inputs are not changed
 
 
 def test_documents_without_a_span(make, rank, provider):
