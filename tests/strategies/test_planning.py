@@ -274,8 +274,9 @@ def test_windows_of_long_texts_count():
 
 
 def voyage(provider):
-    return {"type": "endpoint", "api": "voyage", "model": "m", "api_key": "k",
-            "base_url": provider.base_url("voyage"), "prices": {"input": 1, "output": 1}}  # fmt: skip
+    address = {"base_url": provider.base_url("voyage"), "api_key": "k"}
+    prices = {"input": 1, "output": 1}
+    return {"type": "endpoint", "api": "voyage", "model": "m", "prices": prices, **address}
 
 
 @pytest.mark.parametrize(("count", "tokens"), [(50, 100), (50, 40_000), (30, 300_000), (7, 1000)])
