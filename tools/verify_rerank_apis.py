@@ -317,7 +317,8 @@ def main() -> int:
             "key": scheme(theirs["headers"]), "body": theirs["body"],
         }  # fmt: skip
     if arguments.record:
-        RECORD.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
+        known = json.loads(RECORD.read_text(encoding="utf-8"))  # of clients not installed, too
+        RECORD.write_text(json.dumps({**known, **recorded}, indent=1) + "\n", encoding="utf-8")
     return failed
 
 
