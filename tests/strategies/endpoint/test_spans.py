@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fake_provider as fake
@@ -14,6 +14,7 @@ from rankings import codes, scores
 from rerank_answers import KEY, documents, where
 from rerank_dialects import DIALECTS, NUMBERS
 from secondpass import Candidate, ConfigurationError, Reranker
+from secondpass.adapters.scores import provenance
 from secondpass.strategies.rerank_apis import resolve
 from secondpass.strategies.rerank_scores import SpanScores, dump, load
 from secondpass.strategies.rerank_spans import RerankSpans, SpanReader
@@ -283,6 +284,54 @@ def test_no_offset_cuts_a_character(unit, text, start, end):
         assert found == (places.index(start), places.index(end))
     else:
         assert found == "wrong"
+
+
+TITLE = "Ti\u0300tle 🦉"
+
+
+@pytest.fixture(scope="module")
+def titled(provider):
+    """Ranks candidates that are rendered behind their titles, two of them per request."""
+    method = {**ENDPOINT, "base_url": provider.base_url("cohere"), "api_key": KEY, "spans": True}
+    render = {"fields": ["title", "text"], "prefix": "passage: ", "suffix": "\n"}
+    reranker = Reranker.from_config({"method": {**method, "batch_size": 2}, "render": render})
+    yield reranker
+    reranker.close()
+
+
+SHARES = st.tuples(st.floats(0, 1), st.floats(0, 1), st.integers(0, 100))
+"""Where a span begins and ends, by share of the text, and its score in hundredths."""
+ASKED = st.lists(
+    st.tuples(TEXTS, st.lists(SHARES, max_size=3, unique_by=lambda share: share[2])),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(asked=ASKED)
+@settings(max_examples=40)
+def test_a_span_of_the_ranking_cuts_out_what_the_server_meant(asked, provider, titled):
+    """Of its own text: what the server meant of a title or of a prefix is left out."""
+    before = f"passage: {TITLE}\n"
+    candidates = [
+        Candidate(f"{number} {text}", metadata={"title": TITLE})
+        for number, (text, _) in enumerate(asked)
+    ]
+    listed = {}
+    for candidate, (_, shares) in zip(candidates, asked, strict=True):
+        sent = f"{before}{candidate.text}\n"
+        ends = [(sorted(int(share * len(sent)) for share in two), score) for *two, score in shares]
+        places = {(start, stop): score for (start, stop), score in ends if start < stop}
+        listed[sent] = [span(*place, score / 100) for place, score in places.items()]
+    provider.play(spanned(listed.__getitem__))
+    ranking = titled.rerank("q", candidates)
+    assert ranking.report.issues == ()
+    for item in ranking:
+        sent = f"{before}{item.text}\n"
+        best = max(listed[sent], key=lambda one: one["score"], default=span(0, 0))
+        own = sent[max(best["start"], len(before)) : min(best["end"], len(sent) - 1)]
+        found = provenance(item, {}).get("rerank_span")
+        assert (None if found is None else item.text[slice(*found)]) == (own or None)
 
 
 def test_without_scores_the_first_is_the_best():
