@@ -168,6 +168,7 @@ class RerankClient(Client[Pairs]):
         return name in self._learned and _is_recent(self._learned[name])
 
     async def _answer(self, client: Any, request: Pairs, sent: Sent) -> Completion:
+        without = [*filter(self._has_learned, self._optional)]
         body = rerank_wire.request_body(
             self._api,
             request.query,
@@ -178,7 +179,7 @@ class RerankClient(Client[Pairs]):
             instruction=request.instruction,
             document_tokens=self.document_tokens,
             spans=self.spans,
-            without=[*filter(self._has_learned, self._optional)],
+            without=without,
         )
         response = await client.post(self._url, json=body)
         if response.status_code != 200:
@@ -191,7 +192,10 @@ class RerankClient(Client[Pairs]):
         tokens = rerank_wire.tokens_used(parsed, self._api.usage_tokens)
         units = rerank_wire.units_used(parsed, self._api.usage_units)
         output = None if tokens is None else 0
-        return Response(text, False, tokens, output, units=units, body=parsed)
+        with_spans = self.spans and not {*without} & {*self._span_members}
+        return Response(
+            text, False, tokens, output, units=units, body=parsed, with_spans=with_spans
+        )
 
     def _learn(self, response: ErrorResponse, request: Pairs, body: Mapping[str, Any]) -> None:
         """Remember what the server accepts.
@@ -224,16 +228,14 @@ class RerankClient(Client[Pairs]):
             raise LLMError(message, EMPTY_REJECTED)
 
     def _read(self, completion: Completion, request: Pairs) -> ResponseScores:
-        body = (
-            completion.body
-            if isinstance(completion, Response)
-            else json_http.parse_json(completion.text)
-        )
+        if isinstance(completion, Response):
+            body, with_spans = completion.body, completion.with_spans
+        else:
+            body, with_spans = json_http.parse_json(completion.text), self.spans
         if body is json_http.INVALID:
             raise ReplyError("it is not JSON", "bad_response")
         kind, texts = self.score_kind, request.documents
-        rejected = any(map(self._has_learned, self._span_members))
-        places = self._api.spans if self.spans and not rejected else None
+        places = self._api.spans if with_spans else None
         spans = None if places is None else SpanReader(places, texts, kind)
         scores = rerank_wire.read_scores(body, self._api, len(texts), kind, spans)
         return with_skipped(scores, request.skipped)

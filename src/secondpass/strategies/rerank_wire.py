@@ -40,9 +40,10 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Response(Completion):
-    """A response with its parsed JSON, so that it is parsed once."""
+    """A response with its parsed JSON, so that it is parsed once; and whether it may have spans."""
 
     body: Any = field(default=None, repr=False)
+    with_spans: bool = False
 
 
 def request_url(
