@@ -37,6 +37,7 @@ from secondpass.strategies.cascade import CascadeStage
 from secondpass.strategies.confirmation import Confirmation
 from secondpass.strategies.rerank_apis import APIS, RerankApi, Verified
 from secondpass.strategies.rerank_auth import Auth
+from secondpass.strategies.rerank_spans import RerankSpans
 from secondpass.strategies.rerank_template import PLACEHOLDERS
 from secondpass.strategies.skipping import Agreement, Range, When
 
@@ -168,6 +169,7 @@ def sections() -> dict[str, list[Part]]:
             Part("prices", Prices, "`prices:` of a language model."),
             Part("api", RerankApi, "`api:` of `endpoint`: a [description](rerank-apis.md)."),
             Part("auth", Auth, "`auth:` of such a description."),
+            Part("spans", RerankSpans, "`spans:` of such a description."),
             Part("verified", Verified, "`verified:` of such a description."),
             Part("prompt", Prompting, f"`prompt:` of {_strategies()}."),
             *_registered("contexts", "`context:` of `prompt`."),

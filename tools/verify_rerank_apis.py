@@ -35,6 +35,7 @@ from rerank_dialects import DIALECTS, NUMBERS  # noqa: E402
 KEY = "sk-verification"
 RECORD = ROOT / "tests" / "support" / "rerank_clients.json"
 EXPECTED = [(1, 0.9), (2, 0.5), (0, 0.3)]
+SPAN = (2, 3, 0.9)
 AWS = {
     "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
     "AWS_SECRET_ACCESS_KEY": "secret",
@@ -60,6 +61,9 @@ class Server:
                 outer.last = {"path": self.path, "headers": headers, "body": body}
                 dialect = DIALECTS[outer.api]
                 rows = dialect.rows_of(EXPECTED)
+                if dialect.spans and dialect.asks_for_spans.items() <= body.items():
+                    span = dict(zip(("start", "end", "score"), SPAN, strict=True))
+                    rows = [{**row, dialect.spans: [span]} for row in rows]
                 if outer.api == "openrouter":  # its client requires them
                     rows = [{**row, "document": {"text": NUMBERS[row["index"]]}} for row in rows]
                 reply = dialect.reply(rows)
@@ -87,7 +91,12 @@ def cohere(url: str) -> Any:
     import cohere as sdk
 
     client = sdk.ClientV2(KEY, base_url=url)
-    return _rows(client.rerank(model="m", query="q", documents=NUMBERS).results)
+    spans = sdk.RerankRelevantSpans(mode="enabled", max_spans=1)
+    reply = client.rerank(model="m", query="q", documents=NUMBERS, relevant_spans=spans)
+    (first, *_) = [row.relevant_spans[0] for row in reply.results]
+    if (first.start, first.end, first.score) != SPAN:
+        raise ValueError(f"the client reads the span {first}")
+    return _rows(reply.results)
 
 
 def voyage(url: str) -> Any:
@@ -245,7 +254,10 @@ def own(api: str, url: str) -> Any:
         url += "/v1/projects/p/locations/global"
     key = {} if api == "bedrock" else {"api_key": KEY}
     method = {"type": "endpoint", "api": api, "model": "m", "base_url": url, **key}
-    ranking = Reranker.from_config({"method": method}).rerank("q", NUMBERS)
+    spans = bool(DIALECTS[api].spans)
+    ranking = Reranker.from_config({"method": {**method, "spans": spans}}).rerank("q", NUMBERS)
+    if spans and {item.span for item in ranking} != {SPAN[:2]}:
+        raise ValueError("endpoint reads another span")
     return [(item.position, item.rerank_score) for item in ranking]
 
 
@@ -305,7 +317,8 @@ def main() -> int:
             "key": scheme(theirs["headers"]), "body": theirs["body"],
         }  # fmt: skip
     if arguments.record:
-        RECORD.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
+        known = json.loads(RECORD.read_text(encoding="utf-8"))  # of clients not installed, too
+        RECORD.write_text(json.dumps({**known, **recorded}, indent=1) + "\n", encoding="utf-8")
     return failed
 
 

@@ -46,6 +46,18 @@ def test_requests_are_estimated_and_nothing_is_written(secondpass, write, graded
     assert "estimated" in told.flat
 
 
+def test_a_limit_of_tokens_splits_requests(secondpass, write, provider):
+    address = provider.base_url("voyage")
+    config = write(
+        "voyage.yaml",
+        f"method: {{type: endpoint, api: voyage, model: m, base_url: '{address}'}}\n",
+    )
+    candidates = [{"id": str(number), "text": "word " * 40_000} for number in range(12)]
+    file = write("in.jsonl", [{"query_id": "q", "query": "none", "candidates": candidates}])
+    told = secondpass("rerank", file, "-c", config, "--dry-run")
+    assert json.loads(told.out)["total"]["calls"] == 2
+
+
 def test_options_of_the_command_and_of_a_line_count(secondpass, write, graded):
     lines = requests(2, candidates=12)
     lines[1]["depth"] = 3

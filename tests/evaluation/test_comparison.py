@@ -127,6 +127,8 @@ def test_json() -> None:
         "skipped": 0,
         "saved_pairs": 0,
         "saved_seconds": None,
+        "units": None,
+        "units_per_query": None,
     }
     assert longest["per_query"].keys() == set(MEASURES)
     assert longest["differences"]["nDCG@10"].keys() >= {"p", "corrected_p", "low", "high", "wins"}

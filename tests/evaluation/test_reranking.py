@@ -2,7 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from fake_provider import FakeProvider
 from fakes import ByTable, Model, graded
+from rerank_answers import answer
 from secondpass import Candidate, Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ModelLoadError
@@ -139,6 +141,26 @@ def test_interrupt_stops_other_queries() -> None:
     with pytest.raises(KeyboardInterrupt):
         compare({"x": Reranker(Stopping())}, SUITE, first_stages=["lexical"], concurrency=2)
     assert len(asked) < len(SUITE.queries)
+
+
+def test_billed_units():
+    with FakeProvider() as provider:
+        provider.play(answer(len))
+        settings = {"model": "m", "base_url": provider.base_url("cohere"), "api_key": "k"}
+        method = {"type": "endpoint", "api": "cohere", "scores": "unbounded", **settings}
+        reranker = Reranker(method)
+        found = compare({"x": reranker}, SUITE, first_stages=["lexical"])
+        reranker.close()
+    cost = found["lexical+x"].cost
+    assert cost.units == 2 * cost.calls
+    assert cost.units_per_query == cost.units / len(SUITE.queries)
+    assert found["lexical"].cost.units_per_query is None
+    usage = next(item for item in found.to_dict()["systems"] if item["name"] == "lexical+x")
+    assert usage["usage"]["units"] == cost.units
+    line = f"lexical+x: {cost.units:g} billed units, {cost.units_per_query:.3g} per query."
+    text = found.to_markdown().replace("\\", "")
+    assert line in text
+    assert "lexical: 0 billed" not in text
 
 
 def test_skipped_queries_are_counted():

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fake_provider import FakeProvider
 from fakes import ByTable, Model, graded, numbered, ranked
 from secondpass import Candidate, InputError, Reranker
 from secondpass.evaluation.dry_run import expected_use
@@ -270,6 +271,35 @@ def test_windows_of_long_texts_count():
     assert whole.calls == (3, 3)
     other = Reranker(Graded(Model()), passages={"size": 100, "overlap": 0})
     assert other.plan(20, tokens_per_passage=100).total.calls == (1, 1)
+
+
+def voyage(provider):
+    address = {"base_url": provider.base_url("voyage"), "api_key": "k"}
+    prices = {"input": 1, "output": 1}
+    return {"type": "endpoint", "api": "voyage", "model": "m", "prices": prices, **address}
+
+
+@pytest.mark.parametrize(("count", "tokens"), [(50, 100), (50, 40_000), (30, 300_000), (7, 1000)])
+def test_batches_that_are_split_by_their_tokens_count(count, tokens):
+    with FakeProvider() as provider:
+        reranker = Reranker(voyage(provider))
+        planned = reranker.plan(count, tokens_per_passage=tokens).total
+        ranking = reranker.rerank("abc " * 10, ["abc " * tokens] * count)
+        assert planned.calls == (len(provider.requests),) * 2
+        reranker.close()
+    assert (planned.calls == (1, 1)) == (count * tokens < 480_000)
+    assert planned.rounds == (1, 1)
+    assert planned.input_tokens == pytest.approx((count * (tokens + 10),) * 2)
+    assert planned.cost == pytest.approx((count * (tokens + 10) / 1e6,) * 2)
+    assert ranking.report.usage.calls == planned.calls[0]
+
+
+def test_windows_that_are_split_by_their_tokens_count():
+    with FakeProvider() as provider:
+        reranker = Reranker(voyage(provider), passages={"size": 500, "overlap": 0})
+        planned = reranker.plan(20, tokens_per_passage=40_000).total
+    assert planned.calls[0] > 1
+    assert planned.input_tokens[0] > 20 * 40_000
 
 
 def test_what_a_method_is_shown_is_of_the_length_that_was_given():

@@ -38,7 +38,7 @@ def test_what_it_was_checked_against(name):
 def test_requests_are_those_of_the_client(name):
     client, api = CLIENTS[name], APIS[name]
     settings = {"model": "m", "raw_scores": False, "options": None}
-    body = request_body(api, "q", NUMBERS, **settings)
+    body = request_body(api, "q", NUMBERS, **settings, spans=True)
     for member in body.keys() & client["body"].keys() - {"truncate"}:
         assert body[member] == client["body"][member]
     texts = json.dumps(NUMBERS[0])

@@ -11,10 +11,8 @@ from rerank_dialects import DIALECTS, NUMBERS
 from secondpass.errors import MethodError, ReplyError
 from secondpass.strategies.rerank_apis import APIS
 from secondpass.strategies.rerank_batches import batch_limit
+from secondpass.strategies.rerank_scores import ResponseScores, clipped, kind_of_scores
 from secondpass.strategies.rerank_wire import (
-    ResponseScores,
-    clipped,
-    kind_of_scores,
     read_scores,
     request_body,
     request_url,
@@ -60,6 +58,20 @@ def test_body(name):
 def test_body_with_settings(name, settings, added):
     body = request_body(APIS[name], "q", NUMBERS, **{**SETTINGS, **settings})
     assert body == {**DIALECTS[name].sends, **added}
+
+
+@pytest.mark.parametrize("name", APIS)
+def test_body_that_asks_for_spans(name):
+    dialect = DIALECTS[name]
+    assert (APIS[name].spans is not None) == bool(dialect.spans)
+    body = request_body(APIS[name], "q", NUMBERS, **SETTINGS, spans=True)
+    assert body == {**dialect.sends, **dialect.asks_for_spans}
+
+
+def test_options_of_spans_lie_over_those_of_the_api():
+    settings = {**SETTINGS, "options": {"relevant_spans": {"max_spans": 3, "threshold": 0.5}}}
+    body = request_body(COHERE, "q", NUMBERS, **settings, spans=True)
+    assert body["relevant_spans"] == {"mode": "enabled", "max_spans": 3, "threshold": 0.5}
 
 
 def test_body_without_a_model():

@@ -25,6 +25,8 @@ class Dialect:
         units: the billed units that ``usage`` reports.
         most: documents a request.
         instruction: the field of an instruction, where it has one.
+        spans: what a row calls the list of relevant spans, where it has one.
+        asks_for_spans: members of a request for spans.
         usage: further members of an answer, and the tokens that they report.
     """
 
@@ -37,6 +39,8 @@ class Dialect:
     hosted: str | None = None
     most: int = 1000
     instruction: str | None = None
+    spans: str = ""
+    asks_for_spans: dict[str, Any] = field(default_factory=dict)
     usage: dict[str, Any] = field(default_factory=dict)
     tokens: int | None = None
     units: float | None = None
@@ -86,6 +90,9 @@ DIALECTS = {
         "/v2/rerank",
         {"query": "q", "documents": NUMBERS, "model": "m", "max_tokens_per_doc": 4096},
         hosted="https://api.cohere.com/v2/rerank",
+        # [start, end) in code points, and a score from 0 to 1; absent where there is none.
+        spans="relevant_spans",
+        asks_for_spans={"relevant_spans": {"mode": "enabled", "max_spans": 1}},
         usage={"id": "r", "meta": {"billed_units": {"search_units": 2}}},
         units=2,
     ),

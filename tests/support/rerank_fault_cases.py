@@ -36,9 +36,12 @@ MARKER = "wombats of 1899"
 NUMBERS = (3, 9, 5, 1, 7, 4)
 CANDIDATES = [Candidate(f"{number}: {MARKER}", id=f"c{number}") for number in NUMBERS]
 BEST_FIRST = (1, 4, 2, 5, 0, 3)
+DEADLINE = 60.0
+"""Seconds of a ranking that is not about time: more than a busy machine needs."""
 SLACK = 10.0
-"""Seconds beyond a deadline: more than a busy machine needs, less than a silent server takes."""
-"""Seconds by which a ranking may pass its deadline."""
+"""Seconds by which a ranking may pass its deadline on a busy machine."""
+PATIENCE = (1.0, 5.0, 25.0)
+"""Factors of the time in which a silent server is given up, until the machine has kept up."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,34 @@ class Case:
     memory: int | None = None
     apis: tuple[str, ...] = (*APIS, *FURTHER)
     range: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def timed(self) -> bool:
+        """Whether it is about a deadline or a timeout that ends the wait for the server."""
+        return "deadline" in self.limits or "timeout" in self.settings
+
+    def config(self, api: str, base_url: str, patience: float) -> dict[str, Any]:
+        """A reranker that asks this API, with a deadline or a timeout so many times as long."""
+        limits, settings = dict(self.limits), dict(self.settings)
+        for times in (limits, settings):
+            for name in times.keys() & {"deadline", "timeout"}:
+                times[name] *= patience
+        method = {"type": "endpoint", "api": api, "model": "m", "base_url": base_url}
+        key = {} if api == "bedrock" else {"api_key_env": KEY_VARIABLE}
+        return {
+            "method": {**method, **key, **settings},
+            "limits": {"deadline": DEADLINE, "retries": 1, **limits},
+        }
+
+    def happened(self, ranking: Any, count: int) -> bool:
+        """Whether the machine was fast enough for so many requests before the wait was over."""
+        fewest, most = self.requests if isinstance(self.requests, tuple) else (self.requests,) * 2
+        usage = ranking.report.usage
+        return (
+            fewest <= count <= most
+            and (usage.calls, usage.pairs) == (count, len(CANDIDATES))
+            and ranking.report.status in self.status.split()
+        )
 
 
 def good_body(request: fake.Request) -> bytes:
@@ -321,7 +352,7 @@ STATUS = [
     Case(
         "status",
         "429, Retry-After beyond the deadline",
-        after("2"),
+        after("60"),
         codes="rate_limited",
         limits={"deadline": 0.5},
     ),
@@ -544,7 +575,12 @@ PAYLOAD = [
     else case
     for case in PAYLOAD
 ]
-CASES = [*TRANSPORT, *STATUS, *PAYLOAD]
+WITH_SPANS = [
+    replace(case, name=f"{case.name}, with spans", settings={"spans": True}, apis=("cohere",))
+    for case in PAYLOAD
+    if "cohere" in case.apis
+]
+CASES = [*TRANSPORT, *STATUS, *PAYLOAD, *WITH_SPANS]
 
 
 def promises(ranking: Any, case: Case, count: int) -> None:

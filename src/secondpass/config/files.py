@@ -101,9 +101,17 @@ def _text(name: str) -> str:
     hint = ""
     if isinstance(name, str) and name in registry.names("methods"):
         hint = f"; it is a method: use Reranker({name!r}), or {{'method': {name!r}}}"
+    elif isinstance(name, str) and _is_rerank_api(name):
+        method = f"{{'type': 'endpoint', 'api': {name!r}, 'model': …}}"
+        hint = f"; it is a rerank API: use {{'method': {method}}}"
     elif isinstance(name, str):
         hint = suggestion(name, registry.preset_names())
     raise ConfigurationError(f"no preset is named {describe(name)}{hint}")
+
+
+def _is_rerank_api(name: str) -> bool:
+    folder = files("secondpass") / "data" / "rerank_apis"
+    return f"{name}.yaml" in {file.name for file in folder.iterdir()}
 
 
 def over_preset(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,8 @@ class Cost:
         saved_pairs: number of candidates that it left out.
         saved_seconds: what these queries took less than the others on average, added up; None if
             there are none, or no others.
+        units: billed units that are no tokens, such as the search units of rerank APIs; None where
+            a method does not report them.
     """
 
     seconds: Mapping[str, float] = field(default_factory=dict, repr=False)
@@ -37,6 +39,14 @@ class Cost:
     skipped: int = 0
     saved_pairs: int = 0
     saved_seconds: float | None = None
+    units: float | None = None
+
+    @property
+    def units_per_query(self) -> float | None:
+        """Billed units by the number of queries that were run; None if they are not known."""
+        if self.units is None or not self.seconds:
+            return None
+        return self.units / len(self.seconds)
 
     def percentile(self, share: float) -> float | None:
         """Seconds within which this share (0 to 1) of the queries finished, by nearest rank.

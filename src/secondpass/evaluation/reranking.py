@@ -226,6 +226,7 @@ def _cost(reports: Mapping[str, Report]) -> Cost:
         total("cost"),
         sum(report.usage.cached for report in reports.values()),
         **_saved(reports.values()),
+        units=total("units"),
     )
 
 

@@ -152,7 +152,7 @@ class Result:
                 "per_query": self.evaluation.per_query,
                 "differences": differences,
             }
-        usage = asdict(self.cost)
+        usage = {**asdict(self.cost), "units_per_query": self.cost.units_per_query}
         seconds = usage.pop("seconds")
         return {
             **system,

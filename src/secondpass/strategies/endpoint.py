@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from secondpass.effects import Answer, Ask, Estimate, Judgement, Plan, Question, Task
 from secondpass.errors import ConfigurationError
 from secondpass.limits import Prices
-from secondpass.prompts.replies import values
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.truncation import cut_evenly
 from secondpass.questions import Recall
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
-from secondpass.strategies import rerank_batches, rerank_template, rerank_wire
+from secondpass.strategies import rerank_batches, rerank_scores, rerank_template
 from secondpass.strategies.base import Bounds, IssueCollector, batch_bounds, merge_batches
-from secondpass.strategies.rerank_apis import API_SETTING, APIS, check_path, resolve
+from secondpass.strategies.rerank_address import check_path
+from secondpass.strategies.rerank_apis import API_SETTING, APIS, resolve
 from secondpass.strategies.rerank_auth import BEARER
 from secondpass.strategies.rerank_client import (
     BATCH_TOO_LARGE,
@@ -31,7 +31,8 @@ from secondpass.strategies.rerank_client import (
     RerankClient,
     pair_tokens,
 )
-from secondpass.strategies.rerank_wire import Pairs, ResponseScores
+from secondpass.strategies.rerank_scores import ResponseScores
+from secondpass.strategies.rerank_wire import Pairs
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Endpoint(RerankClient):
         scores: kind of this model's scores, if it differs from what the API usually returns.
         document_tokens: tokens that the API reads of each document, if that can be set; what
             is beyond is not read, and reported by an estimate.
+        spans: ask for the relevant parts of documents, if the API has them; the best one is the
+            span of an item.
         timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.
         options: further fields of the request.
@@ -89,6 +92,7 @@ class Endpoint(RerankClient):
         raw_scores: bool = False,
         scores: Literal["logit", "probability", "similarity", "unbounded"] | None = None,
         document_tokens: Annotated[int, Ge(1)] | None = None,
+        spans: bool = False,
         timeout: Annotated[float, Gt(0)] = 30.0,
         prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
         options: Mapping[str, Any] | None = None,
@@ -107,12 +111,15 @@ class Endpoint(RerankClient):
             raise ConfigurationError(f"raw_scores: is not supported by {about!r}")
         if document_tokens is not None and "document_tokens" not in self._api.placeholders:
             raise ConfigurationError(f"document_tokens: is not supported by {about!r}")
+        if spans and self._api.spans is None:
+            raise ConfigurationError(f"spans: is not supported by {about!r}")
         if (self._api.auth or BEARER).sigv4 is not None and (
             api_key is not None or api_key_env is not None
         ):
             message = f"api_key: is not supported by {about!r}, which has AWS credentials"
             raise ConfigurationError(message)
-        occupied = rerank_template.occupied(self._api.request, options or {})
+        template = self._api.template(with_spans=spans)
+        occupied = rerank_template.occupied(template, options or {})
         if occupied := [*occupied, *({"model"} & set(options or ()))]:
             raise ConfigurationError(f"options: {min(occupied)!r} cannot be set in options")
         self.api = api
@@ -126,6 +133,7 @@ class Endpoint(RerankClient):
         self.raw_scores = raw_scores
         self.scores = scores
         self.document_tokens = document_tokens
+        self.spans = spans
         self.timeout = timeout
         self.prices = prices
         self.options = options
@@ -185,7 +193,7 @@ class Endpoint(RerankClient):
     def _judgement(
         self, task: Task, answers: Mapping[range, Answer[ResponseScores]], issues: IssueCollector
     ) -> Judgement:
-        kind = rerank_wire.kind_of_scores(
+        kind = rerank_scores.kind_of_scores(
             [answer.value for answer in answers.values() if answer.value is not None],
             self.score_kind,
             maybe_logits=self._api.raw_scores and not self.raw_scores and self.scores is None,
@@ -195,9 +203,10 @@ class Endpoint(RerankClient):
                 "scores_read_as_logits",
                 "scores lie outside 0 to 1, so all were read as logits; set raw_scores or scores",
             )
+        spans = rerank_scores.spans_of(answers, len(task.texts), issues) if self.spans else None
         within: list[Answer[BatchScores]] = [
             Answer(
-                None if answer.value is None else rerank_wire.clipped(answer.value, kind),
+                None if answer.value is None else rerank_scores.clipped(answer.value, kind),
                 answer.error,
                 answer.troubles,
             )
@@ -206,7 +215,8 @@ class Endpoint(RerankClient):
         judgement = merge_batches(
             self.name, len(task.texts), [*answers], within, word="score", issues=issues
         )
-        judgement = replace(judgement, issues=rerank_batches.named_empty(judgement.issues))
+        named = rerank_batches.named_empty(judgement.issues)
+        judgement = replace(judgement, issues=named, spans=spans)
         return judgement if kind == self.score_kind else replace(judgement, score_kind=kind)
 
     def bounds(self, count: int) -> Bounds:
@@ -239,7 +249,8 @@ class Endpoint(RerankClient):
             texts = task.texts[part.start : part.stop]
             skipped = rerank_batches.blank(texts) if skips_empty else ()
             if 0 < len(skipped) == len(texts):
-                answers[part] = Answer(rerank_wire.with_skipped(ResponseScores((), ()), skipped))
+                nothing = rerank_scores.equal(0, 0.0, with_spans=self.spans)
+                answers[part] = Answer(rerank_scores.with_skipped(nothing, skipped))
             else:
                 questions[part] = self._question(task, texts, skipped)
         if questions or not answers:
@@ -261,16 +272,17 @@ class Endpoint(RerankClient):
             shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
             return None if shorter is None else self._question(task, shorter, skipped)
 
-        count = len(texts)
         return Question(
             request,
-            lambda completion: self._read(completion, count, skipped),
+            lambda completion: self._read(completion, request),
             None,
             shrink,
             Estimate(sum(map(pair_tokens(task.query, request.instruction), sent)), 0),
             len(sent),
-            ResponseScores((0.0,) * count, ()),
+            rerank_scores.equal(len(texts), 0.0, with_spans=self.spans),
             recall=Recall(
-                lambda: request, values.dump, lambda data: values.load(data, count, ResponseScores)
+                lambda: request,
+                lambda scores: rerank_scores.dump(scores, with_spans=self.spans),
+                lambda data: rerank_scores.load(data, texts, with_spans=self.spans),
             ),
         )

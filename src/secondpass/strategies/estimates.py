@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from secondpass.effects import LLM, Method, Task
 from secondpass.limits import Left, Limits
@@ -53,6 +53,9 @@ def planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None
     asked = sum(run.rounds)
     expected = total(run.uses)
     bounds = bounds_of(trial.method, count_texts(trial.method, trial.task))
+    if bounds is not None and asked > bounds.calls[1]:
+        # Bounds know the number of texts only; batches may have to be split by their tokens.
+        bounds = replace(bounds, calls=(asked if bounds.exact else bounds.calls[0], asked))
     lowest, highest = (asked, asked) if bounds is None or not asked else bounds.calls
 
     def scaled(value: float | None) -> Range | None:

@@ -13,7 +13,6 @@ from importlib.resources import files
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import (
@@ -29,7 +28,9 @@ from secondpass.settings import (
     yaml_text,
 )
 from secondpass.strategies import rerank_template
+from secondpass.strategies.rerank_address import check_path, check_url
 from secondpass.strategies.rerank_auth import Auth, check_headers
+from secondpass.strategies.rerank_spans import RerankSpans
 
 if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
@@ -87,6 +88,8 @@ class RerankApi:
             their order.
         score: place of the score in a row; None if the row is the score.
         score_kind: of the scores, unless ``raw_scores`` is set.
+        spans: where a row has the parts of the document that are relevant, and how they are asked
+            for; None if the API has none.
         usage_tokens: places of the number of input tokens; the first that has one counts.
         usage_units: places of the number of billed units.
         verified: on what this stands; None if nobody has checked it.
@@ -112,6 +115,7 @@ class RerankApi:
     index: Annotated[str, MinLen(1)] | None = "index"
     score: Annotated[str, MinLen(1)] | None = "relevance_score"
     score_kind: Literal["logit", "probability", "similarity", "unbounded"] = "unbounded"
+    spans: Annotated[RerankSpans | None, nested(RerankSpans, optional=True)] = None
     usage_tokens: Annotated[Sequence[str], OneOrMore()] = USAGE_TOKENS
     usage_units: Annotated[Sequence[str], OneOrMore()] = ()
     verified: Annotated[Verified | None, nested(Verified, optional=True)] = None
@@ -120,6 +124,10 @@ class RerankApi:
         problems = [p.under(("request",)) for p in rerank_template.problems(self.request)]
         if problems:
             raise ConfigurationError(problems)
+        if self.spans is not None:
+            found = rerank_template.problems(self.template(with_spans=True))
+            if problems := [p.under(("spans", "request")) for p in found]:
+                raise ConfigurationError(problems)
         for member in self.optional:
             if member not in self.request or member in self.text_members:
                 message = f"cannot be set for {describe(member)}: it is no member without texts"
@@ -135,6 +143,17 @@ class RerankApi:
         if named := next(filter(_KEY_HEADER.search, headers), None):
             message = "cannot be set here; name the header in auth and the variable of the key"
             raise ConfigurationError([Problem(("headers", named), message)])
+
+    def template(self, *, with_spans: bool) -> Mapping[str, Any]:
+        """The template of the request, which may ask for spans."""
+        further = self.spans.request if self.spans is not None and with_spans else None
+        return rerank_template.merged(self.request, further or {})
+
+    @property
+    def span_members(self) -> list[str]:
+        """The members that only requests for spans have."""
+        further = None if self.spans is None else self.spans.request
+        return [name for name in further or () if name not in self.request]
 
     @cached_property
     def placeholders(self) -> frozenset[str]:
@@ -168,36 +187,6 @@ class RerankApi:
     def named_by_string(self) -> bool:
         """Whether responses name documents by their index as a string."""
         return "id" in self.placeholders
-
-
-def check_url(url: str, setting: str) -> None:
-    """Check a base URL.
-
-    Raises:
-        ConfigurationError: it is invalid, or contains a password.
-    """
-    if not url.startswith(("http://", "https://")):
-        raise ConfigurationError(f"{setting}: must begin with http:// or https://")
-    try:
-        host = urlsplit(url).netloc
-    except ValueError:
-        raise ConfigurationError(f"{setting}: is not a valid URL; give one with http") from None
-    if "@" in host:
-        raise ConfigurationError(f"{setting}: must not contain a password, as http allows it")
-
-
-def check_path(path: str, setting: str) -> None:
-    """Check the path of a URL, in which ``$model`` is the only placeholder.
-
-    Raises:
-        ConfigurationError: it is invalid.
-    """
-    if re.search(r"[\s\x00-\x1f\x7f#]", path):
-        message = "must not contain spaces or '#', as http allows none"
-        raise ConfigurationError([Problem((setting,), message)])
-    if wrong := [name for name in re.findall(r"\$\w+", path) if name != "$model"]:
-        message = f"{wrong[0]!r} is no placeholder; '$model' is one"
-        raise ConfigurationError([Problem((setting,), message)])
 
 
 # ---------------------------------------------------------------------- built in, and others

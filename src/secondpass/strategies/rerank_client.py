@@ -21,7 +21,9 @@ from secondpass.settings import Secret, to_mapping
 from secondpass.strategies import rerank_batches, rerank_wire
 from secondpass.strategies.rerank_apis import APIS, RerankApi
 from secondpass.strategies.rerank_auth import BEARER, Credentials, authorize
-from secondpass.strategies.rerank_wire import Pairs, Response, ResponseScores
+from secondpass.strategies.rerank_scores import ResponseScores, with_skipped
+from secondpass.strategies.rerank_spans import RerankSpans, SpanReader
+from secondpass.strategies.rerank_wire import Pairs, Response
 from secondpass.types import ScoreKind
 
 BATCH_TOO_LARGE = "batch_too_large"
@@ -36,8 +38,8 @@ _LEARNED_SHARE = 0.95
 class RerankClient(Client[Pairs]):
     """Sends requests to a rerank API, and remembers for ten minutes what the server accepts.
 
-    Subclasses set ``api``, ``batch_size``, ``raw_scores``, ``document_tokens`` and ``path``, and
-    what :class:`Client` asks for, and call ``_prepare``.
+    Subclasses set ``api``, ``batch_size``, ``raw_scores``, ``document_tokens``, ``spans`` and
+    ``path``, and what :class:`Client` asks for, and call ``_prepare``.
     """
 
     package = "httpx"
@@ -48,6 +50,7 @@ class RerankClient(Client[Pairs]):
     batch_size: int | None
     raw_scores: bool
     document_tokens: int | None
+    spans: bool
     _api: RerankApi
 
     def _prepare(self) -> None:
@@ -74,8 +77,12 @@ class RerankClient(Client[Pairs]):
     @property
     def cache_key(self) -> Mapping[str, Any]:
         """The settings that an answer may depend on."""
-        own = {} if self._is_built_in else {"api": to_mapping(self._api, lambda *_: None)}
-        return {**super().cache_key, **own}
+        key = dict(super().cache_key)
+        if not self.spans:
+            del key["spans"]  # as keys were before there was the setting
+        if not self._is_built_in:
+            key["api"] = to_mapping(self._api, _cached_part)
+        return key
 
     def check_installed(self) -> None:
         """Check that the packages are installed, without importing them.
@@ -146,11 +153,22 @@ class RerankClient(Client[Pairs]):
         texts = (request.query, request.instruction, *request.documents)
         return [text for text in texts if text is not None]
 
+    @property
+    def _optional(self) -> Sequence[str]:
+        """Members of a request that are left out once the server rejects them by name."""
+        return [*self._api.optional, *self._span_members]
+
+    @property
+    def _span_members(self) -> Sequence[str]:
+        """Those of them that ask for spans."""
+        return self._api.span_members if self.spans else []
+
     def _has_learned(self, name: str) -> bool:
         """Whether the server has rejected something of this name recently."""
         return name in self._learned and _is_recent(self._learned[name])
 
     async def _answer(self, client: Any, request: Pairs, sent: Sent) -> Completion:
+        without = [*filter(self._has_learned, self._optional)]
         body = rerank_wire.request_body(
             self._api,
             request.query,
@@ -160,7 +178,8 @@ class RerankClient(Client[Pairs]):
             options=self.options,
             instruction=request.instruction,
             document_tokens=self.document_tokens,
-            without=[*filter(self._has_learned, self._api.optional)],
+            spans=self.spans,
+            without=without,
         )
         response = await client.post(self._url, json=body)
         if response.status_code != 200:
@@ -173,7 +192,10 @@ class RerankClient(Client[Pairs]):
         tokens = rerank_wire.tokens_used(parsed, self._api.usage_tokens)
         units = rerank_wire.units_used(parsed, self._api.usage_units)
         output = None if tokens is None else 0
-        return Response(text, False, tokens, output, units=units, body=parsed)
+        with_spans = self.spans and not {*without} & {*self._span_members}
+        return Response(
+            text, False, tokens, output, units=units, body=parsed, with_spans=with_spans
+        )
 
     def _learn(self, response: ErrorResponse, request: Pairs, body: Mapping[str, Any]) -> None:
         """Remember what the server accepts.
@@ -194,7 +216,7 @@ class RerankClient(Client[Pairs]):
                 self._learned_tokens = _LEARNED_SHARE * size * tokens[0] / tokens[1], now
                 message = f"the server accepts {tokens[0]} tokens per request {response.source}"
                 raise LLMError(message, BATCH_TOO_LARGE)
-        rejected = [name for name in self._api.optional if name in body and response.blames(name)]
+        rejected = [name for name in self._optional if name in body and response.blames(name)]
         repeated = all(map(response.blames, self._api.text_members))  # the server shows the request
         if rejected and not repeated:
             self._learned |= dict.fromkeys(rejected, now)
@@ -205,25 +227,29 @@ class RerankClient(Client[Pairs]):
             message = f"the server may not accept empty texts {response.source}"
             raise LLMError(message, EMPTY_REJECTED)
 
-    def _read(
-        self, completion: Completion, count: int, skipped: tuple[int, ...] = ()
-    ) -> ResponseScores:
-        body = (
-            completion.body
-            if isinstance(completion, Response)
-            else json_http.parse_json(completion.text)
-        )
+    def _read(self, completion: Completion, request: Pairs) -> ResponseScores:
+        if isinstance(completion, Response):
+            body, with_spans = completion.body, completion.with_spans
+        else:
+            body, with_spans = json_http.parse_json(completion.text), self.spans
         if body is json_http.INVALID:
             raise ReplyError("it is not JSON", "bad_response")
-        sent = count - len(skipped)
-        scores = rerank_wire.read_scores(body, self._api, sent, self.score_kind)
-        return rerank_wire.with_skipped(scores, skipped)
+        kind, texts = self.score_kind, request.documents
+        places = self._api.spans if with_spans else None
+        spans = None if places is None else SpanReader(places, texts, kind)
+        scores = rerank_wire.read_scores(body, self._api, len(texts), kind, spans)
+        return with_skipped(scores, request.skipped)
 
 
 def pair_tokens(query: str, instruction: str | None) -> Callable[[str], float]:
     """Estimates the tokens of a document with the query and the instruction."""
     per_pair = estimate_tokens(query) + estimate_tokens(instruction or "")
     return lambda document: estimate_tokens(document) + per_pair
+
+
+def _cached_part(part: Any, _name: str) -> Any:
+    """What answers depend on of a part of an API's description."""
+    return to_mapping(part, _cached_part) if isinstance(part, RerankSpans) else None
 
 
 def _is_recent(since: float) -> bool:

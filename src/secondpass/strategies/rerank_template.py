@@ -1,4 +1,6 @@
-"""Request templates of rerank APIs: JSON values in which placeholders stand for values.
+"""Request templates of rerank APIs, and places in their responses.
+
+Templates are JSON values in which placeholders stand for values.
 
 A placeholder is a whole string, such as ``$query``; texts are never formatted into others. ``$$``
 at the beginning of a string stands for ``$``. A member whose placeholder has no value, such as
@@ -71,6 +73,25 @@ def problems(template: Mapping[str, Any]) -> Iterator[Problem]:
     if not names & DOCUMENTS:
         message = "the placeholder '$documents', or a list of one element with '$document'"
         yield Problem((), f"must contain the documents: {message}")
+
+
+def lookup(value: Any, place: str) -> Any:
+    """What stands at a place, such as ``usage.total_tokens``; None if there is nothing."""
+    for name in place.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def merged(template: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
+    """A template with further members, mapping by mapping."""
+    result = dict(template)
+    for key, part in further.items():
+        known = result.get(key)
+        both = isinstance(known, Mapping) and isinstance(part, Mapping)
+        result[key] = merged(known or {}, part) if both else part
+    return result
 
 
 def filled(

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from secondpass.effects import Completion
-from secondpass.errors import MethodError, ReplyError
-from secondpass.prompts.replies.values import BatchScores
+from secondpass.errors import ReplyError
 from secondpass.scoring import in_range, range_of, to_float
 from secondpass.services.client import token_count
 from secondpass.strategies import rerank_template
 from secondpass.strategies.rerank_apis import USAGE_TOKENS, RerankApi
+from secondpass.strategies.rerank_scores import ResponseScores, SpanScores
+from secondpass.strategies.rerank_spans import SpanReader
+from secondpass.strategies.rerank_template import lookup
 from secondpass.types import ScoreKind
-
-_MAX_LOGIT = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +40,10 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Response(Completion):
-    """A response with its parsed JSON, so that it is parsed once."""
+    """A response with its parsed JSON, so that it is parsed once; and whether it may have spans."""
 
     body: Any = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class ResponseScores(BatchScores):
-    """The scores of one batch; ``outside`` lists those outside the range of the score kind."""
-
-    outside: tuple[float, ...] = ()
-
-    def is_about(self, count: int) -> bool:
-        """Whether this can be an answer about ``count`` documents."""
-        numbers = all(type(score) in {int, float} for score in self.outside)
-        return numbers and BatchScores.is_about(self, count)
+    with_spans: bool = False
 
 
 def request_url(
@@ -89,6 +78,7 @@ def request_body(
     options: Mapping[str, Any] | None,
     instruction: str | None = None,
     document_tokens: int | None = None,
+    spans: bool = False,
     without: Collection[str] = (),
 ) -> dict[str, Any]:
     """The JSON body of a request, without some of its optional members.
@@ -103,7 +93,8 @@ def request_body(
         "raw_scores": raw_scores,
         "document_tokens": document_tokens or api.document_tokens,
     }
-    template = {name: part for name, part in api.request.items() if name not in without}
+    asked = api.template(with_spans=spans).items()
+    template = {name: part for name, part in asked if name not in without}
     body = rerank_template.filled(template, values, documents)
     return rerank_template.laid_over(template, body, options or {})
 
@@ -116,16 +107,13 @@ def member_option(api: RerankApi, name: str, options: Mapping[str, Any] | None) 
     return None
 
 
-def lookup(value: Any, place: str) -> Any:
-    """What stands at a place, such as ``usage.total_tokens``; None if there is nothing."""
-    for name in place.split("."):
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return value
-
-
-def read_scores(body: Any, api: RerankApi, count: int, kind: ScoreKind) -> ResponseScores:
+def read_scores(
+    body: Any,
+    api: RerankApi,
+    count: int,
+    kind: ScoreKind,
+    spans: SpanReader | None = None,
+) -> ResponseScores:
     """The scores in a parsed response.
 
     A row with an unknown index is skipped. A document with a score that is not finite, or with two
@@ -136,6 +124,7 @@ def read_scores(body: Any, api: RerankApi, count: int, kind: ScoreKind) -> Respo
         api: whose it is.
         count: documents in the request.
         kind: of the scores.
+        spans: reads the spans, if they are wanted.
 
     Raises:
         ReplyError: no list of rows, no usable score, or indices that do not count from 0.
@@ -151,6 +140,7 @@ def read_scores(body: Any, api: RerankApi, count: int, kind: ScoreKind) -> Respo
     unknown = 0
     indices: set[int | None] = set()
     outside: list[float] = []
+    usable: list[tuple[int, Any]] = []
     bounds = range_of(kind)
     for place, row in enumerate(rows):
         stated = place if api.index is None else lookup(row, api.index)
@@ -170,26 +160,17 @@ def read_scores(body: Any, api: RerankApi, count: int, kind: ScoreKind) -> Respo
         values[index] = score
         if in_range(score, bounds) is None:
             outside.append(score)
+        usable.append((index, row))
     if (count in indices and 0 not in indices) or (-1 in indices and count - 1 not in indices):
         raise ReplyError("its indices do not count from 0")
     for index in refused:
         values[index] = None
     if not outside and all(value is None for value in values):
         raise ReplyError("it has no usable score")
-    return ResponseScores(tuple(values), tuple(sorted(refused)), unknown, outside=tuple(outside))
-
-
-def with_skipped(scores: ResponseScores, skipped: Collection[int]) -> ResponseScores:
-    """The scores of a whole batch, of which some documents were not sent."""
-    if not skipped:
-        return scores
-    count = len(scores.values) + len(skipped)
-    sent = [place for place in range(count) if place not in skipped]
-    values: list[float | None] = [None] * count
-    for place, value in zip(sent, scores.values, strict=True):
-        values[place] = value
-    refused = tuple(sent[place] for place in scores.refused)
-    return replace(scores, values=tuple(values), refused=refused, declined=tuple(sorted(skipped)))
+    read = tuple(values), tuple(sorted(refused)), unknown, False, (), tuple(outside)
+    if spans is None:
+        return ResponseScores(*read)
+    return SpanScores(*read, *spans.read(usable, refused))
 
 
 def _named(stated: Any, count: int) -> int | None:
@@ -207,45 +188,6 @@ def _as_integer(index: Any) -> int | None:
     if isinstance(index, bool) or not isinstance(index, int | float):
         return None
     return int(index) if abs(index) < 1e9 and index == int(index) else None
-
-
-def kind_of_scores(
-    batches: Sequence[ResponseScores], kind: ScoreKind, *, maybe_logits: bool
-) -> ScoreKind:
-    """The kind of the scores of one ranking, decided over all of its batches.
-
-    Args:
-        batches: those that were answered.
-        kind: that the settings or the API state.
-        maybe_logits: whether logits are accepted in place of probabilities. They are recognized if
-            every batch has a score outside 0 to 1, every score is a number, and none is beyond 50,
-            as percentages are.
-
-    Raises:
-        MethodError: the scores have another range.
-    """
-    outside = [score for batch in batches for score in batch.outside]
-    if not outside:
-        return kind
-    if (
-        maybe_logits
-        and all(batch.outside and not batch.refused for batch in batches)
-        and all(abs(score) <= _MAX_LOGIT for score in outside)
-    ):
-        return "logit"
-    low, high = range_of(kind)
-    raise MethodError(
-        f"a score of {outside[0]:.6g} is outside {low:g} to {high:g}, so no score is used; "
-        "if the model's scores have another range, set scores",
-        "score_out_of_range",
-    )
-
-
-def clipped(batch: ResponseScores, kind: ScoreKind) -> BatchScores:
-    """The scores, with rounding errors clipped to the range of the kind."""
-    low, high = range_of(kind)
-    values = [None if value is None else min(max(value, low), high) for value in batch.values]
-    return replace(batch, values=tuple(values))
 
 
 def tokens_used(body: Any, places: Sequence[str] = USAGE_TOKENS) -> int | None:

@@ -207,7 +207,10 @@ def rerank_rows(request: Request, grade: Grade = by_number) -> list[dict[str, An
     """The rows of a good answer of a rerank API: best first, with scores of 0 to 1."""
     grades = grades_of(request, grade)
     count = request.body.get("top_n") or request.body.get("top_k") or len(grades)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"index": int(index), "score": min(1.0, grades[index] / 10)} for index in best_first(grades)
     ]
+    if (request.body.get("relevant_spans") or {}).get("mode") == "enabled":
+        for row in rows:
+            row["relevant_spans"] = [{"start": 0, "end": 1, "score": row["score"]}]
     return rows[:count]

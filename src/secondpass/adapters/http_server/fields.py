@@ -29,6 +29,8 @@ class RerankRequest:
         instruction: what counts as relevant in this request.
         return_documents: whether the response has the documents.
         raw_scores: whether the client asked for scores as the model gives them.
+        span_threshold: least score of the documents whose spans the client asked for; None if it
+            asked for none.
         unused: names of fields that have no effect.
     """
 
@@ -40,6 +42,7 @@ class RerankRequest:
     instruction: str | None = field(default=None, repr=False)
     return_documents: bool = False
     raw_scores: bool = False
+    span_threshold: float | None = None
     unused: tuple[str, ...] = ()
 
 
@@ -147,6 +150,17 @@ class Fields:
             raise RequestError(None, f"{name}: must be a whole number, not {_kind(value)}")
         if value < 1:
             raise RequestError(None, f"{name}: must be 1 or more")
+        return value
+
+    def mapping(self, name: str) -> Mapping[str, Any] | None:
+        """An object.
+
+        Raises:
+            RequestError: it is something else.
+        """
+        value = self._get(name)
+        if value is not None and not isinstance(value, dict):
+            raise RequestError(None, f"{name}: must be an object, not {_kind(value)}")
         return value
 
     def names(self, name: str) -> list[str] | None:

@@ -52,6 +52,7 @@ class Metrics:
         self._tokens = Counter(
             "tokens", "Tokens that services reported.", ["model", "direction"], **own
         )
+        self._units = Counter("billed_units", "Billed units that are no tokens.", ["model"], **own)
         self._admission = admission
 
     def add_request(self, api: str, status: int, seconds: float | None = None) -> None:
@@ -76,6 +77,8 @@ class Metrics:
         for direction, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
             if count is not None:
                 self._tokens.labels(model, direction).inc(count)
+        if usage.units is not None:
+            self._units.labels(model).inc(usage.units)
 
     def text(self) -> tuple[bytes, str]:
         """What Prometheus reads, of all workers; and its content type."""

@@ -209,6 +209,7 @@ def report_of(
         "pairs": usage.pairs,
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
+        "units": usage.units,
         "cost": usage.cost,
         "retries": usage.retries,
         "repairs": usage.repairs,

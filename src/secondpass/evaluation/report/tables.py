@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from secondpass.evaluation.costs import percentile
+from secondpass.evaluation.costs import Cost, percentile
 from secondpass.evaluation.report.cells import SYSTEM, Cell, Column, Row, Table, row
 from secondpass.evaluation.report.corrected import corrected
 from secondpass.evaluation.report.overview import overview
@@ -145,8 +145,16 @@ def costs(comparison: ComparisonData) -> Table:
         if result.cost.cached
     ]
     skipped = [_skipped(result) for result in comparison.ran if result.cost.skipped]
-    notes = (note, *cached, *skipped) if rows else ()
+    billed = [_billed(result.name, result.cost) for result in comparison.ran]
+    notes = (note, *cached, *skipped, *filter(None, billed)) if rows else ()
     return Table("cost", "Cost", (SYSTEM, *map(Column, heads)), tuple(rows), notes)
+
+
+def _billed(name: str, cost: Cost) -> str:
+    """The billed units of a system; empty if it has none."""
+    if cost.units is None or cost.units_per_query is None:
+        return ""
+    return f"{name}: {cost.units:,.10g} billed units, {cost.units_per_query:,.3g} per query."
 
 
 def _skipped(result: Result) -> str:

@@ -169,6 +169,8 @@ def _costs(best: Result) -> str:
         parts.append(f"{calls} {'call' if calls == '1' else 'calls'} per query")
     if cost.cost is not None:
         parts.append(f"{cost.cost / count * 1000:,.2f} per 1,000 queries at the configured prices")
+    if cost.units_per_query is not None:
+        parts.append(f"{cost.units_per_query:,.3g} billed units per query")
     return f"It takes {listed(parts)}."
 
 

@@ -39,8 +39,8 @@ class BatchScores:
             and all(value is None or _is_finite(value) for value in self.values)
             and _is_count(self.unknown)
             and self.cut is False
-            and _are_places(self.refused, count)
-            and _are_places(self.declined, count)
+            and are_places(self.refused, count)
+            and are_places(self.declined, count)
         )
 
 
@@ -65,8 +65,8 @@ class Order:
     def is_about(self, count: int) -> bool:
         """Whether this can be an answer about ``count`` documents."""
         return (
-            _are_places(self.places, count)
-            and _are_places(self.refused, count)
+            are_places(self.places, count)
+            and are_places(self.refused, count)
             and _is_count(self.doubled)
             and _is_count(self.unknown)
             and self.cut is False
@@ -100,11 +100,14 @@ def load(data: Any, count: int, *kinds: type) -> Any:
     """
     for kind in kinds or (BatchScores, Order):
         if data.keys() == {item.name for item in fields(kind)}:
-            plain = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
-            value = kind(**plain)
+            value = kind(**{name: _with_tuples(item) for name, item in data.items()})
             if value.is_about(count):
                 return value
     raise ValueError(f"no answer about {count} documents")
+
+
+def _with_tuples(value: Any) -> Any:
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
 
 
 def _is_finite(value: Any) -> bool:
@@ -115,7 +118,7 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
-def _are_places(places: Iterable[Any], count: int) -> bool:
+def are_places(places: Iterable[Any], count: int) -> bool:
     """Whether these are different places of ``count`` documents."""
     listed = list(places)
     return all(type(place) is int and 0 <= place < count for place in listed) and len(

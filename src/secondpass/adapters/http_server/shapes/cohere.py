@@ -25,7 +25,7 @@ class Cohere(Shape):
 
     def response(self, answer: Answer) -> Any:
         """See :meth:`Shape.response`."""
-        return {"id": answer.id, "results": result_rows(answer), **cohere_meta(answer)}
+        return {"id": answer.id, "results": rows_with_spans(answer), **cohere_meta(answer)}
 
     def error(self, error: RequestError) -> Any:
         """See :meth:`Shape.error`."""
@@ -43,7 +43,41 @@ def read_request(fields: Fields) -> RerankRequest:
         model=fields.model(),
         top_n=fields.count("top_n"),
         return_documents=fields.flag("return_documents"),
+        # Of fields, a text is made here, in which the client's offsets would have no meaning.
+        span_threshold=_span_threshold(fields) if rank_fields is None else None,
     )
+
+
+def _span_threshold(fields: Fields) -> float | None:
+    """The threshold of ``relevant_spans``: 0 if it has none, and None if no spans are wanted."""
+    wanted = fields.mapping("relevant_spans")
+    if wanted is None:
+        return None
+    mode, most = wanted.get("mode"), wanted.get("max_spans")
+    if mode not in ("enabled", "disabled"):
+        raise RequestError(None, "relevant_spans.mode: must be 'enabled' or 'disabled'")
+    if most is not None and (type(most) is not int or most < 1):
+        raise RequestError(None, "relevant_spans.max_spans: must be a whole number, 1 or more")
+    threshold = wanted.get("threshold")
+    if threshold is not None and not (type(threshold) in (int, float) and 0 <= threshold <= 1):
+        raise RequestError(None, "relevant_spans.threshold: must be a number from 0 to 1")
+    return None if mode == "disabled" else threshold or 0.0
+
+
+def rows_with_spans(answer: Answer) -> list[dict[str, Any]]:
+    """Rows with the span of each document that has one, if spans were asked for.
+
+    A ranking states one span of a document, the best one. Its score is that of the document.
+    """
+    rows = result_rows(answer)
+    threshold = answer.request.span_threshold
+    if threshold is not None:
+        for row, item in zip(rows, answer.ranking.items, strict=True):
+            score = row["relevance_score"]
+            if item.span is not None and score >= threshold:
+                start, end = item.span
+                row["relevant_spans"] = [{"start": start, "end": end, "score": score}]
+    return rows
 
 
 def cohere_meta(answer: Answer) -> dict[str, Any]:

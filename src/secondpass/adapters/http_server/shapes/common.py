@@ -7,8 +7,8 @@ from typing import Any
 
 from secondpass.adapters.http_server.fields import Fields, RerankRequest
 from secondpass.adapters.http_server.problems import RequestError
-from secondpass.adapters.http_server.shapes.base import Answer, Shape, result_rows, token_usage
-from secondpass.adapters.http_server.shapes.cohere import cohere_meta, read_request
+from secondpass.adapters.http_server.shapes.base import Answer, Shape, token_usage
+from secondpass.adapters.http_server.shapes.cohere import cohere_meta, read_request, rows_with_spans
 
 
 class Common(Shape):
@@ -35,7 +35,7 @@ class Common(Shape):
             "id": answer.id,
             "model": answer.model,
             "object": "list",
-            "results": result_rows(answer),
+            "results": rows_with_spans(answer),
             "usage": token_usage(answer),
             **cohere_meta(answer),
         }
