@@ -21,6 +21,7 @@ def test_steps_are_those_of_the_readme():
     assert not [code for _, code in commands if "#" in code]
 
 
+@pytest.mark.long
 def test_steps_run_in_an_environment_of_their_own(tmp_path):
     steps = [
         ("console", "python -c 'import sys; print(sys.prefix)' > prefix"),

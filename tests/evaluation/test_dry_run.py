@@ -139,8 +139,10 @@ def given_suite(count):
     return make_suite("suite", queries, qrels, candidates=dict.fromkeys(queries, candidates))
 
 
-@pytest.mark.parametrize(("queries", "sampled"), [(3, None), (100, None), (130, 100)])
-@pytest.mark.parametrize("shuffles", [0, 1])
+@pytest.mark.parametrize(
+    ("queries", "sampled", "shuffles"),
+    [(3, None, 0), (3, None, 1), (100, None, 0), (130, 100, 1)],
+)
 def test_the_cost_is_known_before_a_model_is_asked(queries, sampled, shuffles):
     model = Model()
     rerankers = {"graded": Reranker(Graded(model, batch_size=4)), "scorer": Reranker(ByTable())}

@@ -69,6 +69,7 @@ root = Path(sys.argv[1])
 docs, index = root / "docs", root / "index"
 docs.mkdir()
 (docs / "a.txt").write_text("old")
+build(docs, root / "other", Letters())  # imports, once for all children
 if sys.argv[2] == "renewed":
     build(docs, index, Letters())
     (docs / "a.txt").write_text("newer")

@@ -136,9 +136,10 @@ def test_retrievers_that_nothing_is_known_of():
     [
         ({}, "one of margin, top_zscore, top_score, agreement, words, english is required"),
         ({"depth": 3}, "is required"),
-        ({"margin": {"below": 50}}, "margin.below: must be 0 to 1, not 50"),
-        ({"english": {"at_least": -0.1}}, "english.at_least: must be 0 to 1, not -0.1"),
-        ({"agreement": {"fields": ["a", "b"], "below": 3}}, "agreement.below: must be 0 to 1"),
+        ({"margin": {"below": 50}}, "margin.below: must be less than or equal to 1"),
+        ({"margin": Range(below=50)}, "margin.below: must be less than or equal to 1"),
+        ({"english": {"at_least": -0.1}}, "english.at_least: must be greater than or equal to 0"),
+        ({"agreement": {"fields": ["a", "b"], "below": 3}}, "agreement.below: must be less than"),
         ({"margin": {}}, "margin: one of below, at_least is required"),
         ({"margin": {"below": 1, "at_least": 1}}, "margin.below: must be larger than at_least (1)"),
         ({"margin": 0.3}, "margin: give a mapping or a Range"),

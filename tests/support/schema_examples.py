@@ -1,49 +1,91 @@
-"""Hypothesis strategies of values that fit a JSON Schema of the kind that secondpass writes."""
+"""Hypothesis strategies of values that fit a JSON Schema of the kind that secondpass writes.
+
+A keyword that they do not follow is an error, so that no generated value breaks the schema.
+"""
 
 from __future__ import annotations
 
+import re
+from math import inf
+
+import jsonschema
 from hypothesis import strategies as st
 
 UNSET = "SCHEMA_UNSET"
 NULL = "SCHEMA_NULL"
 """Variables: one is not set, the other has to hold ``null``."""
 
-WORDS = ["a", "text", "{query} {documents}", "The document {id} fits.", "https://host/v1", "é"]
+WORDS = [
+    *["a", "text", "{query} {documents}", "The document {id} fits.", "https://host/v1", "é"],
+    *["NAME_A", "_B", "missing.yaml", "no/such/file.yml"],
+]
 FREE = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3) | st.just("v"), max_size=2)
+
+ANNOTATIONS = {"title", "description", "default", "not"}
+"""Keywords that any schema may have. ``not`` is a filter."""
+
+BOUNDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+
+KEYWORDS = {
+    "object": {"properties", "required", "additionalProperties", "propertyNames"},
+    "array": {"items", "minItems", "maxItems"},
+    "integer": BOUNDS,
+    "number": BOUNDS,
+    "string": {"minLength", "maxLength", "pattern"},
+    "boolean": set(),
+    "null": set(),
+}
 
 
 def fitting(schema, definitions, depth=0):
     """A strategy of values that the schema allows."""
+    values = _fitting(schema, definitions, depth)
+    if "not" not in schema:
+        return values
+    unwanted = jsonschema.Draft202012Validator({**schema["not"], "$defs": definitions})
+    return values.filter(lambda value: not unwanted.is_valid(value))
+
+
+def _fitting(schema, definitions, depth):
     if "$ref" in schema:
+        _only(schema, {"$ref"})
         target = definitions
         for step in schema["$ref"].removeprefix("#/$defs/").split("/"):
             target = target[step]
         return st.deferred(lambda: fitting(target, definitions, depth))
     if "anyOf" in schema:
+        _only(schema, {"anyOf"})
         options = schema["anyOf"]
         if depth > 4:  # cascades of cascades end
             shallow = [o for o in options if "enum" in o or o.get("type") not in {None, "object"}]
             options = shallow or options[:1]
         return st.one_of([fitting(option, definitions, depth) for option in options])
     if "const" in schema:
+        _only(schema, {"const"})
         return st.just(schema["const"])
     if "enum" in schema:
+        _only(schema, {"enum", "type"})
         return st.sampled_from(schema["enum"])
-    return BY_TYPE[schema.get("type", "any")](schema, definitions, depth)
+    if "type" not in schema:
+        _only(schema, set())
+        return FREE
+    _only(schema, {"type"} | KEYWORDS[schema["type"]])
+    return BY_TYPE[schema["type"]](schema, definitions, depth)
+
+
+def _only(schema, keywords):
+    if unknown := set(schema) - keywords - ANNOTATIONS:
+        raise NotImplementedError(f"no values for {sorted(unknown)} in {schema}")
 
 
 def _object(schema, definitions, depth):
     properties = schema.get("properties", {})
+    required = schema.get("required", [])
     if set(properties) == {"env", "default"}:
         return _variable(properties["default"], definitions, depth)
     if not properties:
-        inner = schema.get("additionalProperties", True)
-        if not isinstance(inner, dict):
-            return FREE
-        names = schema.get("propertyNames", {}).get("enum", "xyz")
-        values = fitting(inner, definitions, depth + 1)
-        return st.dictionaries(st.sampled_from(names), values, max_size=2)
-    required = schema.get("required", [])
+        return _mapping(schema, definitions, depth)
+    _only(schema, {"type", "properties", "required", "additionalProperties"})
     parts = {name: fitting(part, definitions, depth + 1) for name, part in properties.items()}
     needed = {name: parts.pop(name) for name in required}
     some = (
@@ -54,6 +96,18 @@ def _object(schema, definitions, depth):
     )
 
 
+def _mapping(schema, definitions, depth):
+    _only(schema, {"type", "additionalProperties", "propertyNames"})
+    inner = schema.get("additionalProperties", True)
+    if inner is False:
+        return st.just({})
+    names = st.sampled_from("xyz")
+    if "propertyNames" in schema:
+        names = fitting(schema["propertyNames"], definitions, depth)
+    values = fitting(inner if isinstance(inner, dict) else {}, definitions, depth + 1)
+    return st.dictionaries(names, values, max_size=2)
+
+
 def _variable(default, definitions, depth):
     kinds = [option.get("type") for option in default.get("anyOf", [default])]
     unset = fitting(default, definitions, depth).map(lambda d: {"env": UNSET, "default": d})
@@ -61,35 +115,50 @@ def _variable(default, definitions, depth):
     return st.one_of([unset, *map(st.just, held)])
 
 
+def _array(schema, definitions, depth):
+    fewest = schema.get("minItems", 0)
+    most = schema.get("maxItems", max(3, fewest))
+    return st.lists(
+        fitting(schema.get("items", {}), definitions, depth + 1), min_size=fewest, max_size=most
+    )
+
+
 def _number(schema, _definitions, _depth):
+    least, above = schema.get("minimum", -5), schema.get("exclusiveMinimum", -inf)
+    most, below = schema.get("maximum", 900), schema.get("exclusiveMaximum", inf)
     return st.floats(
-        schema.get("minimum", schema.get("exclusiveMinimum", -5)),
-        schema.get("maximum", schema.get("exclusiveMaximum", 900)),
-        exclude_min="exclusiveMinimum" in schema,
-        exclude_max="exclusiveMaximum" in schema,
+        max(least, above),
+        min(most, below),
+        exclude_min=above >= least,
+        exclude_max=below <= most,
         allow_subnormal=False,
     ).map(lambda x: x if x != int(x) else int(x))
 
 
-def _words(schema):
-    if "ya?ml" in schema.get("pattern", ""):
-        return ["missing.yaml", "no/such/file.yml"]
-    return ["NAME_A", "_B"] if "pattern" in schema else WORDS
+def _integer(schema, _definitions, _depth):
+    least = max(schema.get("minimum", -3), schema.get("exclusiveMinimum", -inf) + 1)
+    most = min(schema.get("maximum", 999), schema.get("exclusiveMaximum", inf) - 1)
+    return st.integers(least, most)
+
+
+def _string(schema, _definitions, _depth):
+    words = [
+        word
+        for word in WORDS
+        if re.search(schema.get("pattern", ""), word)
+        and schema.get("minLength", 0) <= len(word) <= schema.get("maxLength", inf)
+    ]
+    return st.sampled_from(words)
 
 
 BY_TYPE = {
     "object": _object,
-    "array": lambda s, d, depth: st.lists(
-        fitting(s.get("items", {}), d, depth + 1),
-        min_size=s.get("minItems", 0),
-        max_size=min(s.get("maxItems", 3), max(3, s.get("minItems", 0))),
-    ),
-    "integer": lambda s, d, depth: st.integers(s.get("minimum", -3), s.get("maximum", 999)),
+    "array": _array,
+    "integer": _integer,
     "number": _number,
-    "string": lambda s, d, depth: st.sampled_from(_words(s)),
-    "boolean": lambda s, d, depth: st.booleans(),
-    "null": lambda s, d, depth: st.none(),
-    "any": lambda s, d, depth: FREE,
+    "string": _string,
+    "boolean": lambda *_: st.booleans(),
+    "null": lambda *_: st.none(),
 }
 
 

@@ -14,26 +14,24 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.candidates import field_value, retrieval_score
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.runtime.floors import FIT, Fit
 from secondpass.scorers.english import function_word_share
 from secondpass.scorers.words import split_words
-from secondpass.settings import configurable, nested
+from secondpass.settings import Nested, configurable, from_mapping, nested
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
-    from annotated_types import Ge, Len
+    from annotated_types import Ge, Le, Len
 
 SCORES_READ = 20
 """Retrieval scores that ``margin`` and ``top_zscore`` are computed from, from the first."""
 _FEWEST = 3
 """Candidates: of two, the margin is always 1."""
 _PASSAGES_READ = 10
-_SHARES = frozenset({"margin", "agreement", "english"})
-"""Conditions on a number that is 0 to 1: a bound beyond would always hold, or never."""
 
 
 class Unknown(Exception):  # noqa: N818 - no error: the pass runs
@@ -74,6 +72,15 @@ class Range:
 
 @configurable
 @dataclass(frozen=True)
+class _Share(Range):
+    """Of a number that is 0 to 1: a bound beyond would always hold, or never."""
+
+    below: Annotated[float, Ge(0), Le(1)] | None = None
+    at_least: Annotated[float, Ge(0), Le(1)] | None = None
+
+
+@configurable
+@dataclass(frozen=True)
 class Agreement:
     """A condition on how far retrievers agree, whose scores or ranks the candidates carry.
 
@@ -90,8 +97,8 @@ class Agreement:
     """
 
     fields: Annotated[Sequence[str], Len(2)]
-    below: float | None = None
-    at_least: float | None = None
+    below: Annotated[float, Ge(0), Le(1)] | None = None
+    at_least: Annotated[float, Ge(0), Le(1)] | None = None
     first: Annotated[int, Ge(1)] = 10
     ranks: bool = False
 
@@ -126,6 +133,16 @@ class Agreement:
 _RANGE = nested(Range, optional=True)
 
 
+def _build_share(value: Any) -> Any:
+    built = _RANGE.build(value)
+    if built is not None:
+        from_mapping(_Share, {"below": built.below, "at_least": built.at_least})
+    return built
+
+
+_SHARE = Nested(_build_share, nested(_Share, optional=True).schema)
+
+
 @configurable
 @dataclass(frozen=True)
 class When:
@@ -147,12 +164,12 @@ class When:
         fitted: what it was learned for; None for conditions that were chosen otherwise.
     """
 
-    margin: Annotated[Range | None, _RANGE] = None
+    margin: Annotated[Range | None, _SHARE] = None
     top_zscore: Annotated[Range | None, _RANGE] = None
     top_score: Annotated[Range | None, _RANGE] = None
     agreement: Annotated[Agreement | None, nested(Agreement, optional=True)] = None
     words: Annotated[Range | None, _RANGE] = None
-    english: Annotated[Range | None, _RANGE] = None
+    english: Annotated[Range | None, _SHARE] = None
     depth: Annotated[int, Ge(0)] = 0
     fitted: Annotated[Fit | None, FIT] = None
 
@@ -162,14 +179,6 @@ class When:
                 field.name for field in fields(self) if field.name not in {"depth", "fitted"}
             )
             raise ConfigurationError(f"one of {names} is required")
-        problems = [
-            Problem((name, bound), f"must be 0 to 1, not {value:g}")
-            for name, condition in self._conditions()
-            for bound in ("below", "at_least")
-            if name in _SHARES and not 0 <= (value := getattr(condition, bound) or 0.0) <= 1
-        ]
-        if problems:
-            raise ConfigurationError(problems)
 
     def _conditions(self) -> Iterator[tuple[str, Range | Agreement]]:
         for field in fields(self):

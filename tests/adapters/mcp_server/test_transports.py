@@ -17,6 +17,9 @@ pytest.importorskip("mcp")
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from command_calls import called
+from secondpass.adapters.mcp_server import http
+
 DOCUMENTS = ["Trains run on rails.", "Red apples grow on trees."]
 COMMAND = ["-m", "secondpass", "mcp", "--preset", "lexical"]
 KEY = "correct-horse-battery"
@@ -94,13 +97,8 @@ def test_other_host_names_are_refused_without_keys(served):
     assert post(served) == 200
 
 
-def test_an_address_of_the_network_needs_a_key():
-    result = subprocess.run(
-        [sys.executable, *COMMAND, "--transport", "http", "--host", "0.0.0.0"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert result.returncode != 0
-    assert "clients must send a key: set --api-key-env or --api-key-file" in result.stderr
+def test_an_address_of_the_network_needs_a_key(monkeypatch):
+    monkeypatch.setattr(http, "run", lambda *_: pytest.fail("it serves"))
+    result = called(*COMMAND[2:], "--transport", "http", "--host", "0.0.0.0")
+    assert result.code != 0
+    assert "clients must send a key: set --api-key-env or --api-key-file" in result.flat
