@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from secondpass.cli.command_line import masked
-from secondpass.cli.compared import unique_name
 from secondpass.cli.console import (
     USAGE_ERROR,
     fail,
@@ -241,6 +240,7 @@ def _loadable(tried: list[str] | None) -> tuple[dict[str, Any], dict[str, str]]:
     """What can be loaded of the rerankers to try, and why the others cannot, by name."""
     from secondpass.config import resolve
     from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
+    from secondpass.evaluation.rerankers import unique_name
     from secondpass.evaluation.tuning.trials import INSTALLED, named
 
     specs: dict[str, Any] = {}
