@@ -17,6 +17,7 @@ import secondpass
 from fakes import Answering, InOrder
 from secondpass import Candidate, InputError, MethodError, Reranker
 from secondpass.formats.files import lock
+from secondpass.formats.ranking_days import MOST_LINES, OTHER
 from secondpass.monitoring import Monitor, read_days
 
 TEXTS = ["a passage about owls", "another about cats", "a third"]
@@ -356,6 +357,39 @@ def test_it_does_not_count_twice(tmp_path):
     with monitor:
         quiet().rerank("q", TEXTS)
     assert rankings(tmp_path) == {"ok": 1}
+
+
+def test_a_monitor_that_is_registered_twice_counts_once(tmp_path):
+    with secondpass.observe(monitor := Monitor(tmp_path)), monitor:
+        quiet().rerank("q", TEXTS)
+        with secondpass.observe(monitor):
+            quiet().rerank("q", TEXTS)
+    monitor.close()
+    assert rankings(tmp_path) == {"ok": 2}
+
+
+def test_the_lines_of_a_day_are_bounded(tmp_path):
+    for _ in range(2):
+        with Monitor(tmp_path):
+            for number in range(MOST_LINES + 20):
+                scorer = InOrder([1, 2, 3])
+                scorer.model_name = f"tenant-{number}"
+                quiet(scorer).rerank("q", TEXTS)
+    days = read_days(tmp_path)
+    assert len(days) == MOST_LINES + 1
+    (other,) = (counts for key, counts in days.items() if key.reranker == OTHER)
+    assert (other.rankings, other.sketches["rerank.highest"].count) == (40, 40)
+    assert rankings(tmp_path) == {"ok": 2 * (MOST_LINES + 20)}
+
+
+def test_folders_of_local_models_are_not_in_the_files(tmp_path):
+    scorer = Answering(raising)
+    scorer.model_name = "/home/someone/models/bge-small"
+    with Monitor(tmp_path):
+        quiet(scorer, fallback=["lexical"]).rerank("owls", TEXTS)
+    assert [key.reranker for key in read_days(tmp_path)] == ["bge-small"]
+    for path in tmp_path.iterdir():
+        assert "someone" not in path.read_text()
 
 
 def test_a_file_is_no_folder(tmp_path):

@@ -39,6 +39,7 @@ __all__ = [
     "Estimate",
     "Interim",
     "Judgement",
+    "KeepTime",
     "LimitsLeft",
     "ListScores",
     "Method",
@@ -176,7 +177,23 @@ class Ended:
     error: str | None = None
 
 
-Immediate: TypeAlias = RoundsLeft | LimitsLeft | Chose | Raised | Ran | Interim | Started | Ended
+@dataclass(frozen=True, slots=True)
+class KeepTime:
+    """Effect: a method begins, and its questions leave time to those behind it; or it has ended.
+
+    :func:`secondpass.strategies.parts.in_turn` yields it twice.
+
+    Attributes:
+        last: whether no method follows, except those that follow the one which runs it.
+        before: at the end, what the effect at the beginning resulted in.
+    """
+
+    last: bool
+    before: Any = None
+
+
+_Told: TypeAlias = Chose | Raised | Ran | Interim | Started | Ended
+Immediate: TypeAlias = RoundsLeft | LimitsLeft | KeepTime | _Told
 """Effects that call nothing."""
 
 Effect: TypeAlias = Score | Ask[Any, Any] | Immediate

@@ -26,7 +26,15 @@ from secondpass import __version__
 from secondpass.errors import InputError
 from secondpass.formats.day_files import DayFiles
 from secondpass.formats.lines import AnyPath
-from secondpass.formats.ranking_days import DayCounts, DayKey, Days, merge_days, read_days
+from secondpass.formats.ranking_days import (
+    DayCounts,
+    DayKey,
+    Days,
+    line_of,
+    merge_days,
+    read_days,
+    without_folders,
+)
 from secondpass.runtime.diagnostics import log
 from secondpass.runtime.observers import Operation, RankingOperation, Registration, observe
 from secondpass.runtime.ranking_statistics import STATISTICS, ranking_statistics
@@ -50,7 +58,8 @@ class Monitor:
 
     Kept are, by day, reranker and method: how many rankings had which status and which issues,
     and sketches of one number per ranking for each of :data:`STATISTICS`: scores, how far
-    candidates moved, and what the retriever returned. No text, no id and no key is among them.
+    candidates moved, and what the retriever returned. No text, no id and no key is among them, and
+    of the path of a local model only the last part.
 
     Pass it to :func:`secondpass.observe`, or use it in a with block, in which it observes. All
     rankings of the process are counted, those of adapters, too. It can be used from many threads,
@@ -60,7 +69,8 @@ class Monitor:
 
     Args:
         folder: where to write; created if it is absent. A file has a line for each reranker and
-            method, and at most 8,293 bins for each statistic of a line.
+            method, 500 at most and one for all others, and at most 8,293 bins for each statistic of
+            a line.
         every: seconds between writes, above 0.
         keep: number of days to keep, at least 1. Of the days that have files, only the last ones
             are kept. None: all.
@@ -126,14 +136,13 @@ class Monitor:
         if not isinstance(operation, RankingOperation):
             return
         report, trace = operation.report, operation.trace
-        day = time.strftime("%Y-%m-%d", time.gmtime())
+        day, name = time.strftime("%Y-%m-%d", time.gmtime()), without_folders(operation.name)
         if report is None:
-            key = DayKey(day, operation.name, None, None, __version__, None)
+            key = DayKey(day, name, None, None, __version__, None)
             self._add(key, "cancelled", [operation.error or "cancelled"], {})
             return
-        key = DayKey(
-            day, operation.name, report.method, report.score_kind, __version__, _engine(report)
-        )
+        method = report.method and without_folders(report.method)
+        key = DayKey(day, name, method, report.score_kind, __version__, _engine(report))
         statistics = {} if trace is None else ranking_statistics(trace)
         # Without a method as one that failed, so that the status tells them apart.
         skipped = report.status == "ok" and report.skipped is not None and report.method is None
@@ -176,6 +185,7 @@ class Monitor:
         self, key: DayKey, status: str, issues: list[str], statistics: dict[str, float]
     ) -> None:
         with self._lock:
+            key = line_of(self._days, key)
             counts = self._days.get(key)
             if counts is None:
                 counts = self._days[key] = DayCounts()

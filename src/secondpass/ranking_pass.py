@@ -17,6 +17,7 @@ from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.observers import RankingOperation, Running, end, observed
 from secondpass.runtime.outcome import Outcome, issue_about
 from secondpass.strategies.interim import relayed
+from secondpass.strategies.parts import in_turn
 from secondpass.strategies.skipping import When
 from secondpass.strategies.windows import judged_by_windows, with_windows
 from secondpass.types import Candidate, Issue, Ranking, Report, ReportStatus, Skipped
@@ -132,12 +133,11 @@ class RankingPass:
         if task is None:
             return None
         for number, stage in enumerate(self.settings.stages, 1):
-            self.ledger.keep_time(for_fallback=number < len(self.settings.stages))
             plan = judged_by_windows(stage.method, task)
             if self.listener is not None:
                 plan = self._overheard(plan, stage, task, self.listener)
             try:
-                judgement = yield from plan
+                judgement = yield from in_turn(plan, last=number == len(self.settings.stages))
                 stage.kind_of(judgement)
             except MethodError as error:
                 self._add_issue(error.code, str(error), (), stage.method.name)

@@ -279,7 +279,7 @@ class Reranker(CostPlanner):
     def _task(self, request: CheckedRequest, options: CallOptions, **changes: Any) -> Task | None:
         changes |= {"stages": (Stage(recorder := Recorder()),), "order": None}
         settings = replace(self._settings(options), **changes)
-        deque(RankingPass(settings, Ledger(), *request).plan(), maxlen=0)  # it yields nothing
+        deque(RankingPass(settings, Ledger(), *request).plan(), maxlen=0)  # it calls nothing
         return recorder.task
 
     def _passes(

@@ -56,6 +56,14 @@ def test_a_configuration_with_a_threshold(secondpass, suite, config, tmp_path):
     assert "(nothing relevant)" in table.out
 
 
+def test_kept_rankings_are_not_made_again(secondpass, suite, config, tmp_path):
+    rankings = tmp_path / "rankings.jsonl"
+    first = calibrated(secondpass, suite, config, "--rankings", rankings)
+    assert "were read" not in first.flat
+    again = calibrated(secondpass, suite, config, "--rankings", rankings, "--keep", "0.8")
+    assert f"finished rankings were read from {rankings}" in again.flat
+
+
 def test_settings_without_a_file(secondpass, suite, config):
     result = calibrated(secondpass, suite, config)
     assert result.out.startswith("floor:\n  at: ")

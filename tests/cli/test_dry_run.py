@@ -122,6 +122,30 @@ def test_a_comparison_is_estimated_per_reranker(secondpass, suite, graded, tmp_p
     assert json.loads(shuffled.out)["total"]["calls"] == 6
 
 
+def test_finished_rankings_are_not_estimated(secondpass, suite, tmp_path, monkeypatch):
+    from secondpass.evaluation import experiment
+
+    def interrupted(_comparison):
+        raise KeyboardInterrupt
+
+    out = tmp_path / "results"
+    begin = ["eval", suite, "--mode", "lexical", "--compare", "lexical"]
+    call = [*begin, "--out", out]
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment, "corrected_results", interrupted)
+        assert secondpass(*call).code == 130
+    kept = (out / "rankings.jsonl").read_bytes()
+
+    def pairs(*arguments):
+        told = secondpass(*arguments, "--dry-run")
+        assert told.code == 0, told.err
+        return json.loads(told.out)["total"]["pairs"]
+
+    assert pairs(*call, "--resume") == 0
+    assert pairs(*call, "--resume", "--shuffles", 1) == pairs(*begin) > 0
+    assert (out / "rankings.jsonl").read_bytes() == kept
+
+
 def test_a_terminal_shows_a_table(write, graded):
     file = write("in.jsonl", requests(3, candidates=12))
     shown = on_a_terminal("rerank", str(file), "-c", str(graded), "--dry-run")

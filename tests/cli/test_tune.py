@@ -154,3 +154,19 @@ def test_what_a_service_takes_is_said_first(secondpass, last, tmp_path, monkeypa
     assert told.code == 0
     assert "given+graded@3 will ask" in told.flat
     assert "12 calls" in told.flat
+
+
+def test_kept_rankings_are_not_made_again(secondpass, last, tmp_path):
+    """With another limit or measure, and without a file that is written."""
+    rankings = tmp_path / "rankings.jsonl"
+    call = ["tune", last, "--try", "lexical", "--rankings", rankings]
+    first = secondpass(*call)
+    assert (first.code, "were read" in first.flat) == (0, False), first.err
+    kept = rankings.read_bytes()
+    for options in (["--cost", "0.1"], ["--measure", "RR", "--smallest-gain", "0.2"]):
+        again = secondpass(*call, *options)
+        assert again.code == 0
+        assert f"12 finished rankings were read from {rankings}" in again.flat
+        assert rankings.read_bytes() == kept
+    told = secondpass(*call, "--resume")
+    assert (told.code, "--rankings, --resume: give one of them" in told.flat) == (2, True)

@@ -12,6 +12,7 @@ from fakes import ByTable, within_deadlines
 from rankings import codes
 from rotation import rotated
 from secondpass import Candidate, Reranker
+from secondpass.strategies.cascade import Cascade, CascadeStage
 
 GIVEN = [f"{number} text" for number in (3, 9, 5, 1, 7, 4)]
 BATCHES = ((0, 1), (2, 3), (4, 5))
@@ -270,6 +271,20 @@ def test_a_dead_server_leaves_time_for_the_fallback(provider, graded, monkeypatc
         assert ranking[0].position == 1
         assert ranking.report.method == "lexical"
         assert codes(ranking) & {"deadline", "timeout", "connection", "server_error"}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_dead_stage_leaves_time_for_the_next(provider, graded, asynchronous):
+    def rank(deadline):
+        provider.play(fake.silence())
+        stages = [CascadeStage(graded().method), CascadeStage("lexical")]
+        one = Reranker(Cascade(stages), limits={"deadline": deadline})
+        return asyncio.run(one.arerank("9", GIVEN)) if asynchronous else one.rerank("9", GIVEN)
+
+    ranking = within_deadlines(rank, lambda ranking: ranking[0].position == 1)
+    assert ranking[0].position == 1
+    assert ranking.report.status == "degraded"
+    assert "deadline" in codes(ranking)
 
 
 def test_without_a_fallback_questions_have_all_of_the_time(provider, graded):

@@ -75,6 +75,10 @@ def test_the_blend_binds_final_scores_only():
         ({"batch_size": 2}, "settings"),
         ({"model": "larger"}, "model"),
         ({"options": {"seed": 3}}, "settings"),
+        ({"context_window": 4096}, "settings"),
+        ({"structured": "text"}, "settings"),
+        ({"structured": "auto"}, None),
+        ({"max_tokens": 800}, None),
         ({"timeout": 3.0}, None),
     ],
     ids=lambda value: str(value)[:40],
@@ -82,10 +86,10 @@ def test_the_blend_binds_final_scores_only():
 def test_language_models(method, part, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "unused")
 
-    def config(model="small", timeout=None, options=None, **settings):
+    def config(model="small", **settings):
+        of_model = {"timeout", "options", "context_window", "structured", "max_tokens"}
         llm = {"type": "openai", "model": model, "api_key_env": "OPENAI_API_KEY"}
-        llm |= {"timeout": timeout} if timeout else {}
-        llm |= {"options": options} if options else {}
+        llm |= {name: settings.pop(name) for name in of_model & settings.keys()}
         return {"method": {"type": "graded", "llm": llm, **settings}}
 
     fit = fitted(config())

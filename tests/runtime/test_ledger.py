@@ -292,7 +292,7 @@ def test_enormous_limits_leave_much(tokens):
 def test_time_that_is_left_is_all_of_it_until_the_first_call(deadline, since, started, seconds):
     now = time.perf_counter()
     ledger = Ledger(Limits(deadline=deadline), now - since, waiting=not started)
-    ledger.keep_time(for_fallback=True)
+    ledger.keep_time(last=False)
     assert ledger.left().seconds == (seconds and pytest.approx(seconds, abs=60))
 
 
@@ -319,12 +319,12 @@ def test_seconds_left_is_never_negative():
 def test_questions_leave_a_fifth_of_the_time_to_fallbacks(deadline, since, started, seconds):
     now = time.perf_counter()
     ledger = Ledger(Limits(deadline=deadline), now - since, waiting=not started)
-    ledger.keep_time(for_fallback=True)
+    before = ledger.keep_time(last=False)
     ledger.start_clock()
     left = ledger.seconds_left
     assert ledger.question_seconds_left == (seconds and pytest.approx(seconds, abs=60))
     assert ledger.keeps_time == bool(seconds)
-    ledger.keep_time(for_fallback=False)
+    ledger.keep_time(last=False, before=before)
     assert ledger.question_seconds_left == (left and pytest.approx(left, abs=60))
     assert not ledger.keeps_time
 
@@ -332,5 +332,5 @@ def test_questions_leave_a_fifth_of_the_time_to_fallbacks(deadline, since, start
 def test_rounds_left_by_the_time_of_questions():
     ledger = Ledger(Limits(deadline=100))
     ledger.add_question_round(10)
-    ledger.keep_time(for_fallback=True)
+    ledger.keep_time(last=False)
     assert ledger.rounds_left() == 6  # of 12 seconds each, in 80

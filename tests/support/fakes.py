@@ -259,8 +259,10 @@ def play(
                 if interims is not None:
                     interims.append(effect.judgement())
                 effect = next(plan)
-            else:
+            elif isinstance(effect, Score):
                 effect = plan.send(scored(effect))
+            else:
+                effect = next(plan)
     except StopIteration as stop:
         check_issues(stop.value.issues)
         return stop.value, asks

@@ -19,7 +19,7 @@ def question(read=lambda completion: completion.text, shrink=lambda: None, text=
 def ask_all(model, *questions, width=8, fallback=False, **limits):
     """The answers to questions of a method, perhaps one with a fallback, and the ledger."""
     ledger = Ledger(Limits(**limits))
-    ledger.keep_time(fallback)
+    ledger.keep_time(last=not fallback)
 
     async def act():
         return await ask(Ask(model, questions), ledger, Gate(width))

@@ -35,6 +35,14 @@ def test_standard_parameters() -> None:
     assert result["report"]["left_out"] == {"floor": [0]}
 
 
+def test_a_threshold_that_was_fitted_for_another_depth_is_refused() -> None:
+    fitted = {"method": "lexical", "depth": 100}
+    config: dict[str, Any] = {"method": "lexical", "floor": {"at": 0.1, "fitted": fitted}}
+    SecondPassRanker(config, depth=100)
+    with pytest.raises(ConfigurationError, match=r"floor\.fitted\.depth: was fitted for depth"):
+        SecondPassRanker(config, depth=3)
+
+
 def test_depth_bounds_what_is_judged() -> None:
     scorer = Numbers()
     documents = numbered(1, 2, 3)

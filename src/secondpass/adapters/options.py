@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 from secondpass.candidates import kind_of
 from secondpass.errors import ConfigurationError, InputError, with_article
+from secondpass.methods import Stage
 from secondpass.ordering import to_ordering
 from secondpass.reranker import Reranker
+from secondpass.runtime.fits import check_fits
 from secondpass.settings import describe
 
 T = TypeVar("T")
@@ -64,6 +66,19 @@ def check_order(order: object, reranker: Reranker) -> None:
     except ConfigurationError as error:
         problems = [problem.under(("order",)) for problem in error.problems]
         raise ConfigurationError(problems) from None
+
+
+def check_depth(depth: int | None, reranker: Reranker) -> None:
+    """Check that thresholds and the like were fitted for the depth that a component reranks at.
+
+    Raises:
+        ConfigurationError: they were fitted for another one, as where a configuration has it.
+    """
+    if depth is None:
+        return
+    first = Stage(reranker.method, reranker.blend, reranker.floor, reranker.probabilities)
+    stages = (first, *reranker.fallback)
+    check_fits(stages, depth, reranker.render, reranker.passages, reranker.when)
 
 
 def checked_list(

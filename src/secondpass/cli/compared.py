@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from secondpass.cli.configurations import configuration, with_depth
 from secondpass.config import load, preset_names
 from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
+from secondpass.evaluation.rerankers import unique_name
 
 _SINGLE_NAME = "rerank"
 """Name of a single reranker without one: `hybrid+rerank`."""
@@ -38,14 +39,6 @@ def reranker_specs(
     unique: dict[str, Any] = {}
     for name, spec in specs:
         unique[unique_name(name, unique)] = spec
-    return unique
-
-
-def unique_name(name: str, taken: Container[str]) -> str:
-    """The name, with a number behind it if it is taken: ``mine``, ``mine-2``, ``mine-3``, …"""
-    unique, number = name, 2
-    while unique in taken:
-        unique, number = f"{name}-{number}", number + 1
     return unique
 
 

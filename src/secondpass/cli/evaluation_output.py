@@ -55,25 +55,28 @@ def check_folder(out: Path | None, *, resume: bool, force: bool) -> Path | None:
 
 
 @contextmanager
-def open_journal(path: Path | None, *, resume: bool) -> Iterator[Journal | None]:
+def open_journal(
+    path: Path | None, *, resume: bool, kept: bool = False
+) -> Iterator[Journal | None]:
     """The journal of a run; says where the finished rankings are if it is interrupted.
 
     Args:
         path: None: no journal.
         resume: continue an interrupted run; otherwise nothing of one is used, no answers either.
+        kept: whether the file is kept for other runs. What failed in part is tried again then.
     """
     if path is None:
         yield None
         return
     from secondpass.evaluation.journal import Journal
 
-    with Journal(path) as journal:
-        if not resume:
+    with Journal(path, partial=not kept) as journal:
+        if not (resume or kept):
             journal.clear()
         try:
             yield journal
         finally:
-            if len(journal):  # it was not deleted
+            if len(journal) and not kept:  # it was not deleted
                 info(f"finished rankings are in {path}; continue with --resume")
         if journal.reused:
             info(f"{journal.reused:,} finished rankings were read from {path}")

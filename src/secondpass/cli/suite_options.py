@@ -55,6 +55,15 @@ Cache = Annotated[
     typer.Option(help="Folder to cache the vectors of the corpus in.", show_default=False),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not cache vectors.")]
+Rankings = Annotated[
+    Path | None,
+    typer.Option(
+        "--rankings",
+        metavar="FILE",
+        help="Keep finished rankings in this file; those that it has are not made again.",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")]
 
 

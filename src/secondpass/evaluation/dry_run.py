@@ -12,6 +12,7 @@ from secondpass.call_options import CallOptions
 from secondpass.candidates import to_requests
 from secondpass.errors import SecondPassError
 from secondpass.evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
+from secondpass.evaluation.journal import Journal
 from secondpass.evaluation.rerankers import Spec, create_rerankers
 from secondpass.evaluation.reranking import Progress, SystemRun
 from secondpass.evaluation.stability import shuffled_candidates
@@ -72,15 +73,19 @@ def expected_comparison(
     behind: FirstStage | Sequence[FirstStage] | None = None,
     depth: int = 100,
     shuffles: int = 0,
+    seed: int = 0,
     progress: Progress | None = None,
+    journal: Journal | None = None,
 ) -> ExpectedComparison:
     """What the rerankers of :func:`~secondpass.evaluation.compare` would take.
 
     The first stages search, because their candidates are what rerankers read; no reranker is
-    called. The arguments and exceptions are those of ``compare``.
+    called. Rankings in the journal are not counted. The arguments and exceptions are those of
+    ``compare``.
     """
+    report = progress or _no_progress
     stages, behinds = choose_stages(suite, first_stages, behind)
-    search = FirstStages(suite, retriever, depth, progress or _no_progress)
+    search = FirstStages(suite, retriever, depth, report)
     behinds = behinds or (search.preferred(stages),)
     created, missing = create_rerankers(rerankers)
     expected = ExpectedComparison(len(suite.queries))
@@ -94,14 +99,12 @@ def expected_comparison(
                 if retrieved.reason:
                     expected.not_run[label] = f"{stage}: {retrieved.reason}"
                     continue
-                uses = expected_use(
-                    reranker,
-                    [
-                        (suite.queries[query], candidates)
-                        for query, candidates in retrieved.candidates.items()
-                    ],
-                )
-                expected.systems[label] = [use.times(1 + shuffles) for use in uses]
+                system = SystemRun(label, reranker, suite, retrieved.candidates, 1, report, journal)
+                requests, repeats = _requests(system), 1 + shuffles
+                if journal is not None and len(journal):
+                    requests, repeats = _unfinished(system, shuffles, seed), 1
+                uses = expected_use(reranker, requests)
+                expected.systems[label] = [use.times(repeats) for use in uses]
     finally:
         for reranker, owned in created.values():
             if owned:
@@ -128,9 +131,7 @@ def expected_of_services(
     asking: dict[str, list[Expected]] = {}
     largest = queries = 0
     for system in systems:
-        texts = system.suite.queries
-        requests = [(texts[query], items) for query, items in system.candidates.items()]
-        repeats = 1 + shuffles
+        requests, repeats = _requests(system), 1 + shuffles
         with suppress(SecondPassError):  # the result of the system will say it
             uses = _sampled_use(system.reranker, requests)
             begun = system.journal is not None and len(system.journal) > 0
@@ -153,6 +154,12 @@ def _sampled_use(
     count = min(len(requests), _SAMPLE)
     sample = [requests[number * len(requests) // count] for number in range(count)]
     return [use.times(len(requests) / count) for use in expected_use(reranker, sample)]
+
+
+def _requests(system: SystemRun) -> list[tuple[str, Sequence[Candidate]]]:
+    """The queries and candidates of a system, as they are."""
+    texts = system.suite.queries
+    return [(texts[query], items) for query, items in system.candidates.items()]
 
 
 def _unfinished(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -42,6 +42,14 @@ def create_rerankers(
     return created, missing
 
 
+def unique_name(name: str, taken: Container[str]) -> str:
+    """The name, with a number behind it if it is taken: ``mine``, ``mine-2``, ``mine-3``, …"""
+    unique, number = name, 2
+    while unique in taken:
+        unique, number = f"{name}-{number}", number + 1
+    return unique
+
+
 def _by_name(rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec) -> dict[str, Spec]:
     if isinstance(rerankers, Mapping):
         # A mapping with the key `method` is a configuration, unless a reranker has that name.
@@ -55,9 +63,6 @@ def _by_name(rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec) -> dict[str,
         rerankers = [rerankers]
     specs: dict[str, Spec] = {}
     for spec in rerankers:
-        name = base = Path(spec).stem if isinstance(spec, str | PathLike) else "rerank"
-        number = 2
-        while name in specs:
-            name, number = f"{base}-{number}", number + 1
-        specs[name] = spec
+        name = Path(spec).stem if isinstance(spec, str | PathLike) else "rerank"
+        specs[unique_name(name, specs)] = spec
     return specs

@@ -10,7 +10,14 @@ from uuid import uuid4
 
 from secondpass.formats.errors import FormatError
 from secondpass.formats.files import atomic_write, lock, unlock
-from secondpass.formats.ranking_days import SUFFIX, Days, days_to_lines, merge_days, read_days
+from secondpass.formats.ranking_days import (
+    SUFFIX,
+    Days,
+    days_to_lines,
+    line_of,
+    merge_days,
+    read_days,
+)
 from secondpass.runtime.diagnostics import log
 
 _LOCK_WITHIN = 5.0
@@ -72,7 +79,8 @@ class DayFiles:
         merged = self._read(path) if path.exists() else {}
         if merged is None:
             return False
-        merge_days(merged, days)
+        for key, counts in days.items():
+            merge_days(merged, {line_of(merged, key): counts})
         # Always the same name, so that killed processes leave one such file a day, not many.
         with atomic_write(path, path.with_name(f".{name}.tmp")) as file:
             file.writelines(line.encode() for line in days_to_lines(merged))

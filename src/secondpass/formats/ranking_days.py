@@ -1,6 +1,6 @@
 """What rankings did, a day and a method at a time: sketches and counts, as JSON lines.
 
-There is no text of queries and candidates, no id and no key in them.
+There is no text of queries and candidates, no id, no key and no folder of a model in them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ from secondpass.settings import describe
 FORMAT = 1
 SUFFIX = ".jsonl"
 
+MOST_LINES = 500
+"""Lines of a file. Rankings of further rerankers and methods are added up in one more."""
+OTHER = "other"
+"""The reranker of that line."""
+
+_FOLDERS = re.compile(r"(?<![\w:/\\])(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[^/\\,]*[/\\])*(?=[^/\\,])")
+"""What stands before the last part of a path that is absolute, or begins with a dot or ``~``."""
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _MOST_CODES = 200
 
@@ -87,6 +94,18 @@ class DayCounts:
 
 Days = dict[DayKey, DayCounts]
 """Counts of rankings by what they have in common."""
+
+
+def without_folders(name: str) -> str:
+    """The name of a method without the folders of local models: ``/home/me/bge`` is ``bge``."""
+    return _FOLDERS.sub("", name)
+
+
+def line_of(days: Mapping[DayKey, DayCounts], key: DayKey) -> DayKey:
+    """The key under which rankings are added: that of :data:`OTHER` if a day has no line left."""
+    if key in days or sum(each.day == key.day for each in days) < MOST_LINES:
+        return key
+    return DayKey(key.day, OTHER, None, None, key.version, None)
 
 
 def merge_days(days: Days, others: Mapping[DayKey, DayCounts]) -> None:

@@ -260,5 +260,5 @@ class PendingQuestion:
 
 
 def _deadline_error(ledger: Ledger, done: str) -> DeadlineError:
-    kept = ", less the time kept for a fallback," if ledger.keeps_time else ""
+    kept = ", less the time kept for other methods," if ledger.keeps_time else ""
     return DeadlineError(f"the deadline{kept} passed before this was {done}")

@@ -15,6 +15,7 @@ from secondpass.effects import (
     Answer,
     Ask,
     Effect,
+    KeepTime,
     LimitsLeft,
     Plan,
     Question,
@@ -143,6 +144,8 @@ def _result(effect: Effect, ledger: SimulatedLedger, run: DryRun) -> Any:
         return ledger.rounds_left(effect.questions)
     if isinstance(effect, LimitsLeft):
         return ledger.left()
+    if isinstance(effect, KeepTime):
+        return ledger.keep_time(effect.last, effect.before)
     return None
 
 

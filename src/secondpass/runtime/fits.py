@@ -23,11 +23,15 @@ _OPERATIONAL = frozenset(
         *("api_key", "api_key_env", "base_url", "headers", "path", "timeout", "token", "token_env"),
         *("backend", "batch_size", "device", "threads", "remember", "score_cache", "precision"),
         *("cache_folder", "local_files_only", "trust_remote_code"),
-        *("context_window", "max_tokens", "prices", "structured"),
+        *("max_tokens", "prices"),
         *("llm", "model", "prompt"),
     }
 )
-"""Settings that scores do not depend on, but for those that stand in a part of their own."""
+"""Settings that scores do not depend on, but for those that stand in a part of their own.
+
+A reply that ``max_tokens`` ends scores fewer candidates, none of them differently. What a model is
+shown depends on ``context_window``, and the form of its reply on ``structured``: both count.
+"""
 
 _WORDS = {"model": "the model", "template": "the template", "settings": "the method's settings"}
 

@@ -8,6 +8,7 @@ from secondpass.effects import (
     Chose,
     Ended,
     Interim,
+    KeepTime,
     LimitsLeft,
     Raised,
     Ran,
@@ -30,6 +31,8 @@ def carry_out(effect: object, ledger: Ledger) -> Any:
         return ledger.rounds_left(effect.questions)
     if isinstance(effect, LimitsLeft):
         return ledger.left()
+    if isinstance(effect, KeepTime):
+        return ledger.keep_time(effect.last, effect.before)
     if isinstance(effect, Raised):
         ledger.record_exception(effect.error, effect.source)
     elif isinstance(effect, Ran):

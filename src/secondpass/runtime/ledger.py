@@ -16,8 +16,16 @@ from secondpass.types import EngineInfo, Issue, Usage
 
 _ROUND_MARGIN = 1.2
 """The next round is expected to take this many times the mean of the rounds so far."""
-_FALLBACK_SHARE = 0.2
-"""Of the time left, what a method's questions leave to its fallbacks."""
+_KEPT_SHARE = 0.2
+"""Of the time left, what a method's questions leave to the methods that follow it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Whether other methods follow the one that runs, and the seconds that are kept for them."""
+
+    followed: bool = False
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -83,7 +91,7 @@ class Ledger:
     _question_rounds: int = 0
     _question_seconds: float = 0.0
     _question_waves: int = 0
-    _kept_seconds: float = 0.0
+    _kept: Kept = Kept()
 
     def start_clock(self) -> None:
         """Restart the clock if the pass has only waited for others so far."""
@@ -102,21 +110,35 @@ class Ledger:
         deadline = self.limits.deadline
         return None if deadline is None else max(0.0, deadline - self.seconds)
 
-    def keep_time(self, for_fallback: bool) -> None:
-        """Keep a part of the time left from the questions of the next method, or nothing."""
+    def keep_time(self, last: bool, before: Kept | None = None) -> Kept:
+        """Keep a fifth of the time left from the questions of the next method, if others follow it.
+
+        Those that follow the method which runs it count. The fifth is of all the time left, so a
+        method within another has no less for that.
+
+        Args:
+            last: whether no other follows, except those of the method that runs it.
+            before: the result for a method that has ended, to keep what was kept before it.
+
+        Returns:
+            what was kept until now.
+        """
+        until_now = self._kept
+        followed = until_now.followed or not last
         left = self.limits.deadline if self.waiting else self.seconds_left
-        self._kept_seconds = _FALLBACK_SHARE * (left or 0.0) if for_fallback else 0.0
+        self._kept = before or Kept(followed, _KEPT_SHARE * (left or 0.0) if followed else 0.0)
+        return until_now
 
     @property
     def keeps_time(self) -> bool:
-        """Whether questions end before the deadline, so that a fallback has time."""
-        return self._kept_seconds > 0
+        """Whether questions end before the deadline, so that other methods have time."""
+        return self._kept.seconds > 0
 
     @property
     def question_seconds_left(self) -> float | None:
         """Seconds that questions have left, 0 if none; None without a deadline."""
         left = self.seconds_left
-        return None if left is None else max(0.0, left - self._kept_seconds)
+        return None if left is None else max(0.0, left - self._kept.seconds)
 
     def record_exception(self, error: BaseException, source: str) -> None:
         """Keep the first exception of the user's code, and log each for diagnosis."""
@@ -203,7 +225,7 @@ class Ledger:
         # The clock of a pass that has only waited starts with its first call.
         seconds = self.question_seconds_left
         if self.waiting and limits.deadline is not None:
-            seconds = limits.deadline - self._kept_seconds
+            seconds = limits.deadline - self._kept.seconds
         return Left(
             None if limits.calls is None else max(0, limits.calls - self.questions),
             None

@@ -191,6 +191,8 @@ _registered: tuple[Registration, ...] = ()
 def observe(observer: object) -> Registration:
     """Tell an observer of every ranking in this process, until its registration is closed.
 
+    An observer that is registered twice is told once.
+
     Args:
         observer: has one or more of the methods of :class:`Observer`.
 
@@ -258,10 +260,17 @@ class Running(Generic[Op]):
 
 def start(operation: Operation) -> None:
     """Start the clock of an operation and tell the observers."""
-    operation._observers = _registered
+    operation._observers = _each_once(_registered)
     operation._started = time.perf_counter()
     for registration in operation._observers:
         registration.call("start", operation)
+
+
+def _each_once(registered: tuple[Registration, ...]) -> tuple[Registration, ...]:
+    """One registration of each observer."""
+    if len(registered) < 2:
+        return registered
+    return tuple({id(each.observer): each for each in registered}.values())
 
 
 def offer(operation: Operation, content: Content) -> None:

@@ -27,7 +27,7 @@ from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.confirmation import CONFIRMATION, PossibleConfirmation, confirmed
 from secondpass.strategies.interim import converted, silenced
 from secondpass.strategies.lifts import Bound, bounded_order
-from secondpass.strategies.parts import Composite, Notes, asks, part_of, scored_order
+from secondpass.strategies.parts import Composite, Notes, asks, in_turn, part_of, scored_order
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -146,12 +146,14 @@ class Anchored(Composite):
         if self.anchor.method is not None and count > 1:
             order = yield from self._anchor_order(task, self.anchor.method, notes)
         plan = judged_by_windows(self.method, task)
-        judgement = yield from converted(plan, task, task, partial(self._interim, order, notes))
+        plan = converted(plan, task, task, partial(self._interim, order, notes))
+        judgement = yield from in_turn(plan, last=True)
         bound = self._bound(judgement, order, notes)
         free: set[int] = set()
         depth = 0 if self.anchor.confirm is None else self.anchor.confirm.depth
         if to_confirm := [index for index in bound.preferred[:depth] if index in bound.lifted]:
-            free = yield from confirmed(task, to_confirm, self.anchor.confirm, notes)
+            confirming = confirmed(task, to_confirm, self.anchor.confirm, notes)
+            free = yield from in_turn(confirming, last=True)
         return self._judgement(judgement, bound, notes, free)
 
     def _interim(self, order: Sequence[int], notes: Notes, judgement: Judgement) -> Judgement:
@@ -211,7 +213,8 @@ class Anchored(Composite):
         """All indices in the anchor's order."""
         incoming = range(len(task.texts))
         try:
-            judgement = yield from silenced(judged_by_windows(method, task))
+            plan = silenced(judged_by_windows(method, task))
+            judgement = yield from in_turn(plan, last=False)
         except MethodError as error:
             message = f"the incoming order takes its place: {error.code}: {error}"
             notes.issues.append(Issue("anchor_failed", message, (), (), method.name))

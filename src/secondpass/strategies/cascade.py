@@ -21,7 +21,7 @@ from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, beside, beside_as_s
 from secondpass.settings import Nested, configurable, definition
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.interim import converted
-from secondpass.strategies.parts import Composite, Notes, part_of, scored_order
+from secondpass.strategies.parts import Composite, Notes, in_turn, part_of, scored_order
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -110,7 +110,8 @@ class Cascade(Composite):
                 part = state.part(task, indices, wanted)
                 plan = judged_by_windows(stage.method, part)
                 so_far = partial(state.interim, name, indices)
-                judgement = yield from converted(plan, part, task, so_far)
+                plan = converted(plan, part, task, so_far)
+                judgement = yield from in_turn(plan, last=number == len(self.stages))
             except MethodError as error:
                 errors.append(error)
                 state.add_error(name, error, indices)

@@ -43,8 +43,13 @@ def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Tria
             ledger = SimulatedLedger(Limits(concurrency=ledger.limits.concurrency))
         yield Trial(method, task, dry_run(judged_by_windows(method, task), ledger))
         return
-    for inner, part in parts(task, ledger.left()):
-        yield from trials(inner, part, ledger)
+    inner = parts(task, ledger.left())
+    asked = [not getattr(each, "optional", False) for each, _ in inner]
+    for number, (each, part) in enumerate(inner, 1):
+        last = not any(asked[number:])
+        before = ledger.keep_time(last)
+        yield from trials(each, part, ledger)
+        ledger.keep_time(last, before)
 
 
 def planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None) -> PlannedStage:

@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from secondpass.blending import Blend
-from secondpass.effects import LLM, Judgement, Method, Task
+from secondpass.effects import LLM, Judgement, KeepTime, Method, Plan, Task
+from secondpass.errors import MethodError
 from secondpass.methods import inner
 from secondpass.types import Issue
+
+T = TypeVar("T")
+
+
+def in_turn(plan: Plan[T], *, last: bool) -> Plan[T]:
+    """Run the plan of one of several methods that run one after the other.
+
+    Its questions end after four fifths of the time left unless no other method follows, neither
+    here nor behind the method that runs these.
+
+    Raises:
+        MethodError: the method failed.
+    """
+    before = yield KeepTime(last)
+    try:
+        result = yield from plan
+    except MethodError:
+        yield KeepTime(last, before)
+        raise
+    yield KeepTime(last, before)
+    return result
 
 
 def part_of(task: Task, indices: Sequence[int]) -> Task:

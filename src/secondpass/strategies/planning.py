@@ -113,7 +113,7 @@ class CostPlanner(MethodOwner):
     def _ledger(self, stage: Stage, seconds_per_call: float | None = None) -> SimulatedLedger:
         """A ledger for dry runs of a stage."""
         ledger = SimulatedLedger(self.limits, seconds_per_call=seconds_per_call, stated=self.limits)
-        ledger.keep_time(for_fallback=stage is not self._stages[-1])
+        ledger.keep_time(last=stage is self._stages[-1])
         return ledger
 
     def _expected(self, request: CheckedRequest, options: Any) -> list[Expected]:

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from reports import EDGES, Parsed, evaluation, make, with_reranker
-from secondpass.evaluation import Result
+from secondpass.evaluation import Corrected, CorrectedResult, JudgedBy, Result
 from secondpass.evaluation.report.page import fragment
 from secondpass.evaluation.report.verdict import verdict
 
@@ -65,3 +65,55 @@ def test_significant_gain_is_preferred():
     assert outcome.best is small
     assert "lexical+large measures more" in outcome.because
     assert "but that may be chance" in outcome.because
+
+
+MARK = JudgedBy(
+    "judge-1", "umbrela 1", "2026-11-01", 6, 6, 9, {0: 9}, 0, ("lexical",), 5, 0, ("q0",)
+)
+
+
+def by_model(mean=None, half=0.02, rerankers=("rerank",), **changes):
+    """A comparison on a model's grades, with the difference by a person's if there is one."""
+    comparison = make(rerankers=rerankers, judged_by=MARK, **changes)
+    if mean is None:
+        return comparison
+    interval = Corrected(
+        "nDCG@10", 6, 12, 0.1, mean, mean - half, mean + half, mean, -1.0, 1.0, 0.5, 0.95
+    )
+    results = [result for result in comparison.results if result.differences]
+    corrected = [CorrectedResult(each.name, interval, "lexical", interval) for each in results]
+    return replace(comparison, corrected=tuple(corrected))
+
+
+TWO = ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("comparison", "answer", "because"),
+    [
+        (by_model(), "The second pass pays, by a model's grades alone.", "judge-1, which"),
+        (by_model(gain=0.0, p=1.0), "The second pass makes no difference, by a", "no person"),
+        (by_model(0.05), "The second pass pays.", "+0.0500 (95% interval +0.0300 to +0.0700)"),
+        (by_model(0.05, p=0.3), "The second pass pays.", "which is significant; the verdict"),
+        (by_model(0.01), "The second pass may pay, but that", "is not significant; the verdict"),
+        (by_model(-0.01), "The second pass does not pay: it may make", "of 12 queries"),
+        (by_model(-0.05), "The second pass does not pay: it makes things worse.", ""),
+        (by_model(0.0), "The second pass makes no difference.", ""),
+        (by_model(0.0205), "The second pass pays.", "which is significant; the verdict"),
+        (by_model(0.0205, rerankers=TWO), "The second pass may pay", "is not significant; the"),
+    ],
+)
+def test_verdict_on_a_models_grades(comparison, answer, because):
+    outcome = verdict(comparison)
+    assert outcome.answer.startswith(answer)
+    assert because in outcome.because
+    assert "judge-1" in outcome.because
+
+
+def test_the_best_reranker_is_that_of_the_corrected_difference():
+    comparison = by_model(0.05, rerankers=("first", "second"))
+    worse, better = comparison.corrected
+    comparison = replace(
+        comparison, corrected=(replace(worse, difference=replace(worse.mean, mean=-0.05)), better)
+    )
+    assert verdict(comparison).best.name == "lexical+second"

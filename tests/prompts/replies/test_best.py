@@ -45,6 +45,7 @@ REFUSED = {
     "another key": ('{"worst": "b2c"}', OPAQUE),
     "no label": ('{"best": null}', OPAQUE),
     "cut off": ('{"best": "b2', OPAQUE),
+    "a label behind thinking without a start tag": ("k4t or b2c?</think>b2c", OPAQUE),
     "counted from zero": ('{"best": 0}', NUMBERS),
     "counted too far": ('{"best": 4}', NUMBERS),
 }
@@ -94,6 +95,8 @@ WRITTEN = {
     "no log probabilities": (reply("Z."), 2, "no_logprobs"),
     "in brackets": (reply("[Z]"), 2, "no_logprobs"),
     "those of another text": (reply("Z", Okay=0.9), 2, "no_logprobs"),
+    "behind the end of thinking": (reply("K or Z, so</think>\nZ"), 2, "no_logprobs"),
+    "another letter before": (reply("K</think>Z"), None, "reply_refused"),
     "no letter": (reply("It is Z"), None, "reply_refused"),
     "no letter among them": (reply("It", It=0.9), None, "reply_refused"),
     "nothing": (reply(""), None, "reply_refused"),

@@ -198,12 +198,12 @@ def test_waits_until_time_is_over(limits, settings, fallback, expected, monkeypa
 
     monkeypatch.setattr(module.asyncio, "wait", spy)
     ledger = Ledger(Limits(**limits), **settings)
-    ledger.keep_time(fallback)
+    ledger.keep_time(last=not fallback)
     run_ask(ScriptedService("yes"), ledger, question())
     assert waits[0] == expected
 
 
-KEPT = "the deadline, less the time kept for a fallback, passed before this was"
+KEPT = "the deadline, less the time kept for other methods, passed before this was"
 
 
 @pytest.mark.parametrize("asked", [False, True])
@@ -217,7 +217,7 @@ def test_time_kept_for_a_fallback_is_not_for_questions(asked):
             raise TimeoutError
 
     ledger = Ledger(Limits(deadline=1000))
-    ledger.keep_time(for_fallback=True)
+    ledger.keep_time(last=False)
     ledger.started -= 0 if asked else 900
     (answer,) = run_ask(Ageing("yes"), ledger, question())
     assert (answer.error.code, str(answer.error)) == ("deadline", f"{KEPT} answered")

@@ -10,6 +10,7 @@ import typer
 
 from secondpass.cli.configurations import configuration
 from secondpass.cli.console import info, print_json, print_yaml, result_console
+from secondpass.cli.evaluation_output import open_journal
 from secondpass.cli.options import AsJson, Config, PassageSize, Preset, Set, StaleOk
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.suite_options import (
@@ -23,6 +24,7 @@ from secondpass.cli.suite_options import (
     QrelsFile,
     Queries,
     Quiet,
+    Rankings,
     RunFile,
     SuiteArgument,
     check_suite,
@@ -80,6 +82,7 @@ def calibrate(
     ] = 0,
     cache: Cache = None,
     no_cache: NoCache = False,
+    rankings: Rankings = None,
     into: Annotated[
         Path | None,
         typer.Option(
@@ -123,7 +126,10 @@ def calibrate(
     )
     stage: FirstStage | None = None if behind is None else behind.value
     needed = {stage} if stage else {*default_stages(loaded)}
-    with progress_bars(quiet) as progress:
+    with (
+        progress_bars(quiet) as progress,
+        open_journal(rankings, resume=True, kept=True) as journal,
+    ):
         retriever = make_retriever(needed, None if no_cache else cache or cache_folder(), progress)
         result = run_calibration(
             reranker,
@@ -138,6 +144,7 @@ def calibrate(
             concurrency=concurrency,
             seed=seed,
             progress=progress,
+            journal=journal,
         )
     if into is not None:
         result.write(into, force=force)

@@ -188,8 +188,9 @@ def evaluate(
     stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
     behinds: list[FirstStage] | None = [member.value for member in behind] if behind else None
     needed = {*(stages or default_stages(suite)), *(behinds or ())}
-    if dry_run:
-        journal_path = None
+    if dry_run:  # it neither begins nor ends a run
+        begun = resume and journal_path is not None and journal_path.exists()
+        journal_path = journal_path if begun else None
     elif out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with progress_bars(quiet) as progress, open_journal(journal_path, resume=resume) as journal:
@@ -204,7 +205,9 @@ def evaluate(
                 behind=behinds,
                 depth=depth,
                 shuffles=shuffles,
+                seed=seed,
                 progress=progress,
+                journal=journal,
             )
             print_comparison(expected, not_run, as_json=as_json)
             return

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from secondpass.cli.command_line import masked
-from secondpass.cli.compared import unique_name
 from secondpass.cli.console import (
     USAGE_ERROR,
     fail,
@@ -35,6 +34,7 @@ from secondpass.cli.suite_options import (
     QrelsFile,
     Queries,
     Quiet,
+    Rankings,
     RunFile,
     SuiteArgument,
     check_suite,
@@ -117,6 +117,7 @@ def tune(
     concurrency: Concurrency = 1,
     cache: Cache = None,
     no_cache: NoCache = False,
+    rankings: Rankings = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run with the same --into.")
     ] = False,
@@ -135,7 +136,8 @@ def tune(
     `secondpass tune suite --try embedded --try mine.yaml --latency 0.5 --into rerank.yaml`
 
     A language model or a rerank API is asked only if it is named; what that is expected to take is
-    printed first.
+    printed first. With `--rankings FILE`, a second run, such as with another `--cost` or after an
+    interruption, asks nothing again.
     """
     from secondpass.cli.dry_run import print_expected
     from secondpass.cli.vectors import cache_folder
@@ -144,7 +146,10 @@ def tune(
 
     check_suite(suite, queries, qrels)
     _check_files(into, report, force=force)
-    journal_path = _journal_of(into, resume=resume, force=force)
+    if rankings is not None and resume:
+        fail("--rankings, --resume: give one of them", USAGE_ERROR)
+    journal_path = rankings or _journal_of(into, resume=resume, force=force)
+    kept = rankings is not None
     specs, not_run = _loadable(tried)
     loaded, make_retriever = open_suite(
         suite,
@@ -159,7 +164,10 @@ def tune(
     )
     stage: FirstStage | None = behind.value if behind else None
     needed = {stage} if stage else {*default_stages(loaded)}
-    with progress_bars(quiet) as progress, open_journal(journal_path, resume=resume) as journal:
+    with (
+        progress_bars(quiet) as progress,
+        open_journal(journal_path, resume=resume, kept=kept) as journal,
+    ):
         folder = None if no_cache else cache or cache_folder()
         tuning = run_tuning(
             loaded,
@@ -185,7 +193,7 @@ def tune(
         settings = {**tuning.settings, "command": masked(sys.argv[1:])}
         tuning = replace(tuning, settings=settings)
         written = _written(tuning, into, report, force=force)
-        if journal is not None:
+        if journal is not None and not kept:
             journal.delete()
     _print(tuning, as_json=as_json)
     for path in written:
@@ -232,6 +240,7 @@ def _loadable(tried: list[str] | None) -> tuple[dict[str, Any], dict[str, str]]:
     """What can be loaded of the rerankers to try, and why the others cannot, by name."""
     from secondpass.config import resolve
     from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
+    from secondpass.evaluation.rerankers import unique_name
     from secondpass.evaluation.tuning.trials import INSTALLED, named
 
     specs: dict[str, Any] = {}

@@ -191,6 +191,22 @@ def corrected_difference(
     return corrected_mean(measure, gains[0], gains[1], confidence=confidence)
 
 
+def excludes_zero(corrected: Corrected, comparisons: int) -> bool:
+    """Whether the interval of a corrected difference, one of several, excludes 0 (Bonferroni).
+
+    Args:
+        corrected: the difference.
+        comparisons: how many there are.
+
+    Raises:
+        MissingExtraError: scipy is not installed.
+    """
+    one, degrees = corrected.confidence, corrected.people - 2
+    every = 1 - (1 - one) / max(1, comparisons)
+    wider = _quantile(every, degrees) / _quantile(one, degrees)
+    return abs(corrected.mean) > wider * (corrected.high - corrected.mean)
+
+
 def kappa(model: Mapping[K, int], people: Mapping[K, int]) -> float | None:
     """Cohen's kappa of two judges on the documents that both judged; None if chance explains all.
 

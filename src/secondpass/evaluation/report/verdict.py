@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from secondpass.evaluation.judging.inference import Corrected, excludes_zero
 from secondpass.evaluation.report.cells import Tone
 from secondpass.evaluation.report.text import listed, milliseconds
 from secondpass.evaluation.results import ComparisonData, Result
@@ -31,7 +32,11 @@ class Verdict:
 
 
 def verdict(comparison: ComparisonData) -> Verdict:
-    """The verdict by the first measure: the best reranker, its gain, and its cost."""
+    """The verdict by the first measure: the best reranker, its gain, and its cost.
+
+    Where a model made the judgements, it stands on the difference that is corrected by a person's;
+    without one it says that it is by the model's grades.
+    """
     rerankers = [result for result in comparison.ran if result.first_stage is not None]
     if not rerankers:
         what = "could be run" if comparison.not_run else "was requested"
@@ -47,13 +52,11 @@ def verdict(comparison: ComparisonData) -> Verdict:
             return Verdict("No verdict.", f"{only.name} has nothing to be compared with.", only)
         return Verdict("No verdict.", "There is no baseline to compare with.", only)
     # A significant gain ranks above a larger one that may be chance.
-    best = max(
-        compared,
-        key=lambda result: (is_significant_gain(result.differences[measure]), mean(result)),
-    )
+    best = max(compared, key=lambda result: (_is_gain(comparison, result), mean(result)))
     difference = best.differences[measure]
     parts = [
         _figures(comparison, best, difference),
+        _grades(comparison, best),
         _costs(best),
         _failures(best),
         *_others(comparison, best),
@@ -74,6 +77,14 @@ def is_significant(difference: Difference) -> bool:
 def is_significant_gain(difference: Difference) -> bool:
     """Whether it is positive and significant."""
     return difference.mean > 0 and is_significant(difference)
+
+
+def _is_gain(comparison: ComparisonData, result: Result) -> bool:
+    """Whether its gain is significant, by a person's judgements where they correct it."""
+    corrected = _corrected(comparison, result)
+    if corrected is None:
+        return is_significant_gain(result.differences[comparison.measures[0]])
+    return corrected.mean > 0 and excludes_zero(corrected, _compared(comparison))
 
 
 def tone_of(difference: Difference) -> Tone:
@@ -125,13 +136,51 @@ def _answer(comparison: ComparisonData, best: Result, difference: Difference) ->
     subject = f"{best.name} over {base}" if over_reranker else "The second pass"
     if few := too_few(difference):
         return f"{few} whether {subject if over_reranker else 'the second pass'} pays."
-    if abs(difference.mean) < _ZERO:
-        return f"{subject} makes no difference."
-    significant = is_significant(difference)
-    if difference.mean < 0:
+    corrected = _corrected(comparison, best)
+    if corrected is None:
+        gain, significant = difference.mean, is_significant(difference)
+    else:
+        gain, significant = corrected.mean, excludes_zero(corrected, _compared(comparison))
+    alone = comparison.judged_by is not None and corrected is None
+    by = ", by a model's grades alone" if alone else ""
+    if abs(gain) < _ZERO:
+        return f"{subject} makes no difference{by}."
+    if gain < 0:
         makes = "makes" if significant else "may make"
-        return f"{subject} does not pay: it {makes} things worse."
-    return f"{subject} pays." if significant else f"{subject} may pay, but that may be chance."
+        return f"{subject} does not pay: it {makes} things worse{by}."
+    return (
+        f"{subject} pays{by}." if significant else f"{subject} may pay, but that may be chance{by}."
+    )
+
+
+def _corrected(comparison: ComparisonData, result: Result) -> Corrected | None:
+    """The difference of the first measure that a person's judgements correct, if there is one."""
+    for item in comparison.corrected:
+        if (item.name, item.mean.measure) == (result.name, comparison.measures[0]):
+            return item.difference
+    return None
+
+
+def _compared(comparison: ComparisonData) -> int:
+    """How many systems are compared by the first measure."""
+    return sum(comparison.measures[0] in result.differences for result in comparison.ran)
+
+
+def _grades(comparison: ComparisonData, best: Result) -> str:
+    """What these figures stand on, where a model made the judgements."""
+    mark, corrected = comparison.judged_by, _corrected(comparison, best)
+    if mark is None:
+        return ""
+    by = f"These figures are by the grades of {mark.model}"
+    if corrected is None:
+        return f"{by}, which no person's judgements correct."
+    significant = excludes_zero(corrected, _compared(comparison))
+    return (
+        f"{by}. Corrected by a person's judgements of {corrected.people} queries, the difference "
+        f"is {corrected.mean:+.4f} ({corrected.confidence:.0%} interval {corrected.low:+.4f} to "
+        f"{corrected.high:+.4f}), which is {'' if significant else 'not '}significant; the verdict "
+        "is by that."
+    )
 
 
 def _figures(comparison: ComparisonData, best: Result, difference: Difference) -> str:
@@ -146,7 +195,7 @@ def _figures(comparison: ComparisonData, best: Result, difference: Difference) -
         interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
         text += f" ({difference.confidence:.0%} interval {interval})"
     if difference.enough_queries and difference.corrected_p is not None and not no_difference:
-        count = sum(difference.measure in result.differences for result in comparison.ran)
+        count = _compared(comparison)
         significant = "significant" if is_significant(difference) else "not significant"
         p = "p < 0.001" if difference.corrected_p < 0.001 else f"p = {difference.corrected_p:.3f}"
         corrected = f", corrected for {count} comparisons" if count > 1 else ""

@@ -15,7 +15,7 @@ from secondpass.errors import NotSerializableError, SecondPassError
 from secondpass.evaluation.costs import percentile
 from secondpass.evaluation.dry_run import expected_use
 from secondpass.evaluation.observations import Observations
-from secondpass.evaluation.rerankers import Spec
+from secondpass.evaluation.rerankers import Spec, unique_name
 from secondpass.evaluation.reranking import judged_nothing
 from secondpass.evaluation.tuning.replay import replayed_run, scores_alone
 from secondpass.formats.runs import Run
@@ -105,13 +105,10 @@ def named(specs: Mapping[str, Spec] | Sequence[Spec] | Spec | None) -> Any:
         return specs if "method" in specs else {key: _spec(spec) for key, spec in specs.items()}
     result: dict[str, Spec] = {}
     for spec in specs:
-        name = base = "rerank"
+        name = "rerank"
         if isinstance(spec, str | PathLike):
-            name = base = Path(spec).stem if _is_file(spec) else Path(spec).name
-        number = 2
-        while name in result:
-            name, number = f"{base}-{number}", number + 1
-        result[name] = _spec(spec)
+            name = Path(spec).stem if _is_file(spec) else Path(spec).name
+        result[unique_name(name, result)] = _spec(spec)
     return result
 
 

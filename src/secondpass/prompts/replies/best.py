@@ -12,7 +12,7 @@ from secondpass.prompts.labels import letters
 from secondpass.prompts.replies.base import ReplyFormat, object_schema
 from secondpass.prompts.replies.first_token import MAX_ALTERNATIVES, word_probabilities
 from secondpass.prompts.replies.json_object import JsonObject
-from secondpass.prompts.replies.json_text import answer_text
+from secondpass.prompts.replies.json_text import answer_text, whole_answer
 from secondpass.prompts.replies.selection import only_answer
 from secondpass.types import Candidate
 
@@ -57,7 +57,8 @@ class BestLabel(_Best):
             ReplyError: the reply is neither a label nor holds one as it was asked for; it holds
                 several; or it counts indices from another number.
         """
-        place = _whole_reply(completion, labels)
+        # A label alone behind thinking whose start is not marked is no answer in JSON.
+        place = _label_alone(answer_text(completion.text), labels)
         if place is not None:
             return place
 
@@ -127,4 +128,12 @@ def _most_probable(completion: Completion, labels: Labels) -> int:
 
 def _whole_reply(completion: Completion, labels: Labels) -> int | None:
     """The place of the label that is all of the reply; None if it is none."""
-    return labels.place(answer_text(completion.text).strip(_FRAME))
+
+    def read(text: str) -> int | None:
+        return _label_alone(text, labels)
+
+    return read(whole_answer(completion.text, read))
+
+
+def _label_alone(text: str, labels: Labels) -> int | None:
+    return labels.place(text.strip(_FRAME))

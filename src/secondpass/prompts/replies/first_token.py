@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.replies.json_text import THINKING_END, answer_text
+from secondpass.prompts.replies.json_text import thinking_end, whole_answer
 
 MAX_ALTERNATIVES = 20
 """The most alternatives of a token that OpenAI, Google and vLLM report unless configured."""
@@ -43,8 +43,9 @@ def word_probabilities(completion: Completion, words: Sequence[str]) -> WordProb
     Raises:
         ReplyError: the reply is empty, or has no log probabilities of its text (``no_logprobs``).
     """
-    alternatives = _first_token(completion)
     places = {plain(word): place for place, word in enumerate(words)}
+    answer = whole_answer(completion.text, lambda part: places.get(plain(part))).strip()
+    alternatives = _first_token(completion, answer)
     listed: list[float | None] = [None] * len(words)
     everything = 0.0
     for text, logprob in alternatives.items():
@@ -57,21 +58,19 @@ def word_probabilities(completion: Completion, words: Sequence[str]) -> WordProb
     return WordProbabilities(tuple(listed), max(0.0, min(lowest, 1 - everything)))
 
 
-def _first_token(completion: Completion) -> Mapping[str, float]:
+def _first_token(completion: Completion, answer: str) -> Mapping[str, float]:
     """The first token that is part of the answer, with its alternatives.
 
     Raises:
         ReplyError: as for :func:`word_probabilities`.
     """
-    answer = answer_text(completion.text).strip()
     if completion.logprobs is None:
         raise ReplyError("it has no log probabilities", "no_logprobs", repairable=False)
     if not answer:
         raise ReplyError("it is empty", "empty_reply")
     written = [next(iter(token)) for token in completion.logprobs]
     # Some servers report the tokens of thinking too, even if the text is without.
-    thinking = THINKING_END.search("".join(written))
-    start = thinking.end() if thinking else 0
+    start = thinking_end("".join(written))
     end = 0
     for text, token in zip(written, completion.logprobs, strict=True):
         behind = text[max(0, start - end) :]

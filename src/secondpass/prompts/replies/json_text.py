@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +24,7 @@ _MAX_UNCLOSED = 8
 _MAX_BROKEN = 1000
 """Brackets that hold no JSON. Each costs a scan of the text: errors of ``json`` count its lines."""
 
-THINKING_END = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.I)
+_THINKING_END = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.I)
 _THINKING_START = re.compile(r"\s*<(?:think|thinking|reasoning|thought)\b", re.I)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _BRACKET = re.compile(r"[{\[]")
@@ -97,10 +98,39 @@ def answer_text(text: str) -> str:
         # Some servers drop the start tag. But the end tag may also be a quotation behind the
         # answer, so what stands before it counts: two answers that differ are refused.
         return text
-    end = THINKING_END.search(text)
-    if end is None:
+    end = thinking_end(text)
+    if end == 0:
         raise ReplyError("it ends in the middle of thinking")
-    return text[end.end() :]
+    return text[end:]
+
+
+def whole_answer(text: str, read: Callable[[str], object | None]) -> str:
+    """The answer of a reply that should be nothing else, behind thinking with or without start tag.
+
+    Args:
+        text: the reply.
+        read: what a text says if it is an answer; None if it is none.
+
+    Raises:
+        ReplyError: as for :func:`answer_text`; or answers that differ stand before and behind the
+            end tag.
+    """
+    marked = answer_text(text)
+    if len(marked) < len(text):
+        return marked
+    text, end = marked, thinking_end(marked)
+    answer = text[end:]
+    if end and (before := read(_THINKING_END.sub("", text[:end]))) is not None:
+        behind = read(answer)
+        if behind is not None and behind != before:
+            raise ReplyError("it holds two answers that differ")
+    return answer
+
+
+def thinking_end(text: str) -> int:
+    """Where the first end tag of thinking ends; 0 if there is none."""
+    end = _THINKING_END.search(text)
+    return end.end() if end else 0
 
 
 def find_values(text: str) -> Values:

@@ -34,7 +34,7 @@ from llama_index.postprocessor.secondpass.parameters import (
 from llama_index.postprocessor.secondpass.prompts import with_prompts
 from llama_index.postprocessor.secondpass.query_settings import Scope
 from secondpass import Reranker
-from secondpass.adapters.options import check_order
+from secondpass.adapters.options import check_depth, check_order
 from secondpass.adapters.parameters import Parameters
 from secondpass.config import preset_names
 from secondpass.config.overrides import without
@@ -146,6 +146,7 @@ class RerankFields(BaseNodePostprocessor):
         core = resolved(reranker, self.PARAMETERS, values)
         check_order(values["order"], core)
         super().__init__(**values, **fields)
+        check_depth(self.depth, core)
         self._reranker = core
 
     @field_validator("*")
