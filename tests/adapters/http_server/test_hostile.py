@@ -6,6 +6,7 @@ Kinds are generated from lists of parts. After each, the next request must work.
 import json
 import re
 import socket
+import time
 from contextlib import suppress
 
 import httpx
@@ -329,14 +330,14 @@ def test_a_client_that_does_not_read(keeps, serving, monkeypatch):
     body = {"query": "q", "documents": ["a" * 200_000] * 35, "return_documents": True}
     with server.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**14)
-        connection.sendall(request(body, f"Connection: {keeps}", path="/jina/v1/rerank"))
+        connection.sendall(request(body, "/jina/v1/rerank", f"Connection: {keeps}"))
         give_up = time.monotonic() + 20
         received = connection.recv(100)
         assert received.startswith(b"HTTP/1.1 200")
         while server.open_connections():
             assert time.monotonic() < give_up
             time.sleep(0.02)
-        with contextlib.suppress(ConnectionResetError):
+        with suppress(ConnectionResetError):
             while chunk := connection.recv(2**20):
                 received += chunk
     assert len(received) < 35 * 200_000
