@@ -52,6 +52,13 @@ class LoopbackServer:
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         return httpx.post(self.url + path, json=body, headers=names, timeout=30, trust_env=False)
 
+    def send(self, path: str, content: bytes) -> httpx.Response:
+        """Send the bytes of a JSON body."""
+        kind = {"Content-Type": "application/json"}
+        return httpx.post(
+            self.url + path, content=content, headers=kind, timeout=30, trust_env=False
+        )
+
     def get(self, path: str, **headers: str) -> httpx.Response:
         """Get a path."""
         names = {name.replace("_", "-"): value for name, value in headers.items()}
