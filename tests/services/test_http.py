@@ -6,6 +6,7 @@ import asyncio
 import codecs
 import gzip
 import json
+import logging
 
 import httpx
 import pytest
@@ -343,3 +344,66 @@ def test_a_large_error_is_not_read_to_its_end(make, provider):
     provider.play(fake.raw(http(503, b"x" * 2**23)))
     ranking = one.rerank("q", GIVEN)
     assert {issue.code for issue in ranking.report.issues} == {"server_error"}
+
+
+PATH = "/openai/v1/chat/completions"
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
+
+
+@pytest.mark.parametrize("package", ["httpx", "httpx2"])
+def test_what_is_sent_and_what_is_logged_of_a_url(package, provider, caplog):
+    """All of it; neither the password nor the query, at any level."""
+    httpx_or_2 = pytest.importorskip(package)
+    caplog.set_level(logging.DEBUG)
+    provider.play(fake.raw(http(200, {})), fake.raw(http(404, {})))
+    before = len(provider.requests)
+
+    async def get():
+        client = module.bounded(httpx_or_2.AsyncClient, 20)
+        async with client:
+            url = f"http://user:sesame@127.0.0.1:{provider.port}{PATH}?key=sesame&n=1"
+            request = client.build_request("POST", url, json=CHAT)
+            first = await client.send(request)
+            again = await client.send(request)  # as clients do that try again
+            with pytest.raises(httpx_or_2.HTTPStatusError) as caught:
+                again.raise_for_status()
+            return [first, again, caught.value]
+
+    responses = asyncio.run(get())
+    assert [response.status_code for response in responses[:2]] == [200, 404]
+    sent = [request.path for request in provider.requests[before:]]
+    assert sent == [f"{PATH}?key=sesame&n=1"] * 2
+    authorization = {request.headers["authorization"] for request in provider.requests[before:]}
+    assert authorization == {"Basic dXNlcjpzZXNhbWU="}
+    shown = [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
+    shown += [f"{one!r} {one}" for one in [*responses, responses[0].request]]
+    assert any(PATH in text for text in shown)
+    assert not [text for text in shown if "sesame" in text]
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+def test_a_url_of_several_requests(proxied, provider, monkeypatch):
+    """Cookies, proxies and a flow of several requests work as with httpx's own URLs."""
+    if proxied:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{provider.port}")
+        monkeypatch.delenv("no_proxy", raising=False)
+    provider.play(
+        fake.raw(http(200, {}, {"set-cookie": "a=b; path=/openai"})), fake.raw(http(200, {}))
+    )
+    before = len(provider.requests)
+
+    class Twice(httpx.Auth):
+        def auth_flow(self, request):
+            yield request
+            request.url = request.url.copy_add_param("again", "1")
+            yield request
+
+    async def get():
+        async with module.bounded(httpx.AsyncClient, 20, auth=Twice()) as client:
+            host = "search.example" if proxied else f"127.0.0.1:{provider.port}"
+            await client.post(f"http://{host}{PATH}?key=k", json=CHAT)
+            return dict(client.cookies)
+
+    assert asyncio.run(get()) == {"a": "b"}
+    queries = [request.path.partition("?")[2] for request in provider.requests[before:]]
+    assert queries == ["key=k", "key=k&again=1"]

@@ -20,13 +20,23 @@ class LoopbackServer:
 
     Args:
         rerankers: by model name, or one, whose name is ``m``.
+        tls: paths of a certificate and of its key.
         settings: of the application.
     """
 
-    def __init__(self, rerankers: Reranker | Mapping[str, Reranker], **settings: Any) -> None:
+    def __init__(
+        self,
+        rerankers: Reranker | Mapping[str, Reranker],
+        *,
+        tls: tuple[str, str] | tuple[None, None] = (None, None),
+        **settings: Any,
+    ) -> None:
         if isinstance(rerankers, Reranker):
             rerankers = {"m": rerankers}
-        self.plan = Plan({}, ServerSettings(**settings), port=0)
+        certificate, key = tls
+        self.plan = Plan(
+            {}, ServerSettings(**settings), port=0, tls_certificate=certificate, tls_key=key
+        )
         self.application = create_app(rerankers, self.plan.settings)
         self.service = self.application.state.service
         self._listening = self.plan.bind()
@@ -52,6 +62,13 @@ class LoopbackServer:
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         return httpx.post(self.url + path, json=body, headers=names, timeout=30, trust_env=False)
 
+    def send(self, path: str, content: bytes) -> httpx.Response:
+        """Send the bytes of a JSON body."""
+        kind = {"Content-Type": "application/json"}
+        return httpx.post(
+            self.url + path, content=content, headers=kind, timeout=30, trust_env=False
+        )
+
     def get(self, path: str, **headers: str) -> httpx.Response:
         """Get a path."""
         names = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -60,6 +77,10 @@ class LoopbackServer:
     def open_connections(self) -> int:
         """Number of connections."""
         return len(self._server.server_state.connections)
+
+    def read_timers(self) -> list[Any]:
+        """Of each connection, the end of the time for its response to be read, if it has one."""
+        return [connection._read_timer for connection in self._server.server_state.connections]
 
     def connect(self) -> socket.socket:
         """A connection that speaks whatever the test writes."""

@@ -77,8 +77,13 @@ def bounded(
 
 async def _prepare(request: Any) -> None:
     request.headers["accept-encoding"] = "gzip"  # can be decompressed in pieces, see below
-    url_class: Any = type(request.url)
-    request.url = _unlogged(url_class)(request.url)
+    # The connection takes the parts of a URL, not its text, and so sends all of it.
+    request.url = _unlogged(_url_class(request.url))(request.url)
+
+
+def _url_class(url: Any) -> Any:
+    """URL of httpx or httpx2; a request that is sent again has its subclass."""
+    return next(kind for kind in reversed(type(url).__mro__) if kind is not object)
 
 
 @cache

@@ -1,9 +1,12 @@
 """The scorer ``endpoint`` asks the server, in each API that both speak."""
 
+import re
+
 import pytest
 
 from fakes import InOrder
-from secondpass import Reranker
+from secondpass import Candidate, Reranker
+from secondpass.effects import ListScores
 
 APIS = {
     "cohere": "/cohere",
@@ -69,3 +72,48 @@ def test_presets_through_the_server(serving):
         assert remote.rerank("owls", texts).order == local.rerank("owls", texts).order
     finally:
         remote.close()
+
+
+class Marking:
+    """Finds what is in angle brackets."""
+
+    score_kind = "probability"
+    model_name = "marking"
+
+    def score_pairs(self, query, texts):
+        raise AssertionError
+
+    def score_lists(self, requests, deadline):
+        yield [self.scores(texts) for _, texts in requests]
+
+    def scores(self, texts):
+        found = [re.search("<.*>", text) for text in texts]
+        return ListScores([0.5] * len(texts), spans=[match and match.span() for match in found])
+
+
+@pytest.mark.parametrize("fields", [["text"], ["title", "text"], ["text", "title"]])
+@pytest.mark.parametrize("settings", [{}, {"dedupe": True}, {"floor": 0.2}])
+def test_spans_of_the_process(fields, settings, serving):
+    """They cut the same out of each candidate, whatever is rendered around it."""
+    candidates = [
+        Candidate("🦉 a <one>", metadata={"title": "Ti\u0300tle"}),
+        Candidate("<two>", id="same", metadata={"title": "🦉"}),
+        Candidate("<two>", id="same"),
+        Candidate("", metadata={"title": "<only a title>"}),
+        Candidate("\ud800 <three> \udfff"),
+        Candidate("none"),
+    ]
+    server = serving(Reranker(Marking(), **settings))
+    method = {
+        **{"type": "endpoint", "api": "cohere", "model": "m", "spans": True, "batch_size": 4},
+        **{"base_url": server.url + "/cohere", "api_key": "none-is-demanded"},
+    }
+    reranker = Reranker.from_config({"method": method, "render": {"fields": fields}})
+    try:
+        ranking = reranker.rerank("q", candidates)
+    finally:
+        reranker.close()
+    found = {item.position: item.span and item.text[slice(*item.span)] for item in ranking}
+    expected = {0: "<one>", 1: "<two>", 2: "<two>", 3: None, 4: "<three>", 5: None}
+    assert found == expected
+    assert {issue.code for issue in ranking.report.issues} <= {"empty_text"}

@@ -5,7 +5,11 @@ Kinds are generated from lists of parts. After each, the next request must work.
 
 import json
 import re
+import shutil
 import socket
+import ssl
+import subprocess
+import time
 from contextlib import suppress
 
 import httpx
@@ -320,27 +324,96 @@ def test_clients_that_stop(case, half_close, server):
     assert server.service.ready
 
 
-@pytest.mark.parametrize("keeps", ["keep-alive", "close"])
-def test_a_client_that_does_not_read(keeps, serving, monkeypatch):
-    """Its connection ends, and with it what was written for it."""
+@pytest.fixture
+def certificate(tmp_path):
+    """Paths of a certificate and of its key."""
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("without openssl there is no certificate")
+    paths = str(tmp_path / "certificate.pem"), str(tmp_path / "key.pem")
+    options = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command = [openssl, "req", *options, "-out", paths[0], "-keyout", paths[1]]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return paths
+
+
+def read_little(connection, keeps="keep-alive"):
+    """Ask for a response of 7 MB, and read the first bytes of it."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**14)
+    body = {"query": "q", "documents": ["a" * 200_000] * 35, "return_documents": True}
+    connection.sendall(request(body, "/jina/v1/rerank", f"Connection: {keeps}"))
+    received = connection.recv(100)
+    assert received.startswith(b"HTTP/1.1 200")
+    return received
+
+
+def until(condition):
+    give_up = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def _impatient(monkeypatch):
     monkeypatch.setattr(connections, "READ_SECONDS", 0.2)
     monkeypatch.setattr(connections, "READ_BYTES_PER_SECOND", 2**30)
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize("keeps", ["keep-alive", "close"])
+def test_a_client_that_does_not_read(keeps, serving):
+    """Its connection ends, and with it what was written for it."""
     server = serving(Reranker(ByTable()))
-    body = {"query": "q", "documents": ["a" * 200_000] * 35, "return_documents": True}
     with server.connect() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**14)
-        connection.sendall(request(body, f"Connection: {keeps}", path="/jina/v1/rerank"))
-        give_up = time.monotonic() + 20
-        received = connection.recv(100)
-        assert received.startswith(b"HTTP/1.1 200")
-        while server.open_connections():
-            assert time.monotonic() < give_up
-            time.sleep(0.02)
-        with contextlib.suppress(ConnectionResetError):
+        received = read_little(connection, keeps)
+        until(lambda: not server.open_connections())
+        with suppress(ConnectionResetError):
             while chunk := connection.recv(2**20):
                 received += chunk
     assert len(received) < 35 * 200_000
     next_request_works(server)
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_a_client_that_does_not_read_what_is_encrypted(certificate, serving):
+    server = serving(Reranker(ByTable()), tls=certificate)
+    context = ssl.create_default_context(cafile=certificate[0])
+    context.check_hostname = False
+    with server.connect() as plain, context.wrap_socket(plain) as connection:
+        read_little(connection)
+        until(lambda: not server.open_connections())
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_a_client_that_asks_and_does_not_read(serving):
+    """Further requests do not put the end off."""
+    server = serving(Reranker(ByTable()))
+    with server.connect() as connection:
+        read_little(connection)
+        with suppress(OSError):
+            for _ in range(3):
+                connection.sendall(request(GOOD))
+        until(lambda: not server.open_connections())
+
+
+def test_the_time_to_read_is_that_of_each_response(serving):
+    server = serving(Reranker(ByTable()))
+    timers = [None]
+
+    def has_another():
+        return server.read_timers()[0] not in timers
+
+    with server.connect() as connection:
+        for _ in range(3):
+            received = read_little(connection)
+            until(has_another)
+            timers.append(*server.read_timers())
+            while not _complete(received):
+                received += connection.recv(2**24)
+        connection.sendall(request(GOOD))
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        until(lambda: server.read_timers() == [None])
+    assert all(timer.cancelled() for timer in timers[1:])
 
 
 def test_whole_requests_of_half_closed_connections(server):

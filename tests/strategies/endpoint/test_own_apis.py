@@ -111,6 +111,23 @@ def test_ways_of_a_key(auth, header, value, query, own, rank, provider, caplog):
     assert KEY not in shown
 
 
+@pytest.mark.parametrize("auth", [None, {"query": "key"}])
+def test_a_key_in_the_address(auth, own, rank, provider, caplog):
+    """It is sent, and in no log at any level, nor in a report."""
+    caplog.set_level(logging.DEBUG)
+    url = f"http://127.0.0.1:{provider.port}/mine?code={KEY}&part=1"
+    reranker = own(auth, base_url=url, api_key=KEY)
+    answered = rank(reranker, "q", NUMBERS)
+    assert answered.report.status == "ok"
+    sent = f"?code={KEY}&part=1" + (f"&key={KEY}" if auth else "")
+    assert {request.path[-len(sent) :] for request in provider.requests} == {sent}
+    provider.play(fake.status(500), fake.raw(fake.End.RESET))
+    failed = rank(reranker, "q", ["1 x"])
+    logged = [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
+    assert any(record.name == "httpx" for record in caplog.records)
+    assert not [text for text in [*logged, str(failed.report.to_dict())] if KEY in text]
+
+
 def test_signed_requests(make, rank, provider, caplog):
     """With the credentials of the environment, which are in no report and no log."""
     caplog.set_level(logging.DEBUG)

@@ -41,8 +41,10 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """The time of what was pipelined begins now; an idle connection has another limit."""
         super().on_response_complete()
-        unread = self.transport.get_write_buffer_size()
-        if unread and self._read_timer is None:
+        # uvicorn writes no response before most of the one before it has been read, so that a
+        # client that does not read cannot put the limit off.
+        self._stop_read_timer()
+        if unread := self._unread():
             seconds = READ_SECONDS + unread / READ_BYTES_PER_SECOND
             self._read_timer = self.loop.call_later(seconds, self._reading_is_late)
         if self.conn.trailing_data[0] and self._head_timer is None:
@@ -51,8 +53,7 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the timers."""
         self._stop_timer()
-        if self._read_timer is not None:
-            self._read_timer.cancel()
+        self._stop_read_timer()
         super().connection_lost(exc)
 
     def _stop_timer(self) -> None:
@@ -75,7 +76,19 @@ class Connection(H11Protocol):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
+    def _stop_read_timer(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
+
     def _reading_is_late(self) -> None:
         self._read_timer = None
-        if self.transport.get_write_buffer_size():
+        if self._unread():
             self.transport.abort()
+
+    def _unread(self) -> int:
+        """Bytes that the system has not taken yet, because the client does not read."""
+        transport: Any = self.transport
+        # What is encrypted waits in the transport below, to which asyncio gives no public access.
+        below = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
+        return sum(one.get_write_buffer_size() for one in (transport, below) if one is not None)

@@ -85,19 +85,25 @@ class _Guarded:
         """Call the application until it has answered or the client has left."""
         gone = asyncio.ensure_future(_gone(receive))
         unread = [{"type": "http.request", "body": content, "more_body": False}]
+        answered = False
 
         async def received() -> Message:
             return unread.pop() if unread else await asyncio.shield(gone)
 
-        task = asyncio.ensure_future(self.application(scope, received, send))
+        async def sent(message: Message) -> None:
+            nonlocal answered
+            await send(message)
+            answered = message["type"] == "http.response.body" and not message.get("more_body")
+
+        task = asyncio.ensure_future(self.application(scope, received, sent))
         try:
             await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                task.result()
+            if answered or task.done():  # a connection seems closed once the response is sent
+                await task
         finally:
             task.cancel()
             gone.cancel()
-            await asyncio.wait({task, gone})
+            await asyncio.gather(task, gone, return_exceptions=True)
 
 
 _CLOSE = {"Connection": "close"}
