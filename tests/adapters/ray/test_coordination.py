@@ -85,6 +85,12 @@ def test_what_was_spent_before_counts(tmp_path):
     assert (fitting, may_begin) == (2, False)
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_more_tokens_do_not_hide_a_higher_cost(swapped):
+    a, b = Amounts(5, 1.0), Amounts(3, 2.0)
+    assert (b.or_more(a) if swapped else a.or_more(b)) == Amounts(5, 2.0)
+
+
 @pytest.mark.parametrize("record", [{}, {"tokens": "x", "cost": 1}, {"tokens": 1}])
 def test_amounts_that_are_none(record):
     with pytest.raises((ValueError, LookupError)):

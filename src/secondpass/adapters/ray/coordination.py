@@ -29,6 +29,10 @@ class Amounts:
     def __sub__(self, other: Amounts) -> Amounts:
         return Amounts(self.tokens - other.tokens, self.cost - other.cost)
 
+    def or_more(self, other: Amounts) -> Amounts:
+        """The larger number of tokens, and the larger cost."""
+        return Amounts(max(self.tokens, other.tokens), max(self.cost, other.cost))
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:

@@ -181,7 +181,7 @@ def _count(result: JobResult, outcome: Outcome, warn: Callable[[str], None]) -> 
 
 def _coordinator(ray: Any, job: Job, folder: JobFolder, counts: Counter[str]) -> Any:
     """The actor that all workers share, which knows what was spent before."""
-    spent = max(folder.spent(), Amounts(*tokens_and_cost(counts)), key=lambda it: it.tokens)
+    spent = folder.spent().or_more(Amounts(*tokens_and_cost(counts)))
     return ray.remote(num_cpus=0)(Coordinator).remote(folder.name, job.budget, spent)
 
 

@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import reduce
 from itertools import takewhile
 from typing import Any
 
@@ -127,7 +128,7 @@ class BlockWorker:
         fitting = self._ask("hold", todo.part.first, of_rows)
         ranked = ranker.lines(batch[:fitting], parsed[:fitting])
         writer.write(ranked.lines, ranked.counts)
-        spent = spending.spent(ranked.usages, max(of_rows, key=lambda need: need.tokens))
+        spent = spending.spent(ranked.usages, reduce(Amounts.or_more, of_rows))
         self._ask("settle", todo.part.first, spent)
         return bool(fitting < len(batch))
 
