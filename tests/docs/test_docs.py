@@ -33,6 +33,7 @@ NOT_RUN = {
     "secondpass judge --into": "asks a person; tests/cli/test_judge.py does it",
     "secondpass doctor --preset cohere --network": "opens connections to other machines",
     "secondpass serve": "ends on a signal; tests/adapters/http_server does it",
+    "secondpass job": "needs Ray; tests/cli/test_job.py does it",
     "secondpass mcp": "runs until it is stopped; tests/adapters/mcp_server does it",
 }
 """Commands that no test runs, with the reason."""
@@ -209,5 +210,6 @@ def test_the_table_of_settings_is_complete():
 
 def test_every_script_that_the_docs_name_exists():
     for page in PAGES:
-        for name in re.findall(r"(?:benchmarks|examples|tools)/\w+\.(?:py|yaml)", page.read_text()):
+        names = r"(?:tests/)?(?:benchmarks|examples|tools)/\w+\.(?:py|yaml)"
+        for name in re.findall(names, page.read_text()):
             assert (ROOT / name).exists(), f"{page.name}: {name}"
