@@ -218,7 +218,7 @@ def graded(write, provider):
     """A configuration whose rankings ask one question each."""
     address = provider.base_url("openai")
     llm = f"{{type: openai, model: m, prices: {{input: 1000, output: 0}}, base_url: '{address}'}}"
-    return write("graded.yaml", f"method: {{type: graded, llm: {llm}}}\n")
+    return write("graded.yaml", f"method: {{type: graded, llm: {llm}}}\nlimits: {{repair: 0}}\n")
 
 
 def test_a_budget_is_kept_and_continued(job, write, tmp_path, provider, graded):

@@ -6,6 +6,7 @@ Kinds are generated from lists of parts. After each, the next request must work.
 import json
 import re
 import socket
+import time
 from contextlib import suppress
 
 import httpx
@@ -336,7 +337,7 @@ def test_a_client_that_does_not_read(keeps, serving, monkeypatch):
         while server.open_connections():
             assert time.monotonic() < give_up
             time.sleep(0.02)
-        with contextlib.suppress(ConnectionResetError):
+        with suppress(ConnectionResetError):
             while chunk := connection.recv(2**20):
                 received += chunk
     assert len(received) < 35 * 200_000

@@ -60,11 +60,8 @@ class Spending:
         options = {**self._options, **request.options}
         planner = self._reranker
         planner.limits = self._limits
-        plan = planner.plan(
-            request.candidates,
-            query=request.query,
-            **{name: options.get(name) for name in _PLANNED},
-        )
+        chosen: dict[str, Any] = {name: options.get(name) for name in _PLANNED}
+        plan = planner.plan(request.candidates, query=request.query, **chosen)
         times = 1 + self._limits.repair
         tokens = cost = 0.0
         for stage in plan.stages:

@@ -77,9 +77,12 @@ def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
         else:
             with _native_output_hidden():
                 ray.init(address=address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        place = "on this machine" if address is None else f"at {address}"
-        raise InputError(f"Ray cannot be used {place} ({type(error).__name__})") from None
+    except Exception as error:  # bare ones, too, whose messages go on for pages
+        if address is None:
+            problem = "did not start on this machine; is it overloaded, or is its memory used up?"
+        else:
+            problem = f"does not answer at {address}, or refuses the token (RAY_AUTH_TOKEN)"
+        raise InputError(f"Ray {problem} ({type(error).__name__})") from None
     try:
         yield ray
     finally:

@@ -37,13 +37,12 @@ class Crew:
     gpus: float
 
 
-def crew(ray: Any, workers: Workers, *, most: int | None = None, spare: int = 0) -> Crew:
+def crew(ray: Any, workers: Workers, *, spare: int = 0) -> Crew:
     """The workers of a cluster.
 
     Args:
         ray: connected to it.
         workers: what is wanted.
-        most: number of workers that have something to do.
         spare: CPUs that are left to others where there are several.
 
     Raises:
@@ -66,4 +65,4 @@ def crew(ray: Any, workers: Workers, *, most: int | None = None, spare: int = 0)
         count = max(1, min(room, workers.concurrency or room))
     if workers.concurrency is not None and count > workers.concurrency:
         raise InputError("concurrency: must be at least the number of workers")
-    return Crew(count if most is None else min(count, most), workers.cpus, gpus)
+    return Crew(count, workers.cpus, gpus)
