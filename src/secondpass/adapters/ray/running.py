@@ -17,7 +17,7 @@ from secondpass.adapters.ray.inputs import JobInput
 from secondpass.adapters.ray.parts import Todo, missing
 from secondpass.adapters.ray.ranking import Choices
 from secondpass.adapters.ray.starting import connected, imported
-from secondpass.adapters.ray.storage import located
+from secondpass.adapters.ray.storage import is_within, located
 from secondpass.adapters.ray.worker import (
     OUTCOME,
     TODO,
@@ -30,7 +30,7 @@ from secondpass.adapters.ray.worker import (
 )
 from secondpass.adapters.ray.workers import Crew, Workers
 from secondpass.adapters.ray.workers import crew as crew_of
-from secondpass.errors import SecondPassError
+from secondpass.errors import InputError, SecondPassError
 from secondpass.formats.summary import tokens_and_cost
 from secondpass.search.documents import Progress
 
@@ -117,6 +117,8 @@ def run_job(
     check_keys(job.config)
     imported()
     job.source.check()
+    if job.source.name is not None and is_within(located(job.output), located(job.source.name)):
+        raise InputError(f"{job.output}: is in the folder of the input; name another")
     config, workers = within_budget(job.config, job.budget), job.workers
     facts = None if workers.address else _checked(inspected(config, job.budget))
     with JobFolder(located(job.output)) as folder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -70,7 +71,7 @@ class Spending:
             cost += 0.0 if stage.cost is None else stage.cost[1] * times
         limits = self._limits
         return Amounts(
-            tokens if limits.tokens is None else min(tokens, limits.tokens),
+            math.ceil(tokens if limits.tokens is None else min(tokens, limits.tokens)),
             cost if limits.cost is None else min(cost, limits.cost),
         )
 
@@ -95,5 +96,6 @@ def check_budget(reranker: Reranker, budget: Budget) -> None:
 
 
 def _limited(limits: Limits, most: Amounts) -> Limits:
-    tokens, cost = int(most.tokens), most.cost
+    # A sum of the ranking may differ from that of its plan in the last digit.
+    tokens, cost = int(most.tokens), most.cost * (1 + 1e-9)
     return changed(limits, tokens=tokens or limits.tokens, cost=cost or limits.cost)

@@ -63,6 +63,11 @@ def joined(folder: str, child: str) -> str:
     return f"{base.rstrip('/')}/{child}{mark}{query}"
 
 
+def is_within(name: str, folder: str) -> bool:
+    """Whether a name, as :func:`located` has it, is that of something in a folder."""
+    return name.partition("?")[0].rstrip("/").startswith(folder.partition("?")[0].rstrip("/") + "/")
+
+
 def kind_of(name: str) -> Literal["file", "folder"] | None:
     """Whether a file or a folder has this name; None if nothing has.
 
