@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from command_calls import called
 from command_requests import json_lines, requests
 
 pytestmark = pytest.mark.long
@@ -39,13 +40,15 @@ def logs(ray):
     return found
 
 
-def test_rankings_are_those_of_rerank(ray, secondpass, write, tmp_path):
+def test_rankings_are_those_of_rerank(ray, tmp_path):
     from secondpass.ray import rerank_dataset
 
     given = requests(9)
-    told = secondpass("rerank", write("in.jsonl", given), "-p", "lexical", "-o", tmp_path / "out")
+    (tmp_path / "in.jsonl").write_bytes(json_lines(given))
+    told = called("rerank", tmp_path / "in.jsonl", "-p", "lexical", "-o", tmp_path / "out")
     assert told.code == 0, told.err
-    expected = {json.loads(line)["query_id"]: line for line in (tmp_path / "out").open()}
+    lines = (tmp_path / "out").read_text(encoding="utf-8").splitlines(keepends=True)
+    expected = {json.loads(line)["query_id"]: line for line in lines}
     by_columns = ray.data.from_items(given)
     by_text = ray.data.from_items([{"request": json.dumps(one), "kept": 7} for one in given])
     for dataset in (by_columns, by_text):
@@ -68,6 +71,25 @@ def test_no_text_reaches_logs_or_errors(ray, monkeypatch):
     wrong = ray.data.from_items([{"request": MARKER, "ranking": MARKER}])
     with pytest.raises(ray.exceptions.RayError, match="has a column 'ranking' already") as caught:
         rerank_dataset(wrong, "lexical", workers=1).take_all()
+
+    class Broken:
+        """A worker whose ranker raises an error with a text."""
+
+        def __init__(self):
+            from secondpass.adapters.ray.datasets import DatasetWorker
+
+            class Ranker:
+                lines = None
+
+                def parse(self, row):
+                    raise KeyError(row.content)
+
+            self._worker = DatasetWorker({"method": "lexical"}, {"options": {}}, 1)
+            self._worker._ranker = Ranker()
+
+        def __call__(self, table):
+            return self._worker(table)
+
     broken = ray.data.from_items([{"request": texts[0]}])
     with pytest.raises(ray.exceptions.RayError, match="internal error: KeyError") as other:
         broken.map_batches(Broken, batch_format="pyarrow", compute=one_actor(ray)).take_all()
@@ -77,20 +99,3 @@ def test_no_text_reaches_logs_or_errors(ray, monkeypatch):
 
 def one_actor(ray):
     return ray.data.ActorPoolStrategy(size=1)
-
-
-class Broken:
-    """A worker whose ranker raises an error with a text."""
-
-    def __init__(self):
-        from secondpass.adapters.ray.datasets import DatasetWorker
-
-        class Ranker:
-            def parse(self, row):
-                raise KeyError(row.content)
-
-        self._worker = DatasetWorker("lexical", {"options": {}}, 1)
-        self._worker._ranker = Ranker()
-
-    def __call__(self, table):
-        return self._worker(table)
