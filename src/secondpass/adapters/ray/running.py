@@ -119,14 +119,14 @@ def run_job(
     job.source.check()
     if job.source.name is not None and is_within(located(job.output), located(job.source.name)):
         raise InputError(f"{job.output}: is in the folder of the input; name another")
-    config, workers = within_budget(job.config, job.budget), job.workers
-    facts = None if workers.address else _checked(inspected(config, job.budget))
+    workers = job.workers
+    facts = None if workers.address else _checked(inspected(job.config, job.budget))
     with JobFolder(located(job.output)) as folder:
         state = folder.state(resume=resume, force=force)
         with connected(workers.address, (workers.count or 1) * workers.cpus) as ray:
             if facts is None:
                 remote = ray.remote(num_cpus=0)(inspected)
-                facts = _checked(ray.get(remote.remote(config, job.budget)))
+                facts = _checked(ray.get(remote.remote(dict(job.config), job.budget)))
             crew = crew_of(ray, workers)
             made_of = _made_of(job.choices, job.context_hash, facts["hash"])
             if state is None:

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from secondpass.adapters.ray.blocks import Block, Row, read_rows
+from secondpass.adapters.ray.configurations import within_budget
 from secondpass.adapters.ray.coordination import MOST_ATTEMPTS, Amounts, Budget
 from secondpass.adapters.ray.parts import Part, PartWriter, Todo
 from secondpass.adapters.ray.ranking import Choices, RowRanker, in_batches
@@ -178,10 +179,11 @@ def inspected(config: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
 
     Returns:
         ``error`` if it cannot be built, or the budget not be kept to; otherwise ``asks``, whether
-        it asks services, and ``hash``, of the configuration with its variables.
+        it asks services, and ``hash``, of the configuration with its variables. The
+        budget, which may be another in each run, is not in it.
     """
     try:
-        reranker = load(config)
+        reranker = load(within_budget(config, budget))
         check_budget(reranker, budget)
         return {"asks": any(map(asks, reranker._methods)), "hash": hash_of_value(fill(config)[0])}
     except Exception as error:
