@@ -63,13 +63,15 @@ class Spending:
         planner.limits = self._limits
         chosen: dict[str, Any] = {name: options.get(name) for name in _PLANNED}
         plan = planner.plan(request.candidates, query=request.query, **chosen)
-        times = 1 + self._limits.repair
+        limits = self._limits
+        if any(stage.calls is None for stage in plan.stages):  # then check_budget wants a limit
+            return Amounts(limits.tokens or 0, limits.cost or 0)
+        times = 1 + limits.repair
         tokens = cost = 0.0
         for stage in plan.stages:
             for bound in (stage.input_tokens, stage.output_tokens):
                 tokens += 0.0 if bound is None else bound[1] * times
             cost += 0.0 if stage.cost is None else stage.cost[1] * times
-        limits = self._limits
         return Amounts(
             math.ceil(tokens if limits.tokens is None else min(tokens, limits.tokens)),
             cost if limits.cost is None else min(cost, limits.cost),

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from secondpass.errors import InputError, MissingExtraError
@@ -22,6 +22,7 @@ _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # or it warns without a GPU
     "RAY_BACKEND_LOG_LEVEL": "fatal",  # of what Ray's core prints
     "RAY_DATA_LOG_LEVEL": "ERROR",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else it prints which tasks will be tried again
 }
 """Variables that Ray reads when it is imported and started."""
 
@@ -83,22 +84,10 @@ def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
         else:
             problem = f"does not answer at {address}, or refuses the token (RAY_AUTH_TOKEN)"
         raise InputError(f"Ray {problem} ({type(error).__name__})") from None
-    _hide_messages()
     try:
         yield ray
     finally:
         ray.shutdown()
-
-
-def _hide_messages() -> None:
-    """Hide what Ray prints to standard output about tasks that it will try again.
-
-    There is no setting for it; it is not what ``log_to_driver`` turns off.
-    """
-    with suppress(ImportError, AttributeError):
-        from ray._private.ray_logging import global_worker_stdstream_dispatcher
-
-        global_worker_stdstream_dispatcher.remove_handler("ray_print_logs")
 
 
 @contextmanager
