@@ -370,7 +370,7 @@ def lowest(stated: Iterable[str]) -> list[str]:
     """
     pins: dict[str, str] = {}
     for line in stated:
-        match = re.fullmatch(r"([\w.-]+)\s*(?:==|>=|~=)\s*([\d.]+)(?:,.*)?", line)
+        match = re.fullmatch(r"([\w.-]+(?:\[[\w.,-]+\])?)\s*(?:==|>=|~=)\s*([\d.]+)(?:,.*)?", line)
         if match is None:
             raise CheckError(f"{line!r} has no lowest version")
         name, version = match.groups()

@@ -208,8 +208,10 @@ def test_the_table_of_settings_is_complete():
     assert set(model_of(Reranker).model_fields) <= told
 
 
+SCRIPT = r"(?<![\w/])(?:benchmarks|examples|tests|tools)/[\w/]+\.(?:py|yaml)"
+
+
 def test_every_script_that_the_docs_name_exists():
     for page in PAGES:
-        names = r"(?:tests/)?(?:benchmarks|examples|tools)/\w+\.(?:py|yaml)"
-        for name in re.findall(names, page.read_text()):
+        for name in re.findall(SCRIPT, page.read_text()):
             assert (ROOT / name).exists(), f"{page.name}: {name}"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from secondpass import Candidate, Reranker
+from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.evaluation import compare, make_suite
 from topic_suites import SUITE, ByGrade
 
@@ -33,6 +33,12 @@ def test_names(rerankers, names) -> None:
     found = compare(rerankers, SUITE, first_stages=["lexical"])
     assert [one.name for one in found.ran[1:]] == [f"lexical+{name}" for name in names]
     assert all(one.config["method"] == {"type": "lexical"} for one in found.ran[1:])
+
+
+@pytest.mark.parametrize("wrong", [5, [5], {"a": 5}, object])
+def test_what_is_no_reranker(wrong) -> None:
+    with pytest.raises(ConfigurationError, match="a preset name, a mapping, a YAML path"):
+        compare(wrong, SUITE, first_stages=["lexical"])
 
 
 def test_configuration_file(tmp_path: Path) -> None:

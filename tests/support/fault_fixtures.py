@@ -351,7 +351,9 @@ def _ranking(
         place, meta = one.place, one.metadata
         assert one.text == candidates[place].text
         assert one.id == id_of(place, candidates[place])
-        assert meta.keys() == metadata_of(place).keys() | PROVENANCE
+        span = meta.get("rerank_span")
+        stated = PROVENANCE if span is None else {*PROVENANCE, "rerank_span"}
+        assert meta.keys() == metadata_of(place).keys() | stated
         assert {name: meta[name] for name in metadata_of(place)} == metadata_of(place)
         assert meta["rerank_rank"] == rank
         assert meta["retrieval_score"] == retrieval_score_of(place)
@@ -366,6 +368,7 @@ def _ranking(
                 one.score,
                 (),
                 meta,
+                None if span is None else tuple(span),
             )
         )
     return Ranking(QUERY, tuple(items), report)

@@ -36,13 +36,6 @@ class OwnProcesses:
                         found[int(folder.name)] = title.decode(errors="replace").strip()
         return found
 
-    def wait_for_end(self, seconds):
-        """Wait until there is none; those that are left, by process id."""
-        until = time.monotonic() + seconds
-        while (left := self.titles()) and time.monotonic() < until:
-            time.sleep(0.1)
-        return left
-
     def kill(self):
         """End those that are left."""
         until = time.monotonic() + 30

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import secrets
+import select
 import signal
 import subprocess
 import sys
@@ -40,13 +41,16 @@ class Cluster:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        self.address = self._process.stdout.readline().strip()
+        is_ready, _, _ = select.select([self._process.stdout], [], [], SECONDS)
+        self.address = self._process.stdout.readline().strip() if is_ready else ""
 
     def close(self):
-        with self._process:
-            self._process.stdin.close()
-            self._process.wait(SECONDS)
+        self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(30)
         self.own.kill()
+        self._process.wait(30)
+        self._process.stdout.close()
 
 
 @contextlib.contextmanager

@@ -592,6 +592,10 @@ def promises(ranking: Any, case: Case, count: int) -> None:
     low, high = case.range
     assert all(type(score) is float and low <= score <= high for score in scores)
     assert scores == sorted(scores, reverse=True)
+    for item in ranking:
+        assert item.span is None or (case.settings.get("spans") and item.status == "scored")
+        start, stop = item.span or (0, len(item.text))
+        assert 0 <= start < stop <= len(item.text)
     unscored = {item.position for item in ranking if item.status != "scored"}
     if report.status == "unchanged":
         assert ranking.order == tuple(range(len(CANDIDATES)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -59,10 +59,10 @@ def _by_name(rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec) -> dict[str,
         )
         if method is None or is_name:
             return {str(name): spec for name, spec in rerankers.items()}
-    if isinstance(rerankers, str | PathLike | Mapping | Reranker):
-        rerankers = [rerankers]
+    single = isinstance(rerankers, str | PathLike | Mapping | Reranker)
+    several: Any = rerankers if isinstance(rerankers, Iterable) and not single else [rerankers]
     specs: dict[str, Spec] = {}
-    for spec in rerankers:
+    for spec in several:
         name = Path(spec).stem if isinstance(spec, str | PathLike) else "rerank"
         specs[unique_name(name, specs)] = spec
     return specs
