@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from secondpass.adapters.ray.blocks import Block
+from secondpass.adapters.ray.blocks import Block, Progress
 from secondpass.adapters.ray.scanning import (
     PACKED_LINES,
     InputFile,
@@ -20,7 +20,6 @@ from secondpass.adapters.ray.staging import packed_lines, run_lines, staged
 from secondpass.adapters.ray.storage import located
 from secondpass.errors import InputError
 from secondpass.formats.reading import read_queries
-from secondpass.search.documents import Progress
 
 
 @dataclass(frozen=True, slots=True)

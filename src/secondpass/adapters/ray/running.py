@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from secondpass import __version__
+from secondpass.adapters.ray.blocks import Progress
 from secondpass.adapters.ray.configurations import check_keys, with_share, within_budget
 from secondpass.adapters.ray.coordination import Amounts, Budget, Coordinator
 from secondpass.adapters.ray.folder import JobFolder
@@ -32,7 +33,6 @@ from secondpass.adapters.ray.workers import Crew, Workers
 from secondpass.adapters.ray.workers import crew as crew_of
 from secondpass.errors import InputError, SecondPassError
 from secondpass.formats.summary import tokens_and_cost
-from secondpass.search.documents import Progress
 
 LOCAL_ROWS, SERVICE_ROWS = 256, 32
 """Rows of a block: of methods that run here, and of those that ask services, which take longer."""
