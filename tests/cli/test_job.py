@@ -218,21 +218,22 @@ def graded(write, provider):
     """A configuration whose rankings ask one question each."""
     address = provider.base_url("openai")
     llm = f"{{type: openai, model: m, prices: {{input: 1000, output: 0}}, base_url: '{address}'}}"
-    return write("graded.yaml", f"method: {{type: graded, llm: {llm}}}\n")
+    return write("graded.yaml", f"method: {{type: graded, llm: {llm}}}\nlimits: {{repair: 0}}\n")
 
 
 def test_a_budget_is_kept_and_continued(job, write, tmp_path, provider, graded):
     call = ("-i", write("in.jsonl", requests(12)), "-c", graded, "--block", 4, "--batch", 2)
-    told = job(*call, "--max-tokens", 2000)
+    told = job(*call, "--max-tokens", 1000)
     assert told.code == 1, told.err
     done = [*(tmp_path / "out").glob("part-*.jsonl")]
     first = provider.calls
     assert 0 < first < 12
     spent = json.loads((tmp_path / "out" / "spent.json").read_text())
-    assert spent["tokens"] == first * (INPUT_TOKENS + OUTPUT_TOKENS) <= 2000
+    assert spent["tokens"] == first * (INPUT_TOKENS + OUTPUT_TOKENS) <= 1000
     assert f"the budget is used up, and {12 - first} rows are not ranked" in told.flat
-    told = job(*call, "--resume", "--max-tokens", 2000)
+    told = job(*call, "--resume", "--max-tokens", int(spent["tokens"]) + 100)
     assert (told.code, provider.calls) == (1, first)
+    assert "the budget is used up" in told.flat
     told = job(*call, "--resume", "--max-cost", 1000)
     assert (told.code, provider.calls) == (0, 12), told.err
     assert len(rows(tmp_path / "out")) == 12

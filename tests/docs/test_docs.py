@@ -33,6 +33,7 @@ NOT_RUN = {
     "secondpass judge --into": "asks a person; tests/cli/test_judge.py does it",
     "secondpass doctor --preset cohere --network": "opens connections to other machines",
     "secondpass serve": "ends on a signal; tests/adapters/http_server does it",
+    "secondpass job": "needs Ray; tests/cli/test_job.py does it",
     "secondpass mcp": "runs until it is stopped; tests/adapters/mcp_server does it",
 }
 """Commands that no test runs, with the reason."""

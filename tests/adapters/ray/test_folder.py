@@ -32,16 +32,50 @@ def written(folder, first, rows):
 @given(
     sizes=st.lists(st.integers(1, 9), max_size=8),
     done=st.sets(st.integers(0, 60), max_size=40),
+    piece=st.integers(1, 10),
 )
-def test_what_is_missing_and_what_is_done_are_all_rows(sizes, done):
+def test_what_is_missing_and_what_is_done_are_all_rows(sizes, done, piece):
     blocks = blocks_of(sizes)
     parts = [Part(row, row) for row in sorted(done) if row < sum(sizes)]
-    todo = [*missing(blocks, parts)]
+    todo = [*missing(blocks, parts, piece)]
     rows = [row for one in todo for row in range(one.part.first, one.part.last + 1)]
     assert sorted([*rows, *(part.first for part in parts)]) == [*range(sum(sizes))]
     for one in todo:
         block = one.block
         assert block.first <= one.part.first <= one.part.last < block.first + block.rows
+        assert (one.part.first - block.first) // piece == (one.part.last - block.first) // piece
+
+
+def test_a_block_is_not_divided_more_often_than_it_can_be_read():
+    (block,) = blocks_of([1_000_000])
+    assert len([*missing([block], [], 1)]) == 64
+
+
+def test_of_two_parts_with_the_same_rows_the_larger_one_stays(tmp_path):
+    """As where a worker of a driver that was killed ends what the next driver has begun again."""
+    for first, rows in [(0, 4), (0, 2), (4, 2), (2, 2)]:
+        written(tmp_path, first, rows)
+    folder = JobFolder(str(tmp_path))
+    parts, counts = folder.done()
+    assert ([(part.first, part.last) for part in parts], counts) == ([(0, 3), (4, 5)], {"ok": 6})
+    written(tmp_path, 5, 1)
+    folder.finish()
+    assert len(files_in(str(tmp_path))) == 4
+    assert folder.done() == (parts, counts)
+
+
+def test_counts_stay_with_their_part(tmp_path):
+    """Two workers write the same rows, of which the counts of one come between."""
+    with PartWriter(str(tmp_path), 0) as writer, PartWriter(str(tmp_path), 0) as other:
+        writer.write(["{}\n"], {"ok": 1})
+        other.write(['{"longer": 1}\n'], {"partial": 1})
+        writer.finish()
+        kept = (tmp_path / "part-000000000000-000000000000.jsonl").read_bytes()
+        other.finish()
+        (tmp_path / "part-000000000000-000000000000.jsonl").write_bytes(kept)
+    _, counts = JobFolder(str(tmp_path)).done()
+    assert counts == {"ok": 1}
+    assert len(files_in(str(tmp_path))) == 2
 
 
 def test_a_part_is_there_whole_or_not_at_all(tmp_path):
@@ -50,7 +84,8 @@ def test_a_part_is_there_whole_or_not_at_all(tmp_path):
     assert not files_in(str(tmp_path))
     written(tmp_path, 3, 2)
     files = files_in(str(tmp_path))
-    (part,) = parts_in(str(tmp_path), files)
+    ((part,), useless) = parts_in(str(tmp_path), files)
+    assert not useless
     assert (part.first, part.last, part.name) == (3, 4, "part-000000000003-000000000004.jsonl")
     assert read_counts(str(tmp_path), part, files[part.name]) == {"ok": 2}
 
@@ -71,7 +106,7 @@ def changed_part(folder):
 
 
 def without_counts(folder):
-    (folder / "part-000000000000-000000000001.json").unlink()
+    next(folder.glob("part-000000000000-000000000001.*.json")).unlink()
 
 
 def overlapping(folder):
@@ -96,7 +131,7 @@ def no_state(folder):
     [
         (changed_part, "part-000000000000-000000000001.jsonl was changed since it was written"),
         (without_counts, "was changed since it was written; delete it to rank its rows again"),
-        (overlapping, "which have rows in common; use --force"),
+        (overlapping, "which have rows in common; delete one of them"),
         (broken_state, "is not a valid state of a job; use --force"),
         (other_version, "is not a valid state of a job; use --force"),
         (no_state, "is not the folder of a job: it has no job.json"),
@@ -106,7 +141,7 @@ def no_state(folder):
 def test_refused_folders(tmp_path, change, problem):
     with JobFolder(str(tmp_path)) as folder:
         assert folder.state(resume=False, force=False) is None
-        folder.begin(MADE_OF, blocks_of([2, 2]))
+        folder.begin(MADE_OF, blocks_of([2, 2]), 2)
     written(tmp_path, 0, 2)
     change(tmp_path)
     with JobFolder(str(tmp_path)) as folder:
@@ -120,7 +155,7 @@ def test_refused_folders(tmp_path, change, problem):
 @pytest.mark.parametrize("name", MADE_OF)
 def test_another_job_is_not_continued(tmp_path, name):
     with JobFolder(str(tmp_path)) as folder:
-        folder.begin(MADE_OF, blocks_of([2]))
+        folder.begin(MADE_OF, blocks_of([2]), 2)
         state = folder.state(resume=True, force=False)
         folder.check(state, MADE_OF)
         with pytest.raises(InputError, match=f"was begun with another {name}; use --force"):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from secondpass.adapters.ray.storage import open_file
 from secondpass.formats.errors import FormatError
@@ -17,6 +17,9 @@ _PARQUET_ROWS = 64
 
 REQUEST = "request"
 """Column with the JSON text of a request."""
+
+Progress: TypeAlias = Callable[[str, int, int | None], None]
+"""Called with a label, the number done, and the total; None where the total is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,9 @@ def read_rows(block: Block, first: int) -> Iterator[Row]:
     """
     number = block.first
     with open_file(block.file) as file:
-        rows = _lines(block, file) if block.form == "lines" else _parquet_rows(block, file)
+        is_lines = block.form == "lines"
+        skip = first - block.first
+        rows = _lines(block, file) if is_lines else _parquet_rows(block, file, skip)
         for line, content in rows:
             if number >= first:
                 yield Row(number, block.source, line, content)
@@ -96,14 +101,21 @@ def _lines(block: Block, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         position, number = position + len(raw), number + 1
 
 
-def _parquet_rows(block: Block, file: BinaryIO) -> Iterator[tuple[int, bytes | FormatError]]:
+def _parquet_rows(
+    block: Block, file: BinaryIO, skip: int
+) -> Iterator[tuple[int, bytes | FormatError]]:
+    """The rows of row groups; those before ``skip`` are empty."""
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(file) as table:
         number = block.line
         groups = range(block.start, block.stop)
         for batch in table.iter_batches(batch_size=_PARQUET_ROWS, row_groups=[*groups]):
-            for record in batch.to_pylist(maps_as_pydicts="strict"):
+            skipped = min(batch.num_rows, max(0, block.line + skip - number))
+            for _ in range(skipped):
+                yield number, b""
+                number += 1
+            for record in batch.slice(skipped).to_pylist(maps_as_pydicts="strict"):
                 yield number, record_text(record, block.source, number)
                 number += 1
 

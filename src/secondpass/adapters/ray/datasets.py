@@ -11,10 +11,11 @@ from secondpass.adapters.ray.blocks import Row, record_text
 from secondpass.adapters.ray.configurations import check_keys, with_share
 from secondpass.adapters.ray.ranking import Choices, RowRanker
 from secondpass.adapters.ray.starting import imported
-from secondpass.adapters.ray.worker import use_cpus
+from secondpass.adapters.ray.worker import describe_error, use_cpus
 from secondpass.adapters.ray.workers import Workers, crew
 from secondpass.config import load
 from secondpass.config.loading import read
+from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
 
 if TYPE_CHECKING:
@@ -103,9 +104,21 @@ class DatasetWorker:
         self._ranker = RowRanker(load(config), Choices(**choices))
 
     def __call__(self, table: Any) -> Any:
-        """Add the rankings to a table."""
+        """Add the rankings to a table.
+
+        Raises:
+            RuntimeError: it could not be ranked; Ray logs it, so it has no text of a row.
+        """
+        try:
+            return self._ranked(table)
+        except Exception as error:
+            raise RuntimeError(describe_error(error)) from None
+
+    def _ranked(self, table: Any) -> Any:
         import pyarrow
 
+        if RANKING in table.column_names:
+            raise InputError(f"the Dataset has a column {RANKING!r} already")
         rows = [
             Row(None, "row", number, record_text(record, "row", number))
             for number, record in enumerate(table.to_pylist(maps_as_pydicts="strict"), 1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import astuple
 from pathlib import Path
@@ -15,12 +15,13 @@ from typing import Any
 
 from secondpass.adapters.ray.blocks import Block
 from secondpass.adapters.ray.coordination import SPENT, Amounts, amounts_of
-from secondpass.adapters.ray.parts import Part, Todo, missing, parts_in, read_counts
+from secondpass.adapters.ray.parts import Part, count_parts, parts_in
 from secondpass.adapters.ray.staging import STAGED
 from secondpass.adapters.ray.storage import (
     TEMPORARY,
     delete,
     files_in,
+    in_parallel,
     is_uri,
     joined,
     kind_of,
@@ -78,15 +79,13 @@ class JobFolder:
         files = self._files()
         if force:
             # The state first: parts without it are never taken for those of another job.
-            for name in sorted(files, key=lambda name: name != STATE):
-                if _is_ours(name):
-                    delete(joined(self.name, name))
+            self._delete([STATE])
+            self._delete(name for name in files if _is_ours(name))
             files = self._files()
         if STATE not in files:
-            for name in list(files):
-                if name.startswith((TEMPORARY, STAGED)):  # of a job that ended while it read
-                    delete(joined(self.name, name))
-                    del files[name]
+            # Of a job that ended while it read:
+            self._delete(name for name in files if name.startswith((TEMPORARY, STAGED)))
+            files = self._files()
             if files:
                 hint = f"it has no {STATE}, but {next(iter(files))}"
                 raise InputError(f"{self.name}: is not the folder of a job: {hint}; name another")
@@ -100,6 +99,7 @@ class JobFolder:
             if state["format"] != _FORMAT:
                 raise ValueError
             dict(state["made_of"])
+            state["piece"] = int(state["piece"])
             state["blocks"] = [Block(*values) for values in state["blocks"]]
         except _UNREADABLE:
             problem = "is not a valid state of a job"
@@ -119,12 +119,19 @@ class JobFolder:
             problem = f"was begun with another {' and another '.join(other)}"
             raise InputError(f"{self.name}: {problem}; use --force to start again")
 
-    def begin(self, made_of: Mapping[str, str], blocks: Sequence[Block]) -> None:
-        """Write the state of a new job."""
+    def begin(self, made_of: Mapping[str, str], blocks: Sequence[Block], piece: int) -> None:
+        """Write the state of a new job.
+
+        Args:
+            made_of: hashes of what may not change.
+            blocks: of the input.
+            piece: rows of a part.
+        """
         state = {
             "format": _FORMAT,
             "made_of": dict(made_of),
             "rows": sum(block.rows for block in blocks),
+            "piece": piece,
             "blocks": [astuple(block) for block in blocks],
         }
         write_whole(self.name, STATE, json.dumps(state).encode() + b"\n")
@@ -132,19 +139,16 @@ class JobFolder:
     def done(self) -> tuple[list[Part], Counter[str]]:
         """The parts that are there, and what the summary counts of them.
 
-        What was not whole when its process was killed is deleted.
+        What was not whole when its process was killed is deleted, and so is a part of which a
+        larger one has all rows.
 
         Raises:
             InputError: a part was changed, or two have rows in common.
         """
         files = self._files()
-        for name in files:
-            if name.startswith(TEMPORARY):
-                delete(joined(self.name, name))
-        parts = parts_in(self.name, files)
-        counts: Counter[str] = Counter()
-        for part in parts:
-            counts.update(read_counts(self.name, part, files[part.name]))
+        parts, useless = parts_in(self.name, files)
+        counts = count_parts(self.name, parts, files)
+        self._delete([*useless, *(name for name in files if name.startswith(TEMPORARY))])
         return parts, counts
 
     def spent(self) -> Amounts:
@@ -162,15 +166,18 @@ class JobFolder:
             problem = f"{SPENT} was changed since it was written"
             raise InputError(f"{self.name}: {problem}; use --force to start again") from None
 
-    def todo(self, blocks: Sequence[Block], parts: Sequence[Part]) -> list[Todo]:
-        """What is to be ranked."""
-        return [*missing(blocks, parts)]
-
     def finish(self) -> None:
-        """Delete the copies of the input."""
-        for name in self._files():
-            if name.startswith((STAGED, TEMPORARY)):
-                delete(joined(self.name, name))
+        """Delete the copies of the input, and what workers of a run before have left.
+
+        Raises:
+            InputError: two parts have rows in common.
+        """
+        files = self._files()
+        _, useless = parts_in(self.name, files)
+        self._delete([*useless, *(name for name in files if name.startswith((STAGED, TEMPORARY)))])
+
+    def _delete(self, names: Iterable[str]) -> None:
+        in_parallel(delete, [joined(self.name, name) for name in names])
 
     def _files(self) -> dict[str, int]:
         return {name: size for name, size in files_in(self.name).items() if name != _LOCK}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from secondpass.adapters.ray.blocks import Block
+from secondpass.adapters.ray.blocks import Block, Progress
 from secondpass.adapters.ray.scanning import (
     PACKED_LINES,
     InputFile,
@@ -18,8 +18,8 @@ from secondpass.adapters.ray.scanning import (
 )
 from secondpass.adapters.ray.staging import packed_lines, run_lines, staged
 from secondpass.adapters.ray.storage import located
+from secondpass.errors import InputError
 from secondpass.formats.reading import read_queries
-from secondpass.search.documents import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,18 @@ class JobInput:
         if self.run is not None:
             return _combined(hash_of(str(path)) for path in (self.run, self.queries, self.corpus))
         return _combined(hash_of(file.name) for file in self._files())
+
+    def check(self) -> None:
+        """Check that there is an input, without reading it.
+
+        Raises:
+            InputError: a file is not there, or of no known format.
+        """
+        if self.run is None:
+            self._files()
+        for path in (self.run, self.queries, self.corpus):
+            if path is not None and not path.is_file():
+                raise InputError(f"{path}: there is no such file")
 
     def _files(self) -> list[InputFile]:
         return input_files(located(self.name or ""))

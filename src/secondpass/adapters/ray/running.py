@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from secondpass import __version__
-from secondpass.adapters.ray.blocks import Block
+from secondpass.adapters.ray.blocks import Progress
 from secondpass.adapters.ray.configurations import check_keys, with_share, within_budget
 from secondpass.adapters.ray.coordination import Amounts, Budget, Coordinator
 from secondpass.adapters.ray.folder import JobFolder
 from secondpass.adapters.ray.inputs import JobInput
-from secondpass.adapters.ray.parts import Todo
+from secondpass.adapters.ray.parts import Todo, missing
 from secondpass.adapters.ray.ranking import Choices
 from secondpass.adapters.ray.starting import connected, imported
-from secondpass.adapters.ray.storage import located
+from secondpass.adapters.ray.storage import is_within, located
 from secondpass.adapters.ray.worker import (
     OUTCOME,
     TODO,
@@ -30,12 +31,15 @@ from secondpass.adapters.ray.worker import (
 )
 from secondpass.adapters.ray.workers import Crew, Workers
 from secondpass.adapters.ray.workers import crew as crew_of
-from secondpass.errors import SecondPassError
+from secondpass.errors import InputError, SecondPassError
 from secondpass.formats.summary import tokens_and_cost
-from secondpass.search.documents import Progress
 
 LOCAL_ROWS, SERVICE_ROWS = 256, 32
 """Rows of a block: of methods that run here, and of those that ask services, which take longer."""
+
+
+PIECES = 50
+"""Into which the share of a worker is divided at least: the end comes late by 1.4 of them."""
 
 
 class JobError(SecondPassError, RuntimeError):
@@ -112,21 +116,33 @@ def run_job(
     """
     check_keys(job.config)
     imported()
-    config, workers = within_budget(job.config, job.budget), job.workers
-    facts = None if workers.address else _checked(inspected(config, job.budget))
+    job.source.check()
+    if job.source.name is not None and is_within(located(job.output), located(job.source.name)):
+        raise InputError(f"{job.output}: is in the folder of the input; name another")
+    workers = job.workers
+    facts = None if workers.address else _checked(inspected(job.config, job.budget))
     with JobFolder(located(job.output)) as folder:
         state = folder.state(resume=resume, force=force)
         with connected(workers.address, (workers.count or 1) * workers.cpus) as ray:
             if facts is None:
                 remote = ray.remote(num_cpus=0)(inspected)
-                facts = _checked(ray.get(remote.remote(config, job.budget)))
-            blocks = _blocks(job, folder, state, facts, progress)
+                facts = _checked(ray.get(remote.remote(dict(job.config), job.budget)))
+            crew = crew_of(ray, workers)
+            made_of = _made_of(job.choices, job.context_hash, facts["hash"])
+            if state is None:
+                most = job.block or (SERVICE_ROWS if facts["asks"] else LOCAL_ROWS)
+                blocks, digest = job.source.prepare(folder.name, most, progress)
+                piece = job.block or _piece(sum(it.rows for it in blocks), crew.count, most)
+                folder.begin({**made_of, "input": digest}, blocks, piece)
+            else:
+                folder.check(state, {**made_of, "input": job.source.hash()})
+                blocks, piece = state["blocks"], state["piece"]
             parts, counts = folder.done()
             result = JobResult(
                 sum(block.rows for block in blocks), sum(part.rows for part in parts), counts
             )
-            if todo := folder.todo(blocks, parts):
-                crew = crew_of(ray, workers, most=len(todo))
+            if todo := [*missing(blocks, parts, job.block or piece)]:
+                crew = replace(crew, count=min(crew.count, len(todo)))
                 result.workers = crew.count
                 progress("Ranking", result.done, result.rows)
                 coordinator = _coordinator(ray, job, folder, counts)
@@ -138,30 +154,20 @@ def run_job(
     return result
 
 
-def _blocks(
-    job: Job,
-    folder: JobFolder,
-    state: Mapping[str, Any] | None,
-    facts: Mapping[str, Any],
-    progress: Progress,
-) -> list[Block]:
-    """The blocks of the input: those of the job that is continued, or of a new one."""
-    choices = job.choices
-    made_of = {
-        "configuration": facts["hash"],
+def _made_of(choices: Choices, context: str, configuration: str) -> dict[str, str]:
+    """Hashes of what a job may not be continued without, but for its input."""
+    options = [dict(choices.options), choices.text, choices.timings, choices.batch]
+    return {
+        "configuration": configuration,
         "version": hash_of_value(__version__),
-        "context": hash_of_value(job.context_hash),
-        "choice of options": hash_of_value(
-            [dict(choices.options), choices.text, choices.timings, choices.batch]
-        ),
+        "context": hash_of_value(context),
+        "choice of options": hash_of_value(options),
     }
-    if state is not None:
-        folder.check(state, {**made_of, "input": job.source.hash()})
-        return list(state["blocks"])
-    rows = job.block or (SERVICE_ROWS if facts["asks"] else LOCAL_ROWS)
-    blocks, digest = job.source.prepare(folder.name, rows, progress)
-    folder.begin({**made_of, "input": digest}, blocks)
-    return blocks
+
+
+def _piece(rows: int, workers: int, most: int) -> int:
+    """Number of rows of a part: small enough that no worker has nothing to do for long."""
+    return max(1, min(most, math.ceil(rows / (workers * PIECES))))
 
 
 def _count(result: JobResult, outcome: Outcome, warn: Callable[[str], None]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from io import BufferedReader
+from typing import Any, cast
 
 from secondpass.adapters.ray.blocks import Block, is_blank
 from secondpass.adapters.ray.storage import files_in, joined, kind_of, open_file
@@ -112,7 +113,7 @@ def hash_of(name: str) -> str:
         InputError, OSError: it cannot be read.
     """
     with open_file(name) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(cast("BufferedReader", file), "sha256").hexdigest()
 
 
 def _form(name: str) -> str | None:

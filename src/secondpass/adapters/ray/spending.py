@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -60,20 +61,19 @@ class Spending:
         options = {**self._options, **request.options}
         planner = self._reranker
         planner.limits = self._limits
-        plan = planner.plan(
-            request.candidates,
-            query=request.query,
-            **{name: options.get(name) for name in _PLANNED},
-        )
-        times = 1 + self._limits.repair
+        chosen: dict[str, Any] = {name: options.get(name) for name in _PLANNED}
+        plan = planner.plan(request.candidates, query=request.query, **chosen)
+        limits = self._limits
+        if any(stage.calls is None for stage in plan.stages):  # then check_budget wants a limit
+            return Amounts(limits.tokens or 0, limits.cost or 0)
+        times = 1 + limits.repair
         tokens = cost = 0.0
         for stage in plan.stages:
             for bound in (stage.input_tokens, stage.output_tokens):
                 tokens += 0.0 if bound is None else bound[1] * times
             cost += 0.0 if stage.cost is None else stage.cost[1] * times
-        limits = self._limits
         return Amounts(
-            tokens if limits.tokens is None else min(tokens, limits.tokens),
+            math.ceil(tokens if limits.tokens is None else min(tokens, limits.tokens)),
             cost if limits.cost is None else min(cost, limits.cost),
         )
 
@@ -98,5 +98,6 @@ def check_budget(reranker: Reranker, budget: Budget) -> None:
 
 
 def _limited(limits: Limits, most: Amounts) -> Limits:
-    tokens, cost = int(most.tokens), most.cost
+    # A sum of the ranking may differ from that of its plan in the last digit.
+    tokens, cost = int(most.tokens), most.cost * (1 + 1e-9)
     return changed(limits, tokens=tokens or limits.tokens, cost=cost or limits.cost)

@@ -11,14 +11,13 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from secondpass.adapters.ray.blocks import Block, is_blank
+from secondpass.adapters.ray.blocks import Block, Progress, is_blank
 from secondpass.adapters.ray.scanning import BLOCK_BYTES, LINES, check_object
 from secondpass.adapters.ray.storage import joined, open_file, write_whole
 from secondpass.formats.compression import open_input
 from secondpass.formats.errors import FormatError
 from secondpass.formats.requests import request_line
 from secondpass.formats.trec_requests import CorpusFile, read_run_requests
-from secondpass.search.documents import Progress
 
 STAGED = "input-"
 """How the names of copies begin."""

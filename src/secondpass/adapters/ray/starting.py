@@ -22,6 +22,7 @@ _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # or it warns without a GPU
     "RAY_BACKEND_LOG_LEVEL": "fatal",  # of what Ray's core prints
     "RAY_DATA_LOG_LEVEL": "ERROR",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else it prints which tasks will be tried again
 }
 """Variables that Ray reads when it is imported and started."""
 
@@ -77,9 +78,12 @@ def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
         else:
             with _native_output_hidden():
                 ray.init(address=address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        place = "on this machine" if address is None else f"at {address}"
-        raise InputError(f"Ray cannot be used {place} ({type(error).__name__})") from None
+    except Exception as error:  # bare ones, too, whose messages go on for pages
+        if address is None:
+            problem = "did not start on this machine; is it overloaded, or is its memory used up?"
+        else:
+            problem = f"does not answer at {address}, or refuses the token (RAY_AUTH_TOKEN)"
+        raise InputError(f"Ray {problem} ({type(error).__name__})") from None
     try:
         yield ray
     finally:

@@ -10,20 +10,26 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from shutil import copyfileobj
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 from secondpass.errors import InputError, MissingExtraError
 from secondpass.formats.files import flush_file, flush_folder
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)@")
 TEMPORARY = ".secondpass-job-"
 """How the names of files begin that are not whole."""
+
+_AT_ONCE = 32
+"""Requests to an object store that are under way."""
 
 _WHOLE_OBJECTS = frozenset({"s3", "gcs", "abfs"})
 """File systems of which no reader sees a part of a file that is being written."""
@@ -55,6 +61,11 @@ def joined(folder: str, child: str) -> str:
         return os.path.join(folder, child)
     base, mark, query = folder.partition("?")
     return f"{base.rstrip('/')}/{child}{mark}{query}"
+
+
+def is_within(name: str, folder: str) -> bool:
+    """Whether a name, as :func:`located` has it, is that of something in a folder."""
+    return name.partition("?")[0].rstrip("/").startswith(folder.partition("?")[0].rstrip("/") + "/")
 
 
 def kind_of(name: str) -> Literal["file", "folder"] | None:
@@ -192,6 +203,12 @@ def delete(name: str) -> None:
         system, path = _resolved(name)
         if kind_of(name) == "file":
             system.delete_file(path)
+
+
+def in_parallel(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+    """The results of a function of each item; an object store takes its time for each request."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return [*pool.map(function, items)]
 
 
 def make_folder(name: str) -> None:

@@ -13,11 +13,13 @@ from itertools import takewhile
 from typing import Any
 
 from secondpass.adapters.ray.blocks import Block, Row, read_rows
+from secondpass.adapters.ray.configurations import within_budget
 from secondpass.adapters.ray.coordination import MOST_ATTEMPTS, Amounts, Budget
 from secondpass.adapters.ray.parts import Part, PartWriter, Todo
 from secondpass.adapters.ray.ranking import Choices, RowRanker, in_batches
 from secondpass.adapters.ray.spending import Spending, check_budget
 from secondpass.config import load
+from secondpass.config.keys import with_hidden_keys
 from secondpass.errors import SecondPassError
 from secondpass.formats.requests import InputRequest
 from secondpass.scorers.engines.processor import limit_cpus
@@ -179,12 +181,14 @@ def inspected(config: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
 
     Returns:
         ``error`` if it cannot be built, or the budget not be kept to; otherwise ``asks``, whether
-        it asks services, and ``hash``, of the configuration with its variables.
+        it asks services, and ``hash``, of the configuration with its variables, but
+        without keys and the budget, which may be others in each run.
     """
     try:
-        reranker = load(config)
-        check_budget(reranker, budget)
-        return {"asks": any(map(asks, reranker._methods)), "hash": hash_of_value(fill(config)[0])}
+        check_budget(load(config), budget)
+        reranker = load(within_budget(config, budget))
+        known = with_hidden_keys(fill(config)[0])  # keys may be changed, and leave no trace
+        return {"asks": any(map(asks, reranker._methods)), "hash": hash_of_value(known)}
     except Exception as error:
         return {"error": describe_error(error)}
 

@@ -37,14 +37,13 @@ class Crew:
     gpus: float
 
 
-def crew(ray: Any, workers: Workers, *, most: int | None = None, spare: int = 0) -> Crew:
+def crew(ray: Any, workers: Workers, *, spare: int = 0) -> Crew:
     """The workers of a cluster.
 
     Args:
         ray: connected to it.
         workers: what is wanted.
-        most: number of workers that have something to do.
-        spare: CPUs that are left to others where there are several.
+        spare: CPUs that are left to others, unless the first worker needs them.
 
     Raises:
         InputError: a worker needs more than the cluster has, or has no question to ask.
@@ -53,17 +52,18 @@ def crew(ray: Any, workers: Workers, *, most: int | None = None, spare: int = 0)
     cpus, gpus = int(available.get("CPU", 0)), workers.gpus
     if gpus is None:
         gpus = 1.0 if available.get("GPU") else 0.0
-    room = (cpus - spare if cpus > workers.cpus else cpus) // workers.cpus
+    room = cpus // workers.cpus
     if gpus:
         room = min(room, int(available.get("GPU", 0) / gpus))
-    if (workers.count or 1) > max(room, cpus // workers.cpus) or (gpus and room < 1):
+    if (workers.count or 1) > room:
         wanted = f"{workers.count or 1} workers of {workers.cpus} CPUs"
         wanted += f" and {gpus:g} GPUs" if gpus else ""
         has = f"{cpus} CPUs and {available.get('GPU', 0):g} GPUs"
         raise InputError(f"workers: the cluster has {has}, too few for {wanted}")
     count = workers.count
     if count is None:
+        room = min(room, (cpus - spare) // workers.cpus)
         count = max(1, min(room, workers.concurrency or room))
     if workers.concurrency is not None and count > workers.concurrency:
         raise InputError("concurrency: must be at least the number of workers")
-    return Crew(count if most is None else min(count, most), workers.cpus, gpus)
+    return Crew(count, workers.cpus, gpus)

@@ -70,6 +70,10 @@ def job(
         typer.Option(min=1, help="Processes. Default: one per GPU, or without GPUs per CPU."),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="CPUs, and threads, of each worker.")] = 1,
+    gpus: Annotated[
+        float | None,
+        typer.Option(min=0, help="GPUs of each worker. Default: 1 where there are GPUs, else 0."),
+    ] = None,
     concurrency: Annotated[
         int | None,
         typer.Option(min=1, help="Concurrent questions to services, over all workers."),
@@ -109,7 +113,8 @@ def job(
     from secondpass.adapters.ray.coordination import Budget
     from secondpass.adapters.ray.inputs import JobInput
     from secondpass.adapters.ray.ranking import NOT_A_REQUEST, STRICT, Choices
-    from secondpass.adapters.ray.running import Job, Workers, run_job
+    from secondpass.adapters.ray.running import Job, run_job
+    from secondpass.adapters.ray.workers import Workers
 
     _check(source, run, queries, corpus, resume=resume, force=force)
     if workers is not None and concurrency is not None and workers > concurrency:
@@ -130,7 +135,7 @@ def job(
                 output,
                 described,
                 Choices(options, context_value, text=text, timings=timings, batch=batch),
-                Workers(address, workers, threads, concurrency=concurrency),
+                Workers(address, workers, threads, gpus, concurrency),
                 Budget(max_tokens, max_cost),
                 context_hash,
                 block,
