@@ -329,6 +329,18 @@ def test_questions_leave_a_fifth_of_the_time_to_fallbacks(deadline, since, start
     assert not ledger.keeps_time
 
 
+@pytest.mark.parametrize(
+    ("methods", "kept"),
+    [([True], False), ([False], True), ([True, True], False), ([False, True], True)],
+    ids=["the last", "one before others", "last of the last", "last of one before others"],
+)
+def test_methods_within_one_that_others_follow_leave_time_to_those(methods, kept):
+    ledger = Ledger(Limits(deadline=2))
+    for last in methods:
+        ledger.keep_time(last)
+    assert ledger.keeps_time == kept
+
+
 def test_rounds_left_by_the_time_of_questions():
     ledger = Ledger(Limits(deadline=100))
     ledger.add_question_round(10)
