@@ -10,7 +10,6 @@ from typing import Any
 from secondpass.cli.configurations import configuration, with_depth
 from secondpass.config import load, preset_names
 from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
-from secondpass.evaluation.rerankers import unique_name
 
 _SINGLE_NAME = "rerank"
 """Name of a single reranker without one: `hybrid+rerank`."""
@@ -23,6 +22,8 @@ def reranker_specs(
     models: Sequence[str] | None,
 ) -> dict[str, Any]:
     """The rerankers of the options: unique name -> preset name, path, or configuration."""
+    from secondpass.evaluation.rerankers import unique_name  # brings the search with it
+
     specs: list[tuple[str, Any]] = [(name, name) for name in presets or ()]
     specs += [(path.stem, path) for path in configs or ()]
     for argument in compared or ():
