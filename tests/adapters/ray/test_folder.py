@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secondpass.adapters.ray import storage
 from secondpass.adapters.ray.blocks import Block
 from secondpass.adapters.ray.folder import STATE, JobFolder
 from secondpass.adapters.ray.parts import Part, PartWriter, missing, parts_in, read_counts
@@ -182,3 +183,44 @@ def test_two_jobs_at_a_time_and_files(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is a file; name a folder"):
         JobFolder(str(tmp_path / "file")).__enter__()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["input-2024.jsonl", "input-a/b.jsonl", "part-00000.parquet", "part-a/b", "part-0-9.jsonl"],
+)
+def test_files_named_like_those_of_a_job_stay(tmp_path, name):
+    """Such as the input itself, or what another program has written."""
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("x")
+    with JobFolder(str(tmp_path)) as folder:
+        for force in (False, True):
+            with pytest.raises(InputError, match="is not the folder of a job"):
+                folder.state(resume=False, force=force)
+        folder.begin(MADE_OF, blocks_of([2]), 2)
+        folder.finish()
+    assert file.read_text() == "x"
+
+
+def test_the_lock_is_gone_before_it_is_free(tmp_path):
+    """Or another process, which has just locked it, loses its own."""
+    folder = JobFolder(str(tmp_path)).__enter__()
+    seen = []
+    folder._stack.callback(lambda: seen.append(files_in(str(tmp_path))))
+    folder.__exit__()
+    assert seen == [{}]
+
+
+def test_what_is_not_whole_at_a_uri_is_deleted(tmp_path, monkeypatch):
+    uri = tmp_path.as_uri()
+    with monkeypatch.context() as patch:
+        system = storage._resolved(f"{uri}/x")[0]
+        kept = type("Kept", (), {"__getattr__": lambda _, name: getattr(system, name)})()
+        kept.move = lambda *_: None
+        patch.setattr(storage, "_resolved", lambda name: (kept, name.removeprefix("file://")))
+        storage.write_whole(uri, STATE, b"{}")
+    assert len(files_in(str(tmp_path))) == 1
+    with JobFolder(uri) as folder:
+        assert folder.state(resume=False, force=False) is None
+    assert not files_in(str(tmp_path))

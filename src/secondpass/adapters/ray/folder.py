@@ -15,13 +15,13 @@ from typing import Any
 
 from secondpass.adapters.ray.blocks import Block
 from secondpass.adapters.ray.coordination import SPENT, Amounts, amounts_of
-from secondpass.adapters.ray.parts import Part, count_parts, parts_in
-from secondpass.adapters.ray.staging import STAGED
+from secondpass.adapters.ray.parts import Part, count_parts, is_of_part, parts_in
+from secondpass.adapters.ray.staging import is_copy
 from secondpass.adapters.ray.storage import (
-    TEMPORARY,
     delete,
     files_in,
     in_parallel,
+    is_temporary,
     is_uri,
     joined,
     kind_of,
@@ -62,9 +62,10 @@ class JobFolder:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._stack.close()
+        # Deleted while it is locked: afterwards it may be another process that has locked it.
         if not is_uri(self.name):
             (Path(self.name) / _LOCK).unlink(missing_ok=True)
+        self._stack.close()
 
     def state(self, *, resume: bool, force: bool) -> dict[str, Any] | None:
         """What ``job.json`` has; None of a new job.
@@ -84,7 +85,7 @@ class JobFolder:
             files = self._files()
         if STATE not in files:
             # Of a job that ended while it read:
-            self._delete(name for name in files if name.startswith((TEMPORARY, STAGED)))
+            self._delete(name for name in files if is_temporary(name) or is_copy(name))
             files = self._files()
             if files:
                 hint = f"it has no {STATE}, but {next(iter(files))}"
@@ -148,7 +149,7 @@ class JobFolder:
         files = self._files()
         parts, useless = parts_in(self.name, files)
         counts = count_parts(self.name, parts, files)
-        self._delete([*useless, *(name for name in files if name.startswith(TEMPORARY))])
+        self._delete([*useless, *filter(is_temporary, files)])
         return parts, counts
 
     def spent(self) -> Amounts:
@@ -174,7 +175,7 @@ class JobFolder:
         """
         files = self._files()
         _, useless = parts_in(self.name, files)
-        self._delete([*useless, *(name for name in files if name.startswith((STAGED, TEMPORARY)))])
+        self._delete([*useless, *filter(is_temporary, files), *filter(is_copy, files)])
 
     def _delete(self, names: Iterable[str]) -> None:
         in_parallel(delete, [joined(self.name, name) for name in names])
@@ -184,4 +185,4 @@ class JobFolder:
 
 
 def _is_ours(name: str) -> bool:
-    return name in {STATE, SPENT} or name.startswith(("part-", STAGED, TEMPORARY))
+    return name in {STATE, SPENT} or is_of_part(name) or is_copy(name) or is_temporary(name)

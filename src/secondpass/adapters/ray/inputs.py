@@ -84,6 +84,11 @@ class JobInput:
             return _combined(hash_of(str(path)) for path in (self.run, self.queries, self.corpus))
         return _combined(hash_of(file.name) for file in self._files())
 
+    def names(self) -> list[str]:
+        """The paths or URIs that are given, as they mean the same in every process."""
+        given = (self.name, self.run, self.queries, self.corpus)
+        return [located(str(name)) for name in given if name is not None]
+
     def check(self) -> None:
         """Check that there is an input, without reading it.
 

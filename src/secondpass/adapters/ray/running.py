@@ -117,8 +117,12 @@ def run_job(
     check_keys(job.config)
     imported()
     job.source.check()
-    if job.source.name is not None and is_within(located(job.output), located(job.source.name)):
-        raise InputError(f"{job.output}: is in the folder of the input; name another")
+    output = located(job.output)
+    for name in job.source.names():
+        if is_within(output, name) or is_within(name, output):
+            raise InputError(
+                f"{job.output}: is in the folder of the input, or has it; name another"
+            )
     workers = job.workers
     facts = None if workers.address else _checked(inspected(job.config, job.budget))
     with JobFolder(located(job.output)) as folder:

@@ -25,14 +25,23 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)@")
-TEMPORARY = ".secondpass-job-"
-"""How the names of files begin that are not whole."""
+_TEMPORARY = re.compile(r"\.secondpass-job-[0-9a-f]+")
+"""Name of a file that is not whole."""
 
 _AT_ONCE = 32
 """Requests to an object store that are under way."""
 
 _WHOLE_OBJECTS = frozenset({"s3", "gcs", "abfs"})
 """File systems of which no reader sees a part of a file that is being written."""
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is one that is not whole."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def _temporary_name() -> str:
+    return f".secondpass-job-{os.urandom(8).hex()}"
 
 
 def is_uri(name: str) -> bool:
@@ -143,7 +152,7 @@ class NewFile:
             # Collected here first: a stream to an object store has no way to be abandoned.
             self.file = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - see __exit__
         else:
-            self._temporary = Path(folder) / f"{TEMPORARY}{os.urandom(8).hex()}"
+            self._temporary = Path(folder) / _temporary_name()
             self.file = open(self._temporary, "xb")  # noqa: SIM115 - see __exit__
 
     def __enter__(self) -> NewFile:
@@ -171,7 +180,7 @@ class NewFile:
         with _errors_of(target):
             system, path = _resolved(target)
             is_whole = system.type_name in _WHOLE_OBJECTS
-            written = path if is_whole else f"{path}.{os.urandom(8).hex()}.tmp"
+            written = path if is_whole else f"{path.removesuffix(name)}{_temporary_name()}"
             with system.open_output_stream(written) as stream:
                 copyfileobj(self.file, stream, 1 << 20)
             if not is_whole:
