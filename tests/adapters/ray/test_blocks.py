@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass.adapters.ray.blocks import read_rows, record_text
+from secondpass.adapters.ray.folder import JobFolder
 from secondpass.adapters.ray.inputs import JobInput
 from secondpass.adapters.ray.scanning import LINES, InputFile, input_files, scan
 from secondpass.errors import InputError
@@ -137,3 +138,30 @@ def test_records_as_text(record, text):
 def test_records_that_json_cannot_hold(value):
     error = record_text({"query": value}, "file", 3)
     assert str(error).startswith("file:3: JSON cannot hold its values")
+
+
+def test_an_input_that_changes_or_moves_is_another(tmp_path):
+    """Blocks are read by name and place: of a file that took the name, they would be other rows."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"query": "x"}\n')
+    source = JobInput(str(path))
+    before, stamps = source.hash(), source.stamps()
+    assert (source.hash(), source.stamps()) == (before, stamps)
+    assert JobInput(path.as_uri()).stamps() == {path.as_uri(): stamps[str(path)]}
+    with path.open("ab") as file:
+        file.write(b'{"query": "y"}\n')
+    assert source.stamps() != stamps
+    path.write_bytes(b'{"query": "x"}\n')
+    assert source.hash() == before
+    path.rename(tmp_path / "other.jsonl")
+    assert JobInput(str(tmp_path / "other.jsonl")).hash() != before
+
+
+def test_copies_that_are_gone_are_noticed(tmp_path):
+    path, folder = tmp_path / "in.jsonl.gz", tmp_path / "out"
+    path.write_bytes(gzip.compress(b'{"query": "x"}\n' * 3))
+    with JobFolder(str(folder)) as job:
+        blocks, _ = JobInput(str(path)).prepare(str(folder), 2, nothing)
+        assert not job.lacks_copies(blocks)
+        next(folder.glob("input-*")).unlink()
+        assert job.lacks_copies(blocks)

@@ -60,9 +60,12 @@ def test_of_two_parts_with_the_same_rows_the_larger_one_stays(tmp_path):
     parts, counts = folder.done()
     assert ([(part.first, part.last) for part in parts], counts) == ([(0, 3), (4, 5)], {"ok": 6})
     written(tmp_path, 5, 1)
-    folder.finish()
+    folder.finish(6)
     assert len(files_in(str(tmp_path))) == 4
     assert folder.done() == (parts, counts)
+    for rows in (5, 7):
+        with pytest.raises(InputError, match=f"its parts have 6 rows, and the input has {rows}"):
+            folder.finish(rows)
 
 
 def test_counts_stay_with_their_part(tmp_path):
@@ -199,7 +202,7 @@ def test_files_named_like_those_of_a_job_stay(tmp_path, name):
             with pytest.raises(InputError, match="is not the folder of a job"):
                 folder.state(resume=False, force=force)
         folder.begin(MADE_OF, blocks_of([2]), 2)
-        folder.finish()
+        folder.finish(0)
     assert file.read_text() == "x"
 
 

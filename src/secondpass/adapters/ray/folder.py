@@ -167,14 +167,25 @@ class JobFolder:
             problem = f"{SPENT} was changed since it was written"
             raise InputError(f"{self.name}: {problem}; use --force to start again") from None
 
-    def finish(self) -> None:
+    def lacks_copies(self, blocks: Iterable[Block]) -> bool:
+        """Whether blocks are of copies that are gone, as after the end of a job."""
+        copies = {joined(self.name, name) for name in self._files() if is_copy(name)}
+        return any(block.file != block.source and block.file not in copies for block in blocks)
+
+    def finish(self, rows: int) -> None:
         """Delete the copies of the input, and what workers of a run before have left.
 
+        Args:
+            rows: number of rows that the parts must have.
+
         Raises:
-            InputError: two parts have rows in common.
+            InputError: two parts have rows in common, or there are too few or too many rows.
         """
         files = self._files()
-        _, useless = parts_in(self.name, files)
+        parts, useless = parts_in(self.name, files)
+        if (found := sum(part.rows for part in parts)) != rows:
+            problem = f"its parts have {found:,} rows, and the input has {rows:,}"
+            raise InputError(f"{self.name}: {problem}; use --resume, or --force to start again")
         self._delete([*useless, *filter(is_temporary, files), *filter(is_copy, files)])
 
     def _delete(self, names: Iterable[str]) -> None:

@@ -132,6 +132,7 @@ def run_job(
                 remote = ray.remote(num_cpus=0)(inspected)
                 facts = _checked(ray.get(remote.remote(dict(job.config), job.budget)))
             crew = crew_of(ray, workers)
+            stamps = job.source.stamps()
             made_of = _made_of(job.choices, job.context_hash, facts["hash"])
             if state is None:
                 most = job.block or (SERVICE_ROWS if facts["asks"] else LOCAL_ROWS)
@@ -145,7 +146,13 @@ def run_job(
             result = JobResult(
                 sum(block.rows for block in blocks), sum(part.rows for part in parts), counts
             )
-            if todo := [*missing(blocks, parts, job.block or piece)]:
+            todo = [*missing(blocks, parts, job.block or piece)]
+            if folder.lacks_copies(one.block for one in todo):
+                most = max(block.rows for block in blocks)
+                blocks, digest = job.source.prepare(folder.name, most, progress)
+                folder.begin({**made_of, "input": digest}, blocks, piece)
+                todo = [*missing(blocks, parts, job.block or piece)]
+            if todo:
                 crew = replace(crew, count=min(crew.count, len(todo)))
                 result.workers = crew.count
                 progress("Ranking", result.done, result.rows)
@@ -153,8 +160,11 @@ def run_job(
                 for outcome in _outcomes(ray, job, todo, crew, coordinator):
                     _count(result, outcome, warn)
                     progress("Ranking", result.done, result.rows)
-        if result.done == result.rows:
-            folder.finish()
+                if job.source.stamps() != stamps:
+                    message = "the input was changed while the job read it; use --resume, which"
+                    raise JobError(f"{message} compares its content")
+        if result.done == result.rows or not result.exhausted:
+            folder.finish(result.rows)
     return result
 
 

@@ -94,6 +94,22 @@ def kind_of(name: str) -> Literal["file", "folder"] | None:
     return {FileType.File: "file", FileType.Directory: "folder"}.get(found)  # type: ignore[return-value]
 
 
+def stamp(name: str) -> tuple[int, int | None]:
+    """Size and time of the last change of a file; None where a store has no times.
+
+    Raises:
+        InputError: the URI cannot be reached.
+        OSError: there is no such path.
+    """
+    if not is_uri(name):
+        status = os.stat(name)
+        return status.st_size, status.st_mtime_ns
+    with _errors_of(name):
+        system, path = _resolved(name)
+        info = system.get_file_info(path)
+        return info.size, info.mtime_ns
+
+
 def files_in(folder: str) -> dict[str, int]:
     """The files below a folder, by their names relative to it, with their sizes, in order.
 
