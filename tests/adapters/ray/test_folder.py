@@ -216,6 +216,7 @@ def test_the_lock_is_gone_before_it_is_free(tmp_path):
 
 
 def test_what_is_not_whole_at_a_uri_is_deleted(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
     uri = tmp_path.as_uri()
     with monkeypatch.context() as patch:
         system = storage._resolved(f"{uri}/x")[0]

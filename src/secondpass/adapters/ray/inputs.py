@@ -85,7 +85,7 @@ class JobInput:
         return _combined(_named(file, hash_of(file.name)) for file in self._files())
 
     def stamps(self) -> dict[str, tuple[int, int | None]]:
-        """What tells, without reading, that files have changed which are read while rows are ranked.
+        """Sizes and times of the files that are read while rows are ranked; nothing of a run.
 
         Raises:
             InputError, OSError: a file cannot be reached.

@@ -156,7 +156,7 @@ def run_job(
                 crew = replace(crew, count=min(crew.count, len(todo)))
                 result.workers = crew.count
                 progress("Ranking", result.done, result.rows)
-                coordinator = _coordinator(ray, job, folder, counts)
+                coordinator = _coordinator(ray, job, folder, counts, crew.count)
                 for outcome in _outcomes(ray, job, todo, crew, coordinator):
                     _count(result, outcome, warn)
                     progress("Ranking", result.done, result.rows)
@@ -199,10 +199,12 @@ def _count(result: JobResult, outcome: Outcome, warn: Callable[[str], None]) -> 
     result.exhausted |= outcome.exhausted
 
 
-def _coordinator(ray: Any, job: Job, folder: JobFolder, counts: Counter[str]) -> Any:
+def _coordinator(ray: Any, job: Job, folder: JobFolder, counts: Counter[str], workers: int) -> Any:
     """The actor that all workers share, which knows what was spent before."""
     spent = folder.spent().or_more(Amounts(*tokens_and_cost(counts)))
-    return ray.remote(num_cpus=0)(Coordinator).remote(folder.name, job.budget, spent)
+    # Ray's limit is 1,000 calls: if so many waited, the one that frees them could not be made.
+    actor = ray.remote(num_cpus=0, max_concurrency=2 * workers + 10)(Coordinator)
+    return actor.remote(folder.name, job.budget, spent)
 
 
 def _outcomes(

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from shutil import copyfileobj
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
+from secondpass.config.keys import may_name_key
 from secondpass.errors import InputError, MissingExtraError
 from secondpass.formats.files import flush_file, flush_folder
 
@@ -27,6 +28,9 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)@")
 _TEMPORARY = re.compile(r"\.secondpass-job-[0-9a-f]+")
 """Name of a file that is not whole."""
+
+_SIGNATURES = frozenset({"sig"})
+"""Short names of what signs an address."""
 
 _AT_ONCE = 32
 """Requests to an object store that are under way."""
@@ -53,7 +57,7 @@ def located(name: str) -> str:
     """A name that means the same in every process: an absolute path, or the URI as it is.
 
     Raises:
-        InputError: the URI holds a user name or a password.
+        InputError: the URI holds a user name or a password, or what may be a key in its query.
     """
     if not is_uri(name):
         return os.path.abspath(name)
@@ -61,6 +65,11 @@ def located(name: str) -> str:
         shown = _AUTHORITY.sub(lambda match: match[0].replace(match[1], "***"), name)
         problem = "must not hold a user name or a password; set them in the workers' environment"
         raise InputError(f"{shown.partition('?')[0]}: {problem}")
+    for setting in re.split("[&;]", name.partition("?")[2]):
+        key = setting.partition("=")[0]
+        if may_name_key(key) or key.lower() in _SIGNATURES:
+            problem = f"must not hold a key, as {key!r} may be; set it in the workers' environment"
+            raise InputError(f"{name.partition('?')[0]}: {problem}")
     return name
 
 
