@@ -6,6 +6,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -127,7 +128,8 @@ def run_job(
     facts = None if workers.address else _checked(inspected(job.config, job.budget))
     with JobFolder(located(job.output)) as folder:
         state = folder.state(resume=resume, force=force)
-        with connected(workers.address, (workers.count or 1) * workers.cpus) as ray:
+        cpus = (workers.count or 1) * workers.cpus
+        with connected(workers.address, cpus) as ray, _errors_of(ray):
             if facts is None:
                 remote = ray.remote(num_cpus=0)(inspected)
                 facts = _checked(ray.get(remote.remote(dict(job.config), job.budget)))
@@ -233,12 +235,15 @@ def _outcomes(
             "budget": bool(job.budget),
         },
     )
+    for batch in outcomes.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+        for text in batch[OUTCOME].to_pylist():
+            yield parse_outcome(text)
+
+
+@contextmanager
+def _errors_of(ray: Any) -> Iterator[None]:
     try:
-        for batch in outcomes.iter_batches(
-            batch_size=None, batch_format="pyarrow", prefetch_batches=0
-        ):
-            for text in batch[OUTCOME].to_pylist():
-                yield parse_outcome(text)
+        yield
     except ray.exceptions.RayError as error:
         # Its message has the addresses of machines, and tracebacks.
         message = f"Ray could not go on ({type(error).__name__}); use --resume to continue"
