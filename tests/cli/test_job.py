@@ -274,3 +274,13 @@ def read_all(folder):
                 with open(path, "rb") as file:
                     found.append(file.read())
     return b"".join(found)
+
+
+def test_a_part_of_copied_lines_that_is_deleted_is_ranked_again(job, write, tmp_path):
+    packed = write("in.jsonl.gz", gzip.compress(json_lines(requests(9))))
+    call = ("-i", packed, "-p", "lexical", "--block", 3)
+    assert job(*call).code == 0
+    expected = rows(tmp_path / "out")
+    next((tmp_path / "out").glob("part-000000000003-*.jsonl")).unlink()
+    told = job(*call, "--resume")
+    assert (told.code, rows(tmp_path / "out")) == (0, expected), told.err

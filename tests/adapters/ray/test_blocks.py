@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass.adapters.ray.blocks import read_rows, record_text
+from secondpass.adapters.ray.folder import JobFolder
 from secondpass.adapters.ray.inputs import JobInput
 from secondpass.adapters.ray.scanning import LINES, InputFile, input_files, scan
+from secondpass.adapters.ray.storage import located
 from secondpass.errors import InputError
 from secondpass.formats.errors import FormatError
 
@@ -137,3 +139,72 @@ def test_records_as_text(record, text):
 def test_records_that_json_cannot_hold(value):
     error = record_text({"query": value}, "file", 3)
     assert str(error).startswith("file:3: JSON cannot hold its values")
+
+
+def test_an_input_that_changes_or_moves_is_another(tmp_path):
+    """Blocks are read by name and place: of a file that took the name, they would be other rows."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"query": "x"}\n')
+    source = JobInput(str(path))
+    before, stamps = source.hash(), source.stamps()
+    assert (source.hash(), source.stamps()) == (before, stamps)
+    with path.open("ab") as file:
+        file.write(b'{"query": "y"}\n')
+    assert source.stamps() != stamps
+    path.write_bytes(b'{"query": "x"}\n')
+    assert source.hash() == before
+    path.rename(tmp_path / "other.jsonl")
+    assert JobInput(str(tmp_path / "other.jsonl")).hash() != before
+
+
+def test_copies_that_are_gone_are_noticed(tmp_path):
+    path, folder = tmp_path / "in.jsonl.gz", tmp_path / "out"
+    path.write_bytes(gzip.compress(b'{"query": "x"}\n' * 3))
+    with JobFolder(str(folder)) as job:
+        blocks, _ = JobInput(str(path)).prepare(str(folder), 2, nothing)
+        assert not job.lacks_copies(blocks)
+        next(folder.glob("input-*")).unlink()
+        assert job.lacks_copies(blocks)
+
+
+def test_a_row_that_python_cannot_hold_does_not_fail_others(tmp_path):
+    """A map with a key twice, a time far away, and bytes that are not UTF-8."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    wrong = {
+        "map": pa.array([[("a", 1)], [("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64())),
+        "time": pa.array([1, 2**62], pa.timestamp("us")),
+        "text": pa.array([b"ab", b"\xff\xfe"]).view(pa.string()),
+    }
+    for name, column in wrong.items():
+        path = tmp_path / f"{name}.parquet"
+        columns = {"query": pa.array(["q", "q"]), "candidates": pa.array([["a"], ["b"]])}
+        pq.write_table(pa.table({**columns, "extra": column}), path)
+        rows = rows_of(JobInput(str(path)).prepare(str(tmp_path), 10, nothing)[0])
+        assert b'"candidates": ["a"]' in rows[0].content
+        assert str(rows[1].content).startswith(f"{path}:2: Python cannot hold its values (")
+
+
+def test_a_column_that_is_there_twice(tmp_path):
+    """Of which one would be taken."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "in.parquet"
+    names = ["query", "candidates", "query"]
+    pq.write_table(pa.Table.from_arrays([pa.array(["a"])] * 3, names=names), path)
+    with pytest.raises(FormatError, match="has the column 'query' twice"):
+        JobInput(str(path)).prepare(str(tmp_path), 10, nothing)
+
+
+@pytest.mark.parametrize("query", ["sv=1&sig=SECRET", "X-Amz-Signature=SECRET", "token=SECRET"])
+def test_signed_addresses_are_refused(query):
+    with pytest.raises(InputError, match="must not hold a key") as caught:
+        located(f"https://store/in.jsonl?{query}")
+    assert "SECRET" not in str(caught.value)
+    assert located("s3://store/in.jsonl?region=a&endpoint_override=b")
+
+
+def test_stamps_of_paths_and_uris_are_the_same(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"query": "x"}\n')
+    (stamp,) = JobInput(str(path)).stamps().values()
+    assert JobInput(path.as_uri()).stamps() == {path.as_uri(): stamp}

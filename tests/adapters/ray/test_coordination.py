@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secondpass.adapters.ray import coordination
 from secondpass.adapters.ray.coordination import SPENT, Amounts, Budget, Coordinator, amounts_of
 
 
@@ -75,6 +76,19 @@ def test_rows_wait_for_what_others_hold_but_do_not_spend(tmp_path):
 
     coordinated(tmp_path, Budget(tokens=100), work)
     assert spent_in(tmp_path).tokens == 70
+
+
+def test_rows_do_not_wait_for_ever_for_what_a_lost_worker_holds(tmp_path, monkeypatch):
+    monkeypatch.setattr(coordination, "_LONGEST_WAIT", 0.05)
+
+    async def work(coordinator):
+        assert await coordinator.hold(0, [Amounts(80)]) == 1
+        waiting = [coordinator.hold(block, [Amounts(60)]) for block in (1, 2)]
+        assert await asyncio.gather(*waiting) == [0, 0]
+        assert await coordinator.begin(0) == (1, False)
+
+    coordinated(tmp_path, Budget(tokens=100), work)
+    assert spent_in(tmp_path).tokens == 80
 
 
 def test_what_was_spent_before_counts(tmp_path):

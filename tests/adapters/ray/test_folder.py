@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secondpass.adapters.ray import storage
 from secondpass.adapters.ray.blocks import Block
 from secondpass.adapters.ray.folder import STATE, JobFolder
 from secondpass.adapters.ray.parts import Part, PartWriter, missing, parts_in, read_counts
@@ -59,9 +60,12 @@ def test_of_two_parts_with_the_same_rows_the_larger_one_stays(tmp_path):
     parts, counts = folder.done()
     assert ([(part.first, part.last) for part in parts], counts) == ([(0, 3), (4, 5)], {"ok": 6})
     written(tmp_path, 5, 1)
-    folder.finish()
+    folder.finish(6)
     assert len(files_in(str(tmp_path))) == 4
     assert folder.done() == (parts, counts)
+    for rows in (5, 7):
+        with pytest.raises(InputError, match=f"its parts have 6 rows, and the input has {rows}"):
+            folder.finish(rows)
 
 
 def test_counts_stay_with_their_part(tmp_path):
@@ -182,3 +186,45 @@ def test_two_jobs_at_a_time_and_files(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is a file; name a folder"):
         JobFolder(str(tmp_path / "file")).__enter__()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["input-2024.jsonl", "input-a/b.jsonl", "part-00000.parquet", "part-a/b", "part-0-9.jsonl"],
+)
+def test_files_named_like_those_of_a_job_stay(tmp_path, name):
+    """Such as the input itself, or what another program has written."""
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("x")
+    with JobFolder(str(tmp_path)) as folder:
+        for force in (False, True):
+            with pytest.raises(InputError, match="is not the folder of a job"):
+                folder.state(resume=False, force=force)
+        folder.begin(MADE_OF, blocks_of([2]), 2)
+        folder.finish(0)
+    assert file.read_text() == "x"
+
+
+def test_the_lock_is_gone_before_it_is_free(tmp_path):
+    """Or another process, which has just locked it, loses its own."""
+    folder = JobFolder(str(tmp_path)).__enter__()
+    seen = []
+    folder._stack.callback(lambda: seen.append(files_in(str(tmp_path))))
+    folder.__exit__()
+    assert seen == [{}]
+
+
+def test_what_is_not_whole_at_a_uri_is_deleted(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    uri = tmp_path.as_uri()
+    with monkeypatch.context() as patch:
+        system = storage._resolved(f"{uri}/x")[0]
+        kept = type("Kept", (), {"__getattr__": lambda _, name: getattr(system, name)})()
+        kept.move = lambda *_: None
+        patch.setattr(storage, "_resolved", lambda name: (kept, name.removeprefix("file://")))
+        storage.write_whole(uri, STATE, b"{}")
+    assert len(files_in(str(tmp_path))) == 1
+    with JobFolder(uri) as folder:
+        assert folder.state(resume=False, force=False) is None
+    assert not files_in(str(tmp_path))

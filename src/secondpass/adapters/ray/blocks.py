@@ -115,9 +115,22 @@ def _parquet_rows(
             for _ in range(skipped):
                 yield number, b""
                 number += 1
-            for record in batch.slice(skipped).to_pylist(maps_as_pydicts="strict"):
-                yield number, record_text(record, block.source, number)
+            for text in record_texts(batch.slice(skipped), block.source, number):
+                yield number, text
                 number += 1
+
+
+def record_texts(table: Any, source: str, line: int) -> Iterator[bytes | FormatError]:
+    """The JSON text of each row of an Arrow table, the first of which has the number ``line``."""
+    for index in range(table.num_rows):
+        # Each by itself: one that Python cannot hold must not fail those beside it.
+        try:
+            (record,) = table.slice(index, 1).to_pylist(maps_as_pydicts="strict")
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            problem = f"Python cannot hold its values ({type(error).__name__})"
+            yield FormatError(source, line + index, problem)
+        else:
+            yield record_text(record, source, line + index)
 
 
 def record_text(record: Mapping[str, Any], source: str, line: int) -> bytes | FormatError:

@@ -13,6 +13,10 @@ from secondpass.adapters.ray.storage import write_whole
 MOST_ATTEMPTS = 10
 """How often a block is begun. What kills its worker each time would do so for ever."""
 
+_LONGEST_WAIT = 3600.0
+"""Seconds without news from others after which rows are not waited for. What they hold may be lost
+with a node, whose worker gets no other place while all places wait for it."""
+
 SPENT = "spent.json"
 
 
@@ -85,14 +89,19 @@ class Coordinator:
         """Hold what the next rows may take; the number of rows, from the first, that fit.
 
         If they do not all fit, the call waits for what others hold, most of which is not spent.
-        Once rows did not fit, none do: the budget is used up.
+        Once rows did not fit, none do: the budget is used up. So it is after an hour in which the
+        others report nothing: their machine may be lost.
         """
         async with self._changed:
             while True:
                 fitting, total = self._fitting(needs)
                 if fitting == len(needs) or self._closed or not self._held:
                     break
-                await self._changed.wait()
+                try:
+                    await asyncio.wait_for(self._changed.wait(), _LONGEST_WAIT)
+                except TimeoutError:
+                    self._closed = True
+                    self._changed.notify_all()
             if self._closed:
                 return 0
             self._closed = fitting < len(needs)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from secondpass.adapters.ray.blocks import Row, record_text
+from secondpass.adapters.ray.blocks import Row, record_texts
 from secondpass.adapters.ray.configurations import check_keys, with_share
 from secondpass.adapters.ray.ranking import Choices, RowRanker
 from secondpass.adapters.ray.starting import imported
@@ -120,8 +120,8 @@ class DatasetWorker:
         if RANKING in table.column_names:
             raise InputError(f"the Dataset has a column {RANKING!r} already")
         rows = [
-            Row(None, "row", number, record_text(record, "row", number))
-            for number, record in enumerate(table.to_pylist(maps_as_pydicts="strict"), 1)
+            Row(None, "row", number, text)
+            for number, text in enumerate(record_texts(table, "row", 1), 1)
         ]
         ranked = self._ranker.lines(rows, [self._ranker.parse(row) for row in rows])
         texts = [line.rstrip("\n").encode("utf-8", "backslashreplace") for line in ranked.lines]

@@ -15,13 +15,13 @@ from typing import Any
 
 from secondpass.adapters.ray.blocks import Block
 from secondpass.adapters.ray.coordination import SPENT, Amounts, amounts_of
-from secondpass.adapters.ray.parts import Part, count_parts, parts_in
-from secondpass.adapters.ray.staging import STAGED
+from secondpass.adapters.ray.parts import Part, count_parts, is_of_part, parts_in
+from secondpass.adapters.ray.staging import is_copy
 from secondpass.adapters.ray.storage import (
-    TEMPORARY,
     delete,
     files_in,
     in_parallel,
+    is_temporary,
     is_uri,
     joined,
     kind_of,
@@ -62,9 +62,10 @@ class JobFolder:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._stack.close()
+        # Deleted while it is locked: afterwards it may be another process that has locked it.
         if not is_uri(self.name):
             (Path(self.name) / _LOCK).unlink(missing_ok=True)
+        self._stack.close()
 
     def state(self, *, resume: bool, force: bool) -> dict[str, Any] | None:
         """What ``job.json`` has; None of a new job.
@@ -84,7 +85,7 @@ class JobFolder:
             files = self._files()
         if STATE not in files:
             # Of a job that ended while it read:
-            self._delete(name for name in files if name.startswith((TEMPORARY, STAGED)))
+            self._delete(name for name in files if is_temporary(name) or is_copy(name))
             files = self._files()
             if files:
                 hint = f"it has no {STATE}, but {next(iter(files))}"
@@ -148,7 +149,7 @@ class JobFolder:
         files = self._files()
         parts, useless = parts_in(self.name, files)
         counts = count_parts(self.name, parts, files)
-        self._delete([*useless, *(name for name in files if name.startswith(TEMPORARY))])
+        self._delete([*useless, *filter(is_temporary, files)])
         return parts, counts
 
     def spent(self) -> Amounts:
@@ -166,15 +167,26 @@ class JobFolder:
             problem = f"{SPENT} was changed since it was written"
             raise InputError(f"{self.name}: {problem}; use --force to start again") from None
 
-    def finish(self) -> None:
+    def lacks_copies(self, blocks: Iterable[Block]) -> bool:
+        """Whether blocks are of copies that are gone, as after the end of a job."""
+        copies = {joined(self.name, name) for name in self._files() if is_copy(name)}
+        return any(block.file != block.source and block.file not in copies for block in blocks)
+
+    def finish(self, rows: int) -> None:
         """Delete the copies of the input, and what workers of a run before have left.
 
+        Args:
+            rows: number of rows that the parts must have.
+
         Raises:
-            InputError: two parts have rows in common.
+            InputError: two parts have rows in common, or there are too few or too many rows.
         """
         files = self._files()
-        _, useless = parts_in(self.name, files)
-        self._delete([*useless, *(name for name in files if name.startswith((STAGED, TEMPORARY)))])
+        parts, useless = parts_in(self.name, files)
+        if (found := sum(part.rows for part in parts)) != rows:
+            problem = f"its parts have {found:,} rows, and the input has {rows:,}"
+            raise InputError(f"{self.name}: {problem}; use --resume, or --force to start again")
+        self._delete([*useless, *filter(is_temporary, files), *filter(is_copy, files)])
 
     def _delete(self, names: Iterable[str]) -> None:
         in_parallel(delete, [joined(self.name, name) for name in names])
@@ -184,4 +196,4 @@ class JobFolder:
 
 
 def _is_ours(name: str) -> bool:
-    return name in {STATE, SPENT} or name.startswith(("part-", STAGED, TEMPORARY))
+    return name in {STATE, SPENT} or is_of_part(name) or is_copy(name) or is_temporary(name)

@@ -17,7 +17,7 @@ from secondpass.adapters.ray.scanning import (
     scan,
 )
 from secondpass.adapters.ray.staging import packed_lines, run_lines, staged
-from secondpass.adapters.ray.storage import located
+from secondpass.adapters.ray.storage import in_parallel, located, stamp
 from secondpass.errors import InputError
 from secondpass.formats.reading import read_queries
 
@@ -59,7 +59,7 @@ class JobInput:
         for file in self._files():
             if file.form == PACKED_LINES:
                 found = [*staged(folder, file.name, packed_lines(file.name), total, rows)]
-                hashes.append(hash_of(file.name))
+                hashes.append(_named(file, hash_of(file.name)))
             else:
                 before = total
 
@@ -68,21 +68,35 @@ class JobInput:
 
                 found, digest = scan(file, rows, report)
                 found = numbered(found, total)
-                hashes.append(digest)
+                hashes.append(_named(file, digest))
             blocks += found
             total += sum(block.rows for block in found)
             progress("Reading the input", total, None)
         return blocks, _combined(hashes)
 
     def hash(self) -> str:
-        """The hash of all files, in their order.
+        """The hash of all files, in their order, and of their names: blocks are read by name.
 
         Raises:
             InputError, OSError: a file cannot be read.
         """
         if self.run is not None:
             return _combined(hash_of(str(path)) for path in (self.run, self.queries, self.corpus))
-        return _combined(hash_of(file.name) for file in self._files())
+        return _combined(_named(file, hash_of(file.name)) for file in self._files())
+
+    def stamps(self) -> dict[str, tuple[int, int | None]]:
+        """Sizes and times of the files that are read while rows are ranked; nothing of a run.
+
+        Raises:
+            InputError, OSError: a file cannot be reached.
+        """
+        names = [] if self.run is not None else [file.name for file in self._files()]
+        return dict(zip(names, in_parallel(stamp, names), strict=True))
+
+    def names(self) -> list[str]:
+        """The paths or URIs that are given, as they mean the same in every process."""
+        given = (self.name, self.run, self.queries, self.corpus)
+        return [located(str(name)) for name in given if name is not None]
 
     def check(self) -> None:
         """Check that there is an input, without reading it.
@@ -98,6 +112,10 @@ class JobInput:
 
     def _files(self) -> list[InputFile]:
         return input_files(located(self.name or ""))
+
+
+def _named(file: InputFile, digest: str) -> str:
+    return f"{digest} {file.name}"
 
 
 def _combined(hashes: Iterator[str] | list[str]) -> str:

@@ -105,6 +105,11 @@ class PartWriter:
         self._new.publish(part.name)
 
 
+def is_of_part(name: str) -> bool:
+    """Whether a file of this name is a part, or has the counts of one."""
+    return any(pattern.fullmatch(name) for pattern in (_NAME, _COUNTS_NAME))
+
+
 def parts_in(folder: str, files: Mapping[str, int]) -> tuple[list[Part], list[str]]:
     """The parts among the files of a folder, in order, and the names of those that are of no use.
 

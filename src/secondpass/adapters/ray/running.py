@@ -6,6 +6,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -117,17 +118,23 @@ def run_job(
     check_keys(job.config)
     imported()
     job.source.check()
-    if job.source.name is not None and is_within(located(job.output), located(job.source.name)):
-        raise InputError(f"{job.output}: is in the folder of the input; name another")
+    output = located(job.output)
+    for name in job.source.names():
+        if is_within(output, name) or is_within(name, output):
+            raise InputError(
+                f"{job.output}: is in the folder of the input, or has it; name another"
+            )
     workers = job.workers
     facts = None if workers.address else _checked(inspected(job.config, job.budget))
     with JobFolder(located(job.output)) as folder:
         state = folder.state(resume=resume, force=force)
-        with connected(workers.address, (workers.count or 1) * workers.cpus) as ray:
+        cpus = (workers.count or 1) * workers.cpus
+        with connected(workers.address, cpus) as ray, _errors_of(ray):
             if facts is None:
                 remote = ray.remote(num_cpus=0)(inspected)
                 facts = _checked(ray.get(remote.remote(dict(job.config), job.budget)))
             crew = crew_of(ray, workers)
+            stamps = job.source.stamps()
             made_of = _made_of(job.choices, job.context_hash, facts["hash"])
             if state is None:
                 most = job.block or (SERVICE_ROWS if facts["asks"] else LOCAL_ROWS)
@@ -141,16 +148,25 @@ def run_job(
             result = JobResult(
                 sum(block.rows for block in blocks), sum(part.rows for part in parts), counts
             )
-            if todo := [*missing(blocks, parts, job.block or piece)]:
+            todo = [*missing(blocks, parts, job.block or piece)]
+            if folder.lacks_copies(one.block for one in todo):
+                most = max(block.rows for block in blocks)
+                blocks, digest = job.source.prepare(folder.name, most, progress)
+                folder.begin({**made_of, "input": digest}, blocks, piece)
+                todo = [*missing(blocks, parts, job.block or piece)]
+            if todo:
                 crew = replace(crew, count=min(crew.count, len(todo)))
                 result.workers = crew.count
                 progress("Ranking", result.done, result.rows)
-                coordinator = _coordinator(ray, job, folder, counts)
+                coordinator = _coordinator(ray, job, folder, counts, crew.count)
                 for outcome in _outcomes(ray, job, todo, crew, coordinator):
                     _count(result, outcome, warn)
                     progress("Ranking", result.done, result.rows)
-        if result.done == result.rows:
-            folder.finish()
+                if job.source.stamps() != stamps:
+                    message = "the input was changed while the job read it; use --resume, which"
+                    raise JobError(f"{message} compares its content")
+        if result.done == result.rows or not result.exhausted:
+            folder.finish(result.rows)
     return result
 
 
@@ -185,10 +201,12 @@ def _count(result: JobResult, outcome: Outcome, warn: Callable[[str], None]) -> 
     result.exhausted |= outcome.exhausted
 
 
-def _coordinator(ray: Any, job: Job, folder: JobFolder, counts: Counter[str]) -> Any:
+def _coordinator(ray: Any, job: Job, folder: JobFolder, counts: Counter[str], workers: int) -> Any:
     """The actor that all workers share, which knows what was spent before."""
     spent = folder.spent().or_more(Amounts(*tokens_and_cost(counts)))
-    return ray.remote(num_cpus=0)(Coordinator).remote(folder.name, job.budget, spent)
+    # Ray's limit is 1,000 calls: if so many waited, the one that frees them could not be made.
+    actor = ray.remote(num_cpus=0, max_concurrency=2 * workers + 10)(Coordinator)
+    return actor.remote(folder.name, job.budget, spent)
 
 
 def _outcomes(
@@ -217,12 +235,15 @@ def _outcomes(
             "budget": bool(job.budget),
         },
     )
+    for batch in outcomes.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+        for text in batch[OUTCOME].to_pylist():
+            yield parse_outcome(text)
+
+
+@contextmanager
+def _errors_of(ray: Any) -> Iterator[None]:
     try:
-        for batch in outcomes.iter_batches(
-            batch_size=None, batch_format="pyarrow", prefetch_batches=0
-        ):
-            for text in batch[OUTCOME].to_pylist():
-                yield parse_outcome(text)
+        yield
     except ray.exceptions.RayError as error:
         # Its message has the addresses of machines, and tracebacks.
         message = f"Ray could not go on ({type(error).__name__}); use --resume to continue"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BufferedReader
@@ -156,13 +157,15 @@ def _row_groups(name: str) -> Iterator[int]:
     try:
         with open_file(name) as file, pyarrow.parquet.ParquetFile(file) as table:
             metadata: Any = table.metadata
-            columns = set(table.schema_arrow.names)
+            columns = Counter(table.schema_arrow.names)
             sizes = [metadata.row_group(index).num_rows for index in range(table.num_row_groups)]
     except pyarrow.ArrowException as error:
         problem = f"is not a Parquet file, or damaged ({type(error).__name__})"
         raise FormatError(name, None, problem) from None
-    if "request" not in columns and not {"query", "candidates"} <= columns:
+    if "request" not in columns and not {"query", "candidates"} <= columns.keys():
         shown = ", ".join(sorted(columns)[:8]) or "none"
         problem = f"needs the columns 'query' and 'candidates', or 'request'; it has: {shown}"
         raise FormatError(name, None, problem)
+    if twice := [column for column in columns if columns[column] > 1]:
+        raise FormatError(name, None, f"has the column {twice[0]!r} twice")
     yield from sizes

@@ -7,6 +7,7 @@ ranked, and deleted when the job is done.
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,8 +20,13 @@ from secondpass.formats.errors import FormatError
 from secondpass.formats.requests import request_line
 from secondpass.formats.trec_requests import CorpusFile, read_run_requests
 
-STAGED = "input-"
-"""How the names of copies begin."""
+_NAME = re.compile(r"input-[0-9]{12,}\.jsonl")
+"""Of a copy."""
+
+
+def is_copy(name: str) -> bool:
+    """Whether a file of this name in the folder of a job is a copy."""
+    return _NAME.fullmatch(name) is not None
 
 
 def packed_lines(name: str) -> Iterator[tuple[int, bytes]]:
@@ -87,7 +93,7 @@ def staged(
     begin = 1
 
     def written() -> Block:
-        name = f"{STAGED}{first:012d}.jsonl"
+        name = f"input-{first:012d}.jsonl"
         write_whole(folder, name, b"".join(collected))
         return Block(joined(folder, name), source, LINES, 0, size, begin, first, count)
 

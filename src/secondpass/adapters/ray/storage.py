@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from shutil import copyfileobj
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
+from secondpass.config.keys import may_name_key
 from secondpass.errors import InputError, MissingExtraError
 from secondpass.formats.files import flush_file, flush_folder
 
@@ -25,14 +26,26 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)@")
-TEMPORARY = ".secondpass-job-"
-"""How the names of files begin that are not whole."""
+_TEMPORARY = re.compile(r"\.secondpass-job-[0-9a-f]+")
+"""Name of a file that is not whole."""
+
+_SIGNATURES = frozenset({"sig"})
+"""Short names of what signs an address."""
 
 _AT_ONCE = 32
 """Requests to an object store that are under way."""
 
 _WHOLE_OBJECTS = frozenset({"s3", "gcs", "abfs"})
 """File systems of which no reader sees a part of a file that is being written."""
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is one that is not whole."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def _temporary_name() -> str:
+    return f".secondpass-job-{os.urandom(8).hex()}"
 
 
 def is_uri(name: str) -> bool:
@@ -44,7 +57,7 @@ def located(name: str) -> str:
     """A name that means the same in every process: an absolute path, or the URI as it is.
 
     Raises:
-        InputError: the URI holds a user name or a password.
+        InputError: the URI holds a user name or a password, or what may be a key in its query.
     """
     if not is_uri(name):
         return os.path.abspath(name)
@@ -52,6 +65,11 @@ def located(name: str) -> str:
         shown = _AUTHORITY.sub(lambda match: match[0].replace(match[1], "***"), name)
         problem = "must not hold a user name or a password; set them in the workers' environment"
         raise InputError(f"{shown.partition('?')[0]}: {problem}")
+    for setting in re.split("[&;]", name.partition("?")[2]):
+        key = setting.partition("=")[0]
+        if may_name_key(key) or key.lower() in _SIGNATURES:
+            problem = f"must not hold a key, as {key!r} may be; set it in the workers' environment"
+            raise InputError(f"{name.partition('?')[0]}: {problem}")
     return name
 
 
@@ -83,6 +101,22 @@ def kind_of(name: str) -> Literal["file", "folder"] | None:
         system, path_ = _resolved(name)
         found = system.get_file_info(path_).type
     return {FileType.File: "file", FileType.Directory: "folder"}.get(found)  # type: ignore[return-value]
+
+
+def stamp(name: str) -> tuple[int, int | None]:
+    """Size and time of the last change of a file; None where a store has no times.
+
+    Raises:
+        InputError: the URI cannot be reached.
+        OSError: there is no such path.
+    """
+    if not is_uri(name):
+        status = os.stat(name)
+        return status.st_size, status.st_mtime_ns
+    with _errors_of(name):
+        system, path = _resolved(name)
+        info = system.get_file_info(path)
+        return info.size, info.mtime_ns
 
 
 def files_in(folder: str) -> dict[str, int]:
@@ -143,7 +177,7 @@ class NewFile:
             # Collected here first: a stream to an object store has no way to be abandoned.
             self.file = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - see __exit__
         else:
-            self._temporary = Path(folder) / f"{TEMPORARY}{os.urandom(8).hex()}"
+            self._temporary = Path(folder) / _temporary_name()
             self.file = open(self._temporary, "xb")  # noqa: SIM115 - see __exit__
 
     def __enter__(self) -> NewFile:
@@ -171,7 +205,7 @@ class NewFile:
         with _errors_of(target):
             system, path = _resolved(target)
             is_whole = system.type_name in _WHOLE_OBJECTS
-            written = path if is_whole else f"{path}.{os.urandom(8).hex()}.tmp"
+            written = path if is_whole else f"{path.removesuffix(name)}{_temporary_name()}"
             with system.open_output_stream(written) as stream:
                 copyfileobj(self.file, stream, 1 << 20)
             if not is_whole:

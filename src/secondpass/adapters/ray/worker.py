@@ -137,7 +137,10 @@ class BlockWorker:
     def _ask(self, method: str, *arguments: Any) -> Any:
         import ray
 
-        return ray.get(getattr(self._coordinator, method).remote(*arguments))
+        try:
+            return ray.get(getattr(self._coordinator, method).remote(*arguments))
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None  # its own message is a traceback
 
 
 def use_cpus(count: float) -> None:
