@@ -49,6 +49,19 @@ Instruction = Annotated[
         "an instruction.",
     ),
 ]
+TopK = Annotated[
+    int | None, typer.Option("--top-k", "-k", min=1, help="Number of results per query.")
+]
+Depth = Annotated[int | None, typer.Option(min=1, help="Number of candidates to rerank.")]
+Context = Annotated[
+    Path | None, typer.Option(help="JSON or YAML file with context for every query.")
+]
+RunQueries = Annotated[
+    Path | None, typer.Option(help="Queries of the run: JSON lines, or `id<TAB>text`.")
+]
+RunCorpus = Annotated[Path | None, typer.Option(help="Documents of the run: JSON lines.")]
+WithText = Annotated[bool, typer.Option("--text/--no-text", help="Include texts and metadata.")]
+Timings = Annotated[bool, typer.Option("--timings", help="Include durations.")]
 RerankTopN = Annotated[
     int | None,
     typer.Option(

@@ -11,7 +11,20 @@ import typer
 from secondpass.cli.call_options import parse_order
 from secondpass.cli.configurations import configuration
 from secondpass.cli.console import ERROR, USAGE_ERROR, decode_argument, fail, info, warn
-from secondpass.cli.options import Config, Instruction, Order, Preset, Set
+from secondpass.cli.options import (
+    Config,
+    Context,
+    Depth,
+    Instruction,
+    Order,
+    Preset,
+    RunCorpus,
+    RunQueries,
+    Set,
+    Timings,
+    TopK,
+    WithText,
+)
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rerank_input import read_context
 from secondpass.config import load
@@ -30,37 +43,27 @@ def job(
         ),
     ] = None,
     run: Annotated[Path | None, typer.Option(help="TREC run, instead of `--input`.")] = None,
-    queries: Annotated[
-        Path | None, typer.Option(help="Queries of the run: JSON lines, or `id<TAB>text`.")
-    ] = None,
-    corpus: Annotated[Path | None, typer.Option(help="Documents of the run: JSON lines.")] = None,
+    queries: RunQueries = None,
+    corpus: RunCorpus = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FOLDER", help="Folder, or its URI.")
     ],
     preset: Preset = None,
     config: Config = None,
     settings: Set = None,
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", "-k", min=1, help="Number of results per query.")
-    ] = None,
-    depth: Annotated[
-        int | None, typer.Option(min=1, help="Number of candidates to rerank.")
-    ] = None,
+    top_k: TopK = None,
+    depth: Depth = None,
     order: Order = None,
     instruction: Instruction = None,
-    context: Annotated[
-        Path | None, typer.Option(help="JSON or YAML file with context for every query.")
-    ] = None,
+    context: Context = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the job that is in the folder.")
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Delete the job that is in the folder.")
     ] = False,
-    text: Annotated[
-        bool, typer.Option("--text/--no-text", help="Include texts and metadata.")
-    ] = True,
-    timings: Annotated[bool, typer.Option("--timings", help="Include durations.")] = False,
+    text: WithText = True,
+    timings: Timings = False,
     address: Annotated[
         str | None,
         typer.Option(help="An existing Ray cluster. Default: one on this machine, for the job."),

@@ -8,7 +8,15 @@ import typer
 
 from secondpass.cli.configurations import configuration
 from secondpass.cli.console import decode_argument
-from secondpass.cli.options import AsJson, Config, Instruction, Preset, Set
+from secondpass.cli.options import (
+    AsJson,
+    Config,
+    Depth,
+    Instruction,
+    Preset,
+    Set,
+    TopK,
+)
 from secondpass.cli.plans import print_plan, print_strategies, strategies_of
 from secondpass.config import load
 
@@ -28,12 +36,8 @@ def plan(
         float | None,
         typer.Option(min=0.001, help="How long the model takes to answer, for the time."),
     ] = None,
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", "-k", min=1, help="Number of results per query.")
-    ] = None,
-    depth: Annotated[
-        int | None, typer.Option(min=1, help="Number of candidates to rerank.")
-    ] = None,
+    top_k: TopK = None,
+    depth: Depth = None,
     instruction: Instruction = None,
     compare: Annotated[
         bool,

@@ -29,12 +29,19 @@ from secondpass.cli.monitored import MonitorFolder, monitored
 from secondpass.cli.options import (
     AsJson,
     Config,
+    Context,
+    Depth,
     DryRun,
     Explain,
     Instruction,
     Order,
     Preset,
+    RunCorpus,
+    RunQueries,
     Set,
+    Timings,
+    TopK,
+    WithText,
 )
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import Format, Formatter, Stream
@@ -69,24 +76,16 @@ def rerank(
     run: Annotated[
         Path | None, typer.Option(help="TREC run; the lines of a query must be consecutive.")
     ] = None,
-    queries: Annotated[
-        Path | None, typer.Option(help="Queries of the run: JSON lines, or `id<TAB>text`.")
-    ] = None,
-    corpus: Annotated[Path | None, typer.Option(help="Documents of the run: JSON lines.")] = None,
+    queries: RunQueries = None,
+    corpus: RunCorpus = None,
     preset: Preset = None,
     config: Config = None,
     settings: Set = None,
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", "-k", min=1, help="Number of results per query.")
-    ] = None,
-    depth: Annotated[
-        int | None, typer.Option(min=1, help="Number of candidates to rerank.")
-    ] = None,
+    top_k: TopK = None,
+    depth: Depth = None,
     order: Order = None,
     instruction: Instruction = None,
-    context: Annotated[
-        Path | None, typer.Option(help="JSON or YAML file with context for every query.")
-    ] = None,
+    context: Context = None,
     form: Annotated[
         Format | None,
         typer.Option("--format", "-f", help="Output format. Default: table, or jsonl in a pipe."),
@@ -99,10 +98,8 @@ def rerank(
         bool, typer.Option("--resume", help="Continue an interrupted output file.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
-    text: Annotated[
-        bool, typer.Option("--text/--no-text", help="Include texts and metadata.")
-    ] = True,
-    timings: Annotated[bool, typer.Option("--timings", help="Include durations.")] = False,
+    text: WithText = True,
+    timings: Timings = False,
     explain: Explain = None,
     tag: Annotated[str, typer.Option(help="Last field of a TREC run.")] = "secondpass",
     batch: Annotated[int, typer.Option(min=1, help="Number of queries to rank at a time.")] = 64,
