@@ -1,9 +1,9 @@
 """Anchors: a bound on how many places a method lifts a candidate above another order.
 
-A passage can contain instructions to a language model that reads it ("rank this first"). What
-follows no instructions, such as a retriever or a cross-encoder, gives an order as well: the
-anchor's. A method with an anchor has the order nearest to its own in which nothing stands more than
-``lift`` places above its place there (:func:`bounded_order`), unless a second opinion confirms it
+A passage can contain instructions to a language model that reads it ("rank this first"). Retrievers
+and cross-encoders follow no instructions; the order of one of them is the anchor. The result is the
+order nearest to the method's in which no candidate is more than ``lift`` places above its place in
+the anchor's order (:func:`bounded_order`), unless a second opinion confirms it
 (:mod:`secondpass.strategies.confirmation`).
 
 Calls and rounds are those of the method, of the anchor's method, and with a confirmation at most
@@ -47,10 +47,10 @@ class Anchor:
 
     Attributes:
         lift: places at most that a candidate is lifted above its place in the anchor's order.
-        method: gives the anchor's order: a scorer or another method. None is the order in which the
-            candidates come in: the retriever's, or in a cascade that of the stages before.
-        confirm: judges alone what is lifted further; what it confirms is not held. None confirms
-            nothing.
+        method: gives the anchor's order: a scorer or another method. None is the input order: the
+            retriever's, or in a cascade that of the stages before.
+        confirm: judges each candidate that is lifted further alone; those that it confirms are not
+            bounded. None confirms none.
     """
 
     lift: Annotated[int, Ge(0)]
@@ -61,9 +61,9 @@ class Anchor:
 def anchored(anchor: Anchor | None, *stages: Stage) -> tuple[Stage, ...]:
     """The stages of a reranker, with an anchor.
 
-    It bounds the method and the fallbacks that ask a language model; of a cascade, what its stages
-    from the first to the last that asks one make together. If neither the method nor a stage of it
-    does, it bounds the method, or its last stage.
+    It bounds the method and the fallbacks that ask a language model. In a cascade, it bounds the
+    stages from the first to the last that asks one, as a whole. If neither the method nor a stage
+    of it asks one, it bounds the method, or its last stage.
 
     Raises:
         ConfigurationError: a stage has a blend; or a floor on scores that the anchor replaces, or
@@ -76,7 +76,7 @@ def anchored(anchor: Anchor | None, *stages: Stage) -> tuple[Stage, ...]:
         if number and not asks(stage.method):
             result.append(stage)
             continue
-        reason = "scores are ranks there"
+        reason = "its scores are ranks"
         wrong = ["floor", "probabilities"] if stage.method.score_kind != "rank" else []
         if stage.blend is not None:
             wrong, reason = ["blend"], "it would move candidates after their lift was bounded"
@@ -97,7 +97,7 @@ def _bounded(anchor: Anchor, method: Method) -> Method:
     first, end = asking[0], asking[-1] + 1
     if end - first == 1:
         bounded = _bounded(anchor, stages[first].method)
-    else:  # as one: what came before the second was changed by a language model
+    else:  # the order before the second stage is a language model's already, so it is no anchor
         bounded = Anchored(Cascade(stages[first:end]), anchor)
     whole = replace(stages[first], method=bounded)
     if len(rest := [*stages[:first], whole, *stages[end:]]) == 1:
@@ -119,14 +119,14 @@ class Anchored(Composite):
 
     score_kind: ScoreKind = "rank"
     scale = None
-    windows = "task"  # each method is given those that it can use
-    takes_instruction = True  # a method that takes none says so
+    windows = "task"  # each method gets those that it can use
+    takes_instruction = True  # a method that takes none reports it
 
     def __init__(self, method: Method, anchor: Anchor) -> None:
         self.method = method
         self.anchor = anchor
         self.name = method.name
-        self.takes_floor = method.score_kind == "rank"  # else a floor is on scores replaced here
+        self.takes_floor = method.score_kind == "rank"  # a floor is on the method's own scores
         self.methods: list[Method] = [method]
         if anchor.method is not None:
             self.methods.append(anchor.method)
@@ -142,30 +142,30 @@ class Anchored(Composite):
         count = len(task.texts)
         notes = Notes()
         order: Sequence[int] = range(count)
-        # The anchor goes first: later there may be no time for it.
+        # The anchor runs first: later there may be no time left for it.
         if self.anchor.method is not None and count > 1:
             order = yield from self._anchor_order(task, self.anchor.method, notes)
         plan = judged_by_windows(self.method, task)
         plan = converted(plan, task, task, partial(self._interim, order, notes))
         judgement = yield from in_turn(plan, last=True)
         bound = self._bound(judgement, order, notes)
-        free: set[int] = set()
+        unbounded: set[int] = set()
         depth = 0 if self.anchor.confirm is None else self.anchor.confirm.depth
         if to_confirm := [index for index in bound.preferred[:depth] if index in bound.lifted]:
             confirming = confirmed(task, to_confirm, self.anchor.confirm, notes)
-            free = yield from in_turn(confirming, last=True)
-        return self._judgement(judgement, bound, notes, free)
+            unbounded = yield from in_turn(confirming, last=True)
+        return self._judgement(judgement, bound, notes, unbounded)
 
     def _interim(self, order: Sequence[int], notes: Notes, judgement: Judgement) -> Judgement:
-        """What :meth:`judge` would return if the method ended with this, and nothing is confirmed.
+        """What :meth:`judge` would return if the method ended here and nothing were confirmed.
 
-        Changes nothing.
+        Leaves ``notes`` as they are.
         """
         notes = replace(notes, issues=[*notes.issues])
         return self._judgement(judgement, self._bound(judgement, order, notes), notes)
 
     def _bound(self, judgement: Judgement, order: Sequence[int], notes: Notes) -> Bound:
-        """What the method lifts too far, compared with the anchor's order."""
+        """The method's order, and which candidates it lifts too far above the anchor's."""
         notes.add(judgement, range(len(order)), self.name)
         preferred = scored_order(judgement)
         if judgement.original == 1 or not preferred:
@@ -184,18 +184,18 @@ class Anchored(Composite):
         return Bound(preferred, places, lifted)
 
     def _judgement(
-        self, judgement: Judgement, bound: Bound, notes: Notes, free: Collection[int] = ()
+        self, judgement: Judgement, bound: Bound, notes: Notes, unbounded: Collection[int] = ()
     ) -> Judgement:
         """The judgement of the method with its order bounded."""
         if not bound.preferred:
             return replace(judgement, issues=notes.issues)
-        if held := sorted({*bound.lifted}.difference(free)):
+        if held := sorted({*bound.lifted}.difference(unbounded)):
             places = f"{self.anchor.lift} place{'' if self.anchor.lift == 1 else 's'}"
             message = f"lifted by more than {places}, and held"
             notes.issues.append(Issue("lift_limited", message, tuple(held), (), self.name))
         count = len(judgement.scores)
         scores: list[float | None] = [None] * count
-        final = bounded_order(bound.preferred, bound.places, self.anchor.lift, free)
+        final = bounded_order(bound.preferred, bound.places, self.anchor.lift, unbounded)
         for rank, index in enumerate(final):
             scores[index] = (count - rank) / count
         return Judgement(
@@ -220,18 +220,18 @@ class Anchored(Composite):
             notes.issues.append(Issue("anchor_failed", message, (), (), method.name))
             notes.degraded = True
             return incoming
-        # Nobody expects that an anchor follows instructions.
-        told = [issue for issue in judgement.issues if issue.code != INSTRUCTION_NOT_USED]
-        notes.add(replace(judgement, issues=told), incoming, method.name)
+        # An anchor is not expected to follow the instruction of the call.
+        issues = [issue for issue in judgement.issues if issue.code != INSTRUCTION_NOT_USED]
+        notes.add(replace(judgement, issues=issues), incoming, method.name)
         order = scored_order(judgement)
         scored = {*order}
         rest = [index for index in incoming if index not in scored]
-        # Also if it keeps the incoming order, or gives it a weight.
+        # Degraded, too, if the anchor's method keeps the incoming order or gives it a weight.
         notes.degraded |= bool(judgement.original) or not judgement.beyond.issuperset(rest)
         return order + rest
 
     def bounds(self, count: int) -> Bounds | None:
-        """Those of the method and of the anchor's, and of a confirmation of nothing or of most.
+        """Those of the method and of the anchor's, and of a confirmation, which may ask nothing.
 
         None if one of them states no bounds.
         """
@@ -241,7 +241,7 @@ class Anchored(Composite):
             bounds.append(bounds_of(self.anchor.method, count))
         if confirm is not None and (lifted := count - 1 - self.anchor.lift) > 0:
             bounds.append(confirm.bounds(lifted))
-        known = [each for each in bounds if each is not None]
+        known = [item for item in bounds if item is not None]
         return sum(known, Bounds()) if len(known) == len(bounds) else None
 
     def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:  # noqa: ARG002

@@ -1,12 +1,11 @@
 """Auto: the strategy of the best expected quality that the limits and the model allow.
 
-Strategies are tried in the order of what they make of the same noisy judgments: the table of
-``docs/language-models.md``, nDCG@10 with a simulated judge on TREC DL 2019, which
-``benchmarks/strategies.py`` prints (blocks with 3 copies .844, tournament .840, blocks .837,
-listwise .835, partition .824, graded .806, one listwise question .800). Shuffles and several
-tournaments, which multiply the cost, are left to the user. The first whose upper bounds of calls,
-tokens, cost and time are within what is left is used. A strategy joins by one line of
-:data:`OPTIONS`, and by stating its ``bounds``.
+Strategies are tried in descending order of nDCG@10 with the same simulated, noisy judge on TREC DL
+2019: the table of ``docs/language-models.md``, which ``benchmarks/strategies.py`` prints (blocks
+with 3 copies .844, tournament .840, blocks .837, listwise .835, partition .824, graded .806, one
+listwise question .800). The first is used whose upper bounds of calls, tokens, cost and time are
+within what the limits leave. Shuffles and several tournaments multiply the cost, so they are never
+chosen. To add a strategy, add it to :data:`OPTIONS`; it needs a method ``bounds``.
 
 Calls, rounds and documents read are those of the chosen strategy.
 """
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 _GROUPS = (20, 10, 5)
 """Candidates per question; fewer if the passages do not fit the model's context window."""
 _MARGIN = 1.2
-"""How much longer than expected questions may take. A strategy keeps the same margin."""
+"""Factor on the expected seconds per call, since some answers take longer than the mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +52,11 @@ class Option:
 
     Attributes:
         kind: its registered name.
-        settings: those that are not the defaults.
-        groups: its settings that are numbers of candidates per question; without any, one question
-            shows all.
-        top_k: its setting for how many of the best are wanted, if it is exact only down to there.
+        settings: those that differ from the defaults.
+        groups: names of its settings for the number of candidates per question; empty if one
+            question shows all candidates.
+        top_k: name of its setting for the number of top candidates whose order is exact; None if
+            the whole order is.
     """
 
     kind: str
@@ -80,25 +80,24 @@ OPTIONS: tuple[Option, ...] = (
     Option("graded", groups=("batch_size",)),
     Option("listwise", {"window": None}),
 )
-"""The strategies, those of the best expected quality first."""
+"""The strategies, in descending order of expected quality."""
 
 
 @configurable
 class Auto(LLMStrategy):
-    """Chooses a strategy for a language model by what is left of the limits, for each list.
+    """Chooses a strategy for each list by what the limits leave.
 
-    It takes the one of the best expected quality (``blocks`` with three copies, ``tournament``,
-    ``blocks``, ``listwise``, ``partition``, ``graded``, one ``listwise`` question) of which the
-    upper bounds of calls, tokens, cost and time fit. Without limits that is the first; set
-    ``limits`` to bound it. ``choices`` of the report says what was chosen, and why. If nothing fits
-    for all candidates, the last ones are left out, with the issue ``limits_too_low``.
+    It chooses the strategy with the best expected quality whose upper bounds of calls, tokens, cost
+    and time fit; in order of quality: ``blocks`` with three copies, ``tournament``, ``blocks``,
+    ``listwise``, ``partition``, ``graded``, one ``listwise`` question. Without ``limits`` that is
+    the first. ``choices`` of the report says what was chosen, and why. If no strategy fits for all
+    candidates, the last ones are left out, with the issue ``limits_too_low``.
 
     Args:
         llm: the language model: a mapping with a ``type``, an LLM object, or a function. If it
             states its ``context_window``, fewer candidates are shown per question where passages
             would be cut.
-        seconds_per_call: how long an answer is assumed to take, for the deadline, until that has
-            been measured.
+        seconds_per_call: assumed time of an answer, for the deadline, until it has been measured.
         labels: how candidates are named: ``opaque`` (short, and unknown to the authors of
             passages), their ``id``, or numbers from 0 or 1.
         prompt: the words of the prompts. The default instruction is that of each strategy.
@@ -123,7 +122,7 @@ class Auto(LLMStrategy):
         self.seconds_per_call = seconds_per_call
         self.labels = labels
         self.prompt = prompt or Prompting()
-        self._measured = 0.0  # seconds per call; 0 until there was one
+        self._measured = 0.0  # seconds per call; 0 before the first
         self._strategies: dict[tuple[str, int, int | None], Method] = {}
         self._options = [option for option in OPTIONS if self._can_ask(option)]
 
@@ -146,17 +145,17 @@ class Auto(LLMStrategy):
         try:
             judgement = yield from choice.judge(task)
         except MethodError:
-            # It may have failed at once, which says nothing; or because it was too late.
+            # A call that failed at once has no meaningful time; one that timed out has.
             self._measured = max(self._measured, (yield from self._measured_since(before)))
             raise
         self._measured = yield from self._measured_since(before)
         return judgement
 
     def bounds(self, count: int) -> Bounds:
-        """The fewest and the most of all strategies that may be chosen."""
+        """The lowest and the highest bounds of all strategies that may be chosen."""
         if count < 2:
             return Bounds()
-        found = [
+        possible = [
             bounds
             for option in self._options
             for group in _GROUPS
@@ -164,8 +163,8 @@ class Auto(LLMStrategy):
             if (bounds := bounds_of(self._strategy(option, group, top_k), count)) is not None
         ]
         return Bounds(
-            (min(each.calls[0] for each in found), max(each.calls[1] for each in found)),
-            (min(each.rounds[0] for each in found), max(each.rounds[1] for each in found)),
+            (min(item.calls[0] for item in possible), max(item.calls[1] for item in possible)),
+            (min(item.rounds[0] for item in possible), max(item.rounds[1] for item in possible)),
         )
 
     def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:
@@ -173,10 +172,10 @@ class Auto(LLMStrategy):
         return [(self.choose(task, left), task)] if len(task.texts) > 1 else []
 
     def choose(self, task: Task, left: Left) -> Choice:
-        """The first strategy that fits, for as many candidates as possible.
+        """The first strategy that fits all candidates, or else the most candidates.
 
         Args:
-            task: two candidates or more; if there are fewer, nothing is asked.
+            task: two candidates or more; with fewer, the choice asks nothing.
             left: what the limits leave.
         """
         pace = _MARGIN * (left.seconds_per_call or self._measured or self.seconds_per_call)
@@ -184,7 +183,7 @@ class Auto(LLMStrategy):
             left = replace(left, seconds=max(left.seconds, pace))
         group = self._group(task)
         count = len(task.texts)
-        # Dry runs build all prompts: not of candidates that cannot even be shown once.
+        # Dry runs build all prompts; candidates that cannot even be shown once are left out first.
         readable = most_readable(task.texts, self.llm, self.prompt, left)
         option, rejected = None, "tokens to show each once"
         if readable == count:
@@ -194,7 +193,7 @@ class Auto(LLMStrategy):
             if rejected:
                 reason += f" of what fits; what does not: {rejected}"
             return self._choice(option, group, task, count, reason)
-        # Fewer candidates take less: the most that fit are found by bisection.
+        # Needs grow with the number of candidates, so bisection finds the most that fit.
         best, fits, fails = self._options[-1], 2, min(count, readable + 1)
         while fails - fits > 1:
             middle = (fits + fails) // 2
@@ -208,7 +207,7 @@ class Auto(LLMStrategy):
         return self._choice(best, group, task, min(fits, count), reason)
 
     def _choice(self, option: Option, group: int, task: Task, count: int, reason: str) -> Choice:
-        """The choice of a strategy for the first candidates of a task."""
+        """The choice of a strategy for the first ``count`` candidates of a task."""
         fewer = option.groups and group < _GROUPS[0]
         shown = f", {group} candidates per question," if fewer else ""
         method = self._strategy(option, group, task.top_k)
@@ -217,7 +216,7 @@ class Auto(LLMStrategy):
     def _first_fitting(
         self, group: int, task: Task, left: Left, pace: float
     ) -> tuple[Option | None, str]:
-        """The first strategy that fits, and what those before it need more of than there is."""
+        """The first strategy that fits, and why those before it do not."""
         rejected: list[str] = []
         for option in self._options:
             exceeded = self._exceeded(option, group, task, left, pace)
@@ -229,7 +228,7 @@ class Auto(LLMStrategy):
     def _exceeded(
         self, option: Option, group: int, task: Task, left: Left, pace: float
     ) -> list[str]:
-        """What a strategy needs more of than there is, by the names of limits; empty if it fits."""
+        """The names of the limits that a strategy exceeds; empty if it fits."""
         if option.top_k is not None and task.top_k is not None and task.top_k >= group:
             return ["top_k"]
         method = self._strategy(option, group, task.top_k)
@@ -248,7 +247,7 @@ class Auto(LLMStrategy):
         return [item.limit for item in exceeded_limits(needs, left)]
 
     def _estimate(self, method: Method, task: Task, left: Left) -> PlannedStage:
-        """What a strategy would take."""
+        """What a strategy would take, by a dry run without limits."""
         ledger = SimulatedLedger(Limits(concurrency=left.concurrency))
         (trial,) = trials(method, task, ledger)
         return planned_stage(trial, left.concurrency, None)
@@ -266,7 +265,7 @@ class Auto(LLMStrategy):
         return _GROUPS[-1]
 
     def _strategy(self, option: Option, group: int, top_k: int | None) -> Method:
-        """A strategy with its settings; made once.
+        """A strategy with its settings; created once.
 
         Raises:
             ConfigurationError: the model cannot answer its questions.
@@ -291,7 +290,7 @@ class Auto(LLMStrategy):
         return True
 
     def _measured_since(self, before: Left) -> Plan[float]:
-        """How long a call took; as before if there was none."""
+        """The mean seconds per call since ``before``; the previous value if there was no call."""
         after: Left = yield LimitsLeft()
         waves = after.question_waves - before.question_waves
         if waves == 0:

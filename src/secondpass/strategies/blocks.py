@@ -34,10 +34,10 @@ class Blocks(OrderStrategy):
     Args:
         llm: the language model: a mapping with a ``type``, an LLM object, or a function.
         block: candidates per question at most.
-        copies: how many blocks each candidate is in.
-        final: how many of the best are ordered once more, in one question; 0 for none.
-        shuffles: in how many orders of the candidates they are judged, side by side; the first is
-            their own. Reciprocal ranks are averaged.
+        copies: number of blocks that each candidate is in.
+        final: number of top candidates that are ordered once more, in one question; 0 for none.
+        shuffles: number of orders in which the candidates are judged, side by side; the first is
+            the input order. Reciprocal ranks are averaged.
         seed: of the other orders.
         reply: ``permutation`` asks for an array of labels, best first; ``keyed`` and ``pairs`` for
             the rank of each; ``ranked`` for ``[2] > [1] > [3]``, as models trained for listwise
@@ -94,12 +94,12 @@ class Blocks(OrderStrategy):
         if not ordered:
             raise unanswered(answers[0].error)  # type: ignore[arg-type]
         joined = largest_component(ordered)
-        apart = {index for order in ordered for index in order} - joined
-        if apart:
+        separate = {index for order in ordered for index in order} - joined
+        if separate:
             message = "no answered block joins these to the others"
-            groups.issues.add("windows_not_joined", message, sorted(apart))
+            groups.issues.add("windows_not_joined", message, sorted(separate))
         asked = {i for block, group in zip(blocks, read, strict=True) if group for i in block}
-        unjudged = frozenset(range(count)) - asked | apart
+        unjudged = frozenset(range(count)) - asked | separate
         order = joint_order([order for order in ordered if joined.issuperset(order)])
         degraded = False
         if self.final > 1 and len(blocks) > 1:
@@ -135,16 +135,16 @@ def design(count: int, size: int, copies: int) -> list[list[int]]:
         return [list(range(count))]
     blocks: list[list[int]] = []
     for copy in range(copies):
-        found: list[list[int]] = [[] for _ in range(number)]
+        blocks_of_copy: list[list[int]] = [[] for _ in range(number)]
         for index in range(count):
             column, row = divmod(index, number)
-            found[(row + copy * column) % number].append(index)
-        blocks += found
+            blocks_of_copy[(row + copy * column) % number].append(index)
+        blocks += blocks_of_copy
     return blocks
 
 
 def largest_component(orders: Sequence[Sequence[int]]) -> set[int]:
-    """The most indices that common members join; of equally many, those with the lowest."""
+    """The largest set of indices that common members join; of equals, that with the lowest."""
     components: list[set[int]] = []
     for order in orders:
         touching = [component for component in components if component.intersection(order)]
@@ -154,11 +154,11 @@ def largest_component(orders: Sequence[Sequence[int]]) -> set[int]:
 
 
 def joint_order(orders: Sequence[Sequence[int]]) -> list[int]:
-    """All indices of several orders, best first, by the mean share of a block that each beats.
+    """All indices of several orders, best first, by the mean share of its block that each beats.
 
-    With equal shares, the original order is kept. Of an exact judge, PageRank over the same
-    comparisons makes a better order; of a noisy one a worse, and as good once the best are asked
-    about again.
+    Equal shares keep the original order. PageRank over the same comparisons gives a better order
+    with an exact judge, but a worse one with a noisy judge; after the last question the two are
+    equally good.
     """
     shares: dict[int, list[float]] = {}
     for order in orders:

@@ -1,4 +1,4 @@
-"""A strategy that was chosen for a list, as a method."""
+"""The strategy that ``auto`` chose for a list, as a method."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from secondpass.types import Issue, ScoreKind
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A strategy that was chosen, as a method that gives ranks to the candidates it is for.
+    """A chosen strategy, as a method that ranks the first candidates of a task.
 
     Attributes:
         method: the strategy.
@@ -33,7 +33,7 @@ class Choice:
 
     @property
     def name(self) -> str:
-        """The name of the strategy, and that it was chosen."""
+        """The name of the strategy, marked as chosen by ``auto``."""
         return f"auto: {self.method.name}"
 
     def bounds(self, count: int) -> Bounds | None:
@@ -55,7 +55,7 @@ class Choice:
         return whole((yield from converted(plan, part, task, whole)))
 
     def _whole(self, count: int, judgement: Judgement) -> Judgement:
-        """The judgement of all candidates by that of those which the strategy judges."""
+        """The judgement of all candidates, from that of the first ones."""
         judged = {i: score for i, score in enumerate(judgement.scores) if score is not None}
         scores: list[float | None] = [None] * count
         for rank, index in enumerate(sorted(judged, key=judged.__getitem__, reverse=True)):

@@ -1,10 +1,10 @@
-"""Second opinions: candidates that a method lifts far are judged alone, away from the others.
+"""Second opinions: candidates that a method lifts far are judged again, each alone.
 
-A language model that obeys instructions in a passage obeys them there, too. So it is asked a second
-question about that passage, whose right answer is known: how well it answers a query that has
-nothing to do with it. This is known-answer detection (Liu, Jia, Geng, Jia and Gong, "Formalizing
-and benchmarking prompt injection attacks and defenses", USENIX Security 2024) by relevance. It
-detects instructions that hold for every query, and not those that hold for some.
+A language model may obey the instructions of a passage in that question, too. So it is asked a
+second question about the passage, whose right answer is known: how well it answers an unrelated
+query. This is known-answer detection (Liu, Jia, Geng, Jia and Gong, "Formalizing and benchmarking
+prompt injection attacks and defenses", USENIX Security 2024) by relevance. It detects instructions
+that apply to every query, and not those that apply to some queries only.
 
 At most 2 * depth calls in 2 rounds.
 """
@@ -35,18 +35,18 @@ _CONTROL = "How often does a left-handed bassoon need new pads?"
 @configurable
 @dataclass(frozen=True)
 class Confirmation:
-    """How candidates are judged alone that a method lifts further than an anchor allows.
+    """Judges candidates that a method lifts further than an anchor allows, each alone.
 
-    In a configuration, these settings stand beside those of its method.
+    In a configuration, these settings are in the same mapping as those of its method.
 
     Attributes:
         method: scores each candidate by itself: a pointwise scorer, ``endpoint``, or ``graded``
             with ``batch_size: 1``.
         floor: the lowest score that confirms a lift, within the method's scale; None is the middle
             of a scale of grades, and 0.5 for probabilities. Required for other scores.
-        control: a query that no candidate answers. A language model is asked about it as well, and
-            what reaches the floor for this query, too, is not confirmed.
-        depth: only what the anchored method places among its first ``depth`` is judged.
+        control: a query that no candidate answers. A language model is asked about it as well; a
+            candidate that reaches the floor for this query, too, is not confirmed.
+        depth: only candidates among the first ``depth`` of the anchored method are judged.
     """
 
     method: Annotated[Any, METHOD]
@@ -80,15 +80,15 @@ class Confirmation:
         return PossibleConfirmation(self).bounds(min(count, self.depth))
 
     def as_setting(self, where: str) -> dict[str, Any]:
-        """The settings of the method, and these beside them."""
+        """The settings of the method and of the confirmation, in one mapping."""
         return beside_as_setting(self, where)
 
 
 class PossibleConfirmation:
-    """The method of a confirmation, for plans: what it would take if it has to judge all of a task.
+    """The method of a confirmation, for plans, which assume that it judges the whole task.
 
     Attributes:
-        optional: it may also be asked nothing.
+        optional: true, since it may also be asked nothing.
     """
 
     optional = True
@@ -105,7 +105,7 @@ class PossibleConfirmation:
         return self._method.judge(task)
 
     def bounds(self, count: int) -> Bounds | None:
-        """Of nothing to two rounds; of one if it asks no language model."""
+        """From no questions to two rounds; one round if the method asks no language model."""
         bounds = bounds_of(self._method, count)
         if bounds is None:
             return None
@@ -128,20 +128,20 @@ CONFIRMATION = Nested(
 def confirmed(
     task: Task, indices: Sequence[int], confirmation: Confirmation, notes: Notes
 ) -> Plan[set[int]]:
-    """Judge candidates alone, and return those whose lift this confirms.
+    """Judge candidates alone, and return those whose lift is confirmed.
 
     Args:
-        task: all texts.
-        indices: which of them to judge.
-        confirmation: how.
-        notes: gets the issues. If it has no score for some, these are not confirmed, and the report
-            says ``degraded``.
+        task: the whole task.
+        indices: of the candidates to judge.
+        confirmation: the settings.
+        notes: the issues are added to these. A candidate without a score is not confirmed, and
+            makes the report ``degraded``.
     """
     scores, spans = yield from _scores(task, indices, confirmation, notes)
     reaching = [index for index, score in scores.items() if score >= confirmation.threshold]
     if not reaching or not asks(confirmation.method):
         return set(reaching)
-    # The same window of each text, whatever the query. Context and instruction are about the query.
+    # Shows the same windows again, without context and instruction, which are about the query.
     control = replace(task, query=confirmation.control, context=None, instruction=None, spans=spans)
     scores, _ = yield from _scores(control, reaching, confirmation, notes)
     suspects = {index for index, score in scores.items() if score >= confirmation.threshold}
@@ -156,7 +156,7 @@ def confirmed(
 def _scores(
     task: Task, indices: Sequence[int], confirmation: Confirmation, notes: Notes
 ) -> Plan[tuple[dict[int, float], list[Span | None]]]:
-    """The score of each candidate that has one, and what was shown of each, by index."""
+    """The scores of the candidates that have one, and the span shown of each, by index."""
     spans: list[Span | None] = [None] * len(task.texts)
     method = confirmation.method
     try:

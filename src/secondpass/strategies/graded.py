@@ -48,8 +48,8 @@ class Graded(LLMStrategy):
         llm: the language model: a mapping with a ``type``, an LLM object, or a function.
         scale: lowest and highest grade.
         batch_size: candidates per question at most; None puts all into one.
-        shuffles: in how many orders of the candidates they are judged, side by side; the first is
-            their own. Grades are averaged.
+        shuffles: number of orders in which the candidates are judged, side by side; the first is
+            the input order. Grades are averaged.
         seed: of the other orders.
         reply: ``keyed`` asks for an object that maps each label to its grade, ``pairs`` for an
             array of objects.
@@ -113,7 +113,7 @@ class Graded(LLMStrategy):
 
     @property
     def isolated(self) -> bool:
-        """Whether each candidate is graded in a question of its own."""
+        """Whether no question shows more than one candidate."""
         return self.batch_size == 1
 
     def judge(self, task: Task) -> Plan[Judgement]:

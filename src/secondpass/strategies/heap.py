@@ -9,16 +9,18 @@ from secondpass.effects import Plan
 from secondpass.strategies.base import Bounds
 
 AskSets: TypeAlias = Callable[[Mapping[int, Sequence[int]]], Plan[list[int | None]]]
-"""Asks about sets of indices side by side, each under the place in the heap of its first one. The
-result is which of each set is the best, by its place in the set; None where there is no answer."""
+"""Asks about sets of indices in one round. A key is the place in the heap of the first index of its
+set. The result is the place of the best index within each set; None without an answer."""
 
 
 class Heap:
-    """The indices of a task; the best of each set of a place and its children moves up.
+    """A heap of the indices of a task, as an array: the best is at place 0.
+
+    The first child of place p is at place ``width * p + 1``.
 
     Args:
-        size: number of candidates, in their original order.
-        width: the number of children of a place, at most; 2 or more.
+        size: number of candidates, 2 or more.
+        width: children of a place at most, 2 or more.
     """
 
     def __init__(self, size: int, width: int) -> None:
@@ -26,14 +28,13 @@ class Heap:
         self.width = width
 
     def build(self, ask: AskSets) -> Plan[None]:
-        """Let each candidate sink as soon as all below it are in place.
+        """Sift each candidate down, as soon as the heaps below it are complete.
 
-        The questions are those of heapsort one after the other: what is in one part of the heap
-        does not depend on another part.
+        The questions are those of a sequential heapsort, since the parts of a heap are independent.
         """
-        last = (len(self.items) - 2) // self.width  # place that has children
-        waiting = {place: self._with_children(place, last) for place in range(last, -1, -1)}
-        # Where each candidate that sinks began, and where it is.
+        last = (len(self.items) - 2) // self.width  # the last place that has children
+        waiting = {place: self._count_parents(place, last) for place in range(last, -1, -1)}
+        # By the place where it began: the current place of each candidate that sinks.
         sinking = {place: place for place, number in waiting.items() if number == 0}
         while sinking:
             chosen = yield from ask({place: self._set(place) for place in sinking.values()})
@@ -50,13 +51,13 @@ class Heap:
                         sinking[parent] = parent
 
     def take(self, number: int, ask: AskSets) -> Plan[list[int]]:
-        """Take away the best, and let the last sink from its place, until so many are taken.
+        """Remove the best ``number`` times; the last candidate replaces it, and sinks.
 
-        The next is taken as soon as what sinks has left the top, so that several sink at a time.
-        Without an answer, the best-retrieved of the children goes before what sinks.
+        The next is removed as soon as the top is settled, so that several candidates sink at a
+        time. Without an answer, the best-retrieved child moves up.
         """
         taken: list[int] = []
-        sinking: list[int] = []  # places, of the first that began to sink first
+        sinking: list[int] = []  # current places, in the order in which the candidates began
         while True:
             if self._is_settled(sinking):
                 taken.append(self.items[0])
@@ -68,8 +69,8 @@ class Heap:
                     sinking.append(0)
             free = [
                 place
-                for at, place in enumerate(sinking)
-                if not set(sinking[:at]).intersection(self._children(place))
+                for number_before, place in enumerate(sinking)
+                if not set(sinking[:number_before]).intersection(self._children(place))
             ]
             if not free:
                 continue
@@ -84,7 +85,7 @@ class Heap:
             sinking = [place for place in places if place is not None]
 
     def _is_settled(self, sinking: Sequence[int]) -> bool:
-        """Whether nothing that sinks is at the top, or may come to the last place."""
+        """Whether no candidate that sinks is at the top, or can reach the last place."""
         place = len(self.items) - 1
         while place:
             if place in sinking:
@@ -98,8 +99,12 @@ class Heap:
     def _sink(self, place: int, best: int) -> int | None:
         """Exchange the candidate at a place with the best of its set.
 
+        Args:
+            place: in the heap.
+            best: place in the set; 0 is the candidate itself.
+
         Returns:
-            Its new place, if it has children there.
+            The candidate's new place; None if it has no children there, or is the best itself.
         """
         if best == 0:
             return None
@@ -111,22 +116,22 @@ class Heap:
         first = self.width * place + 1
         return range(first, min(first + self.width, len(self.items)))
 
-    def _with_children(self, place: int, last: int) -> int:
-        """How many children of a place have children themselves."""
+    def _count_parents(self, place: int, last: int) -> int:
+        """The number of children of a place that have children themselves."""
         return sum(child <= last for child in self._children(place))
 
 
 def heap_bounds(size: int, width: int, number: int) -> Bounds:
-    """How much is asked to build a heap, and to take so many from it.
+    """The bounds of questions that build a heap and remove the best from it ``number`` times.
 
-    At least one question about each place with children, if all are in order; at most as many as
-    it takes to sink to the end.
+    At least one question about each place with children, if all are in order; at most one for each
+    level below it.
     """
     if size < 2:
         return Bounds()
     heights = [_height(place, size, width) for place in range((size - 2) // width + 1)]
     top = heights[0]
-    # A place waits for those on the longest way below it, and no part of the heap for another.
+    # A place waits for the deepest place below it; separate parts of the heap do not wait.
     building = Bounds((len(heights), sum(heights)), (top, top * (top + 1) // 2))
     sinking = [_height(0, size - taken, width) for taken in range(1, min(number, size))]
     # What sinks towards the last place is waited for, so there may be as many rounds as calls.
@@ -135,7 +140,7 @@ def heap_bounds(size: int, width: int, number: int) -> Bounds:
 
 
 def _height(place: int, size: int, width: int) -> int:
-    """How often a candidate can sink from a place in a heap of this size."""
+    """The number of levels below a place in a heap of this size."""
     height = 0
     while (place := width * place + 1) < size:
         height += 1

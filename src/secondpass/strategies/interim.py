@@ -1,4 +1,4 @@
-"""Interim judgements of methods that are run by other methods, on tasks of their own."""
+"""Interim judgements of methods that other methods run, on other tasks than their own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def relayed(plan: Plan[T], relay: Callable[[Interim], Plan[None]]) -> Plan[T]:
-    """Run a plan, and what ``relay`` makes of its interim judgements in their place."""
+    """Run a plan, with each interim judgement replaced by the effects of ``relay``."""
     resume, value = plan.send, None
     try:
         while True:
@@ -27,7 +27,7 @@ def relayed(plan: Plan[T], relay: Callable[[Interim], Plan[None]]) -> Plan[T]:
                 continue
             try:
                 value = yield effect
-            except Exception as error:  # of the scheduler, for what is no effect
+            except Exception as error:  # from the scheduler, if the value is no effect
                 resume, value = plan.throw, error
     finally:
         plan.close()
@@ -48,10 +48,10 @@ def converted(
     """Run the plan of a method that judges ``part``, in a method that judges ``whole``.
 
     Args:
-        plan: of the method.
-        part: what it was passed.
-        whole: what the method was passed that runs it.
-        convert: makes of a judgement of ``part`` what it would mean for ``whole``.
+        plan: of the inner method.
+        part: the task of the inner method.
+        whole: the task of the outer method.
+        convert: converts a judgement of ``part`` into one of ``whole``.
     """
 
     def relay(interim: Interim) -> Plan[None]:

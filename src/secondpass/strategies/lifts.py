@@ -1,4 +1,4 @@
-"""Orders in which nothing is lifted too far above its place in another."""
+"""Orders in which no candidate is lifted too far above its place in another order."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from heapq import heappop, heappush
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An order that is to be bounded.
+    """An order to be bounded.
 
     Attributes:
-        preferred: indices in the method's order; none if it has no order of its own.
-        places: the place of each in the anchor's order.
+        preferred: indices in the method's order; empty if it keeps the input order.
+        places: the place of each in the anchor's order, from 0.
         lifted: those that are lifted too far.
     """
 
@@ -23,22 +23,24 @@ class Bound:
 
 
 def bounded_order(
-    preferred: Sequence[int], places: Mapping[int, int], lift: int, free: Collection[int] = ()
+    preferred: Sequence[int], places: Mapping[int, int], lift: int, unbounded: Collection[int] = ()
 ) -> list[int]:
-    """The order nearest to ``preferred`` in which nothing is lifted too far.
+    """The order nearest to ``preferred`` in which no index is lifted too far.
 
-    Each place goes to the first in ``preferred`` of those that may stand there. One always may: of
-    n indices, the p + 1 whose places are 0 to p may stand at place p, and only p are in use before
-    it. Of all orders that keep the bound, this one is the first by ``preferred``, compared place by
-    place. In time n log n.
+    Each place takes the first index of ``preferred`` that is allowed there. There always is one:
+    the p + 1 indices whose anchor's places are 0 to p are allowed at place p, and only p of them
+    can be in use. The result is the lexicographically first order, by ``preferred``, that keeps the
+    bound. Takes O(n log n) for n indices.
 
     Args:
         preferred: all indices, best first.
         places: the place of each in the anchor's order, from 0.
-        lift: places at most by which an index may stand above its place.
-        free: indices without a bound.
+        lift: how many places above its place in the anchor's order an index may be, 0 or more.
+        unbounded: indices without a bound.
     """
-    earliest = {index: 0 if index in free else max(0, places[index] - lift) for index in preferred}
+    earliest = {
+        index: 0 if index in unbounded else max(0, places[index] - lift) for index in preferred
+    }
     waiting = sorted(range(len(preferred)), key=lambda rank: -earliest[preferred[rank]])
     ready: list[int] = []
     order: list[int] = []

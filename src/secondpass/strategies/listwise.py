@@ -35,8 +35,8 @@ class Listwise(OrderStrategy):
         llm: the language model: a mapping with a ``type``, an LLM object, or a function.
         window: candidates per question at most; None puts all into one.
         stride: how far the window moves; None is half of its size.
-        shuffles: in how many orders of the candidates they are judged, side by side; the first is
-            their own. Reciprocal ranks are averaged.
+        shuffles: number of orders in which the candidates are judged, side by side; the first is
+            the input order. Reciprocal ranks are averaged.
         seed: of the other orders.
         reply: ``permutation`` asks for an array of labels, best first; ``keyed`` and ``pairs`` for
             the rank of each; ``ranked`` for ``[2] > [1] > [3]``, as models trained for listwise
@@ -48,10 +48,10 @@ class Listwise(OrderStrategy):
 
     The score kind is ``rank``. A single candidate is left as it is.
 
-    Where time or budget does not allow all windows, the last candidates are left out, so that the
-    windows that are asked reach the top. A window counts only if every window planned between it
-    and the top was answered: the rest say nothing of how their candidates compare with the top. If
-    the topmost window is not answered, no candidate gets a score.
+    If time or budget does not allow all windows, the last candidates are left out, so that the
+    windows reach the top. A window counts only if every window planned between it and the top was
+    answered; otherwise its candidates were not compared with the top. If the topmost window is not
+    answered, no candidate gets a score.
     """
 
     def __init__(
@@ -154,10 +154,10 @@ class _State:
         self.windows.append(_Window(start, stop, frozenset(group.ordered)))
 
     def joined(self) -> tuple[list[int], frozenset[int]]:
-        """What the unbroken run of answered windows from the top has ordered, and what is below it.
+        """The indices ordered by the unbroken run of answered windows from the top, and the rest.
 
         A window below an unanswered one has compared its candidates only with each other, so they
-        must not stand before those of the unanswered one.
+        must not be placed above those of the unanswered one.
         """
         joined = 0
         ordered: set[int] = set()

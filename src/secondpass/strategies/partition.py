@@ -1,4 +1,4 @@
-"""Partition: the model orders the top, and the rest is compared with the last of the best, at once.
+"""Partition: the model orders the first window; all others are compared with a pivot of it.
 
 Parry, MacAvaney and Ganguly, "Top-down partitioning for efficient list-wise ranking" (TDPart),
 ReNeuIR at SIGIR 2024, arXiv 2405.14589. The first window is ordered; its candidate at the cutoff is
@@ -93,10 +93,10 @@ class Partition(OrderStrategy):
             if group is None:
                 if not below and answer.error is not None:
                     raise unanswered(answer.error)
-                # They all came before a pivot, in the order in which they are.
+                # All of these are better than a pivot; their current order stands.
                 degraded = True
                 break
-            # What a later round leaves out keeps what the rounds before it found.
+            # Candidates that a later reply leaves out keep their place of the rounds before.
             known = group.missing if below else []
             if not rest:
                 best = group.ordered + known
@@ -117,9 +117,10 @@ class Partition(OrderStrategy):
             for part, answer in zip(parts, answers, strict=True):
                 compared = groups.read(answer, part, kept=1)
                 if compared is not None and pivot in compared.ordered:
-                    found = compared.ordered.index(pivot)
-                    better += compared.ordered[:found]
-                    worse += compared.ordered[found + 1 :] + (compared.missing if below else [])
+                    pivot_place = compared.ordered.index(pivot)
+                    better += compared.ordered[:pivot_place]
+                    worse += compared.ordered[pivot_place + 1 :]
+                    worse += compared.missing if below else []
                     continue
                 if compared is not None:
                     message = "the reply leaves out the candidate that these are compared with"
@@ -139,10 +140,10 @@ class Partition(OrderStrategy):
         return groups.judgement(count, best + below, frozenset(unjudged), degraded=degraded)
 
     def _bounds(self, count: int) -> Bounds:
-        """At least one level; at most as many as there are if all others always beat the pivot.
+        """At least one level; the most levels if all others always beat the pivot.
 
-        Each level then puts the pivot and what the first window has behind it aside, so that
-        ``window - cutoff + 1`` fewer are partitioned at the next.
+        Then each level sets aside the pivot and the candidates after it in the first window,
+        ``window - cutoff + 1`` in all.
         """
         levels: list[Bounds] = []
         left = count

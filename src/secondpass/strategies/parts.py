@@ -1,4 +1,4 @@
-"""What methods share that run others: their life cycle, and parts of a task."""
+"""Shared by methods that run other methods: life cycle, parts of a task, and issues."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 def in_turn(plan: Plan[T], *, last: bool) -> Plan[T]:
-    """Run the plan of one of several methods that run one after the other.
+    """Run the plan of one of several successive methods.
 
-    Its questions end after four fifths of the time left unless no other method follows, neither
-    here nor behind the method that runs these.
+    Its questions end after four fifths of the time left, unless it is the last method: here, and
+    in any method that runs this one.
 
     Raises:
         MethodError: the method failed.
@@ -51,18 +51,18 @@ def part_of(task: Task, indices: Sequence[int]) -> Task:
 
 @dataclass(slots=True)
 class Notes:
-    """What the report says of methods that ran one after the other.
+    """What successive methods report.
 
     Attributes:
-        issues: of all of them, with indices of the whole task.
-        degraded: whether one failed, and another gave the order instead.
+        issues: of all methods, with indices of the whole task.
+        degraded: whether one failed, and another determined the order instead.
     """
 
     issues: list[Issue] = field(default_factory=list)
     degraded: bool = False
 
     def add(self, judgement: Judgement, indices: Sequence[int], name: str) -> None:
-        """Add what a method reports of a part.
+        """Add what a method reports about a part of the task.
 
         Args:
             judgement: of the part.
@@ -96,7 +96,7 @@ class Composite:
     @property
     def language_models(self) -> list[LLM]:
         """The language models of all methods."""
-        return [llm for each in self.methods for llm in getattr(each, "language_models", ())]
+        return [llm for method in self.methods for llm in getattr(method, "language_models", ())]
 
     def check_installed(self) -> None:
         """Check that the packages of all methods are installed.

@@ -4,8 +4,8 @@ Liang et al., "Holistic evaluation of language models" (HELM), TMLR 2023, arXiv 
 whether a passage answers a query, and rank by the probability of the reply. The score is that of
 Nogueira, Jiang, Pradeep and Lin, "Document ranking with a pretrained sequence-to-sequence model"
 (monoT5), Findings of EMNLP 2020, and of "RG-YN" in Zhuang et al., "Beyond yes and no", NAACL 2024:
-p(yes) / (p(yes) + p(no)) at the first token of the reply. There a model of one's own gives the
-probability of every token; here a server lists the most probable ones, so a word may be missing.
+p(yes) / (p(yes) + p(no)) at the first token of the reply. There a local model gives the probability
+of every token; a server lists only the most probable ones, so a word may be missing.
 
 For n candidates: n calls, side by side in 1 round; every document is read once.
 """
@@ -66,25 +66,25 @@ class YesNo(ReplyFormat[BatchScores]):
         return self.tokens_per_document * documents
 
     def read(self, completion: Completion, labels: Labels) -> BatchScores:  # noqa: ARG002
-        """The probability of the first word, of the two.
+        """The probability of the first word, as a share of that of both.
 
-        A word that is not among the alternatives is taken to be as probable as it can be.
+        A word that is not listed gets the highest probability that the listed ones allow.
 
         Raises:
-            ReplyError: as for :func:`word_probabilities`; or neither word is among them.
+            ReplyError: as for :func:`word_probabilities`; or neither word is listed.
         """
-        found = word_probabilities(completion, self.words)
-        if found.listed == (None, None):
+        result = word_probabilities(completion, self.words)
+        if result.listed == (None, None):
             raise ReplyError("neither of the two words is among the probable ones")
-        yes, no = (found.unlisted if value is None else value for value in found.listed)
-        if yes + no == 0:  # servers that state -9999 for what is impossible
+        yes, no = (result.unlisted if value is None else value for value in result.listed)
+        if yes + no == 0:  # some servers state -9999 for an impossible token
             raise ReplyError("both of the two words are impossible")
         return BatchScores((yes / (yes + no),), ())
 
 
 @configurable
 class Pointwise(LLMStrategy):
-    """Asks a language model about each candidate alone, and scores by how probable a yes is.
+    """Asks a language model about each candidate alone; the score is the probability of a yes.
 
     Args:
         llm: the language model: a mapping with a ``type``, an LLM object, or a function. It must
@@ -98,9 +98,9 @@ class Pointwise(LLMStrategy):
 
     The probabilities of all spellings of a word, in case and with white space, are added up, among
     the 20 most probable tokens, or as many as the server lists. If only one of the words is
-    listed, the other is taken to be as probable as the least probable token that is, or what these
-    leave of 1, if that is less. If neither is listed, or the server reports no log probabilities,
-    the candidate gets no score.
+    listed, the other is assumed to be as probable as the least probable listed token, or as 1 less
+    the sum of the listed ones, if that is lower. If neither is listed, or the server reports no log
+    probabilities, the candidate gets no score.
     """
 
     role = "You judge whether a document answers a search query."

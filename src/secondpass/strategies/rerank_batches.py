@@ -1,4 +1,4 @@
-"""How lists are split into requests to rerank APIs, and what servers say about their limits."""
+"""Splits lists into requests to rerank APIs, and reads the limits that servers state in errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOKEN_LIMIT = re.compile(
     r"max(?:imum)? allowed tokens per submitted batch is (\d{1,9})\D{0,40}?has (\d{1,9}) tokens"
 )
 _SEARCHED = 2000
-"""Characters of a server's message."""
+"""Characters of a server's message that are searched, from the first."""
 
 
 def split(
@@ -86,7 +86,7 @@ def add_truncated(issues: IssueCollector, texts: Sequence[str], tokens: int | No
 
 
 def named_empty(issues: Iterable[Issue]) -> list[Issue]:
-    """The issues of a ranking, with texts that were not sent under a name of their own."""
+    """The issues, with ``empty_text`` in place of ``declined`` for texts that were not sent."""
     message = "the server rejects empty texts, so these were not sent"
     return [
         Issue("empty_text", message, issue.positions, issue.ids, issue.method)

@@ -1,7 +1,7 @@
-"""The parts of documents that a rerank API finds relevant: where responses have them, and reading.
+"""Reads the relevant spans of documents from the responses of rerank APIs.
 
-An offset that counts something else than the text that was sent cuts out a wrong part without a
-word, so all that a response says of a document's spans must agree with its text.
+An offset in another unit, or into another text, would silently select a wrong part. So every span
+of a document is checked against its text.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class RerankSpans:
     Places are names, joined by dots where one is inside another.
 
     Attributes:
-        rows: place of the list of spans in the row of a document; nothing there means none.
-        start: place of the offset of the first character in a span.
-        end: place of the offset behind the last one.
+        rows: place of the list of spans in the row of a document; without it, there are none.
+        start: place of the offset of a span's first character, from 0.
+        end: place of the offset after its last character.
         score: place of a span's score, on the scale of the documents' scores; None if the best
             span is the first.
         text: place of the span's own text, which is compared if it is there.
@@ -68,7 +68,7 @@ class SpanReader:
     ) -> tuple[tuple[Span | None, ...], tuple[int, ...]]:
         """The best span of each document, and the documents whose spans cannot be used.
 
-        Of a document with a wrong span, or with other spans in another row, there is none.
+        A document with a wrong span, or with different spans in two rows, gets none.
 
         Args:
             rows: indices of documents, and their rows.
@@ -103,17 +103,17 @@ def best_span(
         bounds: of the scores.
 
     Raises:
-        ValueError: it is no list of spans; or one is not within the text, has another text, or has
-            no finite score within the bounds; or the same span has two scores.
+        ValueError: it is no list of spans; or a span is not within the text, states another text,
+            or has no finite score within the bounds; or the same span has two scores.
     """
-    listed = lookup(row, places.rows)
-    if listed is None:
+    items = lookup(row, places.rows)
+    if items is None:
         return None
-    if not isinstance(listed, list):
+    if not isinstance(items, list):
         raise ValueError("no list of spans")
-    indices = None if not listed or _is_plain(places.unit, text) else _indices(text, places.unit)
+    indices = None if not items or _is_plain(places.unit, text) else _indices(text, places.unit)
     scores: dict[Span, float] = {}
-    for number, item in enumerate(listed):
+    for number, item in enumerate(items):
         offsets = [lookup(item, places.start), lookup(item, places.end)]
         if any(type(offset) is not int for offset in offsets):
             raise ValueError("an offset that is no integer")
@@ -122,8 +122,8 @@ def best_span(
         span = to_span(offsets, len(text))
         if span is None:
             raise ValueError("a span outside the text")
-        own = None if places.text is None else lookup(item, places.text)
-        if own is not None and own != text[slice(*span)]:
+        stated = None if places.text is None else lookup(item, places.text)
+        if stated is not None and stated != text[slice(*span)]:
             raise ValueError("a span of another text")
         score = -float(number) if places.score is None else to_float(lookup(item, places.score))
         if score is None or not math.isfinite(score):
@@ -141,7 +141,7 @@ def _is_plain(unit: str, text: str) -> bool:
 
 
 def _indices(text: str, unit: str) -> dict[int, int]:
-    """The index of a character by the offset at which it begins, and the end of the text."""
+    """The index of each character, and of the end of the text, by its offset in this unit."""
     sizes = (
         (len(character.encode("utf-8", "replace")) for character in text)
         if unit == "bytes"

@@ -2,14 +2,15 @@
 
 Zhuang, Zhuang, Koopman and Zuccon, "A setwise approach for effective and highly efficient zero-shot
 ranking with large language models", SIGIR 2024, arXiv 2310.09497, with heapsort. A set is a
-candidate of the heap and its children, c in all. The order is that of the authors' code, given the
-same answers, and so are the questions; but those about different parts of the heap are asked side
-by side, and none after the last of the first k is known. The others keep their order.
+candidate of the heap and its children, c in all. The questions, and with the same answers the
+order, are those of the authors' code, with two differences: questions about different parts of the
+heap are asked side by side, and none is asked once the first k are known. The others keep their
+order.
 
 For n candidates, sets of c and the first k: about n / (c - 1) to 2n / (c - 1) calls to build the
-heap, and up to log(n) / log(c - 1) each of the k - 1 times that the best is taken away. 100
-candidates with sets of 3 and k = 10 are 59 to 151 calls in 15 to 75 rounds, of which a retriever's
-order takes about 110 to 125 in 35.
+heap, and up to log(n) / log(c - 1) for each of the k - 1 times that the best is removed. 100
+candidates with sets of 3 and k = 10 are 59 to 151 calls in 15 to 75 rounds; for the order of a
+retriever, typically 110 to 125 calls in 35 rounds.
 """
 
 from __future__ import annotations
@@ -48,17 +49,17 @@ _LIMITS = frozenset({"budget", "deadline"})
 
 @configurable
 class Setwise(LLMStrategy):
-    """Has a language model name the best of a small set, again and again, by a heapsort.
+    """Sorts the top of the list by heapsort: a language model names the best of a small set.
 
     Args:
         llm: the language model: a mapping with a ``type``, an LLM object, or a function.
-        set_size: candidates per question at most: one of the heap, and its children.
-        best: how many of the best are found, and put into order.
+        set_size: candidates per question at most: a candidate of the heap, and its children.
+        best: number of top candidates to find and order.
         by: ``logprobs`` chooses by the log probabilities of the labels, which are single letters
             then; ``reply`` by the label that the model writes; ``auto`` by the log probabilities if
             the model and its server have them.
-        labels: how candidates are named, if the reply is what counts: ``opaque`` (short, and
-            unknown to the authors of passages), their ``id``, or numbers from 0 or 1.
+        labels: how candidates are named, if the choice is read from the reply: ``opaque`` (short,
+            and unknown to the authors of passages), their ``id``, or numbers from 0 or 1.
         prompt: the words of the prompts.
 
     The score kind is ``rank``. Candidates that are not among the best follow in their old order. A
@@ -108,7 +109,7 @@ class Setwise(LLMStrategy):
         return f"setwise by {self.llm.name}"
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """Rounds of questions to build a heap, and to take the best from it.
+        """Rounds of questions that build a heap, then remove the best from it ``best`` times.
 
         Raises:
             MethodError: no question about the top of the heap was answered.
@@ -125,9 +126,9 @@ class Setwise(LLMStrategy):
         if size < count:
             message = f"the limits allow questions about the first {size} candidates only"
             sets.issues.add("budget", message, range(size, count))
-        if apart := set(range(size)) - joined:
+        if separate := set(range(size)) - joined:
             message = "no answered questions join these to the top"
-            sets.issues.add("windows_not_joined", message, sorted(apart))
+            sets.issues.add("windows_not_joined", message, sorted(separate))
         order = [index for index in best if index in joined]
         order += sorted(joined.difference(order))
         scores: list[float | None] = [None] * count
@@ -138,13 +139,13 @@ class Setwise(LLMStrategy):
         return Judgement(scores, unjudged, sets.issues.issues(), degraded=degraded)
 
     def bounds(self, count: int) -> Bounds:
-        """The fewest questions if the best come first already, the most if they come last."""
+        """The fewest questions if the candidates are in order already, the most if in reverse."""
         return heap_bounds(count, self.set_size - 1, self.best)
 
     def _affordable(self, count: int) -> Plan[int]:
-        """How many candidates, from the first, the limits allow to rank; at least 2."""
+        """How many of the first candidates the limits allow to be ranked; at least 2."""
         size, fails = 2, count + 1
-        middle = count  # without limits, one look is enough
+        middle = count  # without limits, the first check is enough
         while fails - size > 1:
             rounds: int | None = yield RoundsLeft(self.bounds(middle).calls[1])
             if rounds is None or rounds > 0:
@@ -156,11 +157,11 @@ class Setwise(LLMStrategy):
 
 
 class _Sets:
-    """Asks which candidate of a set is the best, and keeps what the answers join.
+    """Asks which candidate of a set is the best, and records which candidates answers compare.
 
     Attributes:
         issues: of the method.
-        error: of the first question without an answer.
+        error: of the first unanswered question; None if all were answered.
     """
 
     def __init__(self, strategy: Setwise, task: Task) -> None:
@@ -171,11 +172,18 @@ class _Sets:
         self._answered: list[set[int]] = []
         self._unanswered: list[set[int]] = []
         self._top: set[int] = set()
-        self._over = False
+        self._limit_reached = False
 
     def ask(self, sets: Mapping[int, Sequence[int]]) -> Plan[list[int | None]]:
-        """Ask about all sets side by side, as one round; about none once a limit was reached."""
-        if self._over:
+        """Ask about all sets in one round; about none once a limit was reached.
+
+        Args:
+            sets: indices of the task, by the place in the heap of the first of them.
+
+        Returns:
+            The place of the best within each set; None without an answer.
+        """
+        if self._limit_reached:
             self._unanswered += map(set, sets.values())
             return [None] * len(sets)
         makers = (partial(self._about, indices) for indices in sets.values())
@@ -184,7 +192,7 @@ class _Sets:
             self.issues.add_answer(answer, indices)
             if answer.error is not None:
                 self.error = self.error or answer.error
-                self._over = self._over or answer.error.code in _LIMITS
+                self._limit_reached = self._limit_reached or answer.error.code in _LIMITS
                 self._unanswered.append(set(indices))
                 continue
             self._answered.append(set(indices))
@@ -212,8 +220,8 @@ class _Sets:
         """
         if not self._top and self.error is not None:
             raise unanswered(self.error)
-        joined, apart = set(self._top), self._answered
-        while touching := [each for each in apart if not joined.isdisjoint(each)]:
-            apart = [each for each in apart if joined.isdisjoint(each)]
+        joined, separate = set(self._top), self._answered
+        while touching := [indices for indices in separate if not joined.isdisjoint(indices)]:
+            separate = [indices for indices in separate if joined.isdisjoint(indices)]
             joined.update(*touching)
         return joined

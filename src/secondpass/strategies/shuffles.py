@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean, median_low
@@ -29,18 +29,19 @@ from secondpass.strategies.base import Bounds, IssueCollector, affordable
 T = TypeVar("T")
 
 _FEW = 10
-"""Candidates of which there may be fewer orders than shuffles."""
+"""Up to this many candidates, there may be fewer orders than shuffles."""
 _K = 60
-"""Of reciprocal ranks, as in the paper: the larger, the less the first ranks count."""
+"""The constant of reciprocal ranks, as in the paper. The larger it is, the less the first ranks
+count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shuffles:
-    """How candidates are shuffled.
+    """Runs a method on several orders of its candidates, and averages the results.
 
     Attributes:
-        runs: number of orders; the first is that of the candidates.
-        seed: of the others.
+        runs: number of orders; the first is the input order.
+        seed: of the other orders.
         scale: lowest and highest score, if scores are grades; None if they are ranks.
     """
 
@@ -56,7 +57,7 @@ class Shuffles:
         Args:
             name: of the method.
             judge: judges a task once.
-            task: with one candidate or more; a single one is judged once.
+            task: with one candidate or more; a single candidate is judged once.
             bounds: of one run.
 
         Raises:
@@ -74,7 +75,7 @@ class Shuffles:
             issues.add("fewer_runs", message)
         errors = [result for _, result in results if isinstance(result, MethodError)]
         for error in errors:
-            # Other runs may be on that scale as well, within the range by chance.
+            # Scores of other runs may be on the same wrong scale, and in range only by chance.
             if error.code == "score_out_of_range" or len(errors) == len(results):
                 raise error
             issues.add(error.code, f"one of the shuffles scored nothing: {error}")
@@ -86,7 +87,7 @@ class Shuffles:
         return self._averaged(runs, issues)
 
     def orders(self, count: int) -> list[list[int]]:
-        """The orders of ``count`` candidates; none is repeated before all were used."""
+        """``runs`` orders of ``count`` indices; none is repeated before all were used."""
         orders = [list(range(count)) for _ in range(self.runs)]
         possible = math.factorial(count) if count <= _FEW else math.inf
         used: set[tuple[int, ...]] = set()
@@ -102,33 +103,32 @@ class Shuffles:
         return orders
 
     def _averaged(self, runs: Sequence[_Run], issues: IssueCollector) -> Judgement:
-        """The mean of the scores that the runs gave each candidate, and how far they are apart."""
+        """The mean of the scores that the runs gave each candidate, and their spread."""
         count = len(runs[0].order)
-        found: list[list[float]] = [[] for _ in range(count)]
+        scores: list[list[float]] = [[] for _ in range(count)]  # of each candidate, in the runs
         for run in runs:
             for index, score in zip(run.order, run.judgement.scores, strict=True):
                 if score is not None:
-                    found[index].append(score)
+                    scores[index].append(score)
             for issue in run.judgement.issues:
-                issues.add(issue.code, issue.message, [run.order[at] for at in issue.positions])
-        if disagreed := [index for index in range(count) if self._disagree(found[index])]:
+                issues.add(issue.code, issue.message, run.indices(issue.positions))
+        if disagreed := [index for index in range(count) if self._disagree(scores[index])]:
             message = "one of the shuffles puts these far higher than most do"
             issues.add("shuffles_disagree", message, disagreed)
-        unjudged = [frozenset(run.order[at] for at in run.judgement.unjudged) for run in runs]
+        unjudged = [frozenset(run.indices(run.judgement.unjudged)) for run in runs]
         return Judgement(
-            _joint_ranks(found) if self.scale is None else [_mean(scores) for scores in found],
+            _joint_ranks(scores) if self.scale is None else [_mean(values) for values in scores],
             frozenset.intersection(*unjudged),
             issues.issues(),
             degraded=any(run.judgement.degraded for run in runs),
-            spreads=[max(scores) - min(scores) if len(scores) > 1 else None for scores in found],
+            spreads=[max(values) - min(values) if len(values) > 1 else None for values in scores],
         )
 
     def _disagree(self, scores: Sequence[float]) -> bool:
-        """Whether one score is far above the median.
+        """Whether the highest score is far above the median.
 
-        For a grade, far is more than half of the scale. Ranks differ as much by chance where all
-        is irrelevant, so that rank has to be in the first twentieth, and the median in the lower
-        half.
+        For grades, by more than half of the scale. Ranks of irrelevant candidates differ as much by
+        chance, so the best rank has to be in the first twentieth, and the median in the lower half.
         """
         if len(scores) < 2:
             return False
@@ -145,20 +145,24 @@ class _Run:
     order: list[int]
     judgement: Judgement
 
+    def indices(self, positions: Iterable[int]) -> list[int]:
+        """The indices of the task at these positions of the run."""
+        return [self.order[position] for position in positions]
+
 
 def side_by_side(plans: Sequence[Plan[T]], rounds: int) -> Plan[dict[int, T | MethodError]]:
-    """Carry out plans that ask the same service, so that their questions share rounds.
+    """Run plans that ask the same service, so that their questions share rounds.
 
-    If a plan wants to know how many rounds are left, and the limits do not allow its rounds of all
-    plans, the last ones are given up: one that reaches its end says more than several that do not.
+    If a plan asks how many rounds are left, and the limits do not allow the rounds of all plans,
+    the last plans are abandoned: one complete plan is worth more than several incomplete ones.
 
     Args:
         plans: at least one; their effects are Ask, RoundsLeft and Interim.
-        rounds: how many each takes.
+        rounds: how many each takes at most.
 
     Returns:
-        What each plan returned, or the error that it raised, by its index; those that were given up
-        are absent.
+        What each plan returned, or the error that it raised, by its index; abandoned ones are
+        absent.
     """
     results: dict[int, T | MethodError] = {}
     effects: dict[int, Any] = {}
@@ -166,7 +170,7 @@ def side_by_side(plans: Sequence[Plan[T]], rounds: int) -> Plan[dict[int, T | Me
     def advance(number: int, value: Any) -> None:
         try:
             effect = plans[number].send(value)
-            while isinstance(effect, Interim):  # of one order alone
+            while isinstance(effect, Interim):  # it would be about one order only
                 effect = next(plans[number])
             effects[number] = effect
         except StopIteration as stop:
@@ -213,17 +217,17 @@ def _mean(scores: Sequence[float]) -> float | None:
     return min(max(fmean(scores), min(scores)), max(scores))
 
 
-def _joint_ranks(found: Sequence[Sequence[float]]) -> list[float | None]:
-    """Scores of the kind ``rank``, by the mean reciprocal ranks; those with equal ones keep order.
+def _joint_ranks(scores: Sequence[Sequence[float]]) -> list[float | None]:
+    """Scores of the kind ``rank``, by mean reciprocal ranks; equal means keep the input order.
 
     Args:
-        found: for each candidate, its scores of that kind in the runs.
+        scores: for each candidate, its scores of that kind in the runs.
     """
-    count = len(found)
+    count = len(scores)
     means = {
-        index: fmean(1 / (_K + 1 + round(count * (1 - score))) for score in scores)
-        for index, scores in enumerate(found)
-        if scores
+        index: fmean(1 / (_K + 1 + round(count * (1 - score))) for score in values)
+        for index, values in enumerate(scores)
+        if values
     }
     joint: list[float | None] = [None] * count
     for rank, index in enumerate(sorted(means, key=lambda index: (-means[index], index))):

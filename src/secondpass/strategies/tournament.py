@@ -1,4 +1,4 @@
-"""Tournament: groups of candidates compete; those that the model selects advance, for a point.
+"""Tournament: the model selects the best of each group; these advance and score a point.
 
 Chen, Liu, Zhang, Sun, Ma, Yang, Shi, Mao and Yin, "TourRank: utilizing large language models for
 documents ranking with a tournament-inspired strategy", WWW 2025, arXiv 2406.11678. In each stage of
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class Selection(Permutation):
-    """An array of the labels of the best documents, best first: as many as asked for."""
+    """An array of the labels of the ``count`` best documents, best first."""
 
     name = "selection"
 
@@ -79,7 +79,7 @@ class Selection(Permutation):
         return super().expected_tokens(self.count)
 
     def read(self, completion: Completion, labels: Labels) -> Order:
-        # Models that order all of the documents put those that they would select first.
+        # Some models order all documents; the first of these are their selection.
         order = super().read(completion, labels)
         return replace(order, places=order.places[: self.count])
 
@@ -90,7 +90,7 @@ class Tournament(LLMStrategy):
 
     Args:
         llm: the language model: a mapping with a ``type``, an LLM object, or a function.
-        tournaments: number of tournaments, side by side; their points are added up.
+        tournaments: number of tournaments, run side by side; a candidate's points are averaged.
         group: candidates per question at most.
         seed: of the order in which the candidates of a group are shown.
         labels: how candidates are named: ``opaque`` (short, and unknown to the authors of
@@ -162,14 +162,14 @@ class Tournament(LLMStrategy):
         if number < self.tournaments:
             message = f"the limits allow {number} of {self.tournaments} tournaments"
             issues.add("fewer_runs", message)
-        tournaments = [_Tournament([*range(count)]) for _ in range(number)]
+        tournaments = [_Tournament(list(range(count))) for _ in range(number)]
         degraded = False
         stages = schedule(count, self.group)
         for stage, (groups, kept) in enumerate(stages, 1):
             dealt = [
                 (tournament, group)
                 for turn, tournament in enumerate(tournaments)
-                for group in deal(tournament.left, groups, kept, f"{self.seed} {turn} {stage}")
+                for group in deal(tournament.remaining, groups, kept, f"{self.seed} {turn} {stage}")
             ]
             makers = (partial(self._about, questions, group) for _, group in dealt)
             answers = yield from ask_each(self.llm, makers)
@@ -181,13 +181,14 @@ class Tournament(LLMStrategy):
                 degraded = True
                 break
             for tournament in tournaments:
-                tournament.left = []
+                tournament.remaining = []
             for (tournament, group), answer in zip(dealt, answers, strict=True):
                 degraded |= not tournament.advance(stage, group, answer, issues)
             if stage < len(stages):
-                points = [each.points for each in tournaments]
+                points = [tournament.points for tournament in tournaments]
                 yield Interim(task, partial(_judgement, count, points, issues, degraded=degraded))
-        return _judgement(count, [each.points for each in tournaments], issues, degraded=degraded)
+        points = [tournament.points for tournament in tournaments]
+        return _judgement(count, points, issues, degraded=degraded)
 
     def _about(self, questions: Questions[Order], group: Group) -> Question[Prompt, Order]:
         """The question about a group.
@@ -205,9 +206,9 @@ class Tournament(LLMStrategy):
 def schedule(count: int, size: int) -> list[tuple[int, int]]:
     """The stages of a tournament: number of groups, and how many candidates advance.
 
-    Half of the candidates advance, until at most two are left; but one group of ``size`` rather
-    than up to half as many more, which would need two groups. After the first stage groups are of
-    half the size, until one holds all.
+    Half of the candidates advance, until at most two are left. If half is more than ``size``, but
+    less than 1.5 times it, only ``size`` advance, since one group is enough for these. After the
+    first stage, groups have half the size, unless one group of ``size`` holds all candidates.
     """
     stages: list[tuple[int, int]] = []
     while count > 2 or not stages:
@@ -236,8 +237,8 @@ class Group:
 def deal(indices: Sequence[int], number: int, kept: int, seed: str) -> list[Group]:
     """Deal candidates into groups of nearly equal size, of which ``kept`` advance in all.
 
-    Each group gets candidates from all parts of the order, so that the best meet late, and shows
-    them shuffled.
+    Each group gets candidates from all parts of the order, so that the best meet in a late stage.
+    Within a group they are shuffled.
     """
     groups = []
     for place in range(number):
@@ -249,21 +250,25 @@ def deal(indices: Sequence[int], number: int, kept: int, seed: str) -> list[Grou
 
 @dataclass(slots=True)
 class _Tournament:
-    """One tournament so far.
+    """The state of one tournament.
 
     Attributes:
-        left: the candidates that have not lost, in their original order.
-        points: of each candidate that was in an answered group, the last stage in which it was
-            selected; so a group that is not answered costs those no point that win later.
+        remaining: the candidates that have not lost, in their original order.
+        points: for each candidate that was in an answered group, the last stage in which it was
+            selected, or 0. An unanswered group costs no point if the candidate wins a later one.
     """
 
-    left: list[int]
+    remaining: list[int]
     points: dict[int, int] = field(default_factory=dict)
 
     def advance(
         self, stage: int, group: Group, answer: Answer[Order], issues: IssueCollector
     ) -> bool:
-        """Let the best of a group advance. Returns whether the model selected all of these."""
+        """Let the best of a group advance.
+
+        Returns:
+            Whether the model selected all that advance.
+        """
         issues.add_answer(answer, group.shown)
         selected: list[int] = []
         if answer.value is not None:
@@ -275,7 +280,7 @@ class _Tournament:
         if answer.value is not None and others:
             message = "the reply selects too few; these advance by their original order"
             issues.add("not_in_reply", message, others)
-        self.left = sorted([*self.left, *selected, *others])
+        self.remaining = sorted([*self.remaining, *selected, *others])
         return not others
 
 
@@ -283,10 +288,13 @@ def _judgement(
     count: int, points: Sequence[dict[int, int]], issues: IssueCollector, *, degraded: bool
 ) -> Judgement:
     """Scores by the mean points over the tournaments in which a candidate was judged."""
-    found = [[each[index] for each in points if index in each] for index in range(count)]
-    judged = [index for index in range(count) if found[index]]
+    means = {
+        index: fmean(of_candidate)
+        for index in range(count)
+        if (of_candidate := [item[index] for item in points if index in item])
+    }
     scores: list[float | None] = [None] * count
-    for rank, index in enumerate(sorted(judged, key=lambda index: (-fmean(found[index]), index))):
+    for rank, index in enumerate(sorted(means, key=lambda index: (-means[index], index))):
         scores[index] = (count - rank) / count
-    unjudged = frozenset(range(count)) - set(judged)
+    unjudged = frozenset(range(count)) - means.keys()
     return Judgement(scores, unjudged, issues.issues(), degraded=degraded)
