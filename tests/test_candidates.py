@@ -83,7 +83,7 @@ def test_dataclasses_without_a_text_need_fields_to_show():
         (5, "give a string, a mapping, a Candidate or an object with a text, not an int"),
         (Note, "not a type"),
         (Page(5), "not a Page"),
-        ((Document(page_content="secret"), 0.5), "of a pair with a score, make {'text': …, "),
+        ((Document(page_content="secret"), 0.5), "for a pair with a score, give {'text': …, "),
         (("secret", 0.5, 1), "not a tuple$"),
     ],
     ids=["number", "type", "number as text", "pair", "triple"],

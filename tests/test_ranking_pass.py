@@ -419,7 +419,7 @@ REPORTS = [
         SCORED,
         (
             "floor_not_applied",
-            "the floor is the method's; this fallback has none of its own",
+            "the floor applies to the method only; this fallback has no floor",
             (),
             "by-table",
         ),

@@ -188,7 +188,7 @@ class TestFallback:
         ({"candidates": [{"text": "", "content": ""}]}, r"candidates\[0\]: has both"),
         (
             {"candidates": [{"text": "", "k": 1, "metadata": {"k": 2}}]},
-            r"candidates\[0\]: k stands both beside and inside",
+            r"candidates\[0\]: k is both beside and inside",
         ),
     ],
 )

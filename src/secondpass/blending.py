@@ -2,8 +2,7 @@
 
 ``final = w * original + (1 - w) * rerank``, after both are normalised to a common scale. For a
 comparison of normalisations see Lee, "Analyses of multiple evidence combination", SIGIR 1997
-(min-max);
-Cormack, Clarke and Büttcher, "Reciprocal rank fusion", SIGIR 2009 (ranks).
+(min-max); Cormack, Clarke and Büttcher, "Reciprocal rank fusion", SIGIR 2009 (ranks).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Blended:
 
     Attributes:
         final: one score per item.
-        absent: indices of items whose final score is the rerank score, for want of an original one.
+        absent: indices of items without an original score; their final score is the rerank score.
         outside: indices of items whose original score should lie within 0 to 1 and does not.
     """
 
@@ -63,7 +62,7 @@ class Blend:
             both lists: ``1 / (rrf_k + rank)``.
         rrf_k: the constant of ``rrf``, in ranks.
         optional: with ``none`` or ``sigmoid``, do not report lists in which no candidate has a
-            retrieval score. With or without it, their final score is the rerank score.
+            retrieval score. Their final score is the rerank score in either case.
 
     Grades are first mapped from their scale to 0 to 1. Statistics and ranks are those of the scored
     items of one ranking. If none of these has a retrieval score, ``minmax`` and ``zscore`` use
@@ -188,7 +187,7 @@ def minmax(scores: Sequence[float]) -> list[float]:
     if not scores:
         return []
     low, high = min(scores), max(scores)
-    # Halves: the difference of two huge floats can overflow.
+    # Halved first: the difference of two large floats may overflow.
     span = high / 2 - low / 2
     if span == 0:
         return [0.5] * len(scores)

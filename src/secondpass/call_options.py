@@ -33,12 +33,12 @@ class CallOptions(TypedDict, total=False):
         order: an ordering: a function, a mapping with a ``type``, or a name, which may be one of
             those in ``orders``. ``"none"`` applies no ordering.
         dedupe: whether to keep only the best candidate of each id.
-        floor: threshold on the final score, or on the score that the floor of the method is on,
-            which it replaces; fallbacks keep their own. With an anchor, scores must be ranks
-            without it, too.
+        floor: threshold that replaces the floor of the method, on the same score as that, or on the
+            final score if there is none; fallbacks keep theirs. With an anchor, it is allowed only
+            if the method's own scores are ranks.
         instruction: what counts as relevant in this call, such as ``"prefer recent documents"``,
-            for methods that take one; it adds to the words of the configuration. White space
-            around it is removed, and an empty one is none. The report lists
+            for methods that take an instruction; it is added to the prompt of the configuration.
+            White space around it is removed; an empty one has no effect. The report lists
             ``instruction_not_used`` if the method takes none.
         deadline: wall-clock seconds for each ranking of this call, in place of
             ``limits.deadline``.
@@ -109,12 +109,12 @@ def _validated(name: str, value: Any, orders: Mapping[str, Ordering | None] | No
 
 
 def _positive_integer(name: str, value: object) -> int:
-    # Arrays of no dimension have __index__ too, but are no numbers.
+    # Arrays without dimensions have __index__ too, but are no numbers.
     if not isinstance(value, numbers.Integral) or isinstance(value, bool):
         raise InputError(f"{name}: give a whole number, not {describe(value)}")
     number = operator.index(value)
     if number < 1:
-        # Python raises for the digits of an integer that has thousands of them.
+        # Python refuses to convert an integer of thousands of digits to a string.
         actual = f", not {number}" if number > -(10**9) else ""
         raise InputError(f"{name}: must be 1 or more{actual}")
     return number
@@ -135,8 +135,8 @@ class PassSettings:
 
     Attributes:
         stages: the method and its fallbacks, in the order in which they are tried.
-        render: what of a candidate the method is shown.
-        passages: how long texts are judged; None: whole.
+        render: which fields of a candidate the method is shown, and how.
+        passages: how long texts are split; None shows them whole.
         depth: number of candidates to judge; None judges all.
         top_k: number of items to return; None returns all.
         order: moves the items of the head after they are ranked.
@@ -145,7 +145,7 @@ class PassSettings:
         strict: whether to raise unless every candidate of the head was scored.
         instruction: what counts as relevant in this call.
         when: decides from the first stage whether to run; None always runs.
-        deadline: wall-clock seconds of the ranking; None: that of the limits.
+        deadline: wall-clock seconds of the ranking; None uses that of the limits.
     """
 
     stages: tuple[Stage, ...]
@@ -175,7 +175,7 @@ class PassSettings:
         if "floor" in changes:
             method, *fallbacks = self.stages
             if not getattr(method.method, "takes_floor", True):
-                raise InputError("floor: cannot be combined with an anchor: scores are ranks there")
+                raise InputError("floor: cannot be combined with an anchor: its scores are ranks")
             floor = changes.pop("floor")
             if isinstance(method.floor, Floor):
                 floor = method.floor.moved(floor)
@@ -186,8 +186,7 @@ class PassSettings:
 def show_call_options(function: F) -> F:
     """List the keywords of :class:`CallOptions` in the signature of a function that takes them.
 
-    ``**options: Unpack[CallOptions]`` tells type checkers; this tells :func:`inspect.signature`,
-    and so ``help()`` and editors.
+    Type checkers read ``Unpack[CallOptions]``; ``help()`` and editors read the signature.
     """
     signature = inspect.signature(function)
     parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]

@@ -15,16 +15,16 @@ CheckedRequest: TypeAlias = tuple[str, list[Candidate], Any]
 
 _CANDIDATE_KEYS = frozenset({"text", "content", "id", "score", "metadata"})
 _TEXT_ATTRIBUTES = ("text", "page_content", "content")
-"""What objects of other libraries call their text, such as LangChain's documents."""
+"""Attributes for the text in objects of other libraries, such as LangChain's documents."""
 _TEXT_KEYS = ("snippet", "page_content", "passage", "body", "chunk", "document", "description")
-"""What other tools call the text of a document."""
+"""Keys for the text of a document in other tools, for a hint."""
 
 
 def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) -> list[Candidate]:
     """Convert each string, mapping, Candidate, Ranked or object with a text to a candidate.
 
-    Of an object, ``text``, ``page_content`` or ``content`` is the text, and ``id``, ``score`` and
-    ``metadata`` (or ``meta``) are read. The other fields of a dataclass without metadata become it.
+    The text of an object is ``text``, ``page_content`` or ``content``; its ``id``, ``score`` and
+    ``metadata`` (or ``meta``) are read. If a dataclass has no metadata, its other fields are used.
 
     Args:
         values: the candidates as passed by the caller.
@@ -34,7 +34,7 @@ def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) 
     Raises:
         InputError: a value cannot be converted; the message gives its position and the field.
     """
-    is_frame = hasattr(values, "iterrows")  # iteration over one of pandas gives names of columns
+    is_frame = hasattr(values, "iterrows")  # a pandas DataFrame, which iterates over column names
     if is_frame or isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         hint = "; its rows are df.to_dict('records')" if is_frame else ""
         raise InputError(
@@ -112,7 +112,7 @@ def _converted(value: object, where: str, text_needed: bool) -> Candidate:
         return _from_mapping(mapping, where, text_needed)
     hint = ""
     if isinstance(value, tuple) and len(value) == 2:
-        hint = "; of a pair with a score, make {'text': …, 'score': …}, higher scores being better"
+        hint = "; for a pair with a score, give {'text': …, 'score': …}; higher scores are better"
     raise InputError(
         f"{where}: give a string, a mapping, a Candidate or an object with a text, "
         f"not {kind_of(value)}{hint}"
@@ -161,7 +161,7 @@ def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> 
     if conflicts:
         names = ", ".join(sorted(map(str, conflicts)))
         raise InputError(
-            f"{where}: {names} stands both beside and inside 'metadata', with other values"
+            f"{where}: {names} is both beside and inside 'metadata', with different values"
         )
     identifier = mapping.get("id")
     return Candidate(
@@ -238,7 +238,7 @@ def keep_best_of_each_id(candidates: Sequence[Candidate]) -> tuple[list[int], li
     """Return the input positions to keep, in order, and those of duplicates.
 
     Of the candidates that share an id, the one with the highest retrieval score is kept, at the
-    place of the first of them. The first of equal scores is kept; no score is lower than any.
+    place of the first of them; of equal scores, the first. A missing score is lower than any.
     Candidates without an id are all kept.
     """
     kept: list[int] = []

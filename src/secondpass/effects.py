@@ -2,7 +2,7 @@
 
 A pass is a generator. It yields effects and is sent their results; it opens no connection, starts
 no thread and reads no clock. A driver (:mod:`secondpass.runtime.drivers`) carries the effects out.
-So sync and async share all of the logic, passes nest by ``yield from``, and tests send results in.
+So sync and async share all logic, passes nest by ``yield from``, and tests need no models.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Ask(Generic[R, T]):
 
 @dataclass(frozen=True, slots=True)
 class RoundsLeft:
-    """Effect: how many more rounds of so many questions time and budget allow, by those so far.
+    """Effect: how many more rounds of ``questions`` the limits allow, estimated by those so far.
 
     Its result is an int of at least 0; None without limits.
     """
@@ -100,7 +100,7 @@ class RoundsLeft:
 
 @dataclass(frozen=True, slots=True)
 class LimitsLeft:
-    """Effect: what the limits leave to questions. Result: a :class:`~secondpass.limits.Left`."""
+    """Effect: what the limits leave for questions. Result: a :class:`~secondpass.limits.Left`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +132,14 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Interim:
-    """Effect: what a method has found so far. Its result is None.
+    """Effect: an interim judgement of a method. Its result is None.
 
-    If somebody listens, a ranking is made of it before the method goes on. One that is about
-    another task than that of the pass is ignored: a method that runs others on tasks of its own
-    converts theirs (:func:`secondpass.strategies.interim.converted`).
+    If there is a listener, it gets a ranking made of the judgement before the method continues. A
+    judgement of another task than that of the pass is ignored, so a method that runs others on
+    other tasks converts theirs (:func:`secondpass.strategies.interim.converted`).
 
     Attributes:
-        task: what the method was passed.
+        task: the task of the method.
         judgement: returns what the method would return if it ended here. Called at once, or never.
     """
 
@@ -149,7 +149,7 @@ class Interim:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Effect: a method starts to judge, for observers. Its result is for :class:`Ended`.
+    """Effect: a method starts to judge, for observers. Its result is passed to :class:`Ended`.
 
     :func:`secondpass.methods.judged` yields it for every method while there is an observer.
 
@@ -167,7 +167,7 @@ class Ended:
     """Effect: a method has ended, and with it those that it ran. Its result is None.
 
     Attributes:
-        started: the result of its :class:`Started`; None if nobody observes it.
+        started: the result of its :class:`Started`; None without an observer.
         scored: number of texts that have a score; None if it failed.
         error: the code of its error, or None.
     """
@@ -179,22 +179,22 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class KeepTime:
-    """Effect: a method begins, and its questions leave time to those behind it; or it has ended.
+    """Effect: a method begins, whose questions leave time for the methods after it; or it ends.
 
-    :func:`secondpass.strategies.parts.in_turn` yields it twice.
+    :func:`secondpass.strategies.parts.in_turn` yields it at the beginning and at the end.
 
     Attributes:
-        last: whether no method follows, except those that follow the one which runs it.
-        before: at the end, what the effect at the beginning resulted in.
+        last: whether no method follows, except those that follow the method that runs it.
+        before: at the end, the result of the effect at the beginning; else None.
     """
 
     last: bool
     before: Any = None
 
 
-_Told: TypeAlias = Chose | Raised | Ran | Interim | Started | Ended
-Immediate: TypeAlias = RoundsLeft | LimitsLeft | KeepTime | _Told
-"""Effects that call nothing."""
+_Notification: TypeAlias = Chose | Raised | Ran | Interim | Started | Ended
+Immediate: TypeAlias = RoundsLeft | LimitsLeft | KeepTime | _Notification
+"""Effects that call neither a scorer nor a service."""
 
 Effect: TypeAlias = Score | Ask[Any, Any] | Immediate
 Plan: TypeAlias = Generator[Effect, Any, T]
@@ -211,9 +211,9 @@ class Task:
         candidates: the candidates, aligned with ``texts``.
         context: what the caller passed for this query.
         windows: the windows of each text; None if texts are judged whole.
-        mean: whether the score of a text is the mean of those of its windows, not the best.
-        spans: what earlier stages of a cascade found best in each text; None where nothing.
-        top_k: how many of the best are wanted; None if all are.
+        mean: whether the score of a text is the mean over its windows, rather than the highest.
+        spans: the best span of each text by the stages before in a cascade; None if there is none.
+        top_k: number of top candidates whose order matters; None if all do.
         instruction: what counts as relevant in this call; None for none.
     """
 
@@ -240,15 +240,15 @@ class Judgement:
         stage_scores: for cascades, the scores of every stage that judged each text.
         beyond: indices that the method does not judge; they join the tail. If these are all, as for
             a single candidate, the input order is kept and the report is ``ok``.
-        degraded: whether a part of the method failed and another part gave the order instead.
+        degraded: whether a part of the method failed, and another part determined the order.
         score_kind: what these scores mean, if that differs from the method's ``score_kind``. The
             scores are not used if a floor or a blend depends on the kind.
         original: weight of the original order in the final score, 0 to 1, in place of the blend's
             if that is lower; the report is ``degraded`` if it is more than 0. With 1, the scores
             are ignored, the original order is kept without trying a fallback, and the report is
             ``unchanged``. None leaves it to the blend.
-        spans: the part of each text that matches best, None for those without.
-        spreads: see :attr:`secondpass.types.Ranked.spread`; None for texts without.
+        spans: the best-matching part of each text as (start, stop); None for texts without one.
+        spreads: see :attr:`secondpass.types.Ranked.spread`; None for texts without one.
     """
 
     scores: Sequence[float | None]
@@ -271,12 +271,12 @@ class Method(Protocol):
             services about ``count`` texts.
         parts(task, left): of a method that runs others: these, each with the task that it is given
             if none of them changes the order. ``left`` is a :class:`~secondpass.limits.Left`.
-        windows: what :meth:`judge` is given of texts that are split into windows: ``each`` window
-            as a text of its own, for scores that do not depend on the other texts; ``one``, the
-            default: of each candidate the window that the stage before found best, else the best
-            by its words; or ``task``: whole texts, with the windows in the task.
+        windows: what :meth:`judge` gets of texts that are split into windows: ``each`` window as a
+            separate text, for scores that do not depend on the other texts; ``one`` window of each
+            candidate (the default), the best by the stage before, or else by its words; or
+            ``task``: whole texts, with the windows in the task.
         takes_instruction: whether :meth:`judge` uses the ``instruction`` of its task; default
-            False. Without, the report of a call that has one lists ``instruction_not_used``.
+            False. If not, the report of a call with an instruction has ``instruction_not_used``.
     """
 
     @property

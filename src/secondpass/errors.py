@@ -157,7 +157,7 @@ class LLMError(MethodError):
         message: what happened; may quote the server where it quotes neither request nor key.
         code: a stable identifier for programs; becomes the code of an issue.
         retryable: whether the same request may succeed later.
-        retry_after: seconds to wait before a retry, as told by the server.
+        retry_after: seconds to wait before a retry, as stated by the server.
         adapted: whether the client has changed its requests, so that an immediate retry may work.
         too_long: whether the server found the prompt too long.
         sent: whether the request was sent.
@@ -202,7 +202,7 @@ class ReplyError(MethodError):
     Args:
         message: what is wrong with the reply, without its text.
         code: a stable identifier for programs; becomes the code of an issue.
-        repairable: whether the model may reply better if it is told what was wrong.
+        repairable: whether a second question that states the error may get a better reply.
     """
 
     code = "reply_refused"

@@ -18,9 +18,9 @@ class Limits:
 
     Attributes:
         deadline: wall-clock seconds until the best order so far is returned. Calls still running
-            are abandoned. Local scorers score the texts in batches, so that some scores are there
-            in time. Questions of a method that others follow (a fallback, a later stage of a
-            cascade) end after four fifths of the time left.
+            are abandoned. Local scorers score the texts in batches, so that some scores are ready
+            in time. If other methods follow (a fallback, a later stage of a cascade), the questions
+            of a method end after four fifths of the time left.
         calls: questions to language models, retries included.
         tokens: of prompts and replies. They are estimated before a question is sent, at four bytes
             per token, and counted as reported by the server afterwards.
@@ -29,7 +29,7 @@ class Limits:
             event loop; synchronous rankings share a loop. A model that calls the reranker that
             waits for it needs one more slot.
         retries: maximum number of retries of a question after a temporary error.
-        repair: 1 to ask once more, saying why, if a reply cannot be used; 0 not to.
+        repair: how often to ask again, with the reason, if a reply cannot be used: 0 or 1.
     """
 
     deadline: Annotated[float, Gt(0)] | None = None
@@ -41,7 +41,7 @@ class Limits:
     repair: Annotated[int, Ge(0), Le(1)] = 1
 
     def until(self, deadline: float | None) -> Limits:
-        """These limits with another deadline; None keeps theirs."""
+        """These limits with another deadline, in seconds; None keeps the deadline."""
         return self if deadline is None else changed(self, deadline=deadline)
 
 
@@ -54,11 +54,11 @@ class Left:
         tokens: of prompts and replies.
         cost: in the currency of the prices.
         seconds: until questions end.
-        concurrency: number of questions at a time.
-        question_seconds: how long the questions so far took, 0 without any.
-        question_waves: the same in times of one call: a round of more questions than are asked at
-            a time takes several.
-        seconds_per_call: what a plan assumes; None in a ranking.
+        concurrency: maximum number of concurrent questions.
+        question_seconds: how long the rounds of questions so far took in all.
+        question_waves: number of calls that had to wait for each other in these rounds: a round of
+            more than ``concurrency`` questions takes several.
+        seconds_per_call: assumed by a plan; None in a ranking.
     """
 
     calls: int | None = None

@@ -65,7 +65,7 @@ def to_method(value: object) -> Method:
 
 
 def place_of(method: object, name: str) -> str | None:
-    """Return the path of a setting of this method in a configuration; None if it has no such."""
+    """Return the path of a setting of this method in a configuration; None if it has none."""
     path = "method"
     settings: Any = {"type": method} if isinstance(method, str) else method
     families: tuple[registry.Family, ...] = ("methods", "llms")
@@ -204,8 +204,8 @@ METHOD = Nested(to_method, lambda: definition("method"))
 class Stage:
     """A method, and how its scores become final scores.
 
-    A reranker has one for its method and one for each fallback, in a configuration beside the
-    settings of the fallback's method: ``{type: embedded, floor: 0.1}``.
+    A reranker has one for its method and one for each fallback. In the configuration of a fallback,
+    these settings are in the same mapping as those of its method: ``{type: embedded, floor: 0.1}``.
 
     Attributes:
         method: a scorer or another method.
@@ -266,7 +266,7 @@ class Stage:
 
 
 def beside(cls: type, value: object) -> Any:
-    """Convert a method, or a mapping with settings beside those of the method, to a ``cls``.
+    """Convert a method, or a mapping with the settings of ``cls`` and of its method, to a ``cls``.
 
     Args:
         cls: a configurable class with a setting ``method``, such as :class:`Stage`.

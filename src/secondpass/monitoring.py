@@ -56,10 +56,10 @@ _monitors: WeakSet[Monitor] = WeakSet()
 class Monitor:
     """An observer that keeps sketches of what rankings do, a file for each day.
 
-    Kept are, by day, reranker and method: how many rankings had which status and which issues,
-    and sketches of one number per ranking for each of :data:`STATISTICS`: scores, how far
-    candidates moved, and what the retriever returned. No text, no id and no key is among them, and
-    of the path of a local model only the last part.
+    For each day, reranker and method it stores how many rankings had which status and which issues,
+    and a sketch for each of :data:`STATISTICS`, with one number per ranking: scores, how far
+    candidates moved, and what the retriever returned. It stores no text, no id and no key, and only
+    the last part of a local model's path.
 
     Pass it to :func:`secondpass.observe`, or use it in a with block, in which it observes. All
     rankings of the process are counted, those of adapters, too. It can be used from many threads,
@@ -72,8 +72,7 @@ class Monitor:
             method, 500 at most and one for all others, and at most 8,293 bins for each statistic of
             a line.
         every: seconds between writes, above 0.
-        keep: number of days to keep, at least 1. Of the days that have files, only the last ones
-            are kept. None: all.
+        keep: number of days with files to keep, the last ones, at least 1; None keeps all.
 
     Raises:
         InputError: an argument is wrong; or the monitor enters a with block within another.
@@ -101,9 +100,9 @@ class Monitor:
         atexit.register(self.close)
 
     def _begin(self) -> None:
-        """Start without rankings, locks and threads: also in a forked child, whose parent has them.
+        """Reset the state: of a new monitor, or of one in a forked child.
 
-        The parent writes what was counted before the fork.
+        The parent writes what was counted before the fork, and has the locks and the thread.
         """
         self._files = DayFiles(self.folder, self.keep)
         self._days: Days = {}
@@ -144,7 +143,7 @@ class Monitor:
         method = report.method and without_folders(report.method)
         key = DayKey(day, name, method, report.score_kind, __version__, _engine(report))
         statistics = {} if trace is None else ranking_statistics(trace)
-        # Without a method as one that failed, so that the status tells them apart.
+        # A skipped ranking has no method, like a failed one; the status distinguishes them.
         skipped = report.status == "ok" and report.skipped is not None and report.method is None
         status = "skipped" if skipped else report.status
         self._add(key, status, [issue.code for issue in report.issues], statistics)
@@ -170,7 +169,7 @@ class Monitor:
             self._files.delete_old()
 
     def close(self) -> None:
-        """Stop observing if it was begun by a with block, and write what is not yet written."""
+        """Stop observing if a with block started it, and write what is not yet written."""
         if self._registration is not None:
             self._registration.close()
             self._registration = None
@@ -214,8 +213,8 @@ class Monitor:
     def _flush_or_log(self) -> None:
         try:
             self.flush()
-        except Exception as error:  # whatever it is, the thread must go on
-            if not self._failed:  # the next ones are tried again, but not logged
+        except Exception as error:  # the thread has to continue
+            if not self._failed:  # log once until a write succeeds
                 self._failed = True
                 reason = getattr(error, "strerror", None) or type(error).__name__
                 log("warning", "monitoring cannot write to %s: %s", self.folder, reason)

@@ -55,7 +55,7 @@ class Tiers:
         if len(set(self.tiers)) < len(self.tiers):
             raise ConfigurationError([Problem(("tiers",), "names a tier twice")])
         if self.default is not None and self.default not in self.tiers:
-            message = f"{self.default!r} is none of the tiers"
+            message = f"{self.default!r} is not one of the tiers"
             raise ConfigurationError([Problem(("default",), message)])
 
     def __call__(self, items: Sequence[Item]) -> list[Item]:
@@ -96,7 +96,7 @@ def reordered(ordering: Ordering, items: Sequence[Ranked]) -> Plan[list[int]]:
 
 
 def failure(error: Exception) -> str:
-    """What a report says of an error of an ordering. Foreign messages may contain anything."""
+    """The message of an issue about an ordering's error; foreign messages may contain anything."""
     if isinstance(error, MethodError):
         return f"the ordering failed: {error}"
     return f"the ordering raised {type(error).__name__}"
@@ -160,7 +160,7 @@ def chosen_ordering(
 
 
 def _name_or_ordering(value: object) -> Ordering | str | None:
-    """Convert all but names, which may be keys of ``orders``."""
+    """Convert anything but a name, which may be a key of ``orders``."""
     return value if isinstance(value, str) else to_ordering(value)
 
 

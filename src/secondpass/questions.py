@@ -22,8 +22,8 @@ class Windows:
     """The windows of one text.
 
     Attributes:
-        spans: the part of the body that each window has.
-        body: the part of the text that is split. What is before and after it is in every window.
+        spans: of each window, the part of the body that it shows.
+        body: the part of the text that is split. The text before and after it is in every window.
     """
 
     spans: Sequence[Span]
@@ -43,20 +43,20 @@ class Scorer(Protocol):
         scale: ``(lowest, highest)``, for the score kind ``grade``.
         score_many(requests): scores a list of ``(query, documents)`` tuples and returns a list of
             lists; ``rerank_many`` calls it to form batches across queries.
-        pointwise: whether the score of a document is independent of the others; default True. If a
+        pointwise: whether the score of a document does not depend on the others; default True. If a
             deadline is set, pointwise scorers score a part of the documents at a time.
         score_batches(requests, deadline): a generator of those parts. After each, it yields a list
             of ``(index of the request, index of the document, score)``, and it ends before
-            ``deadline``, a value of :func:`time.monotonic` or None. If it is late, it is closed
-            after its part.
+            ``deadline``, a value of :func:`time.monotonic` or None. A late one is closed after the
+            part that it is computing.
         batch_size: without ``score_batches``, the number of documents in a part; default 32.
         score_lists(requests, deadline): for scores that depend on the whole list; called in place
             of the methods above, with or without a deadline. A generator; each time, it yields a
-            list with one :class:`ListScores` per request, made from the documents read so far. It
-            replaces those before; the last one counts. It ends before ``deadline``, or is closed
-            after its part. A call has several requests only without a deadline.
-        joins_calls: whether calls from several threads share batches, and a thread that calls only
-            waits; default False. Then more of them are made at a time.
+            list with one :class:`ListScores` per request, made from the documents read so far. The
+            last list counts. It ends before ``deadline``, or is closed after its part. A call has
+            several requests only without a deadline.
+        joins_calls: whether calls from several threads share batches, so that the calling threads
+            only wait; default False. If true, more calls are made at a time.
         engine: an :class:`~secondpass.types.EngineInfo` for the report, or None while no model is
             loaded. It must not wait for a model that another thread loads.
         takes_instruction: whether the methods above take the keyword ``instruction``; default
@@ -98,7 +98,7 @@ class RawScores:
     Attributes:
         values: one per text; undefined for texts whose call failed.
         failures: ranges of texts whose call failed, as (start, stop, error).
-        troubles: errors that left no text without a score.
+        troubles: errors in spite of which every text has a score.
         called: whether the scorer was called at all.
         issues, original, spans: see :class:`ListScores`.
     """
@@ -128,8 +128,8 @@ class Prompt:
         system: the system prompt; may be empty.
         turns: the conversation; the last turn is the user's.
         schema: the JSON Schema of the reply, whose root is an object; None if it is not JSON.
-        logprobs: for how many alternatives of each token of the reply log probabilities are asked
-            for; 0 for none.
+        logprobs: number of alternatives per token of the reply whose log probabilities are
+            requested; 0 requests none.
         needs_logprobs: whether a reply without them is useless. A server that rejects them is then
             not asked; otherwise it is asked without.
     """
@@ -148,7 +148,7 @@ class Completion:
     Attributes:
         text: the reply; may be empty.
         cut: whether it was truncated at its maximum length.
-        input_tokens, output_tokens: None if the server did not report it.
+        input_tokens, output_tokens: None if the server did not report them.
         logprobs: for each token of the reply, the natural log probabilities (at most 0) of the
             token itself, which comes first, and of its alternatives, by their text. None if the
             server did not report them.
@@ -207,15 +207,15 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Recall(Generic[T]):
-    """How the answer of a question is stored, and found again in another ranking or process.
+    """How the answer to a question is stored, and read in another ranking or process.
 
     Attributes:
-        key: returns all that the value depends on besides the service: plain values, dataclasses of
-            them, and objects with a ``cache_key``. Where the request has names that were drawn for
-            its documents, it has their places.
-        dump: returns a value as JSON values, documents by place; None if it is not worth storing;
-            raises TypeError if it cannot be stored.
-        load: the reverse; raises an exception if these are not of an answer to the question.
+        key: returns everything that the value depends on besides the service: plain values,
+            dataclasses of them, and objects with a ``cache_key``. It has places instead of labels
+            that are drawn at random.
+        dump: returns a value as JSON values, with documents by place; None if it should not be
+            stored; raises TypeError if it cannot be stored.
+        load: the reverse of ``dump``; raises an exception if the data is no answer to the question.
     """
 
     key: Callable[[], Any] = field(repr=False)
@@ -231,12 +231,12 @@ class Question(Generic[R, T]):
         request: what is sent.
         read: converts a completion to the value of an :class:`Answer`; raises
             :class:`~secondpass.errors.ReplyError` if the completion cannot be used.
-        reminder: describes a usable reply, to ask a language model once more; None to not repair.
-        shrink: returns the same question with passages of half the length, for a server that found
-            it too long; or None if nothing is left to cut.
+        reminder: describes a usable reply, to ask a language model once more; None for no repair.
+        shrink: returns the same question with passages of half the length, for a server that
+            rejected it as too long; None if nothing is left to cut.
         estimate: estimated tokens of prompt and reply.
         documents: number of candidates in the question.
-        assumed: the value with which a dry run goes on; None to leave the question unanswered.
+        assumed: the value that a dry run uses; None to leave the question unanswered.
         shortened: whether passages were cut to fit the context window of the model.
         recall: how its answer is stored; None if it cannot be.
     """

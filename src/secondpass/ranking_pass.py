@@ -31,10 +31,10 @@ class RankingPass:
     """One ranking. All integers are positions in ``candidates``.
 
     Attributes:
-        listener: called with the interim rankings; None if nobody listens.
+        listener: called with the interim rankings; None for no interim rankings.
         issues: those of the candidates and of methods that failed, so far.
-        kept: candidates that are ranked; ``head`` of them within the depth, then ``tail``.
-        renderable: those of the head that have something to show to a method.
+        kept: candidates that are ranked: ``head`` within the depth, then ``tail``.
+        renderable: those of the head that have a text for a method.
         left_out: by reason, candidates that no method is to judge.
         skipped: what the setting ``when`` left out.
     """
@@ -54,7 +54,7 @@ class RankingPass:
     skipped: Skipped | None = None
 
     def observed_plan(self) -> Plan[Ranking]:
-        """:meth:`plan` as an operation, of which the observers are told if there are any."""
+        """:meth:`plan`, reported to the observers if there are any."""
         return self._observed_plan() if observed() else self.plan()
 
     def _observed_plan(self) -> Plan[Ranking]:
@@ -86,8 +86,8 @@ class RankingPass:
         """Run the pass as a generator of effects that returns the ranking.
 
         Raises:
-            RerankError: under ``strict``, if a candidate of the head that has something to show was
-                not scored, or the ordering was not followed.
+            RerankError: under ``strict``, if a candidate of the head that has a text was not
+                scored, or the ordering was not followed.
         """
         settings = self.settings
         self.kept = range(len(self.candidates))
@@ -128,14 +128,14 @@ class RankingPass:
     # ---------------------------------------------------------------------- effects
 
     def _judge(self) -> Plan[_Result]:
-        """The judgement of the first stage that gives any."""
+        """The judgement of the first stage that returns one."""
         task = self._task()
         if task is None:
             return None
         for number, stage in enumerate(self.settings.stages, 1):
             plan = judged_by_windows(stage.method, task)
             if self.listener is not None:
-                plan = self._overheard(plan, stage, task, self.listener)
+                plan = self._with_listener(plan, stage, task, self.listener)
             try:
                 judgement = yield from in_turn(plan, last=number == len(self.settings.stages))
                 stage.kind_of(judgement)
@@ -146,7 +146,7 @@ class RankingPass:
         return None
 
     def _task(self) -> Task | None:
-        """What the methods are to judge; None if no candidate has anything to show."""
+        """The task of the methods; None if no candidate has a text."""
         rendering = self.settings.render
         positions = self._to_judge
         candidates = [self.candidates[position] for position in positions]
@@ -176,7 +176,7 @@ class RankingPass:
             task = with_windows(task, self.settings.passages, rendering)
         return task
 
-    def _overheard(
+    def _with_listener(
         self,
         plan: Plan[Judgement],
         stage: Stage,
@@ -192,7 +192,7 @@ class RankingPass:
                 judgement = checked(interim.judgement(), task)
                 stage.kind_of(judgement)
             except Exception as error:
-                # The method goes on, and what it returns in the end is validated again.
+                # The method continues, and what it returns in the end is validated again.
                 log_exception(error, "the interim judgement of a method")
                 return
             if not any(score is not None for score in judgement.scores):
@@ -212,14 +212,14 @@ class RankingPass:
     # ---------------------------------------------------------------------- the ranking
 
     def _outcome(self, on_exception: Callable[[BaseException, str], None]) -> Outcome:
-        """The state of a ranking in which nothing has been judged."""
+        """The outcome before a judgement is applied."""
         outcome = Outcome(self.candidates, self.head, self.renderable, [*self.issues], on_exception)
         for position in self.head[len(self._to_judge) :]:
             outcome.status[position] = "tail"
         return outcome
 
     def _ranking(self, outcome: Outcome, result: _Result, *, final: bool = True) -> Plan[Ranking]:
-        """The ranking that follows from a judgement. It changes nothing but the outcome."""
+        """The ranking that follows from a judgement. Changes only the outcome."""
         settings = self.settings
         left_out = dict(self.left_out)
         as_is = self.skipped is not None and not self._to_judge
@@ -246,7 +246,7 @@ class RankingPass:
             if doubt is not None:
                 outcome.add_issue("fitted_otherwise", doubt, (), stage.method.name)
             if stage.floor is None and settings.stages[0].floor is not None:
-                message = "the floor is the method's; this fallback has none of its own"
+                message = "the floor applies to the method only; this fallback has no floor"
                 outcome.add_issue("floor_not_applied", message, (), stage.method.name)
             if settings.order is not None:
                 order = yield from outcome.reorder(order, settings.order, settings.top_k)
@@ -278,7 +278,7 @@ class RankingPass:
         return Ranking(self.query, items, report, outcome.trace)
 
     def _skipped_order(self, outcome: Outcome, order: list[int]) -> Plan[list[int]]:
-        """The order of a head that no method was to judge: the first stage's, and an ordering."""
+        """The order of a head that was skipped: the input order, then moved by the ordering."""
         settings = self.settings
         if settings.stages[0].floor is not None:
             message = "the pass was skipped, so there is no score to compare with the floor"

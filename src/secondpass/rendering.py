@@ -1,4 +1,4 @@
-"""Rendering of candidates and queries to the texts that scorers and prompts are given."""
+"""Renders candidates and queries to the texts that scorers and prompts get."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class _Field:
 @configurable
 @dataclass(frozen=True)
 class Rendering:
-    """Renders a candidate as the text that a method is given.
+    """Renders a candidate as the text that a method is shown.
 
     Attributes:
         fields: fields to render, in order: ``text``, ``id``, ``score``, or a metadata key. A dot
-            reads nested mappings (``source.title``) unless a key has the whole name. Of
-            ``path|file_path|id`` the first that a candidate has is rendered, under the first name;
+            reads nested mappings (``source.title``) unless a key has the whole name. For
+            ``path|file_path|id``, the first that a candidate has is rendered, under the first name;
             ``subtasks|count`` is the number of items of a list. A ``?`` at the end marks an
             optional field (``tags?``).
         separator: text between fields.
@@ -119,23 +119,24 @@ class Rendering:
         return [self._rendered(candidate) for candidate in candidates]
 
     def span_of_text(self, candidate: Candidate, span: Span) -> Span | None:
-        """Convert a span of a rendering to one of the candidate's text.
+        """Convert a span of a rendering to a span of the candidate's text.
 
-        Only the part of it that is the text as it is; None if there is none.
+        Returns:
+            The part of it that is within the unchanged text; None if there is none.
         """
-        place = self._text_range(candidate)
-        if place is None:
+        text_range = self._text_range(candidate)
+        if text_range is None:
             return None
-        start, stop = max(span[0], place[0]), min(span[1], place[1])
-        return (start - place[0], stop - place[0]) if start < stop else None
+        start, stop = max(span[0], text_range[0]), min(span[1], text_range[1])
+        return (start - text_range[0], stop - text_range[0]) if start < stop else None
 
     def body(self, candidate: Candidate, rendered: str) -> Span:
         """Return the part of a rendering to split into windows: the text, else all fields."""
-        place = self._text_range(candidate)
-        return place or (len(self.prefix), max(len(self.prefix), len(rendered) - len(self.suffix)))
+        end = max(len(self.prefix), len(rendered) - len(self.suffix))
+        return self._text_range(candidate) or (len(self.prefix), end)
 
     def _text_range(self, candidate: Candidate) -> Span | None:
-        """Where the text, or its beginning, is in the rendering; None if it is not, or changed."""
+        """The span of the text, or of its beginning, in the rendering; None if it was changed."""
         text = as_text(field_value(candidate, "text"))
         start = len(self.prefix)
         for label, value in self._parts(candidate) or ():
@@ -194,7 +195,7 @@ def _count(value: Any) -> Any:
 def _without_repeated_text(fields: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
     """Remove the text if another field has the same value.
 
-    Documents of frameworks need a text, which is often one of their metadata fields as well.
+    The text of a framework's document is often a metadata field as well.
     """
     others = {value.strip() for name, value in fields if name != "text" and value is not None}
     return [

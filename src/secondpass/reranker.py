@@ -52,11 +52,11 @@ class Reranker(CostPlanner):
         orders: further orderings by name, to choose one per call (``order="learn"``).
         when: conditions under which the pass runs; None runs it for every query.
         fallback: methods to try in turn if ``method`` judged nothing; or a single method.
-        render: what of a candidate the method is shown; None shows its text.
+        render: which fields of a candidate the method is shown, and how; None shows its text.
         passages: how long texts are judged; None shows them to the method whole.
         anchor: bounds how far a language model lifts a candidate; None sets no bound.
-        limits: what one ranking may take; None sets no limit.
-        cache: of the answers of language models and rerank APIs: the path of a file, or a mapping.
+        limits: of the time, calls, tokens and cost of one ranking; None sets no limit.
+        cache: stores the answers of language models and rerank APIs: a path, or a mapping.
         top_k: number of items to return; None returns all.
         tail: ``keep`` returns the tail behind the head, ``drop`` leaves it out.
         dedupe: of candidates with the same id, keep the one with the highest retrieval score.
@@ -120,7 +120,7 @@ class Reranker(CostPlanner):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
-        """Make a reranker from a mapping or the path of a YAML file.
+        """Create a reranker from a mapping or the path of a YAML file.
 
         Raises:
             ConfigurationError: a setting is wrong; the message says where.
@@ -131,7 +131,7 @@ class Reranker(CostPlanner):
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> Reranker:
-        """Make a reranker from a preset; mappings in ``overrides`` are merged into the preset's.
+        """Create a reranker from a preset; mappings in ``overrides`` are merged into the preset's.
 
         Raises:
             ConfigurationError: the preset does not exist, or an override is wrong.
@@ -206,7 +206,7 @@ class Reranker(CostPlanner):
     ) -> AsyncGenerator[Ranking, None]:
         """Yield a ranking after each stage or round of the method, then that of :meth:`arerank`.
 
-        Interim rankings have ``report.final`` False. ``aclose()`` of the generator ends the work.
+        Interim rankings have ``report.final`` False. ``aclose()`` of the generator ends the pass.
         """
         from secondpass.runtime.streaming import stream
 

@@ -106,7 +106,7 @@ class ScorerMethod:
                 scores.append(clipped)
                 continue
             elif math.isfinite(number):
-                # On another scale, the scores that are in range mean something else, too.
+                # The scale differs, so scores that happen to be in range mean something else, too.
                 raise MethodError(
                     f"a score lies outside {low:g} to {high:g}, the range of {self.score_kind}"
                     " scores, so none is used",
@@ -215,7 +215,7 @@ def member(scorer: object, name: str, default: Any) -> Any:
     """Return an optional member; the default if it is absent or raises."""
     try:
         return getattr(scorer, name, default)
-    except Exception:  # a property of the user's may raise anything
+    except Exception:  # a foreign property may raise anything
         return default
 
 

@@ -1,4 +1,4 @@
-"""What goes into and comes out of a pass. Candidates are identified by their input *position*."""
+"""Input and output of a ranking pass. A *position* is an index of the input candidates, from 0."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Ranked:
         metadata: a copy of the candidate's mapping with ``rerank_score`` added, and ``rerank_`` and
             ``span``, ``spread`` and ``probability`` if this or an earlier pass has them.
         span: (start, stop) of the best part of the text, in characters; None if none is stated.
-        spread: its highest score of the ``shuffles`` less its lowest; None of fewer than two.
-        probability: of relevance, 0 to 1, by the setting ``probabilities``; None without.
+        spread: highest score of the ``shuffles`` less the lowest; None with fewer than two.
+        probability: of relevance, 0 to 1, by the setting ``probabilities``; None without it.
     """
 
     rank: int
@@ -117,16 +117,16 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a ranking cost.
+    """What a ranking used.
 
     Attributes:
         calls: calls of scorers and questions to services; a shared one counts in each ranking.
-        rounds: number of these that had to follow one another.
+        rounds: of the calls, how many had to wait for each other.
         pairs: query-candidate pairs that a method was passed, or that a scorer of batches scored.
         input_tokens, output_tokens, units: None if not reported. Units are billed, but no tokens.
         cost: in the currency of the configured prices; None without prices.
         retries, repairs: calls that repeated a question, after an error or an unusable reply.
-        cached: answers from the response cache. They are no calls, and cost nothing.
+        cached: answers from the response cache, which count neither as calls nor as cost.
     """
 
     calls: int = 0
@@ -169,7 +169,7 @@ class Skipped:
     Attributes:
         reason: such as ``margin 0.42 is not below 0.3``.
         pairs: number of candidates within the depth that were not judged.
-        depth: number of those that were to be; 0 if the pass was left out.
+        depth: number of candidates to judge instead; 0 if the pass was skipped.
     """
 
     reason: str
@@ -183,16 +183,16 @@ class Report:
 
     Attributes:
         status: ``ok``, ``partial``, ``degraded`` or ``unchanged``.
-        method: the name of the method that gave the order; None if none did.
-        score_kind: what its scores mean; None if no method gave the order.
+        method: the name of the method that determined the order; None if none did.
+        score_kind: what its scores mean; None if no method determined the order.
         issues: everything that went wrong, in the order in which it happened.
         usage: calls, rounds, pairs, tokens and cost.
         seconds: wall-clock time of this ranking.
         left_out: ``duplicate``, ``floor``, ``tail`` or ``top_k`` -> input positions left out by it.
         engines: how each local model ran, in the order of first use, also if its stage then failed.
-        choices: by the name of each method that ``auto`` chose, why it did.
-        final: False in an interim ranking, of which all is as it is so far.
-        nothing_relevant: whether all rerank scores are below the floor's ``nothing``; or unknown.
+        choices: the names of the methods that ``auto`` chose -> why.
+        final: False in an interim ranking, whose report covers the pass so far.
+        nothing_relevant: whether all rerank scores are below the floor's ``nothing``, if known.
         skipped: what the setting ``when`` left out for this query; None if nothing.
     """
 

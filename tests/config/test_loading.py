@@ -131,7 +131,7 @@ WRONG = [
     ({"order": {**TIERS, "tiers": []}}, "order.tiers: "),
     (
         {"order": {**TIERS, "tiers": ["a"], "default": "b"}},
-        "order.default: 'b' is none of the tiers",
+        "order.default: 'b' is not one of the tiers",
     ),
     ({"fallback": {"type": "lexical"}}, "fallback: must be a list, not a dict"),
     (

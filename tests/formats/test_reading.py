@@ -197,7 +197,7 @@ DEEP = "[" * 200_000
         (
             read_corpus,
             '{"id": "2", "text": "", "title": "a", "metadata": {"title": "b"}}',
-            "title stands both beside and inside 'metadata'",
+            "title is both beside and inside 'metadata'",
         ),
         (read_queries, '{"id": "1", "text": "x"}', "id '1' was given before, in line 1"),
         (read_queries, '{"id": "2", "text": null}', "'text' must be a string, not nothing"),

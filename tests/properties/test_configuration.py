@@ -31,7 +31,7 @@ def _copy(value):
 CONFIGURATIONS = (RERANKERS | PRESETS).map(_copy)
 
 NOT_IN_A_SCHEMA = re.compile(
-    r"cannot make scores of kind|give one of them|names a tier twice|is none of the tiers"
+    r"cannot make scores of kind|give one of them|names a tier twice|is not one of the tiers"
     r"|no ordering is named|is required|has no such|cannot be set|is not supported|self-hosted"
     r"|not supported by this|cannot be combined with an anchor|scores each candidate by itself"
     r"|must be larger than at_least|names a field twice"

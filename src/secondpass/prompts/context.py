@@ -1,7 +1,7 @@
-"""Context builders: make a text of the ``context`` of a ranking, for the prompt.
+"""Context builders: convert the ``context`` of a ranking to text, for the prompt.
 
-``rerank(..., context=...)`` takes anything. Strings are shown as they are, mappings and lists line
-by line. Data of another shape needs a context builder: a class registered in the group
+``rerank(..., context=...)`` takes any object. Strings are shown as they are, mappings and lists
+line by line. Other data needs a context builder: a class registered in the group
 ``secondpass.contexts``, or in Python any function.
 """
 
@@ -39,10 +39,10 @@ class ProjectContext:
 
     The context of a ranking is a list of nodes, a mapping of nodes by id, or a mapping or an object
     that holds either under ``nodes``. A node is a mapping or an object with ``id``, ``type``,
-    ``output`` and ``status``, which is ``completed`` or anything else; a boolean ``completed``
-    replaces it. The text has the number of completed and of pending nodes, the outputs of all
-    completed ones, and the first pending ones, each as id / output / type. A context that is a
-    string is shown as it is.
+    ``output`` and ``status``; a node whose status is not ``completed`` is pending. A boolean
+    ``completed`` replaces the status. The text has the number of completed and of pending nodes,
+    the outputs of all completed ones, and the first pending ones, each as id / output / type. A
+    context that is a string is shown as it is.
 
     Args:
         pending: number of pending nodes shown at most.
@@ -79,7 +79,7 @@ _NODE_FIELDS = ("id", "type", "output", "status", "completed")
 
 
 def _nodes(context: Any) -> list[tuple[str, Any]]:
-    """(key, node) for each node of a project; the key is empty where nodes are a list.
+    """(key, node) for each node of a project; the keys of a list of nodes are empty.
 
     Raises:
         MethodError: the context holds no nodes.
@@ -119,14 +119,14 @@ def _line(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, set | frozenset):
-        value = sorted(map(str, value))  # for the same prompt each time
+        value = sorted(map(str, value))  # sets have no order, and prompts are deterministic
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     return " ".join(str(value).split())
 
 
 def to_context_builder(value: object) -> ContextBuilder | None:
-    """Make a context builder of a function, a registered name or a mapping with a ``type``.
+    """Convert a function, a registered name or a mapping with a ``type`` to a context builder.
 
     Raises:
         ConfigurationError: the value is none of these.

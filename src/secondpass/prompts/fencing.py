@@ -1,10 +1,9 @@
-"""Fences untrusted text in prompts, so that it is read as text only.
+"""Puts untrusted text into prompts between tags, and escapes it.
 
-Passages, queries and contexts stand between tags. No ``<`` of theirs reaches a prompt, so none can
-close its fence, open another, or spell a special token such as ``<|im_start|>`` that a server's
+Passages, queries and contexts are put between tags. Every ``<`` in them is escaped, so that none
+can close its tag, open another, or spell a special token such as ``<|im_start|>`` that a server's
 chat template would interpret. Bracketed tokens (``[INST]``) are broken up. Characters that are
-invisible to people but not to models are removed, among them tag characters, which spell hidden
-ASCII.
+invisible to people but not to models are removed, such as tag characters, which spell hidden ASCII.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ _INVISIBLE = re.compile(
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _ANGLE = re.compile("[<\uff1c\ufe64]")
-# Bounded: a passage may be one long bracket, a special token is short.
+# Repetitions are bounded, for passages that are one long bracket. Special tokens are short.
 _BRACKETED = re.compile(
     r"[\[\uff3b](?=\s{0,3}/?\s{0,3}[A-Za-z_]{0,20}[A-Z]{2}[A-Za-z_]{0,20}\s{0,3}[\]\uff3d])"
 )
 
 
 def as_text(text: str) -> str:
-    """Escape whatever could end, open or imitate a part of the prompt."""
+    """Escape what could end, open or imitate a part of the prompt."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    # Most texts have nothing to look for, and `auto` escapes all of them many times.
+    # The shortcuts matter: `auto` escapes all texts many times, and most need no escape.
     text = _CONTROL.sub(" ", text if text.isascii() else _INVISIBLE.sub("", text))
     if not text.isascii() or "<" in text:
         text = _ANGLE.sub("&lt;", text)
@@ -37,7 +36,7 @@ def as_text(text: str) -> str:
 
 
 def as_attribute(text: str) -> str:
-    """Escape a text for an attribute: also quotation marks, and on one line."""
+    """Escape a text for an attribute: also quotation marks and line breaks."""
     if text.isascii() and text.isalnum():  # as most labels are
         return text
     return re.sub(r"\s+", " ", as_text(text)).strip().replace('"', "&quot;")
@@ -49,6 +48,6 @@ def fenced(tag: str, text: str, label: str | None = None) -> str:
 
 
 def between_tags(tag: str, escaped: str, label: str | None = None) -> str:
-    """Put a text between tags that :func:`as_text` has escaped."""
+    """:func:`fenced` for a text that :func:`as_text` has escaped."""
     opening = tag if label is None else f'{tag} id="{as_attribute(label)}"'
     return f"<{opening}>{escaped}</{tag}>"

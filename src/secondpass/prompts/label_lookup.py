@@ -1,4 +1,4 @@
-"""Looks up which document a model means by what it writes for a label."""
+"""Finds the document that a model means by a label in its reply."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Labels:
     """The labels of a question.
 
     Args:
-        names: as shown; unique regardless of case.
-        first: the first label where labels are indices; else None.
+        names: the labels as shown in the prompt; unique regardless of case.
+        first: the first index if labels are indices; else None.
     """
 
     def __init__(self, names: Sequence[str], first: int | None) -> None:
@@ -38,7 +38,7 @@ class Labels:
         return len(self.names)
 
     def place(self, value: object) -> int | None:
-        """The place of a label, from 0; None for what is no label."""
+        """The place of a label, from 0; None if the value is no label of the question."""
         if self.first is not None:
             number = self.number(value)
             return None if number is None or number not in self._range else number - self.first
@@ -48,10 +48,10 @@ class Labels:
             value = str(value)
         if not isinstance(value, str) or len(value) > _MAX_LENGTH:
             return None
-        # In this order, because an id may have brackets or a prefix of its own.
+        # The whole value first: an id may contain brackets or a prefix.
         bare = value.strip(_BRACKETS)
-        for written in (value, bare):
-            place = self._places.get(plain(written))
+        for name in (value, bare):
+            place = self._places.get(plain(name))
             if place is not None:
                 return place
         inner = _without_prefix(bare)
@@ -61,7 +61,7 @@ class Labels:
         return self._places.get(plain(inner))
 
     def number(self, value: object) -> int | None:
-        """The integer that a value states, where labels are indices."""
+        """The integer that a value states, for labels that are indices; None if it states none."""
         if isinstance(value, bool):
             return None
         if isinstance(value, int):
@@ -75,7 +75,7 @@ class Labels:
         return int(float(inner)) if _INTEGER.fullmatch(inner) else None
 
     def is_beyond(self, value: object) -> bool:
-        """Whether an index is next to the first or last, as if counted from another number."""
+        """Whether an index is one before the first or one after the last."""
         number = None if self.first is None else self.number(value)
         return number in {self._range.start - 1, self._range.stop}
 
@@ -85,9 +85,9 @@ class Labels:
         return range(first, first + len(self))
 
     def check_base(self, values: Iterable[object]) -> None:
-        """Refuse indices that count from another number than the labels.
+        """Check that indices count from the same number as the labels.
 
-        An index just beyond one end is a stray one only if the other end is there as well.
+        Indices are shifted if one is just beyond one end, and the one at the other end is missing.
 
         Raises:
             ReplyError: the indices are shifted.
@@ -103,7 +103,7 @@ class Labels:
 
 
 def plain(label: str) -> str:
-    """Normalize a label for comparison: its case and white space."""
+    """Normalize the case and the white space of a label, for comparison."""
     return re.sub(r"\s+", " ", label).strip().casefold()
 
 

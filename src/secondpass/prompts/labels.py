@@ -1,8 +1,8 @@
 """Labels: the names of candidates in prompts.
 
-Opaque labels do not depend on a candidate's place. They are derived from the query, all passages of
-the question and a secret of the process. The author of a passage cannot predict them, even with
-the query and every other passage known, so no passage can name itself or another one.
+Opaque labels do not show a candidate's place. They are derived from the query, all passages of the
+question and a secret of the process. So the author of a passage cannot predict them, even from the
+query and all other passages, and no passage can name itself or another one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def replace_secret(secret: bytes) -> bytes:
 def label_all(
     kind: LabelKind, query: str, texts: Sequence[str], candidates: Sequence[Candidate]
 ) -> list[str]:
-    """A label for each text, all different.
+    """A label for each text. All labels differ.
 
     Args:
         kind: ``opaque``; ``id`` for the candidates' ids (made unique by a number, and cut if long);
@@ -62,9 +62,9 @@ def label_all(
 
 
 def letters(query: str, texts: Sequence[str]) -> list[str]:
-    """A capital letter for each of at most 20 texts, drawn as opaque labels are.
+    """A capital letter for each of at most 20 texts, drawn like opaque labels.
 
-    Models read and write it as a single token.
+    A capital letter is a single token of most models.
     """
     return _draw(query, texts).sample(_LETTERS.upper(), len(texts))
 

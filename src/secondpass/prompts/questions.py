@@ -1,4 +1,4 @@
-"""Makes the questions of a task: their prompts, fitted to the model's context window."""
+"""Builds the questions of a task: their prompts, fitted to the model's context window."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from secondpass.questions import Recall
 T = TypeVar("T")
 
 _MARGIN = 0.95
-"""Estimates are rough: a passage is cut to a little less than what fits."""
+"""Share of the characters that fit by the estimate, which is rough."""
 
 
 class Questions(Generic[T]):
-    """Makes the questions of one task.
+    """Builds the questions of one task.
 
     Args:
-        task: what is ranked.
-        llm: the model; its ``context_window`` is kept to.
-        prompting: the words of the prompts, completed.
-        reply_format: what is asked for and how it is read.
+        task: the candidates and the query.
+        llm: the model. If it has a ``context_window``, prompts fit into it.
+        prompting: the templates of the prompts, completed.
+        reply_format: what is asked for, and how replies are read.
         scale: lowest and highest score, for the instruction.
 
     Raises:
@@ -79,7 +79,7 @@ class Questions(Generic[T]):
         return self._fit(indices, texts)
 
     def _fit(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T]:
-        """The question, its passages cut where the context window is too small for them."""
+        """The question, with its passages cut if the context window is too small for them."""
         question = self._question(indices, texts)
         window = getattr(self.llm, "context_window", None)
         while window is not None and question.estimate.tokens > window:
@@ -117,9 +117,9 @@ class Questions(Generic[T]):
         )
 
     def _key(self, names: Sequence[str], texts: Sequence[str], escaped: Sequence[str]) -> Any:
-        """What the answer depends on: the prompt with places for labels, and what it is made of.
+        """What the answer depends on: the prompt with places as labels, and the task.
 
-        The latter because two tasks may fill a template of the user's with the same words.
+        Two tasks may have the same prompt, if a template leaves out some of their values.
         """
         form = self.reply_format
         if form.draws_labels:
@@ -127,9 +127,9 @@ class Questions(Generic[T]):
         return [self._prompt(names, escaped), self.task.query, texts, form, self.scale]
 
     def _prompt(self, names: Sequence[str], escaped: Sequence[str]) -> Prompt:
-        """The prompt that shows texts, escaped, under these names.
+        """The prompt that shows escaped texts under these labels.
 
-        Nothing but the names in it depends on the process.
+        Only the labels may depend on the process.
         """
         values = {
             **self._shared_values,
@@ -154,7 +154,7 @@ class Questions(Generic[T]):
         )
 
     def _shrunk(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T] | None:
-        """The question with half of its texts' characters. Not twice: each time costs a request."""
+        """The question with half the characters of its texts. Only once: each try is a request."""
         shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
         return None if shorter is None else self._question(indices, shorter, shrinks=False)
 

@@ -19,8 +19,7 @@ def repair_prompt(
 ) -> Prompt:
     """The prompt, followed by the unusable reply and the reason why it cannot be used.
 
-    The reply may have copied from passages what a fence or a chat template would act on, so it is
-    escaped like a passage.
+    The reply may quote a passage, so it is escaped like one.
     """
     message = f"Your reply cannot be used: {error}. {question.reminder}"
     quoted = as_text(well_formed(completion.text[:_LONGEST_QUOTE]))

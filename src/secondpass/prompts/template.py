@@ -67,7 +67,7 @@ Template: TypeAlias = str | Callable[[Mapping[str, str]], str]
 
 
 def to_template(value: object) -> Template | None:
-    """Make a template of a string, a prompt object of a framework, or a function of the values.
+    """Convert a string, a prompt object of a framework, or a function of the values to a template.
 
     Prompt objects are LlamaIndex's prompt templates (``format``) and Haystack's prompt builders
     (``run``).
@@ -111,22 +111,23 @@ _TEMPLATE = Nested(to_template, lambda: {"anyOf": [{"type": "string"}, {"type": 
 @configurable
 @dataclass(frozen=True)
 class Prompting:
-    """The words of the prompts, and how passages are shown.
+    """The templates of the prompts, and the length of passages in them.
 
     Attributes:
-        instruction: what to do with the documents; None is the strategy's default. May hold
+        instruction: what to do with the documents; None is the strategy's default. May contain
             ``{count}``, ``{lowest}`` and ``{highest}``. The ``instruction`` of a call follows it.
         criteria: what counts as relevant, in the system prompt.
         guidelines: rules of the domain, in the system prompt.
-        context: context builder, which makes a text of the ``context`` of a ranking; None shows it
-            plainly.
+        context: context builder, which converts the ``context`` of a ranking to text; None shows
+            strings as they are, mappings and lists line by line.
         system: template of the system prompt, with any of ``{criteria}``, ``{guidelines}``,
             ``{instruction}``, ``{reply}``; None is the default.
-        user: template of the user message; must hold ``{query}`` and ``{documents}``. None is the
-            default. In Python any of the three templates may be a prompt object of Haystack or
-            LlamaIndex, or a function of the values. If neither this nor ``system`` shows
-            ``{instruction}``, the ``instruction`` of a call stands at the end.
-        passage_characters: longer passages are cut in the prompt; the ranking keeps them whole.
+        user: template of the user message; must contain ``{query}`` and ``{documents}``. None is
+            the default. In Python any of the three templates may be a prompt object of Haystack or
+            LlamaIndex, or a function of the values. If neither this nor ``system`` contains
+            ``{instruction}``, the ``instruction`` of a call is appended.
+        passage_characters: maximum length of a passage in the prompt, in characters; the ranking
+            returns passages whole.
         passage_tokens: the same in tokens, estimated at four bytes each.
     """
 
@@ -148,7 +149,7 @@ class Prompting:
                 raise ConfigurationError([Problem(("user",), message)])
 
     def completed(self, role: str, instruction: str) -> Prompting:
-        """A copy with the default templates in the place of None.
+        """A copy with the default templates in place of None.
 
         Args:
             role: first paragraph of the default system prompt.
@@ -196,7 +197,7 @@ def _call(template: Callable[[Mapping[str, str]], str], values: Mapping[str, str
 def call_instruction(instruction: str | None) -> str:
     """The instruction of a call between tags, introduced as the operator's; empty for none.
 
-    Unlike what stands between the tags of a query or passage, it has authority.
+    Unlike text between the tags of a query or a passage, it has authority.
     """
     if not instruction:
         return ""
@@ -204,7 +205,7 @@ def call_instruction(instruction: str | None) -> str:
 
 
 def listed(heading: str, points: Sequence[str]) -> str:
-    """A heading with points below it; an empty string where there are none."""
+    """A heading with points below it; an empty string if there are none."""
     if not points:
         return ""
     return "\n".join([heading, *(f"- {point.strip()}" for point in points)])

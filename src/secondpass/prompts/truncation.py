@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _MIN_LENGTH = 80
-"""Characters. A shorter passage could not be judged."""
+"""Characters to which a passage is cut at most; a shorter one could not be judged."""
 
 
 def estimate_tokens(text: str) -> float:
-    """About how many tokens a text has: one per four bytes."""
+    """The estimated number of tokens of a text: one per four bytes of UTF-8."""
     return len(text) / 4 if text.isascii() else len(text.encode("utf-8", "replace")) / 4
 
 
 def cut_to_tokens(text: str, tokens: int) -> str:
-    """Cut a text to about so many tokens."""
+    """Cut a text to ``tokens`` tokens at most, by :func:`estimate_tokens`."""
     if estimate_tokens(text) <= tokens:
         return text
     return text.encode("utf-8", "replace")[: 4 * tokens].decode("utf-8", "ignore")
 
 
 def cut_evenly(texts: Sequence[str], characters: int) -> list[str] | None:
-    """Cut texts to so many characters in all, the longest ones first, to 80 characters at least.
+    """Cut the longest texts to one length, so that all have ``characters`` characters together.
 
-    None where there is nothing to cut.
+    No text is cut to less than 80 characters, so they may have more. None if nothing can be cut.
     """
     room, left = characters, len(texts)
     for length in sorted(map(len, texts)):

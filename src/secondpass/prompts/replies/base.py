@@ -31,8 +31,8 @@ class ReplyFormat(ABC, Generic[T_co]):
     Attributes:
         name: value of the setting ``reply`` that selects this format.
         shape: what a reply is, for error messages.
-        tokens_per_document: expected length of a reply.
-        logprobs: for how many alternatives of each token log probabilities are asked for.
+        tokens_per_document: expected tokens of a reply, per document.
+        logprobs: number of alternatives per token whose log probabilities are requested.
         needs_logprobs: whether a reply cannot be read without them.
 
     Raises:
@@ -55,17 +55,17 @@ class ReplyFormat(ABC, Generic[T_co]):
 
     @property
     def first_index(self) -> int | None:
-        """The first label, where labels are numbers."""
+        """The first index if labels are indices; else None."""
         return {"index0": 0, "index1": 1}.get(self.labels)
 
     @property
     def draws_labels(self) -> bool:
-        """Whether labels are drawn for each process or question, so that they mean nothing."""
+        """Whether labels are drawn at random, so that the answer does not depend on them."""
         return self.labels == "opaque" and type(self).label is ReplyFormat.label
 
     @property
     def key(self) -> str:
-        """What a label is called: ``id`` or ``index``."""
+        """The name of a label in requests and replies: ``id`` or ``index``."""
         return "id" if self.first_index is None else "index"
 
     @property
@@ -75,10 +75,10 @@ class ReplyFormat(ABC, Generic[T_co]):
 
     @abstractmethod
     def request(self) -> str:
-        """The words that ask for the reply. They also serve as the reminder of a repair."""
+        """The sentences that ask for the reply, also used as the reminder of a repair."""
 
     def schema(self, names: Sequence[str]) -> dict[str, Any] | None:  # noqa: ARG002
-        """The JSON Schema of a reply about documents of these names; None where there is none."""
+        """The JSON Schema of a reply about documents with these labels; None if it has none."""
         return None
 
     def label(self, query: str, texts: Sequence[str], candidates: Sequence[Candidate]) -> Labels:
@@ -86,7 +86,7 @@ class ReplyFormat(ABC, Generic[T_co]):
         return Labels(label_all(self.labels, query, texts, candidates), self.first_index)
 
     def expected_tokens(self, documents: int) -> int:
-        """About how many tokens a reply about so many documents has."""
+        """The expected number of tokens of a reply about ``documents`` documents."""
         return _OVERHEAD_TOKENS + self.tokens_per_document * documents
 
     @abstractmethod
@@ -99,13 +99,14 @@ class ReplyFormat(ABC, Generic[T_co]):
 
     @property
     def cache_key(self) -> Mapping[str, Any]:
-        """What reading a reply depends on besides the class: all attributes, by default."""
+        """What reading a reply depends on besides the class; by default all attributes."""
         return vars(self)
 
     def dump(self, value: Any) -> Any:
-        """A value that was read, as JSON values by place, to store it; None if it broke off.
+        """A value that was read, as JSON values by place; None if the reply broke off.
 
-        A format with values of its own overrides this and :meth:`load`.
+        A format with other values than those of :mod:`~secondpass.prompts.replies.values`
+        overrides this and :meth:`load`.
 
         Raises:
             TypeError: it cannot be stored.
@@ -113,10 +114,11 @@ class ReplyFormat(ABC, Generic[T_co]):
         return values.dump(value)
 
     def load(self, data: Any, documents: int) -> T_co:
-        """The value of what :meth:`dump` returned, for a question with so many documents.
+        """The reverse of :meth:`dump`, for a question with ``documents`` documents.
 
         Raises:
-            ArithmeticError | AttributeError | LookupError | TypeError | ValueError: it is none.
+            ArithmeticError | AttributeError | LookupError | TypeError | ValueError: the data is
+                no such value.
         """
         value: T_co = values.load(data, documents)
         return value

@@ -78,8 +78,7 @@ class BestLetter(_Best):
     """The letter of the best document, chosen by the probabilities of the first token.
 
     Args:
-        required: whether a reply without log probabilities is of no use. Otherwise it is read as it
-            is written.
+        required: whether a reply without log probabilities is an error. Otherwise its text is read.
     """
 
     name = "letter"
@@ -104,8 +103,8 @@ class BestLetter(_Best):
         """The place of the most probable letter.
 
         Raises:
-            ReplyError: as for :func:`word_probabilities`, or no letter is among the alternatives.
-                Where log probabilities are not required: the reply is none of the letters, either.
+            ReplyError: as for :func:`word_probabilities`, or no letter is among the alternatives;
+                and, if log probabilities are not required, the text is none of the letters.
         """
         try:
             return _most_probable(completion, labels)
@@ -119,15 +118,15 @@ class BestLetter(_Best):
 
 
 def _most_probable(completion: Completion, labels: Labels) -> int:
-    listed = word_probabilities(completion, labels.names).listed
-    probable = {place: value for place, value in enumerate(listed) if value is not None}
+    values = word_probabilities(completion, labels.names).listed
+    probable = {place: value for place, value in enumerate(values) if value is not None}
     if not probable:
         raise ReplyError("the letter of no document is among the probable ones")
     return max(probable, key=lambda place: (probable[place], -place))
 
 
 def _whole_reply(completion: Completion, labels: Labels) -> int | None:
-    """The place of the label that is all of the reply; None if it is none."""
+    """The place of the label that is the whole reply; None if the reply is no label."""
 
     def read(text: str) -> int | None:
         return _label_alone(text, labels)

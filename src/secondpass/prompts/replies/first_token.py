@@ -1,4 +1,4 @@
-"""Reads a reply of one word by the probabilities of its first token."""
+"""Reads a one-word reply by the probabilities of its first token."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from secondpass.errors import ReplyError
 from secondpass.prompts.replies.json_text import thinking_end, whole_answer
 
 MAX_ALTERNATIVES = 20
-"""The most alternatives of a token that OpenAI, Google and vLLM report unless configured."""
+"""The most alternatives per token that OpenAI, Google and vLLM report by default."""
 
 _SPACE = " \t\r\n\u2581\u0120\u010a"
-"""White space, and what stands for it in the vocabularies of SentencePiece and byte-level BPE."""
+"""White space, and its symbols in the vocabularies of SentencePiece and byte-level BPE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class WordProbabilities:
     """Probabilities of the words that a reply may begin with.
 
     Attributes:
-        listed: for each word; None if no form of it is among the alternatives.
-        unlisted: the most that a token may have that is not among them.
+        listed: for each word, 0 to 1; None if no spelling of it is among the alternatives.
+        unlisted: the highest probability that a token outside the alternatives can have.
     """
 
     listed: tuple[float | None, ...]
@@ -47,15 +47,15 @@ def word_probabilities(completion: Completion, words: Sequence[str]) -> WordProb
     answer = whole_answer(completion.text, lambda part: places.get(plain(part))).strip()
     alternatives = _first_token(completion, answer)
     listed: list[float | None] = [None] * len(words)
-    everything = 0.0
+    total = 0.0
     for text, logprob in alternatives.items():
         probability = math.exp(logprob)
-        everything += probability
+        total += probability
         place = places.get(plain(text))
         if place is not None:
             listed[place] = (listed[place] or 0.0) + probability
     lowest = math.exp(min(alternatives.values()))
-    return WordProbabilities(tuple(listed), max(0.0, min(lowest, 1 - everything)))
+    return WordProbabilities(tuple(listed), max(0.0, min(lowest, 1 - total)))
 
 
 def _first_token(completion: Completion, answer: str) -> Mapping[str, float]:
@@ -68,14 +68,14 @@ def _first_token(completion: Completion, answer: str) -> Mapping[str, float]:
         raise ReplyError("it has no log probabilities", "no_logprobs", repairable=False)
     if not answer:
         raise ReplyError("it is empty", "empty_reply")
-    written = [next(iter(token)) for token in completion.logprobs]
-    # Some servers report the tokens of thinking too, even if the text is without.
-    start = thinking_end("".join(written))
+    texts = [next(iter(token)) for token in completion.logprobs]
+    # Some servers report the tokens of thinking, even if the text is without.
+    start = thinking_end("".join(texts))
     end = 0
-    for text, token in zip(written, completion.logprobs, strict=True):
-        behind = text[max(0, start - end) :]
+    for text, token in zip(texts, completion.logprobs, strict=True):
+        after_thinking = text[max(0, start - end) :]
         end += len(text)
-        if not behind.strip(_SPACE):
+        if not after_thinking.strip(_SPACE):
             continue
         if plain(answer).startswith(plain(text)):
             return token
@@ -85,5 +85,5 @@ def _first_token(completion: Completion, answer: str) -> Mapping[str, float]:
 
 
 def plain(text: str) -> str:
-    """A token or word without white space around it, in one case."""
+    """A token or word without white space around it, in lower case."""
     return text.strip(_SPACE).casefold()

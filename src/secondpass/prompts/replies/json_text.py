@@ -1,7 +1,7 @@
 """Finds the JSON values in a model's reply.
 
-Values stand bare or in well-known wrappings: a code fence, a block of thinking before them, prose
-around them, a JSON string. All of it takes linear time.
+A value may be bare, in a code fence, after a block of thinking, in prose, or in a JSON string.
+Everything takes linear time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from secondpass.prompts.replies import lenient
 from secondpass.prompts.replies.json_object import JsonObject
 
 _MAX_LENGTH = 400_000
-"""Characters. No answer about a few hundred passages is longer."""
+"""Characters of a reply. No answer about a few hundred passages is longer."""
 _MAX_UNCLOSED = 8
 """Unclosed brackets in prose that are skipped. Each costs a scan of the rest."""
 _MAX_BROKEN = 1000
@@ -28,7 +28,7 @@ _THINKING_END = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.I)
 _THINKING_START = re.compile(r"\s*<(?:think|thinking|reasoning|thought)\b", re.I)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _BRACKET = re.compile(r"[{\[]")
-# A string that does not close reaches to the end: trying its other quotes would be quadratic.
+# An unclosed string reaches to the end of the text: trying its other quotes would be quadratic.
 _STEP = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],]', re.S)
 
 
@@ -70,7 +70,7 @@ class Values:
         text: the text.
         items: the outermost objects and arrays.
         broken: (start, stop) of brackets that hold no JSON.
-        unclosed: start of a bracket that never closes and does not stand in prose; else None.
+        unclosed: start of a bracket that is never closed and is not in prose; else None.
     """
 
     text: str
@@ -95,8 +95,8 @@ def answer_text(text: str) -> str:
         raise ReplyError("it is too long")
     text = _CONTROL.sub(" ", text)
     if not _THINKING_START.match(text):
-        # Some servers drop the start tag. But the end tag may also be a quotation behind the
-        # answer, so what stands before it counts: two answers that differ are refused.
+        # Some servers drop the start tag. But an end tag may also be quoted after the answer, so
+        # the text before it is kept: two different answers are rejected.
         return text
     end = thinking_end(text)
     if end == 0:
@@ -105,14 +105,14 @@ def answer_text(text: str) -> str:
 
 
 def whole_answer(text: str, read: Callable[[str], object | None]) -> str:
-    """The answer of a reply that should be nothing else, behind thinking with or without start tag.
+    """The answer of a reply that should be nothing else, after thinking with or without start tag.
 
     Args:
         text: the reply.
-        read: what a text says if it is an answer; None if it is none.
+        read: returns the answer that a text is; None if it is none.
 
     Raises:
-        ReplyError: as for :func:`answer_text`; or answers that differ stand before and behind the
+        ReplyError: as for :func:`answer_text`; or there are different answers before and after the
             end tag.
     """
     marked = answer_text(text)
@@ -121,8 +121,8 @@ def whole_answer(text: str, read: Callable[[str], object | None]) -> str:
     text, end = marked, thinking_end(marked)
     answer = text[end:]
     if end and (before := read(_THINKING_END.sub("", text[:end]))) is not None:
-        behind = read(answer)
-        if behind is not None and behind != before:
+        after = read(answer)
+        if after is not None and after != before:
             raise ReplyError("it holds two answers that differ")
     return answer
 
@@ -187,7 +187,7 @@ def _strict(text: str, start: int) -> Value | None:
 
 
 class _Repairer:
-    """Reads almost-JSON of one text, within a budget of characters."""
+    """Reads almost-JSON of one text, within budgets of characters to parse and to lex."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -222,7 +222,7 @@ def _in_string(text: str, start: int) -> Value | None:
 
 
 def _closing(text: str, start: int) -> int | None:
-    """The end of the bracket that opens at ``start``; None where it never closes."""
+    """The end of the bracket that opens at ``start``; None if it is never closed."""
     depth = 0
     for step in _STEP.finditer(text, start):
         if step[0] in "{[":
@@ -235,7 +235,7 @@ def _closing(text: str, start: int) -> int | None:
 
 
 def _is_prose(text: str, start: int) -> bool:
-    """Whether a bracket that never closes stands in prose, with another bracket behind it.
+    """Whether an unclosed bracket is in prose, with another bracket after it.
 
     In almost-JSON, a value in an array follows a bracket or comma, and one in an object follows at
     most one word.
@@ -250,7 +250,7 @@ def _is_prose(text: str, start: int) -> bool:
 
 
 def completed(text: str) -> Any:
-    """Complete a JSON value that breaks off, after its last complete element; None for no value."""
+    """Complete a JSON value that breaks off after its last complete element; None if impossible."""
     bracket = _BRACKET.search(text)
     if bracket is None:
         return None

@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,5}
 _WORD = re.compile(r"[0-9]|[^\W\d_]")  # not an ellipsis
 _CONSTANTS = {"true": True, "True": True, "false": False, "False": False, "null": None,
               "None": None}  # fmt: skip
-# A comment of words. One with a row in it, commented out, makes the text ambiguous.
+# A comment in words. One that contains a row of the answer would make the text ambiguous.
 _REMARK = re.compile(r"(?:[^\"\u201c\u201d{}\[\]:']|(?<=\w)'(?=\w)|:(?!\s*[\d'\"]))*", re.S)
 
 
@@ -49,9 +49,9 @@ class Lexed:
     """The tokens of what looks like one object or array.
 
     Attributes:
-        tokens: without commas; None where it is not one with all values written out.
+        tokens: without commas; None if it is no complete object or array.
         end: where it ends, or how far it was read.
-        text: the same without comments, strings and words in JSON notation.
+        text: its text without comments, with strings and words in JSON notation.
     """
 
     tokens: tuple[_Token, ...] | None
@@ -135,7 +135,7 @@ def _fits(written: str, before: str, open_: list[str]) -> bool:
 
 
 def _unquoted(written: str) -> str | None:
-    """The text of a string in any quotes; None where it has escapes other than those of JSON."""
+    """The text of a string in any quotes; None if it has other escapes than those of JSON."""
     body = written[1:-1]
     if written[0] != '"':
         body = _QUOTE.sub(lambda match: _REQUOTED.get(match[0], match[0]), body)

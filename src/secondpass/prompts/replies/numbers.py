@@ -76,7 +76,7 @@ class Scores(Numbers[BatchScores]):
             return {"type": "number"}
         if self.high - self.low > _MAX_ENUM:
             return {"type": "integer"}
-        # Some providers refuse "minimum" and "maximum". The reader checks in any case.
+        # Some providers reject "minimum" and "maximum". The reader checks the range in any case.
         allowed = range(math.ceil(self.low), math.floor(self.high) + 1)
         return {"type": "integer", "enum": list(allowed)}
 
@@ -94,7 +94,7 @@ class Ranks(Numbers[Order]):
         return {"type": "integer"}
 
     def read(self, completion: Completion, labels: Labels) -> Order:
-        # Models count from 0 as well; the order is the same.
+        # Some models count from 0; the order is the same.
         ranks = read_scores(completion, labels, 0, len(labels), word=self.word, whole=True)
         known = {place: rank for place, rank in enumerate(ranks.values) if rank is not None}
         if len(known) > 1 and len(set(known.values())) == 1:
@@ -188,8 +188,8 @@ def read_scores(
         refused: set[int] = set()
         unknown: set[str] = set()
         others = 0
-        for label, written in pairs:
-            number, usable = number_in(written, word)
+        for label, value_of_label in pairs:
+            number, usable = number_in(value_of_label, word)
             place = labels.place(label)
             if place is None:
                 others += 1

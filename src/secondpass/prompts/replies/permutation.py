@@ -50,8 +50,7 @@ def read_order(completion: Completion, labels: Labels) -> Order:
             for row in rows
             if type(row.label) in {str, int, float} and labels.place(row.label) is None
         }
-        # A few numbers or words in brackets within a sentence ("see [3]", "from [0, 1]") are no
-        # order.
+        # A few labels in brackets within a sentence ("see [3]", "from [0, 1]") are no order.
         count = len(order.places)
         if in_prose and count < len(labels) and count < max(3, len(labels) / 2):
             return None
@@ -65,12 +64,12 @@ def read_order(completion: Completion, labels: Labels) -> Order:
     return replace(order, cut=cut)
 
 
-def order_of(written: Sequence[Any], labels: Labels) -> Order | None:
-    """The order of labels as written; None if none of them was shown."""
+def order_of(names: Sequence[Any], labels: Labels) -> Order | None:
+    """The order of these labels, as a reply has them; None if none of them was shown."""
     places: dict[int, None] = {}
     doubled = unknown = 0
-    for label in written:
-        place = labels.place(label)
+    for name in names:
+        place = labels.place(name)
         if place is None:
             unknown += 1
         elif place in places:
@@ -81,7 +80,7 @@ def order_of(written: Sequence[Any], labels: Labels) -> Order | None:
 
 
 def check_unknown(unknown: int, labels: Labels) -> None:
-    """Refuse a reply that guesses labels.
+    """Reject a reply that guesses labels.
 
     Raises:
         ReplyError: more labels are unknown than were shown.

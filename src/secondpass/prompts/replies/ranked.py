@@ -22,12 +22,12 @@ Chain: TypeAlias = list[re.Match[str]]
 _ITEM = re.compile(r"\[([^\[\]<>\n]{1,200})\]")
 _ARROW = re.compile(r"\s*>\s*")
 _FRAME = " \t\r\n`*"
-# Between a chain and a label right beside it, which is not in a sentence then.
+# Between a chain and a label next to it, which is then not in a sentence.
 _BESIDE = re.compile(r"[\s,;=<>\[\]]*")
 _COMPARING = frozenset("<>=≥≤≻≺~→")
 _CUT_ITEM = re.compile(r"\s*>\s*(?:\[[^\[\]<>\n]{0,200})?")
 _AROUND = 9
-"""Characters before and behind a chain that are searched for a comparison."""
+"""Characters before and after a chain that are searched for a comparison."""
 
 
 class Ranked(ReplyFormat[Order]):
@@ -48,8 +48,7 @@ class Ranked(ReplyFormat[Order]):
 def read_ranked(completion: Completion, labels: Labels) -> Order:
     """Read the order of one chain of labels in brackets.
 
-    A reply without a chain is read as JSON. One of nothing but labels and ``>`` may leave the
-    brackets out.
+    A reply without a chain is read as JSON. A reply of only labels and ``>`` needs no brackets.
 
     Raises:
         ReplyError: the reply holds no chain, several, one that is interrupted, or labels in
@@ -65,10 +64,10 @@ def read_ranked(completion: Completion, labels: Labels) -> Order:
     ]
     if not orders:
         return _read_without_chain(completion, text, chains, labels)
-    written = [[item[1] for item in chain] for chain in orders]
-    if len({tuple(map(plain, names)) for names in written}) > 1:
+    names_of_orders = [[item[1] for item in chain] for chain in orders]
+    if len({tuple(map(plain, names)) for names in names_of_orders}) > 1:
         raise ReplyError("it holds more than one order")
-    order = _order(written[0], labels)
+    order = _order(names_of_orders[0], labels)
     if order is None:
         raise ReplyError("it holds no order of the form that was asked for")
     bracketed = {labels.place(item[1]) for chain in chains for item in chain}
@@ -84,16 +83,16 @@ def read_ranked(completion: Completion, labels: Labels) -> Order:
     for chain in orders:
         start, end = chain[0].start(), chain[-1].end()
         before = text[max(0, start - _AROUND) : start].rstrip()
-        behind = text[end : end + _AROUND].lstrip()
+        after = text[end : end + _AROUND].lstrip()
         if completion.cut and _CUT_ITEM.fullmatch(text, end):
             cut = True
-        elif before[-1:] in _COMPARING or behind[:1] in _COMPARING:
+        elif before[-1:] in _COMPARING or after[:1] in _COMPARING:
             raise ReplyError("its order is interrupted")
     return replace(order, cut=cut)
 
 
 def _chains(text: str) -> list[Chain]:
-    """All that stands in brackets, split where there is no arrow between."""
+    """All items in brackets, split where there is no arrow between two."""
     chains: list[Chain] = []
     for item in _ITEM.finditer(text):
         if chains and _ARROW.fullmatch(text, chains[-1][-1].end(), item.start()):
@@ -120,9 +119,9 @@ def _read_without_chain(
     return read_order(completion, labels)
 
 
-def _order(written: Sequence[str], labels: Labels) -> Order | None:
-    labels.check_base(written)
-    order = order_of(written, labels)
+def _order(names: Sequence[str], labels: Labels) -> Order | None:
+    labels.check_base(names)
+    order = order_of(names, labels)
     if order is not None:
         check_unknown(order.unknown, labels)
     return order

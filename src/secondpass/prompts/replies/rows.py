@@ -34,7 +34,7 @@ _LOW_IS_GOOD = frozenset(
         *("index", "id", "tier", "distance", "cost", "#"),
     ]
 )
-"""Words of a key whose numbers are the lower the better."""
+"""Words in keys of numbers of which the lowest is the best."""
 _BETWEEN_ROWS = re.compile(r"[\s,;]*(?:[-*\u2022]\s+)?")
 _KEY_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|#")
 
@@ -44,9 +44,9 @@ class Row:
     """One label of an answer.
 
     Attributes:
-        label: as written; None where it has none.
-        pairs: (label, number) of this row, as written.
-        members: (key, value) of whatever else is beside the label, except for remarks.
+        label: as in the reply; None if the row has none.
+        pairs: (label, number) of this row, as in the reply.
+        members: (key, value) of all other members of the row, except for remarks.
     """
 
     label: Any
@@ -55,17 +55,17 @@ class Row:
 
 
 def row_of(value: Any, labels: Labels, word: str | None) -> Row | None:
-    """Read an element as a row; None where it is none.
+    """Read an element as a row; None if it is none.
 
     Args:
-        value: ``{"id": label, …}``, or ``{label: number}`` where numbers are read.
+        value: ``{"id": label, …}``, or ``{label: number}`` if numbers are read.
         labels: of the question.
-        word: key of the number; None where an order is read.
+        word: key of the number; None if an order is read.
     """
     if not isinstance(value, JsonObject):
         return None
     key = next((name for name in ("id", "index") if name in value), None)
-    # One of the two may just count the rows.
+    # One of the two may only count the rows.
     both = labels.first is not None and "id" in value and "index" in value
     if both and labels.place(value["id"]) != labels.place(value["index"]):
         return Row(None, [], [(str(key), None)])
@@ -163,11 +163,11 @@ def _spelled(text: str) -> tuple[float | None, bool]:
 
 
 class JoinedRows(Value):
-    """Rows that stand one after the other, read as one array."""
+    """Successive rows, read as one array."""
 
 
 def join_rows(values: Values, labels: Labels, word: str | None) -> Iterator[Value]:
-    """The values of a reply, successive rows of different labels joined."""
+    """The values of a reply, with successive rows of different labels joined."""
     run: list[Value] = []
     seen: dict[str, None] = {}
     runs: list[tuple[list[Value], dict[str, None]]] = []
@@ -193,14 +193,14 @@ def join_rows(values: Values, labels: Labels, word: str | None) -> Iterator[Valu
 
 
 def _single_label(value: Any, labels: Labels, word: str | None) -> Row | None:
-    """The row of an array of one label, where an order is read."""
+    """The row of an array of one label, if an order is read."""
     if word is not None or labels.numeric or not isinstance(value, list) or len(value) != 1:
         return None
     return Row(value[0]) if isinstance(value[0], str) else None
 
 
 def string_lines(text: str, word: str | None) -> Iterator[Value]:
-    """The array of a reply of nothing but JSON strings, one in a line, where an order is read."""
+    """The array of a reply of only JSON strings, one per line, if an order is read."""
     lines = [line.strip().removesuffix(",") for line in text.strip(" \n`").splitlines()]
     if word is not None or len(lines) < 2 or not all(line[:1] == '"' for line in lines):
         return

@@ -15,7 +15,7 @@ from secondpass.prompts.replies.rows import JoinedRows, join_rows, string_lines
 
 T = TypeVar("T")
 Parse: TypeAlias = Callable[[Any, bool], T | None]
-"""Makes an answer of a JSON value and of whether it stands in prose; None if it is no answer."""
+"""Reads an answer from a JSON value and whether it is in prose; None if it is no answer."""
 
 _BEFORE = re.compile(r"[\s`*]*(?:json)?[\s`*]*", re.I)
 _MAX_BEFORE = 50
@@ -32,10 +32,10 @@ def only_answer(
 
     Args:
         completion: the reply.
-        parse: makes an answer of a value.
+        parse: reads an answer from a value.
         name: the key that the request asks for.
         labels: of the question.
-        word: key of the numbers; None where an order is read.
+        word: key of the numbers; None if an order is read.
 
     Raises:
         ReplyError: the reply holds no answer, or several that differ.
@@ -60,7 +60,7 @@ def only_answer(
         return answer, cut
     if completion.cut:
         begun = completed(text)
-        # An object with other keys may have held another answer behind the cut.
+        # An object with other keys may have had another answer after the cut.
         if not isinstance(begun, JsonObject) or all(
             key == name or labels.place(key) is not None for key in begun
         ):
@@ -73,24 +73,24 @@ def only_answer(
 
 
 def _in_prose(text: str, value: Value) -> bool:
-    """Whether a value is a bare array with words before it, or behind it on its line."""
+    """Whether a value is a bare array with words before it, or after it on its line."""
     if not isinstance(value.value, list):
         return False
     if value.start > _MAX_BEFORE or not _BEFORE.fullmatch(text, 0, value.start):
         return True
-    # An array behind it may continue it.
+    # An array after it may continue it.
     return _LINE_END.match(text, value.stop) is None or text.find("[", value.stop) >= 0
 
 
 def _check_rest(values: Values, labels: Labels) -> None:
-    """Refuse a reply that also holds an answer that cannot be read.
+    """Reject a reply that also holds an answer that cannot be read.
 
     Raises:
         ReplyError: there are labels in brackets that could not be read.
     """
     pieces = 0
     for start, stop in values.unread:
-        # A label in square brackets often stands in prose; in braces it is a row of an answer.
+        # A label in square brackets is often prose; in braces it is a row of an answer.
         prose = values.text[start] == "[" and start != values.unclosed
         enough = min(2, len(labels)) if prose else 1
         places: set[int] = set()

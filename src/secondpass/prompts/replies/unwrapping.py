@@ -1,4 +1,4 @@
-"""Takes labels and numbers out of the JSON value of an answer, and out of objects around it."""
+"""Extracts labels and numbers from the JSON value of an answer, and from objects around it."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ _WRAPPERS = frozenset(
 )
 """Keys under which models put an answer. Not any key: there are ``irrelevant`` ones."""
 _SCORE_WRAPPERS = frozenset(["grades", "ratings", "relevance", "scores"])
-"""Keys whose numbers are the higher the better."""
+"""Keys of numbers of which the highest is the best."""
 _RANK_WRAPPERS = frozenset(
     [
         *("order", "ordered", "permutation", "ranked", "ranking", "rankings", "ranks", "reranked"),
         "sorted",
     ]
 )
-"""Keys whose numbers are the lower the better."""
+"""Keys of numbers of which the lowest is the best."""
 _MAX_DEPTH = 3
 """Objects around an answer: the one that was asked for, and two more."""
 
 
 def score_pairs(value: Any, labels: Labels, word: str) -> list[tuple[Any, Any]]:
-    """(label, number) of a keyed object, a row or an array of rows, as written."""
+    """(label, number) of a keyed object, a row or an array of rows, as in the reply."""
     misleading = _SCORE_WRAPPERS if word == "rank" else _RANK_WRAPPERS
-    trusted = True  # whether numbers that have no key of their own are what was asked for
+    trusted = True  # whether numbers without a key are scores or ranks, as requested
     for _ in range(_MAX_DEPTH + 1):
         if not isinstance(value, JsonObject):
             break
         wrapped = isinstance(value.get("grades"), list | dict)  # a label may be that word
         if any(labels.place(key) is not None for key in value if not wrapped or key != "grades"):
-            # Beside another answer it is ambiguous which of the two counts.
+            # With another answer beside it, it is ambiguous which one counts.
             return value.pairs if trusted and not wrapped else []
         row = None if wrapped else row_of(value, labels, word)
         if row is not None:

@@ -1,7 +1,7 @@
-"""What is read from a reply: scores of a batch, or the order of a window.
+"""Values that are read from replies: the scores of a batch, or the order of a window.
 
-Both name documents by their places in the question, so they can be stored, and used in another
-process, where the documents have other labels.
+They identify documents by place in the question, so they can be stored and used in another process,
+where the documents have other labels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class BatchScores:
     """The scores that a reply gives the documents of its question.
 
     Attributes:
-        values: one for each document: a finite float, or None where there is no usable score.
+        values: for each document a finite float, or None if it has no usable score.
         refused: places of documents whose score is in the reply but cannot be used.
         unknown: number of scores for documents that were not shown.
         cut: whether the reply broke off.
@@ -76,7 +76,7 @@ class Order:
 def dump(value: Any) -> dict[str, Any] | None:
     """A :class:`BatchScores`, one of a subclass, or an :class:`Order` as JSON values.
 
-    None if the reply broke off: the next one may be whole.
+    None if the reply broke off: the next one may be complete.
 
     Raises:
         TypeError: it is of another type.
@@ -87,16 +87,16 @@ def dump(value: Any) -> dict[str, Any] | None:
 
 
 def load(data: Any, count: int, *kinds: type) -> Any:
-    """The value of what :func:`dump` returned, which is of the first of these kinds that fits.
+    """The reverse of :func:`dump`.
 
     Args:
         data: JSON values.
-        count: documents of the question.
-        kinds: of the value; without any, those of this module.
+        count: number of documents in the question.
+        kinds: classes of which the first that fits is used; by default those of this module.
 
     Raises:
-        ArithmeticError | AttributeError | TypeError | ValueError: it is no answer about ``count``
-            documents.
+        ArithmeticError | AttributeError | TypeError | ValueError: the data is no answer about
+            ``count`` documents.
     """
     for kind in kinds or (BatchScores, Order):
         if data.keys() == {item.name for item in fields(kind)}:
@@ -119,8 +119,7 @@ def _is_count(value: Any) -> bool:
 
 
 def are_places(places: Iterable[Any], count: int) -> bool:
-    """Whether these are different places of ``count`` documents."""
-    listed = list(places)
-    return all(type(place) is int and 0 <= place < count for place in listed) and len(
-        set(listed)
-    ) == len(listed)
+    """Whether these are distinct places of ``count`` documents."""
+    values = list(places)
+    valid = all(type(place) is int and 0 <= place < count for place in values)
+    return valid and len(set(values)) == len(values)
