@@ -586,7 +586,7 @@ def test_values_that_cannot_be_stored_are_reported(path):
     question = Questions(task_of(TEXTS), llm, prompting, Pair()).about(range(8))
     ranking = Reranker(Asking([question]), cache=path).rerank("q", TEXTS)
     assert codes(ranking) == ["not_cached"]
-    assert "TypeError on writing one" in ranking.report.issues[0].message
+    assert "dump raised TypeError" in ranking.report.issues[0].message
 
 
 def test_a_broken_loader_asks_again(path):

@@ -1,7 +1,8 @@
 """Answers in a SQLite file, for any number of threads and processes.
 
-``used`` orders the answers by their last use. The oldest are deleted as new ones come, so that no
-call deletes many. A file that is damaged, or of an older version, is set aside and replaced.
+``used`` orders the answers by their last use. Each write deletes a few of the least recently used,
+so that no call deletes many. A file that is damaged, or of an older version, is renamed and
+replaced.
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ LAYOUT = Layout(
     private=True,
 )
 
-_RETRY_AFTER = 60.0  # seconds after a failure
+_RETRY_AFTER = 60.0
+"""Seconds after a failure, in which calls fail without touching the file."""
 _CLOCK_ERROR = 300.0
 """Seconds by which the clocks of machines that share a file may differ."""
 _DELETED_AT_ONCE = 20
-_MAX_DELETIONS = 50  # of so many, in one transaction
+"""Answers that one statement deletes."""
+_MAX_DELETIONS = 50
+"""Such statements in one transaction."""
 _MAX_READ_AGAIN = 256
-"""Old answers that were read since the last write; then they should be written as used."""
+"""Old answers that were read since the last write, before their use should be recorded."""
 _READ, _WRITE, _OPEN = 0, 1, 2
 
 
@@ -51,11 +55,11 @@ class AnswerFile:
 
     Args:
         path: of the file, absolute; created if it does not exist, readable by its owner only.
-        max_bytes: size of the file, without SQLite's log of up to 4 MB.
-        max_age: seconds after which an answer is not found any more; None: never.
+        max_bytes: maximum size of the file, without SQLite's log of up to 4 MB.
+        max_age: seconds after which an answer is no longer returned; None for no limit.
 
     Attributes:
-        set_aside: the new name of a file that could not be used; None if there was none.
+        set_aside: the new name of a file that was damaged or outdated; None if there was none.
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int, max_age: float | None) -> None:
@@ -64,30 +68,30 @@ class AnswerFile:
         self._max_age = max_age
         self.set_aside: str | None = None
         self._lock = ForkLock()
-        # Two, so that reading does not wait while another process writes.
+        # To read and to write, so that reading does not wait while another process writes.
         self._connections: tuple[Connection, Connection] | None = None
         self._inode: tuple[int, int] | None = None
         self._failures: dict[int, tuple[float, str]] = {}
         self._read_again: dict[bytes, None] = {}
 
     def get_many(self, keys: Sequence[bytes], before: float | None = None) -> dict[bytes, str]:
-        """The texts of these keys that are known.
+        """The stored texts, by key.
 
         Args:
             keys: at least one.
-            before: only texts written before this value of :func:`time.time`.
+            before: return only texts written before this value of :func:`time.time`.
 
         Raises:
             AnswerFileError: the file cannot be used.
         """
-        found, old = self._run(_READ, lambda connection: _select(connection, keys))
+        rows, old = self._run(_READ, lambda connection: _select(connection, keys))
         now = time.time()
         oldest = -math.inf if self._max_age is None else now - self._max_age
-        # The age of what was stored while a clock was ahead is not known.
+        # Rows from the future were written while a clock was ahead; their age is not known.
         newest = math.inf if self._max_age is None else now + _CLOCK_ERROR
         newest = newest if before is None else min(newest, before)
         texts: dict[bytes, str] = {}
-        for key, text, written, used in found:
+        for key, text, written, used in rows:
             # SQLite does not check types: a damaged file may hold anything.
             if isinstance(text, str) and isinstance(written, float) and oldest <= written < newest:
                 texts[key] = text
@@ -97,7 +101,7 @@ class AnswerFile:
 
     @property
     def is_due(self) -> bool:
-        """Whether so many old answers were read that :meth:`put_many` should record it."""
+        """Whether :meth:`put_many` should record that many old answers were read."""
         return len(self._read_again) >= _MAX_READ_AGAIN
 
     def put_many(self, texts: Mapping[bytes, str | None]) -> None:
@@ -107,7 +111,7 @@ class AnswerFile:
             AnswerFileError: the file cannot be written.
         """
         read_again, self._read_again = self._read_again, {}
-        # A thread that reads may still add to it.
+        # A copy: a thread that reads may still add to it.
         keys = list(read_again)
         self._run(_WRITE, lambda connection: self._update(connection, texts, keys))
 
@@ -130,14 +134,14 @@ class AnswerFile:
             connection.close()
 
     def _run(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of ``work``, if necessary once more with a new file.
+        """The result of ``work``; a damaged or outdated file is replaced first.
 
         Args:
-            number: _READ or _WRITE, which have a connection each.
-            work: what is done.
+            number: _READ or _WRITE, each with its own connection.
+            work: is passed the connection; called again after the file was replaced.
 
         Raises:
-            AnswerFileError: it failed now, or less than a minute ago.
+            AnswerFileError: the work failed now, or less than a minute ago.
         """
         self._check(number)
         try:
@@ -156,10 +160,10 @@ class AnswerFile:
         return result
 
     def _check(self, number: int) -> None:
-        """Raise again what failed less than a minute ago.
+        """Raise the error of the last minute again.
 
         Raises:
-            AnswerFileError: it did.
+            AnswerFileError: there was one.
         """
         until, message = self._failures.get(number, (0.0, ""))
         if time.monotonic() < until:
@@ -190,9 +194,9 @@ class AnswerFile:
         """
         with self._lock:
             if self._connections is None:
-                self._check(_OPEN)  # threads that waited for the lock do not try one by one
+                self._check(_OPEN)  # threads that waited for the lock must not try one by one
                 if self._path.exists():
-                    self._inode = _inode(self._path)  # of the file that is found to be damaged
+                    self._inode = _inode(self._path)  # for _set_aside, if the file is damaged
                 try:
                     prepare(self._path, LAYOUT)
                 except Exception as error:
@@ -243,7 +247,7 @@ class AnswerFile:
                 row = (number, key, text, now)
                 execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", row)
         if self._max_age is not None:
-            # Of those used least recently: what is read does not grow older than its last use.
+            # Only among the least recently used: an outdated answer is never returned, so it is.
             execute(f"DELETE FROM answers WHERE {_OLDEST} AND written < ?", (now - self._max_age,))
         for _ in range(_MAX_DELETIONS):
             if _size(connection) <= self._max_bytes:
@@ -254,7 +258,7 @@ class AnswerFile:
 
 
 def _is_useless(error: Exception) -> bool:
-    """Whether the file is damaged or of an older version, so that a new one has to be begun."""
+    """Whether the file is damaged or of an older version, so that it has to be replaced."""
     if isinstance(error, WrongFileError):
         return error.version is not None and error.version < LAYOUT.version
     return type(error) is sqlite3.DatabaseError  # subclasses are about locks, disks and statements
@@ -276,10 +280,10 @@ def _select(
     connection: sqlite3.Connection, keys: Sequence[bytes]
 ) -> tuple[list[tuple[bytes, str, float, int]], float]:
     """The rows of keys, and a value of ``used`` below which a row is among the older half."""
-    found = rows_of_keys(connection, "answers", "key, value, written, used", keys)
+    rows = rows_of_keys(connection, "answers", "key, value, written, used", keys)
     query = "SELECT (SELECT min(used) FROM answers), (SELECT max(used) FROM answers)"
     [(oldest, newest)] = connection.execute(query)
-    return found, 0 if oldest is None else (oldest + newest) / 2
+    return rows, 0 if oldest is None else (oldest + newest) / 2
 
 
 def _inode(path: Path) -> tuple[int, int]:

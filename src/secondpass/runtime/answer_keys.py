@@ -1,4 +1,4 @@
-"""Keys of answers in the response cache: hashes of all that an answer depends on."""
+"""Keys of answers in the response cache: hashes of everything that an answer depends on."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class NotStorableError(Exception):
 def service_key(service: object, namespace: str = "") -> bytes:
     """The part of a key that is the same for all questions to a service.
 
-    It has the version of secondpass, because its readers may change. Answers of different
-    namespaces are kept apart.
+    It includes the version of secondpass, because a new version may read replies differently.
+    Answers of different namespaces have different keys.
 
     Raises:
         NotStorableError: the service has no ``cache_key``, or one of other than plain values.
     """
     try:
         key = getattr(service, "cache_key", None)
-    except Exception as error:  # of the user's own code
+    except Exception as error:  # the user's own code may raise anything
         raise NotStorableError(f"its cache_key raised {type(error).__name__}") from None
     if key is None:
         raise NotStorableError("it has no cache_key")
@@ -53,7 +53,7 @@ def answer_key(service: bytes, question: Question[Any, Any]) -> bytes:
         raise NotStorableError("its method does not say what an answer depends on")
     try:
         key = question.recall.key()
-    except Exception as error:  # a template of the user's, for example
+    except Exception as error:  # the user's own code, such as a template, may raise anything
         raise NotStorableError(f"making the key raised {type(error).__name__}") from None
     return _digest([service.hex(), key], "the key of a question")
 
@@ -67,10 +67,10 @@ def _digest(value: Any, what: str) -> bytes:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """The value as JSON values, such that no two different ones become equal.
+    """The value as JSON values; different values stay different.
 
     Raises:
-        TypeError: it has an object that does not say what it is.
+        TypeError: it contains an object without a ``cache_key``.
         ValueError: it is nested too deeply.
     """
     if value is None or isinstance(value, str | bool | int | float):
@@ -79,7 +79,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
         raise ValueError("nested too deeply")
     if isinstance(value, list | tuple):
         return [_plain(item, depth + 1) for item in value]
-    # No value is made an object but these, so that no list or string is equal to one.
+    # Only these become JSON objects, so that no list or string is equal to one.
     if isinstance(value, Mapping):
         pairs = [[_plain(key, depth + 1), _plain(value[key], depth + 1)] for key in value]
         if all(isinstance(key, str) for key in value):
@@ -90,7 +90,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
         return {_name(type(value)): _plain(members, depth + 1)}
     if (key := getattr(value, "cache_key", None)) is not None and not isinstance(value, type):
         return {_name(type(value)): _plain(key, depth + 1)}
-    raise TypeError(f"{with_article(type(value).__name__)} does not say what it is")
+    raise TypeError(f"{with_article(type(value).__name__)} has no cache_key")
 
 
 def _name(cls: type) -> str:

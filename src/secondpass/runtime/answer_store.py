@@ -1,6 +1,6 @@
-"""Answers that are read and written in threads, and never make a ranking fail.
+"""Reads and writes answers in threads, so that no error of the file makes a ranking fail.
 
-The file is opened at the first use. Nobody waits for it longer than a moment.
+The file is opened at the first use. A ranking waits for it one second at most.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_WAIT = 1.0
-"""Seconds that a round of questions waits for the file, at most, before and after."""
+"""Seconds that a round of questions waits for the file at most, before it and after it."""
 _MAX_SHARE = 0.25
-"""Of the time to a deadline, so that a slow file leaves enough for the service."""
+"""Share of the time to a deadline that it waits at most, to leave enough for the service."""
 _MAX_WAITING = 10_000
-"""Texts that wait to be written, while the file does not respond."""
+"""Texts that wait to be written; further ones are dropped while the file does not respond."""
 
 
 class AnswerStore:
-    """A map from keys to texts in a file, with the texts that wait to be written.
+    """A map from keys to texts in a file, and the texts that wait to be written.
 
     Args:
-        path: of the file; a relative one is relative to the working directory of now.
-        max_bytes: its size.
-        max_age: seconds after which a text is not found any more; None: never.
+        path: of the file; relative to the current working directory.
+        max_bytes: maximum size of the file.
+        max_age: seconds after which a text is no longer returned; None for no limit.
 
     Attributes:
-        found_before: only texts stored before this value of :func:`time.time` are found; None: all.
+        found_before: only texts stored before this value of :func:`time.time` are returned; None
+            returns all.
     """
 
     def __init__(self, path: str, max_bytes: int, max_age: float | None) -> None:
@@ -46,23 +47,27 @@ class AnswerStore:
         self._lock, self._writing = ForkLock(), ForkLock()
         self._file: AnswerFile | None = None
         self._waiting: dict[bytes, str | None] = {}
-        self._writes = False
-        """Whether a thread is about to write."""
+        self._write_scheduled = False
         self._failures: dict[str, str] = {}
-        """Why the last call of a method of the file failed."""
+        """By method of the file: why its last call failed."""
         self._late: dict[str, Call[Any]] = {}
-        """The last call to read and to write that nobody waits for any more."""
+        """By "read" or "write": the last call that timed out."""
 
     async def read(self, keys: Sequence[bytes], seconds: float | None) -> dict[bytes, str]:
-        """The texts of these keys that are known, within the seconds to a deadline."""
+        """The stored texts by key; none if the file does not respond in time.
+
+        Args:
+            keys: to look up.
+            seconds: until the deadline; None without one.
+        """
         if not keys:
             return {}
         return await self._in_thread("read", lambda: self._read(keys), seconds) or {}
 
     def write_soon(self, texts: Mapping[bytes, str | None]) -> None:
-        """Store texts in a thread; None deletes. Several that come meanwhile are written together.
+        """Store texts in a thread; None deletes. Texts that arrive meanwhile are written together.
 
-        The end of the process waits for it.
+        The process waits for the write before it exits.
         """
         from secondpass.concurrency.threads import start
 
@@ -70,22 +75,26 @@ class AnswerStore:
             for key, text in texts.items():
                 if text is None or key in self._waiting or len(self._waiting) < _MAX_WAITING:
                     self._waiting[key] = text
-            writes, self._writes = self._writes, True
-        if not writes:
+            scheduled, self._write_scheduled = self._write_scheduled, True
+        if not scheduled:
             call = Call(self._write)
             call.leave()
-            with suppress(RuntimeError):  # no thread: the end of the round writes them, or reports
+            with suppress(RuntimeError):  # no thread: written() writes them, or reports the error
                 start(call)
 
     async def written(self, seconds: float | None) -> None:
-        """Wait until what was to be stored is written, within the seconds to a deadline."""
+        """Wait until all texts are written, for a second at most.
+
+        Args:
+            seconds: until the deadline; None without one.
+        """
         if self._waiting:
             await self._in_thread("write", self._write, seconds)
 
     def close(self) -> None:
         """Write what is not yet written, and close the file. A later call opens it again.
 
-        A file that did not respond is left to the threads that still wait for it.
+        Does nothing if the file did not respond, and threads still wait for it.
         """
         if not all(call.ended(_MAX_WAIT) for call in self._late.values()):
             return
@@ -106,43 +115,43 @@ class AnswerStore:
     def issues(self) -> list[Issue]:
         """What is wrong with the file, for a report.
 
-        That a file was set aside is said once, by the first report after it.
+        ``cache_set_aside`` is in the first report after it only.
         """
         late = self._failures.pop("wait", None)
         failures = dict.fromkeys(filter(None, [late, *self._failures.values()]))
         issues = [Issue("cache_failed", f"the response cache {failure}") for failure in failures]
         if self._file is not None and self._file.set_aside is not None:
             name, self._file.set_aside = self._file.set_aside, None
-            message = f"a damaged or outdated file was set aside as {name!r}, and a new one begun"
+            message = f"a damaged or outdated file was renamed to {name!r}, and replaced"
             issues.append(Issue("cache_set_aside", message))
         return issues
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, str]:
-        """The texts of these keys, also of those that wait to be written."""
+        """The texts of these keys, including those that wait to be written."""
         with self._lock:
             waiting = {key: self._waiting[key] for key in keys if key in self._waiting}
         if self.found_before is not None:
             waiting = {}
-        found: dict[bytes, str | None] = self._call("get_many", keys, self.found_before) or {}
+        stored: dict[bytes, str | None] = self._call("get_many", keys, self.found_before) or {}
         if self._file is not None and self._file.is_due:
             self.write_soon({})
-        return {key: text for key, text in {**found, **waiting}.items() if text is not None}
+        return {key: text for key, text in {**stored, **waiting}.items() if text is not None}
 
     def _write(self) -> None:
-        with self._writing:  # one at a time, so that none writes what another one writes
+        with self._writing:  # one thread at a time, so that no text is written twice
             with self._lock:
                 texts = dict(self._waiting)
-                self._writes = False
+                self._write_scheduled = False
             if not texts and not (self._file is not None and self._file.is_due):
                 return
             self._call("put_many", texts)
-            with self._lock:  # now they are found in the file
+            with self._lock:  # removed last, so that they are always found here or in the file
                 for key, text in texts.items():
                     if self._waiting.get(key) is text:
                         self._waiting.pop(key, None)
 
     def _call(self, method: str, *args: Any) -> Any:
-        """The result of a method of the file; None if that cannot be used."""
+        """The result of a method of the file; None if the file cannot be used."""
         from secondpass.runtime.answer_file import AnswerFile, AnswerFileError  # imports sqlite3
 
         with self._lock:
@@ -161,9 +170,9 @@ class AnswerStore:
         return result
 
     async def _in_thread(self, kind: str, call: Callable[[], T], seconds: float | None) -> T | None:
-        """The result of a call in a thread; None if that takes longer than a moment.
+        """The result of a call in a thread; None if it takes too long.
 
-        None at once while one of the same kind, read or write, is late.
+        None at once while an earlier call of the same kind, read or write, is still running.
         """
         from secondpass.concurrency.threads import in_thread, with_timeout
 

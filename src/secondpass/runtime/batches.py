@@ -1,4 +1,4 @@
-"""Ranking passes in batches, with a log of what went wrong."""
+"""Runs ranking passes in batches, and logs their issues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from secondpass.runtime.scheduler import Pass
 from secondpass.types import Ranking
 
 _SIDE_BY_SIDE = 64
-"""Passes that run side by side: bounds memory, and still fills the batches of scorers."""
+"""Passes that run side by side: enough to fill the batches of scorers, in bounded memory."""
 
 
 def run(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Ranking]:

@@ -1,4 +1,4 @@
-"""What the scheduler tells a driver to do, and what the driver returns."""
+"""The commands of the scheduler to a driver, and their outcomes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class PartialScores:
 
     Attributes:
         scores: by index of the document; the scores themselves are not validated.
-        error: why the other documents, if any, have none.
+        error: why the other documents, if any, have no score.
     """
 
     scores: Mapping[int, Any]
@@ -87,7 +87,7 @@ class PartialList:
 
     Attributes:
         result: validated except for the scores.
-        error: why documents without a score have none; None if the scorer left them out.
+        error: why some documents have no score; None if the scorer left them out.
     """
 
     result: ListScores
@@ -96,7 +96,7 @@ class PartialList:
 
 @dataclass(frozen=True, slots=True)
 class StartQuestions:
-    """Command: start to ask the questions of pass ``number``. Outcome: None, at once."""
+    """Command: start asking the questions of pass ``number``. Outcome: None, at once."""
 
     number: int
     effect: Ask[Any, Any]
@@ -104,7 +104,7 @@ class StartQuestions:
     gate: Gate
 
     def failed(self, error: MethodError) -> list[Answer[Any]]:
-        """Answers for the case that all questions failed."""
+        """An answer with this error for each question."""
         return [Answer(error=error)] * len(self.effect.questions)
 
 

@@ -12,13 +12,13 @@ from secondpass.errors import LLMError, with_article
 from secondpass.scoring import in_range, to_float
 
 _MAX_TOKENS = 10**12
-"""A reported count above this is wrong, and one of hundreds of digits is no float."""
+"""A larger count is wrong, and one of hundreds of digits cannot be converted to float."""
 
 
 def validated(result: Any) -> Completion:
     """The result of a service as a completion.
 
-    Token counts, units and log probabilities that are none become None.
+    Invalid token counts, units and log probabilities become None.
 
     Raises:
         LLMError: it is not a completion, or its text is not a string.

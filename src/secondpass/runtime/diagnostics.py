@@ -24,10 +24,10 @@ _logger_name: ContextVar[str] = ContextVar("secondpass_logger_name", default="se
 _traceback_logger = logging.getLogger("secondpass.diagnostics")
 
 _INPUT_ISSUES = {"no_text", "field_missing", "original_missing", "original_out_of_range"}
-"""Issues caused by the candidates; they would be logged for every query over the same ones."""
+"""Issues of the candidates, which are not logged: they would recur with every query."""
 
 _ONCE = {"instruction_not_used", "not_cached", "not_english"}
-"""Issues that are logged once a process; they tend to concern every query."""
+"""Issues that are logged once per process, because they usually concern every query."""
 _logged: set[str] = set()
 
 _RECOVERED = {"asked_again", "batch_failed", "lift_limited"}
@@ -53,7 +53,7 @@ def log(level: str, message: str, *values: object) -> None:
 def log_issues(rankings: Iterable[Ranking], level: str) -> None:
     """Log the issues of each ranking in one record; at DEBUG if none needs attention.
 
-    Issues of the candidates are not logged, and some of others only once a process.
+    Issues of the candidates are not logged, and some others only once per process.
     """
     for ranking in rankings:
         report = ranking.report

@@ -1,7 +1,7 @@
 """Asks services questions, side by side and within limits.
 
-This is all that surrounds an answer, for every provider and strategy. It is asynchronous only: a
-synchronous ranking runs it in the portal's loop (:mod:`secondpass.concurrency.portal`).
+Every provider and every strategy uses this module. It is asynchronous only: a synchronous ranking
+runs it in the portal's loop (:mod:`secondpass.concurrency.portal`).
 
 A question is asked again
 
@@ -47,13 +47,16 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds
 _LONGEST_RETRY_AFTER = 30.0
 """Seconds. A server that asks for a longer pause is not asked again."""
 _CLOCK_CHECK = 0.05
-"""Seconds between looks at whether the clock of a waiting ranking has started."""
+"""Seconds between checks whether the clock of a waiting ranking has started."""
 _CHARGED = frozenset({"content_filter", "bad_response", "response_too_long"})
 """Codes of errors for which providers charge without reporting the usage."""
 
 
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
-    """Answer every question, in the time that the ledger has for it. Cancellation passes.
+    """Ask all questions, in the time that the ledger leaves. Cancelling it cancels the questions.
+
+    Returns:
+        An answer for each question, in order.
 
     Raises:
         NestedCallError: the service called the ranking that waits for it.
@@ -115,7 +118,7 @@ class PendingQuestion:
     async def answer(self) -> Answer[Any]:
         """Ask until there is a usable reply or no further attempt is allowed, and store the answer.
 
-        That of a question whose passages were shortened is not stored: it would hide the reason.
+        If the passages were shortened, it is not stored: the cache would hide that from reports.
 
         Raises:
             NestedCallError: the question would wait for itself.
@@ -174,7 +177,7 @@ class PendingQuestion:
         return Answer(error=error, troubles=tuple(self.issues))
 
     async def _complete(self, request: Any) -> Completion:
-        """Send one request when a slot is free, and book it in the ledger.
+        """Send one request when a slot is free, and charge it to the ledger.
 
         Raises:
             MethodError: there is no completion.

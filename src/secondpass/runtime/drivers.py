@@ -1,10 +1,10 @@
 """Carries out the commands of the scheduler, synchronously or in an event loop.
 
-The synchronous driver calls scorers in the calling thread, or in a thread of their own while a
-deadline runs, and asks questions in the portal's event loop. The asynchronous one calls scorers in
-threads and asks questions in its own loop. A scorer call that misses its deadline is left behind:
-it runs to its end in its thread, or to the end of its batch, and its result is dropped. The event
-loop does not wait for it, and the process only a moment, at its end.
+The synchronous driver calls scorers in the calling thread, or in a new thread if there is a
+deadline, and asks questions in the portal's event loop. The asynchronous one calls scorers in
+threads and asks questions in its own loop. A scorer call that misses its deadline is abandoned: it
+continues in its thread to its end, or to the end of its batch, and its result is dropped. The event
+loop does not wait for it; the process waits a moment before it exits.
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ from secondpass.scoring import member
 T = TypeVar("T")
 
 _GRACE = 0.1
-"""Seconds that questions get after their deadline to end themselves, as they do unless something
-blocks their event loop."""
+"""Seconds after their deadline in which questions end on their own, unless their event loop is
+blocked."""
 
 _SCORER_GATE = Gate(min(32, (os.cpu_count() or 1) + 4))
-"""Scorer calls that an event loop waits for at once: those that compute in their threads. More of
-them would only take the interpreter from each other and from the loop. Calls left behind do not
-count."""
+"""Concurrent calls, per event loop, of scorers that compute in their threads. More of them would
+only compete for the interpreter. Abandoned calls do not count."""
 
 _JOINED_GATE = Gate(32)
-"""The same for scorers that join calls. Their threads only wait: the more, the fuller batches."""
+"""The same for scorers that join calls. Their threads only wait, and more of them fill batches."""
 
 
 def run(passes: Sequence[Pass[T]]) -> list[T]:
@@ -192,7 +191,7 @@ def _score_within(call: CallScorer, seconds: float) -> list[list[Any]] | MethodE
 def _collection(
     call: CallBatches | CallLists, reraised: tuple[type[BaseException], ...] = EXITS
 ) -> tuple[BatchScores | LatestLists, Callable[[], None]]:
-    """What collects the results of a call, and a function that makes the call."""
+    """A collector for the results of a call, and a function that makes the call."""
     collected: BatchScores | LatestLists
     if isinstance(call, CallBatches):
         ((_, documents),) = call.requests
@@ -203,7 +202,7 @@ def _collection(
 
 
 def _collect_within(call: CallBatches | CallLists) -> Any:
-    """Collect results here, or in a new thread if there is a deadline, and take them then."""
+    """Collect results in this thread, or until the deadline in a new one."""
     collected, work = _collection(call)
     seconds = call.seconds_left
     try:

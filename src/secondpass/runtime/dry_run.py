@@ -1,8 +1,8 @@
-"""Carries out a plan without calling anything, to see what it would take.
+"""Runs a plan without calling anything, to estimate what it would take.
 
-Every question is answered by the value that it assumes, or left unanswered if it has none, and
-every scorer gives equal scores, so a plan goes on as if no call changed the order. Methods that ask
-more questions if it does, such as ``partition``, take more than is counted.
+Every question is answered by its ``assumed`` value, or left unanswered without one, and every
+scorer returns equal scores, so the plan continues as if no call changed the order. Methods that ask
+more questions if one does, such as ``partition``, would take more than is counted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Expected:
     cost: float | None = None
 
     def times(self, factor: float) -> Expected:
-        """What it takes to do the same several times; calls and pairs are rounded."""
+        """All numbers multiplied by ``factor``; calls and pairs are rounded."""
         tokens_in, tokens_out, cost = (
             None if number is None else number * factor
             for number in (self.input_tokens, self.output_tokens, self.cost)
@@ -64,10 +64,9 @@ class SimulatedLedger(Ledger):
     """A ledger whose clock moves only by the questions that would be asked.
 
     Attributes:
-        seconds_per_call: how long a question is taken to last; None if that is not known, and then
-            no time passes.
-        stated: the limits that methods are told of; None for those that are enforced.
-        elapsed: seconds so far.
+        seconds_per_call: assumed time of a question; None if it is not known: no time passes.
+        stated: the limits that ``LimitsLeft`` reports; None reports those that are enforced.
+        elapsed: simulated seconds so far.
     """
 
     seconds_per_call: float | None = None
@@ -112,8 +111,8 @@ def dry_run(plan: Plan[Any], ledger: SimulatedLedger) -> DryRun:
 
     Args:
         plan: what a ranking pass or a method yields.
-        ledger: its limits of calls, tokens and cost are kept to; the deadline is if the ledger
-            knows the seconds per call.
+        ledger: enforces the limits of calls, tokens and cost, and the deadline if it has
+            ``seconds_per_call``.
     """
     run = DryRun()
     result: Any = None
@@ -132,7 +131,7 @@ def dry_run(plan: Plan[Any], ledger: SimulatedLedger) -> DryRun:
 
 
 def _result(effect: Effect, ledger: SimulatedLedger, run: DryRun) -> Any:
-    """What an effect results in."""
+    """The simulated result of an effect."""
     if isinstance(effect, Score):
         count = len(effect.texts)
         name = str(member(effect.scorer, "model_name", None) or type(effect.scorer).__name__)
@@ -176,7 +175,7 @@ def total(uses: Iterable[Expected], model: str = "total") -> Expected:
 
 
 def _answers(effect: Ask[Any, Any], ledger: SimulatedLedger, run: DryRun) -> list[Answer[Any]]:
-    """The answers to the questions of one round, as many at a time as the limits allow."""
+    """The simulated answers of one round, ``concurrency`` questions at a time."""
     left, seconds = ledger.question_seconds_left, ledger.seconds_per_call
     answers: list[Answer[Any]] = []
     sent = 0

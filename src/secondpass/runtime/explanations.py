@@ -14,9 +14,9 @@ from secondpass.settings import describe, suggestion
 from secondpass.types import Issue, ItemStatus, Ranking, ReportStatus, ScoreKind
 
 _MOST_SUGGESTED = 20
-"""Ids that an error lists if none of them is similar."""
+"""Ids that an error lists at most, if none of them is similar."""
 _LONGEST_SUGGESTED = 50
-"""Characters of an id."""
+"""Characters of an id that is suggested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Explanation:
         retrieval_score: a finite float; None if there is none.
         status: ``scored``, ``backfilled``, ``unjudged`` or ``tail``.
         within_depth: whether it was among the candidates to rerank.
-        method: name of the method that gave the order; None if none did.
+        method: name of the method that determined the order; None if none did.
         score_kind: what its scores mean.
         rerank_score: the method's score.
         stage_scores: those of the stages of a cascade.
@@ -67,7 +67,7 @@ class Explanation:
         rank_before_order: the rank before an ordering moved candidates; None if none did.
         order: the name of that ordering.
         span: the part of its text that matched best, in characters.
-        spread: its highest score of a shuffle less its lowest, with ``shuffles``.
+        spread: highest score of the ``shuffles`` less the lowest; None without shuffles.
         report_status: the status of the ranking.
         skipped: why the pass was left out, or made shorter, for this query; None if it was not.
         issues: those of the report that concern this candidate, or all.
@@ -265,7 +265,7 @@ def _positions_of(identifier: object, trace: Trace, ranking: Ranking) -> list[in
 
 
 def _hint(text: str, names: Sequence[str]) -> str:
-    """A similar id, or all ids if they are few. They are quoted, as they may be any text."""
+    """A similar id, or all ids if they are few. Quoted, as they may be any text."""
     if not names:
         return "; they have no ids: give a position"
     similar = [name for name in names if len(name) <= _LONGEST_SUGGESTED]

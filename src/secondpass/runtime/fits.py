@@ -1,4 +1,4 @@
-"""What the scores of a method depend on, and whether a fit is for these scores."""
+"""What the scores of a method depend on, and whether a fit was made for the same scores."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _OPERATIONAL = frozenset(
         *("llm", "model", "prompt"),
     }
 )
-"""Settings that scores do not depend on, but for those that stand in a part of their own.
+"""Settings that are not hashed: scores do not depend on them, or other parts of a fit have them.
 
-A reply that ``max_tokens`` ends scores fewer candidates, none of them differently. What a model is
-shown depends on ``context_window``, and the form of its reply on ``structured``: both count.
+A reply that ``max_tokens`` cuts off scores fewer candidates, with the same scores. But the prompt
+depends on ``context_window``, and the form of the reply on ``structured``, so both are hashed.
 """
 
-_WORDS = {"model": "the model", "template": "the template", "settings": "the method's settings"}
+_PARTS = {"model": "the model", "template": "the template", "settings": "the method's settings"}
 
 
 class FittedGate(Protocol):
-    """When a pass runs."""
+    """The setting ``when``, as far as it is fitted."""
 
     @property
     def fitted(self) -> Fit | None: ...
@@ -61,7 +61,7 @@ def identity(
 ) -> dict[str, Any]:
     """What the scores of a method depend on, as settings of a :class:`Fit`.
 
-    ``settings`` is None if the method has no registered name: nothing is known of it then.
+    ``settings`` is None if the method has no registered name: its settings are not known.
     """
     inner = getattr(method, "scorer", method)
     try:
@@ -81,13 +81,13 @@ def identity(
         None,
     )
     prompting = getattr(inner, "prompting", None)
-    words = None
+    template = None
     if settings is not None:
-        words = _hash([_words(prompting), settings.get("prompt"), around[0]])
+        template = _hash([_templates(prompting), settings.get("prompt"), around[0]])
     return {
         "method": registry.name_of("methods", inner) or method.name,
         "model": model,
-        "template": words,
+        "template": template,
         "settings": None if settings is None else _hash([_effective(settings), around[1]]),
         "blend": blend,
         "depth": depth,
@@ -101,7 +101,7 @@ def check_fits(
     passages: object,
     when: FittedGate | None = None,
 ) -> None:
-    """Check that what stages, and the gate of the first, were fitted on is what they are.
+    """Check that the fits of stages, and of the gate, are for the present methods and settings.
 
     Raises:
         ConfigurationError: a fit is for something else, with the place of each difference.
@@ -146,8 +146,8 @@ def gate_doubts(
 
 def precision_of(method: Any, engines: Sequence[EngineInfo]) -> str | None:
     """The precision in which the model of a method ran; None if it has no engine."""
-    found = dict.fromkeys(item.precision for item in engines if item.method == method.name)
-    return ", ".join(found) or None
+    precisions = dict.fromkeys(item.precision for item in engines if item.method == method.name)
+    return ", ".join(precisions) or None
 
 
 def _call_doubts(
@@ -178,7 +178,7 @@ def _differences(fit: Fit, actual: Mapping[str, Any]) -> Iterator[tuple[str, str
         unknown = now is None and name != "model"
         if before is not None and not unknown and before != now:
             shown = f": it was {before!r}" if name == "model" else ""
-            yield name, f"was fitted for others than {_WORDS[name]} here{shown}; {remedy}"
+            yield name, f"was fitted for others than {_PARTS[name]} here{shown}; {remedy}"
     if fit.blend != actual["blend"]:
         yield "blend", f"was fitted for another blend of the final scores; {remedy}"
     if fit.depth != actual["depth"]:
@@ -187,19 +187,19 @@ def _differences(fit: Fit, actual: Mapping[str, Any]) -> Iterator[tuple[str, str
 
 
 def _effective(settings: Mapping[str, Any]) -> Any:
-    """The settings that scores depend on; of a nested model, all but what is operational."""
+    """The settings that scores depend on, including those of a nested model."""
     kept = {name: value for name, value in settings.items() if name not in _OPERATIONAL}
     if isinstance(llm := settings.get("llm"), Mapping):
         kept["llm"] = _effective(llm)
         kept["batch_size"] = settings.get("batch_size")  # which candidates share a prompt
     if not isinstance(settings.get("model"), str) and not isinstance(llm, Mapping):
-        # The address is all that tells a served model from others.
+        # Only the address identifies a served model without a name.
         kept |= {name: settings[name] for name in ("base_url", "path") if name in settings}
     return kept
 
 
-def _words(prompting: Any) -> list[str] | None:
-    """The templates of the prompts with their default words."""
+def _templates(prompting: Any) -> list[str] | None:
+    """The templates of the prompts, with defaults filled in."""
     if prompting is None:
         return None
     parts = [getattr(prompting, name, None) for name in ("instruction", "system", "user")]

@@ -1,4 +1,4 @@
-"""Thresholds, and what they were fitted on."""
+"""Thresholds, and the fits that they come from."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ FloorOn: TypeAlias = Literal["final", "rerank"]
 """What a threshold is compared with: the final score, or the method's score without a blend."""
 
 Per: TypeAlias = Literal["query", "document"]
-"""Whose exchangeability a fitted threshold assumes: that of queries, or of relevant documents."""
+"""What a fitted threshold assumes to be exchangeable: queries, or relevant documents."""
 
 
 @configurable
 @dataclass(frozen=True)
 class Fit:
-    """What a threshold, probabilities or a gate were fitted on; written by what fitted them.
+    """What a threshold, probabilities or a gate were fitted on; written by the command that fits.
 
-    A reranker refuses to be made with a fit for another method, model, template, settings, blend
-    or depth. A depth or an instruction of a call, and another precision of the model, which are
-    known later, are the issue ``fitted_otherwise``. The first stage cannot be checked.
+    A fit for another method, model, template, settings, blend or depth is a ConfigurationError of
+    the reranker. The depth and the instruction of a call, and the model's precision, are known
+    later: a difference is the issue ``fitted_otherwise``. The first stage cannot be checked.
 
     Attributes:
         method: name of the method.
@@ -36,8 +36,8 @@ class Fit:
         settings: hash of the other settings that scores depend on; None if they cannot be known.
         blend: the blend of the final scores; None if the fitted scores are not blended.
         depth: number of candidates that were judged; None for all.
-        first_stage: retrieved the candidates.
-        precision: of the model's arithmetic; None for methods without an engine of their own.
+        first_stage: name of the retriever.
+        precision: of the model's arithmetic; None for methods without a local model.
         per: what is assumed to be exchangeable.
         queries: number of queries with a relevant candidate.
         documents: number of relevant candidates.
@@ -66,11 +66,11 @@ class Floor:
 
     Attributes:
         at: the threshold.
-        on: what it is compared with: the ``final`` score, or the method's ``rerank`` score, which
-            means the same in every list where a blend by ``minmax``, ``zscore`` or ``rrf`` does
-            not.
-        nothing: threshold on the rerank score: if all candidates are below it, the report says
-            ``nothing_relevant``. None leaves that open.
+        on: what it is compared with: the ``final`` score, or the method's ``rerank`` score. A blend
+            by ``minmax``, ``zscore`` or ``rrf`` makes final scores relative to the list; rerank
+            scores are comparable between lists.
+        nothing: threshold on the rerank score: if all candidates are below it, the report has
+            ``nothing_relevant``. None does not decide it.
         keep: the share of relevant candidates that it was fitted to keep.
         fitted: what it was fitted on; None for a threshold that was chosen otherwise.
     """
@@ -82,11 +82,11 @@ class Floor:
     fitted: Annotated[Fit | None, FIT] = None
 
     def moved(self, at: float) -> Floor:
-        """The threshold of one call: on the same scores, and not fitted, as ``nothing`` may be."""
+        """Replace the threshold for one call, which is not fitted; ``nothing`` stays."""
         return replace(self, at=at, keep=None, fitted=None if self.nothing is None else self.fitted)
 
     def check(self, blend: Blend | None) -> None:
-        """Check that the blend leaves a fitted threshold a meaning.
+        """Check that a fitted threshold has a meaning with the blend.
 
         Raises:
             ConfigurationError: the final scores are relative to the list.
@@ -101,7 +101,7 @@ class Floor:
 
 
 def to_floor(value: object) -> Floor | float | None:
-    """A threshold as it is kept: a number, or a Floor for a mapping.
+    """Convert a setting to a number, a Floor or None.
 
     Raises:
         ConfigurationError: it is neither, or a setting is wrong.

@@ -23,8 +23,8 @@ class Gate:
         """The slots of the running event loop."""
         import asyncio  # costs more to import than the rest of secondpass together
 
-        # A semaphore that somebody waited for references its loop, so closed loops are not
-        # collected. keyrefs() copies the keys, because other threads may add loops meanwhile.
+        # A semaphore with waiters references its loop, so closed loops are not garbage-collected.
+        # keyrefs() copies the keys, because other threads may add loops meanwhile.
         for reference in self._slots.keyrefs():
             loop = reference()
             if loop is not None and loop.is_closed():
@@ -37,7 +37,7 @@ _held: ContextVar[tuple[object, ...]] = ContextVar("secondpass_slots", default=(
 
 
 class Slots:
-    """A semaphore that raises instead of waiting for ever.
+    """A semaphore that raises an error instead of a deadlock.
 
     A model that calls the reranker which waits for its answer needs a second slot while it holds
     one. If every slot is held by a question that waits for such a call, none is ever released.

@@ -1,4 +1,4 @@
-"""Effects that are carried out at once, by what the ledger of their pass knows."""
+"""Carries out the effects that only need the ledger of their pass."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from secondpass.runtime.observers import MethodOperation
 
 
 def carry_out(effect: object, ledger: Ledger) -> Any:
-    """Return the result of an effect that calls nothing.
+    """Return the result of an effect that calls neither a scorer nor a service.
 
     Raises:
-        MethodError: it is none (``unknown_effect``).
+        MethodError: the object is no effect (``unknown_effect``).
     """
     if isinstance(effect, RoundsLeft):
         return ledger.rounds_left(effect.questions)
@@ -43,14 +43,14 @@ def carry_out(effect: object, ledger: Ledger) -> Any:
         return _start_method(effect, ledger)
     elif isinstance(effect, Ended):
         _end_method(effect, ledger)
-    elif not isinstance(effect, Interim):  # to which nobody listens
+    elif not isinstance(effect, Interim):  # ignored: there is no listener
         message = f"the method yielded {with_article(type(effect).__name__)}, not an effect"
         raise MethodError(message, "unknown_effect")
     return None
 
 
 def _start_method(effect: Started, ledger: Ledger) -> MethodOperation | None:
-    """Tell the observers of this ranking, if any, that a method starts."""
+    """Notify the observers of this ranking, if any, that a method starts."""
     if not ledger.operations:
         return None
     parents = (ledger.operations[-1],)
@@ -61,7 +61,7 @@ def _start_method(effect: Started, ledger: Ledger) -> MethodOperation | None:
 
 
 def _end_method(effect: Ended, ledger: Ledger) -> None:
-    """Tell them that a method has ended. Plans within it that are left were closed before."""
+    """Notify them that a method has ended, and with it those that it ran and that were closed."""
     operation = effect.started
     if isinstance(operation, MethodOperation) and operation in ledger.operations:
         while (last := ledger.operations.pop()) is not operation:

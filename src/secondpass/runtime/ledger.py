@@ -1,4 +1,4 @@
-"""What one ranking has used of its limits."""
+"""Counts what one ranking has used, and enforces its limits."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from secondpass.types import EngineInfo, Issue, Usage
 _ROUND_MARGIN = 1.2
 """The next round is expected to take this many times the mean of the rounds so far."""
 _KEPT_SHARE = 0.2
-"""Of the time left, what a method's questions leave to the methods that follow it."""
+"""Share of the time left that a method's questions leave to the methods after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Whether other methods follow the one that runs, and the seconds that are kept for them."""
+    """Whether other methods follow the running one, and the seconds that are kept for them."""
 
     followed: bool = False
     seconds: float = 0.0
@@ -49,19 +49,19 @@ class Ledger:
         waiting: whether the pass has only waited for other passes so far; its clock starts with its
             first call.
         calls: calls of scorers plus questions to services.
-        questions: questions to services alone.
+        questions: questions to services only.
         rounds: calls that had to wait for each other; questions asked side by side are one round.
         pairs: query-document pairs that were scored or asked about.
         error: the first exception that a scorer, model or ordering of the user raised.
         engines: how local models ran, each once.
         choices: why methods were chosen, by their names.
-        cache: of answers; None if there is none.
-        cached: questions that it answered; they count nowhere else.
-        retries: questions that were asked again as they were, after an error.
+        cache: the response cache; None if there is none.
+        cached: questions that the cache answered; they are not in the other counts.
+        retries: questions that were asked again unchanged, after an error.
         repairs: questions that were asked again because the reply could not be used.
         issues: of the pass as a whole, each once.
-        operations: the ranking and the methods that are running, the innermost last; empty if
-            nobody observes the ranking.
+        operations: the ranking and the running methods, the innermost last; empty without an
+            observer.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -113,15 +113,15 @@ class Ledger:
     def keep_time(self, last: bool, before: Kept | None = None) -> Kept:
         """Keep a fifth of the time left from the questions of the next method, if others follow it.
 
-        Those that follow the method which runs it count. The fifth is of all the time left, so a
-        method within another has no less for that.
+        Methods after the one that runs it count, too. The fifth is of all the time left, so nested
+        methods do not keep time twice.
 
         Args:
-            last: whether no other follows, except those of the method that runs it.
-            before: the result for a method that has ended, to keep what was kept before it.
+            last: whether no method follows, except those after the method that runs it.
+            before: for a method that has ended, the result of the call when it began.
 
         Returns:
-            what was kept until now.
+            What was kept until now.
         """
         until_now = self._kept
         followed = until_now.followed or not last
@@ -136,7 +136,7 @@ class Ledger:
 
     @property
     def question_seconds_left(self) -> float | None:
-        """Seconds that questions have left, 0 if none; None without a deadline."""
+        """Seconds left for questions, at least 0; None without a deadline."""
         left = self.seconds_left
         return None if left is None else max(0.0, left - self._kept.seconds)
 
@@ -220,7 +220,7 @@ class Ledger:
         self._question_seconds += seconds
 
     def left(self) -> Left:
-        """What the limits leave to questions."""
+        """What the limits leave for questions."""
         limits = self.limits
         # The clock of a pass that has only waited starts with its first call.
         seconds = self.question_seconds_left
@@ -239,7 +239,7 @@ class Ledger:
         )
 
     def rounds_left(self, questions: int = 1) -> int | None:
-        """How many more rounds of so many questions the limits allow; None if nothing limits them.
+        """How many more rounds of ``questions`` the limits allow; None if there is no limit.
 
         The estimate is based on the mean tokens, cost and seconds so far.
         """
@@ -261,7 +261,7 @@ class Ledger:
         return max(0, int(min(*bounds, sys.maxsize))) if bounds else None
 
     def usage(self) -> Usage:
-        """The totals; those of tokens and cost are None unless every reply reported its usage."""
+        """The totals; tokens and cost are None unless every reply reported its usage."""
         return Usage(
             calls=self.calls,
             rounds=self.rounds,

@@ -1,4 +1,4 @@
-"""What ``score_lists`` of a scorer yields: validation, and the lists of interrupted calls."""
+"""Validates what ``score_lists`` yields, and keeps the latest lists of interrupted calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from secondpass.types import Issue
 
 
 class LatestLists:
-    """The lists that were added last by one thread, until another one takes them.
+    """The latest lists that one thread has added, until another one takes them.
 
     Args:
         requests: (query, documents) pairs.
@@ -30,7 +30,7 @@ class LatestLists:
         self._lock = threading.Lock()
 
     def add(self, lists: object) -> bool:
-        """Replace the lists so far; False, and nothing is replaced, if they were taken before.
+        """Replace the lists; False, without replacing them, if they were taken before.
 
         Raises:
             MethodError: these are not lists of scores for the requests. Nothing is replaced.
@@ -42,7 +42,7 @@ class LatestLists:
             return not self.taken
 
     def end(self, error: MethodError | None) -> None:
-        """Enter why documents without a score have none; None if the scorer left them out."""
+        """Set why some documents have no score; None if the scorer left them out."""
         self._error = error
 
     def take(self) -> list[PartialList] | MethodError:
@@ -62,9 +62,9 @@ class LatestLists:
 
 
 def read_lists(lists: object, lengths: Sequence[Sequence[int]]) -> list[ListScores]:
-    """Read what ``score_lists`` yields; copies all of it, but does not validate the scores.
+    """Copy and validate what ``score_lists`` yields, except for the scores.
 
-    Other values that are wrong are left out, with an issue.
+    Invalid issues, weights and spans are dropped, with an issue.
 
     Args:
         lists: what was yielded.

@@ -1,4 +1,4 @@
-"""The operations of requests to services and of scorer calls."""
+"""Reports requests to services and scorer calls to the observers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RunningRequest(Running[RequestOperation]):
     """A request that is being sent."""
 
     def answered(self, completion: Completion) -> Completion:
-        """Enter what the completion reports, and return it."""
+        """Set what the completion reports in the operation, and return the completion."""
         operation = self.operation
         operation.input_tokens = completion.input_tokens
         operation.output_tokens = completion.output_tokens
@@ -34,14 +34,14 @@ class RunningCall(Running[ScoringOperation]):
     """A scorer call that is being made."""
 
     def ended(self, outcome: T) -> T:
-        """Enter the error, if the outcome is one, and return the outcome."""
+        """Set the error of the operation, if the outcome is one, and return the outcome."""
         if isinstance(outcome, MethodError):
             self.operation.error = outcome.code
         return outcome
 
 
 class Unobserved:
-    """In the place of both while there is no observer."""
+    """Replaces both while there is no observer."""
 
     def __enter__(self) -> Unobserved:
         return self
@@ -72,10 +72,10 @@ def request(
 
     Args:
         ledger: of the ranking.
-        service: that is asked.
-        content: what is sent.
+        service: that gets the request.
+        content: of the request.
         documents: number of candidates in it.
-        errors: those of earlier attempts.
+        errors: of earlier attempts.
     """
     if not ledger.operations:
         return _UNOBSERVED
@@ -113,7 +113,7 @@ def scoring(call: ScorerCall) -> RunningCall | Unobserved:
 
 
 def _provider(service: object) -> str:
-    """Whose API a service speaks; the name of its class if nothing says so."""
+    """The provider whose API a service uses; the name of its class if that is not known."""
     known = (
         member(service, "provider", None),
         member(service, "api", None),
@@ -124,7 +124,7 @@ def _provider(service: object) -> str:
 
 
 def _server(service: object) -> tuple[str | None, int | None]:
-    """Host and port of the server that a service calls; None for what is not known."""
+    """Host and port of the server that a service calls; None if not known."""
     from urllib.parse import urlsplit
 
     url = member(service, "base_url", None) or member(service, "url", None)

@@ -1,6 +1,6 @@
-"""Observers: who is told of every ranking, method, request and scorer call of this process.
+"""Observers: notified of every ranking, method, request and scorer call of this process.
 
-Without an observer nothing here costs more than a look at an empty tuple.
+Without an observer, the only cost is a check of an empty tuple.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Content = Callable[[], Mapping[str, Any]]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Operation:
-    """Something that takes time in a ranking. Holds no text of queries and candidates, and no key.
+    """A timed part of a ranking. Holds no text of queries and candidates, and no key.
 
     Attributes:
         name: of the method or model.
@@ -52,7 +52,7 @@ class RankingOperation(Operation):
     Attributes:
         candidates: number of candidates.
         top_k: number of items to return; None returns all.
-        report: None until it ends, and if it was cancelled.
+        report: None until it ends, and if it is cancelled.
         trace: scores, statuses and orders of all candidates; None as long as there is no report.
     """
 
@@ -67,8 +67,8 @@ class MethodOperation(Operation):
     """A method that judges: that of the reranker, a fallback, or a stage of a cascade.
 
     Attributes:
-        texts: number of texts that it is given.
-        scored: number of these that have a score; None until it ends, and if it failed.
+        texts: number of texts that it judges.
+        scored: number of these that have a score; None until it ends, and if it fails.
     """
 
     texts: int
@@ -86,9 +86,9 @@ class RequestOperation(Operation):
         port: of the server; None if only the SDK knows it.
         documents: number of candidates in the question.
         attempt: 1 for the first request of a question.
-        after: code of the error after which the question is asked again; None for the first.
-        input_tokens, output_tokens: as the server reports them; else None.
-        units: billed units that are no tokens, likewise.
+        after: code of the error of the attempt before; None for the first attempt.
+        input_tokens, output_tokens: as reported by the server; None if it reports none.
+        units: billed units that are no tokens, as reported; None if the server reports none.
         cut: whether the reply was truncated at its maximum length.
     """
 
@@ -119,25 +119,25 @@ class ScoringOperation(Operation):
 
 
 class Observer(Protocol):
-    """Is told when operations start and end. Each of the methods is optional.
+    """Notified when operations start and end. Each of the methods is optional.
 
     They are called in the thread and the context (:mod:`contextvars`) in which the operation runs,
-    from several threads at once, and should return quickly. What they raise is logged, and has no
-    other effect.
+    from several threads at once, and should return quickly. Exceptions that they raise are logged,
+    and have no other effect.
     """
 
     def start(self, operation: Operation) -> None:
         """The operation starts."""
 
     def end(self, operation: Operation) -> None:
-        """The operation has ended; it does not change any more."""
+        """The operation has ended, and will not change again."""
 
     def content(self, operation: Operation, texts: Mapping[str, Any]) -> None:
         """The texts of an operation: called after :meth:`start`, and before :meth:`end`.
 
-        Only define it to get queries, passages, prompts and replies. The keys are ``query`` and
-        ``candidates``, then ``ranking``, of a ranking; ``request``, then ``completion``, of a
-        request; ``requests``, the (query, documents) tuples of a scorer call.
+        Define it only to get queries, passages, prompts and replies. The keys are, for a ranking,
+        first ``query`` and ``candidates``, then ``ranking``; for a request, first ``request``, then
+        ``completion``; for a scorer call, ``requests``: a list of (query, documents) tuples.
         """
 
 
@@ -150,18 +150,18 @@ class Registration:
         self._failed = False
 
     def close(self) -> None:
-        """Tell the observer nothing of operations that start from now on."""
+        """Unregister the observer: it is not notified of operations that start from now on."""
         global _registered  # noqa: PLW0603
         with _lock:
             _registered = tuple(other for other in _registered if other is not self)
 
     def call(self, name: str, *arguments: object) -> None:
-        """Call a method of the observer, if it has one; log what it raises, the first time."""
+        """Call a method of the observer, if it has it; log only the first exception."""
         try:
             method = getattr(self.observer, name, None)
             if method is not None:
                 method(*arguments)
-        except BaseException as error:  # an exit would end the event loop for everybody
+        except BaseException as error:  # SystemExit would end the event loop of all rankings
             main = threading.current_thread() is threading.main_thread()
             if main and isinstance(error, KeyboardInterrupt):
                 raise
@@ -189,9 +189,9 @@ _registered: tuple[Registration, ...] = ()
 
 
 def observe(observer: object) -> Registration:
-    """Tell an observer of every ranking in this process, until its registration is closed.
+    """Register an observer of every ranking in this process, until the registration is closed.
 
-    An observer that is registered twice is told once.
+    An observer that is registered twice is notified once.
 
     Args:
         observer: has one or more of the methods of :class:`Observer`.
@@ -217,7 +217,7 @@ def observe(observer: object) -> Registration:
 
 
 def registrations() -> tuple[Registration, ...]:
-    """Those that are not closed, in the order in which they were made."""
+    """The open registrations, in the order in which they were made."""
     return _registered
 
 
@@ -227,11 +227,11 @@ def observed() -> bool:
 
 
 class Running(Generic[Op]):
-    """An operation that runs while the with block does. Exceptions are its errors, and pass.
+    """An operation that lasts as long as the with block. Exceptions set its error, and propagate.
 
     Attributes:
         operation: the operation.
-        content: the texts to offer when it starts; set it again for those when it ends.
+        content: the texts to offer when it starts; set it again for the texts at its end.
     """
 
     def __init__(self, operation: Op, content: Content | None = None) -> None:
@@ -259,7 +259,7 @@ class Running(Generic[Op]):
 
 
 def start(operation: Operation) -> None:
-    """Start the clock of an operation and tell the observers."""
+    """Start the clock of an operation and notify the observers."""
     operation._observers = _each_once(_registered)
     operation._started = time.perf_counter()
     for registration in operation._observers:
@@ -267,23 +267,23 @@ def start(operation: Operation) -> None:
 
 
 def _each_once(registered: tuple[Registration, ...]) -> tuple[Registration, ...]:
-    """One registration of each observer."""
+    """One registration per observer."""
     if len(registered) < 2:
         return registered
-    return tuple({id(each.observer): each for each in registered}.values())
+    return tuple({id(item.observer): item for item in registered}.values())
 
 
 def offer(operation: Operation, content: Content) -> None:
     """Pass texts to the observers that want them."""
-    wanting = [one for one in operation._observers if one.wants_content]
-    if wanting:
+    interested = [item for item in operation._observers if item.wants_content]
+    if interested:
         texts = content()
-        for registration in wanting:
+        for registration in interested:
             registration.call("content", operation, texts)
 
 
 def end(operation: Operation, error: str | None = None) -> None:
-    """Stop the clock of an operation and tell the observers, in the opposite order."""
+    """Stop the clock of an operation and notify the observers, in reverse order."""
     operation.seconds = time.perf_counter() - operation._started
     operation.error = operation.error or error
     for registration in reversed(operation._observers):
@@ -291,7 +291,7 @@ def end(operation: Operation, error: str | None = None) -> None:
 
 
 def error_of(error: BaseException) -> str:
-    """The error of an operation that raised ``error``."""
+    """The attribute ``error`` of an operation that raised ``error``."""
     if isinstance(error, MethodError):
         return error.code
     name = type(error).__name__

@@ -1,4 +1,4 @@
-"""What a judgement makes of the candidates: statuses, scores, spans, order and issues."""
+"""Applies a judgement to the candidates: statuses, scores, spans, order and issues."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from secondpass.types import Candidate, Issue, ItemStatus
 class Outcome:
     """The state of one ranking, which follows from its candidates and one judgement.
 
-    A pass makes one of its result, and one of each interim judgement that somebody listens to.
+    A pass creates one for its result, and one for each interim judgement if there is a listener.
 
     ``status``, ``rerank_score`` and ``final_score`` are aligned with ``candidates``. All other
     integers are positions in ``candidates``.
 
     Attributes:
         head: candidates within the depth.
-        renderable: those of the head that have something to show to a method.
-        on_exception: called with what an ordering raised, and with its source.
+        renderable: those of the head that have a text for a method.
+        on_exception: called with an exception of an ordering, and with its source.
         original: the method's weight of the original order.
-        trace: shares the lists, and keeps what `Ranking.explain` needs besides.
+        trace: shares the lists, and has what else ``Ranking.explain`` needs.
     """
 
     candidates: Sequence[Candidate]
@@ -67,7 +67,7 @@ class Outcome:
         )
 
     def add_probabilities(self, mapping: Probabilities | None) -> None:
-        """Enter the probabilities of the rerank scores, unless the method doubts its scores."""
+        """Set the probabilities, unless the method gives weight to the original order."""
         if mapping is not None and not self.original:
             scores = enumerate(self.rerank_score)
             self.trace.probabilities = {
@@ -75,12 +75,12 @@ class Outcome:
             }
 
     def apply(self, judgement: Judgement, name: str, rendering: Rendering) -> None:
-        """Enter scores, statuses and issues of a judgement by position, and spans of the own texts.
+        """Set scores, statuses, issues and spans from a judgement.
 
         Args:
             judgement: of the texts of ``renderable``.
             name: of the method, for issues that name none.
-            rendering: made the texts.
+            rendering: of these texts, to convert spans to those of the candidates' texts.
         """
         positions = self.renderable
         for issue in judgement.issues:
@@ -104,14 +104,14 @@ class Outcome:
             return
         for position, span in zip(positions, judgement.spans, strict=True):
             if span is not None and self.status[position] == "scored":
-                own = rendering.span_of_text(self.candidates[position], span)
-                if own is not None:
-                    self.spans[position] = own
+                span_of_text = rendering.span_of_text(self.candidates[position], span)
+                if span_of_text is not None:
+                    self.spans[position] = span_of_text
 
     def rank(
         self, method: Method, blend: Blend | None, floor: Floor | None
     ) -> tuple[list[int], list[int]]:
-        """The head in its new order, without candidates below the floor; and the latter."""
+        """The head in its new order, without the candidates below the floor; and these."""
         status, final = self.status, self.final_score
         scored = [position for position in self.head if status[position] == "scored"]
         scores, as_configured = self._final_scores(scored, method, blend)
@@ -164,8 +164,8 @@ class Outcome:
     def nothing_relevant(self, floor: Floor | None) -> bool | None:
         """Whether all candidates of the head are below the floor's threshold for that.
 
-        None without one, or if that is not known: the method states a weight of the original order,
-        or a candidate without a score could be relevant.
+        None without such a threshold, and if it is not known: the method gives weight to the
+        original order, or a candidate without a score could be relevant.
         """
         if floor is None or floor.nothing is None or self.original:
             return None
@@ -174,13 +174,13 @@ class Outcome:
         return True if self.head and self.complete(self.head, ("scored",)) else None
 
     def keep_order(self, positions: Sequence[int]) -> None:
-        """Make the retrieval scores of these candidates their final scores."""
+        """Use the retrieval scores of these candidates as their final scores."""
         for position in positions:
             self.final_score[position] = retrieval_score(self.candidates[position])
 
     def reorder(self, order: list[int], ordering: Ordering, top_k: int | None) -> Plan[list[int]]:
         """Apply the ordering; return ``order`` if it fails or loses or adds items."""
-        # An arrangement of more than top_k items would lose the good ones that it puts last.
+        # Arranged beyond top_k, good items that are placed last would be cut off.
         count = top_k if getattr(ordering, "arranges", False) else None
         items, rest = order[:count], order[count:] if count else []
         try:
@@ -200,8 +200,8 @@ class Outcome:
     def reorder_unjudged(
         self, order: list[int], ordering: Ordering, top_k: int | None
     ) -> Plan[list[int]]:
-        """Apply an ordering that chooses by metadata to the input order."""
-        if getattr(ordering, "arranges", False):  # it arranges a ranking, and there is none
+        """Apply an ordering by metadata to the input order, with an issue."""
+        if getattr(ordering, "arranges", False):  # it needs a ranking
             return order
         moved = yield from self.reorder(order, ordering, top_k)
         if self.order_followed:
@@ -212,7 +212,7 @@ class Outcome:
     def complete(
         self, positions: Sequence[int], statuses: Sequence[ItemStatus] = ("scored", "tail")
     ) -> bool:
-        """Whether each of these was scored, or is one that the method does not judge."""
+        """Whether each of these candidates has one of these statuses."""
         return all(self.status[position] in statuses for position in positions)
 
     def add_issue(

@@ -24,16 +24,16 @@ class Probabilities:
 
     Either ``slope`` and ``intercept``, for ``1 / (1 + exp(-(slope * score + intercept)))`` (Platt,
     "Probabilistic outputs for support vector machines and comparisons to regularized likelihood
-    methods", Advances in Large Margin Classifiers, 1999); or ``scores`` and ``values``, between
-    which is interpolated (isotonic regression: Zadrozny and Elkan, "Transforming classifier scores
+    methods", Advances in Large Margin Classifiers, 1999); or ``scores`` and ``values``, which are
+    interpolated linearly (isotonic regression: Zadrozny and Elkan, "Transforming classifier scores
     into accurate multiclass probability estimates", KDD 2002).
 
     Attributes:
         slope: of the logistic function, per unit of score.
         intercept: the logit of the probability at score 0.
-        scores: rising scores.
-        values: the probabilities at these scores, which do not fall; those of the first and the
-            last hold beyond them.
+        scores: strictly increasing.
+        values: the probabilities at these scores, nondecreasing; the first and the last also apply
+            beyond the scores.
         fitted: what it was fitted on.
     """
 

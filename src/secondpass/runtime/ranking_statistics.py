@@ -1,4 +1,4 @@
-"""What one ranking did, in a few numbers: without queries, texts and ids.
+"""Statistics of one ranking, without queries, texts and ids.
 
 The candidates of one query depend on each other, so statistical tests need one number per ranking.
 """
@@ -32,8 +32,8 @@ STATISTICS = {
     "candidates.lowest": "lowest retrieval score",
     "candidates.lead": "highest retrieval score less the second",
 }
-"""The statistics of a ranking. ``stage1.highest``, ``stage1.median`` and so on are those of the
-stages of a cascade, and of the method behind an anchor: there the rerank scores are ranks."""
+"""The statistics of a ranking. A cascade and an anchor have rerank scores that are ranks; their
+stages add ``stage1.highest``, ``stage1.median`` and so on."""
 
 _FIRST = 10
 """Ranks that count as the top of a list."""
@@ -45,7 +45,7 @@ def ranking_statistics(trace: Trace) -> dict[str, float]:
     All candidates count, also those that ``top_k`` or a floor leaves out. Scores are those of
     the candidates that the method scored.
     """
-    scored = [at for at, status in enumerate(trace.status) if status == "scored"]
+    scored = [position for position, status in enumerate(trace.status) if status == "scored"]
     values: dict[str, float] = {"candidates.count": len(trace.status)}
     retrieved = _retrieval_scores(trace)
     if retrieved:
@@ -53,12 +53,12 @@ def ranking_statistics(trace: Trace) -> dict[str, float]:
     if not scored:
         return values
     values["candidates.scored"] = count = len(scored)
-    # What is scored has both.
+    # Scored candidates have both.
     rerank = cast("Sequence[float]", trace.rerank_score)
     final = cast("Sequence[float]", trace.final_score)
     order = sorted(scored, key=final.__getitem__, reverse=True)
-    # In this order, which is often that of the rerank scores: then there is little to sort.
-    reranked = sorted([rerank[at] for at in order])
+    # By final score first, which often is the order of the rerank scores: sorting is faster then.
+    reranked = sorted([rerank[position] for position in order])
     _summarize(values, "rerank", reranked, with_ends=True)
     if count > 1:
         mean = sum(reranked) / count
@@ -66,7 +66,7 @@ def ranking_statistics(trace: Trace) -> dict[str, float]:
         values["rerank.ties"] = _tied(reranked) / count if len(set(reranked)) < count else 0.0
         _add_moves(values, scored, order, len(trace.status))
     if trace.blend is not None:
-        _summarize(values, "final", sorted([final[at] for at in order]))
+        _summarize(values, "final", sorted([final[position] for position in order]))
     _add_stages(values, trace, scored)
     return values
 

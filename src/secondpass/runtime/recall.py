@@ -1,4 +1,4 @@
-"""Asks only what the response cache does not know."""
+"""Asks only the questions whose answers are not in the response cache."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ T = TypeVar("T")
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
     """:func:`secondpass.runtime.dispatch.ask`, without the questions whose answers are stored.
 
-    Those take no slot, no call, no round and nothing of a budget; nor does one that equals another
-    of the same round, and gets the answer of that. New answers are stored as they
-    come, so that an interruption loses none.
+    Stored answers take no slot, no call, no round and no budget. Of equal questions in a round only
+    the first is asked. New answers are stored as they arrive, so that an interruption loses none.
 
     Raises:
         NestedCallError: the service called the ranking that waits for it.
@@ -31,12 +30,12 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     answers: list[Answer[T]] = []
     if others:
         firsts = cache.first_of_equal(service, others, ledger)
-        once = [question for index, question in enumerate(others) if firsts[index] == index]
-        asked = iter(await dispatch.ask(Ask(service, once), ledger, gate))
+        distinct = [question for index, question in enumerate(others) if firsts[index] == index]
+        new_answers = iter(await dispatch.ask(Ask(service, distinct), ledger, gate))
         for index, first in enumerate(firsts):
-            answers.append(next(asked) if first == index else answers[first])
+            answers.append(next(new_answers) if first == index else answers[first])
             ledger.cached += first != index and answers[first].error is None
-        if any(map(is_doubtful, answers)):  # the others are on the same scale, perhaps by chance
+        if any(map(is_doubtful, answers)):  # the others may be in range only by chance
             cache.forget(service, others)
         await cache.written(ledger)
     rest = iter(answers)

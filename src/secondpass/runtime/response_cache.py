@@ -1,8 +1,8 @@
-"""The response cache: answers that services gave before, in a file.
+"""The response cache: earlier answers of services, in a file.
 
-An answer is found by a hash of its question (:mod:`secondpass.runtime.answer_keys`). What is stored
-is the value that was read from the reply, which names documents by their places: no text, no
-label and no key.
+An answer is found by a hash of its question (:mod:`secondpass.runtime.answer_keys`). Only the value
+read from the reply is stored, which identifies documents by place: no text, no label and no key of
+a service.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _MAX_MB = 1_000_000
 
 
 class Books(Protocol):
-    """What the cache needs of the ledger of a ranking."""
+    """The part of a ranking's ledger that the cache uses."""
 
     cached: int
     waiting: bool
 
     @property
     def question_seconds_left(self) -> float | None:
-        """Seconds that questions have left; None without a deadline."""
+        """Seconds left for questions; None without a deadline."""
 
     def add_issue(self, code: str, message: str) -> None:
         """Add an issue to the report."""
@@ -44,15 +44,15 @@ class Books(Protocol):
 class ResponseCache:
     """Stores the answers of language models and rerank APIs in a SQLite file.
 
-    Answers are found again by everything that they depend on: the query, the texts in their order,
-    the words of the prompt, the service, its model and parameters, and the version of secondpass.
-    Any number of threads, event loops and processes may use one file. If it cannot be used, the
-    report has an issue, and the service is asked.
+    The key of an answer includes everything that it depends on: the query, the texts in their
+    order, the prompt, the service, its model and parameters, and the version of secondpass. Any
+    number of threads, event loops and processes may use one file. If it cannot be used, the report
+    has an issue, and the service is asked.
 
     Args:
         path: of the file; created if it does not exist, readable by its owner only.
-        max_mb: size of the file in 1e6 bytes; the answers used least recently are deleted.
-        max_age_days: days after which an answer is not used any more; None: never.
+        max_mb: maximum size of the file in 1e6 bytes; the least recently used answers are deleted.
+        max_age_days: days after which an answer is no longer used; None for no limit.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class ResponseCache:
 
     @classmethod
     def of_run(cls, path: Path, namespace: str = "", *, before: float | None = None) -> Self:
-        """The cache of a run that can be resumed, without limits.
+        """The cache of a run that can be resumed, without limits of size and age.
 
         Args:
             path: of the file.
-            namespace: answers that were stored under another one are not found.
-            before: answers that were stored since this value of :func:`time.time` are not found,
-                because the run is to ask twice what it asks twice.
+            namespace: answers stored under another namespace are not returned.
+            before: answers stored since this value of :func:`time.time` are not returned, so that
+                equal questions of one run are all asked.
         """
         cache = cls(str(path), max_mb=_MAX_MB, max_age_days=None)
         cache._namespace, cache._store.found_before = namespace, before
@@ -88,12 +88,12 @@ class ResponseCache:
     async def find(
         self, service: object, questions: Sequence[Question[Any, Any]], books: Books
     ) -> dict[int, Any]:
-        """The values of the questions that were answered before, by index.
+        """The stored values, by index of the question.
 
         Args:
-            service: that would be asked.
+            service: of the questions.
             questions: one or more.
-            books: of the ranking.
+            books: the ledger of the ranking.
         """
         keys = self._keys(service, questions, books)
         texts = await self._store.read([*keys.values()], _seconds_left(books))
@@ -103,7 +103,7 @@ class ResponseCache:
             text = texts.get(key)
             recall = questions[index].recall
             if text is not None and recall is not None:
-                with suppress(Exception):  # a damaged row, or the user's own code
+                with suppress(Exception):  # a damaged row, or an error of the user's own code
                     values[index] = recall.load(json.loads(text))
         books.cached += len(values)
         return values
@@ -111,21 +111,23 @@ class ResponseCache:
     def first_of_equal(
         self, service: object, questions: Sequence[Question[Any, Any]], books: Books
     ) -> list[int]:
-        """For each question, the index of the first that has the same answer, or its own.
+        """For each question, the index of the first question that is equal to it.
 
-        In a run that can be resumed all differ: it is to ask twice what it asks twice.
+        In a run that can be resumed, no questions are equal: it asks each of them.
         """
-        own = range(len(questions))
+        indices = range(len(questions))
         if len(questions) < 2 or self._store.found_before is not None:
-            return [*own]
+            return list(indices)
         keys = self._keys(service, questions, books)
         firsts: dict[bytes, int] = {}
-        return [firsts.setdefault(keys[index], index) if index in keys else index for index in own]
+        return [
+            firsts.setdefault(keys[index], index) if index in keys else index for index in indices
+        ]
 
     def keep(
         self, service: object, question: Question[Any, Any], answer: Answer[Any], books: Books
     ) -> None:
-        """Store an answer, soon."""
+        """Store an answer in the background, if it can be stored."""
         if is_doubtful(answer):
             return
         for key in self._keys(service, [question], books).values():
@@ -133,21 +135,21 @@ class ResponseCache:
             try:
                 data = question.recall.dump(answer.value)
                 text = None if data is None else json.dumps(data, separators=(",", ":"))
-            except Exception as error:  # of a value of the user's
+            except Exception as error:  # the user's own code may raise anything
                 message = f"the answers of {_name(service)} are not stored: "
-                books.add_issue("not_cached", f"{message}{type(error).__name__} on writing one")
+                books.add_issue("not_cached", f"{message}dump raised {type(error).__name__}")
                 return
             if text is not None:
                 self._store.write_soon({key: text})
 
     def forget(self, service: object, questions: Sequence[Question[Any, Any]]) -> None:
-        """Delete the answers to these questions, soon."""
+        """Delete the answers to these questions in the background."""
         with suppress(NotStorableError):  # then there are none
             start = service_key(service, self._namespace)
             self._store.write_soon({answer_key(start, question): None for question in questions})
 
     async def written(self, books: Books) -> None:
-        """Wait until answers are written, but no longer than a moment, and report a failure."""
+        """Wait a second at most until answers are written, and report a failure."""
         await self._store.written(_seconds_left(books))
         self._report(books)
 
@@ -188,7 +190,7 @@ def _seconds_left(books: Books) -> float | None:
 
 
 def is_doubtful(answer: Answer[Any]) -> bool:
-    """Whether a reply had scores on another scale, so that none of its round is to be trusted."""
+    """Whether a reply had scores on another scale, so that no answer of its round can be used."""
     errors = [answer.error, *answer.troubles]
     return any(error is not None and error.code == "score_out_of_range" for error in errors)
 
@@ -198,7 +200,7 @@ def _name(service: object) -> str:
 
 
 def to_response_cache(value: object) -> ResponseCache | None:
-    """The response cache for a path, a mapping, or a cache.
+    """Convert a path, a mapping or a ResponseCache to a response cache.
 
     Raises:
         ConfigurationError: it is none of these, or a setting is wrong.

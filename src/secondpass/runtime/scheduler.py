@@ -121,7 +121,7 @@ def _close(plan: Plan[Any]) -> None:
 
 @dataclass(slots=True)
 class _Scoring:
-    """A Score effect that is being carried out."""
+    """A Score effect in progress."""
 
     effect: Score
     ledger: Ledger
@@ -162,7 +162,7 @@ _Outcome: TypeAlias = list[Any] | PartialList | MethodError
 
 @dataclass(slots=True)
 class _Slice:
-    """The part of the texts of one effect that a single call holds."""
+    """The texts of one effect that are part of a single call."""
 
     scoring: _Scoring
     start: int
@@ -192,7 +192,7 @@ class _Slice:
         raw.issues, raw.original, raw.spans = result.issues, result.original, result.spans
         if error is None:
             return
-        # Without effect on the order, it does not matter which texts have no score.
+        # If the original order is kept, it does not matter which texts have no score.
         missed = [] if raw.original == 1 else _unscored(result)
         raw.failures.extend((index, index + 1, error) for index in missed)
         if not missed and not isinstance(error, DeadlineError):

@@ -1,4 +1,4 @@
-"""Calls of scorers, in whatever thread a driver runs them, and the scores of interrupted calls."""
+"""Calls scorers, in any thread, and keeps the scores of interrupted calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXITS = (KeyboardInterrupt, SystemExit)
 def score(
     call: CallScorer, reraised: tuple[type[BaseException], ...] = EXITS
 ) -> list[list[Any]] | MethodError:
-    """Return the scores of each request, or what the scorer raised as a MethodError.
+    """Return the scores of each request, or the scorer's exception as a MethodError.
 
     Args:
         call: is not made if its deadline has passed.
@@ -67,7 +67,7 @@ def collect(
 
     Args:
         call: is not made if its deadline has passed.
-        collected: gets the scores, and what the scorer raised as a MethodError.
+        collected: gets the scores, and the scorer's exception as a MethodError.
         reraised: exceptions that are not caught.
     """
     seconds = call.seconds_left
@@ -119,7 +119,7 @@ class BatchScores:
         self._lock = threading.Lock()
 
     def add(self, batch: object) -> bool:
-        """Add all scores of a batch; False, and nothing is added, if they were taken before.
+        """Add all scores of a batch; False, without adding them, if scores were taken before.
 
         Args:
             batch: tuples of the index of the request, which is 0, the index of the document, and
@@ -147,7 +147,7 @@ class BatchScores:
             return not self.taken
 
     def end(self, error: MethodError | None) -> None:
-        """Enter why documents without a score have none."""
+        """Set why some documents have no score."""
         self._error = error
 
     def take(self) -> PartialScores:
@@ -171,12 +171,12 @@ class BatchScores:
 
 
 def _to_method_error(error: BaseException, ledgers: Sequence[Ledger]) -> MethodError:
-    """What a report may say of an exception that a scorer raised."""
+    """An exception of a scorer as an error that a report may contain."""
     if isinstance(error, MethodError):
         return error
     if isinstance(error, MissingExtraError):
         return MethodError(str(error), error.code)
     for ledger in ledgers:
         ledger.record_exception(error, "the scorer")
-    # The exception's message may hold a passage or a key, so the report has its class only.
+    # The exception's message may contain a passage or a key.
     return MethodError(f"the scorer raised {type(error).__name__}", "scorer_raised")

@@ -1,4 +1,4 @@
-"""Results of work that goes on, as an asynchronous generator."""
+"""The interim results of a coroutine, as an asynchronous generator."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ T = TypeVar("T")
 
 
 async def stream(work: Callable[[Callable[[T], None]], Awaitable[T]]) -> AsyncGenerator[T, None]:
-    """Yield what the work hands to its listener, as soon as it does, and then what it returns.
+    """Yield what the work passes to its listener, as soon as possible, and then its result.
 
-    The work runs in a task of its own, so that it does not wait for a slow consumer. The task is
+    The work runs in a separate task, so that it does not wait for a slow consumer. The task is
     cancelled when the generator is closed.
 
     Args:
         work: called with the listener, in the event loop.
 
     Raises:
-        BaseException: what the work raises, after everything was yielded that came before.
+        BaseException: what the work raises, after all earlier results were yielded.
     """
     results: asyncio.Queue[T | None] = asyncio.Queue()
     task = asyncio.ensure_future(work(results.put_nowait))

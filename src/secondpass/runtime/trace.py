@@ -1,4 +1,4 @@
-"""What a ranking keeps of its pass, so that the rank of each candidate can be explained."""
+"""The record of a pass, by which a ranking can explain the rank of each candidate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from secondpass.types import Candidate, ItemStatus, Ranked
 
 @dataclass(slots=True)
 class Trace:
-    """What a pass did with every candidate, also with those that it left out. Holds no text.
+    """What a pass did with each candidate, including those that it left out. Holds no text.
 
     Attributes:
         ids, scores: ids and retrieval scores as they were passed, aligned with the input.
@@ -84,7 +84,7 @@ class Trace:
             for rank, position in enumerate(order, start=1)
         ]
         for item in items:
-            # One of an earlier pass says nothing of this one.
+            # A value of an earlier pass must not remain.
             if item.span is not None or "rerank_span" in item.metadata:
                 item.metadata["rerank_span"] = item.span and list(item.span)
             if item.spread is not None or "rerank_spread" in item.metadata:
@@ -123,7 +123,7 @@ def _ranked(  # noqa: PLR0917 (called once a candidate, where names cost time)
     spread: float | None,
     probability: float | None,
 ) -> Ranked:
-    """Make a ranked item in half the time of its ``__init__``, which looks slots up by name."""
+    """Create a ranked item in half the time of ``__init__``, which looks up slots by name."""
     item = _new(Ranked)
     _set_rank(item, rank)
     _set_position(item, position)
