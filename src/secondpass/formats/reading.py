@@ -67,7 +67,7 @@ def parse_document(line: Line, record: Mapping[str, Any]) -> Candidate:
     if title:
         metadata["title"] = title
     if both := sorted(metadata.keys() & (nested or {}).keys()):
-        raise line.error(f"{', '.join(both)} stands both beside and inside 'metadata'")
+        raise line.error(f"{', '.join(both)} is both beside and inside 'metadata'")
     return Candidate(text, identifier, metadata={**metadata, **(nested or {})})
 
 

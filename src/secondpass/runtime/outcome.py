@@ -201,7 +201,7 @@ class Outcome:
         self, order: list[int], ordering: Ordering, top_k: int | None
     ) -> Plan[list[int]]:
         """Apply an ordering by metadata to the input order, with an issue."""
-        if getattr(ordering, "arranges", False):  # it needs a ranking
+        if getattr(ordering, "arranges", False):  # it arranges a ranking, and there is none
             return order
         moved = yield from self.reorder(order, ordering, top_k)
         if self.order_followed:

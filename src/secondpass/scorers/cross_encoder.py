@@ -39,33 +39,33 @@ class CrossEncoderScorer:
         model: a name on the Hugging Face hub, or a local folder.
         backend: what runs the model. ``auto`` is the fastest that is installed and correct for the
             model and this processor: OpenVINO, onnxruntime, or torch. The first two need neither
-            torch nor sentence-transformers, and a file of the model in their format, such as
-            ``onnx/model.onnx`` (``secondpass export`` makes one).
+            torch nor sentence-transformers, but a file of the model in their format, such as
+            ``onnx/model.onnx`` (``secondpass export`` creates one).
         precision: ``auto`` multiplies in bfloat16 where that is faster, which changes scores by
             less than a percent of their spread; ``exact`` is float32. None is ``auto``, unless
             ``dtype`` is set.
         file: the ONNX or OpenVINO file within the model, such as ``onnx/model_int8.onnx``. None is
             the usual float32 file.
         device: ``auto`` selects an accelerator if there is one; or ``cpu``, ``cuda:1``, ….
-        threads: batches that run at a time on a CPU; None is the number of available CPUs. Torch
-            has its own setting.
+        threads: number of batches that run concurrently on a CPU; None is the number of available
+            CPUs. Torch has its own setting.
         cache_folder: where downloaded models are stored; a relative path is relative to the working
             directory. None is the hub's own setting.
         revision: branch, tag or commit of the model.
         max_length: tokens per pair; longer pairs are truncated. None is the model's own limit.
-        prompt: an instruction prepended to each pair, for models that were trained with one. If it
-            names ``{instruction}``, it is for calls that have one, which stands there; others have
-            ``prompt_name``, else the model's default prompt.
-        prompt_name: the name of one of the model's own prompts, instead.
+        prompt: an instruction prepended to each pair, for models that were trained with one. A
+            prompt with ``{instruction}`` is used only in calls that have an instruction, which
+            replaces it; other calls use ``prompt_name``, or else the model's default prompt.
+        prompt_name: the name of one of the model's own prompts, instead of ``prompt``.
         prompts: named prompts that replace the model's own.
-        batch_size: pairs per forward pass at most. None is no limit but that of tokens.
+        batch_size: maximum number of pairs per forward pass. None limits only their tokens.
         activation: ``none`` returns logits, whatever the model's own setting; ``sigmoid`` returns
             probabilities.
         dtype: of torch's weights, instead of ``precision``; ``auto`` is that of the checkpoint.
             Scores are always float32.
-        remember: passages whose tokens are kept, the last used ones. Each takes about 1 KB.
-        score_cache: pairs whose scores are kept in memory, or the path of a SQLite file for them.
-            None keeps none.
+        remember: number of passages whose tokens are kept, the last used ones, about 1 KB each.
+        score_cache: number of pairs whose scores are kept in memory, or the path of a SQLite file
+            for scores. None keeps none.
         local_files_only: never contact the hub.
         token: a hub token. Prefer an environment variable.
         token_env: environment variable that holds a hub token, or several to try in turn. None is
@@ -276,12 +276,12 @@ class CrossEncoderScorer:
             repr(options),
             options,
         )
-        # A folder whose files changed since is another model.
+        # A folder with changed files is another model.
         self._shared = shared((settings, source.stamp()), lambda: choice.load(settings))
-        # A failure is remembered by this scorer, so not there, too.
+        # This scorer remembers an error itself, so other scorers may try again.
         return CachedPairs(self._shared.value.retry(), self.score_cache)
 
 
 def _probability(logit: float) -> float:
-    """The sigmoid; NaN for infinity, which is an overflow of the model and no certainty."""
+    """The sigmoid; NaN for infinity, which is an overflow of the model, not certainty."""
     return sigmoid(logit) if isfinite(logit) else nan

@@ -1,12 +1,12 @@
-"""Diverse orderings: what says something new comes before what repeats the items above it.
+"""Diverse orderings: items with new content come before items that repeat those above them.
 
 Carbonell and Goldstein, "The use of MMR, diversity-based reranking for reordering documents and
-producing summaries", SIGIR 1998. Near-duplicates are told by their common words and pairs of words:
-Broder, "On the resemblance and containment of documents", 1997.
+producing summaries", SIGIR 1998. Near-duplicates are recognized by their common words and pairs of
+words: Broder, "On the resemblance and containment of documents", 1997.
 
 Time grows with the square of the window and with the length of the texts: 100 passages of 60 words
-take 0.01 to 0.02 s in the calling thread. With ``similarity: embedded``, one call, one round, and
-the time of encoding each passage besides, in the thread of a scorer.
+take 0.01 to 0.02 s in the calling thread. ``similarity: embedded`` takes one call and one round
+more, to encode each passage in the thread of a scorer.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 @configurable
 @dataclass(frozen=True)
 class Cap:
-    """How many items of one source stand together at the top.
+    """A limit on the number of items of one source at the top.
 
     Attributes:
         field: the metadata key that holds the source, such as a site; a dot reads nested mappings.
-        at_most: items of each source that are not demoted, the best ones.
+        at_most: number of items of each source, the best ones, that are not demoted.
     """
 
     field: str
@@ -48,27 +48,27 @@ class Cap:
 @configurable
 @dataclass(frozen=True)
 class Diverse:
-    """Places items that are like none above them higher (maximal marginal relevance).
+    """Prefers items that differ from those above them (maximal marginal relevance).
 
     Each place goes to the item with the highest ``relevance * r - (1 - relevance) * s``: r is its
     final score, mapped to 0 for the lowest and 1 for the highest of the window, and s its highest
     similarity to an item above it. If an item has no score, r is the place in the ranking, from 1
-    for the first down to 0. Near-duplicates and what exceeds the cap follow behind all others of
-    the window, in the order of the ranking. No item is lost.
+    for the first down to 0. Near-duplicates and items beyond the cap follow after all others of the
+    window, in the order of the ranking. No item is lost.
 
     Attributes:
-        relevance: weight of the ranking, 0 to 1. With 1, only near-duplicates and what exceeds the
+        relevance: weight of the ranking, 0 to 1. With 1, only near-duplicates and items beyond the
             cap are moved.
         similarity: of two texts: ``words`` is the share of their words and pairs of words that they
             have in common; ``embedded`` the cosine of their vectors by the embedding model (English
             only; extra ``embedded``).
-        duplicate: the share of words and pairs of words from which on the lower of two items is a
-            near-duplicate, whatever the similarity; None: none is.
-        cap: items of each source at most; None for no limit. Items without a source are not
+        duplicate: minimum share of common words and pairs of words that makes the lower of two
+            items a near-duplicate, with either ``similarity``; None disables this.
+        cap: maximum number of items per source; None for no limit. Items without a source are not
             limited.
         window: number of items at the top to arrange; the others keep their places.
-        remember: with ``embedded``, passages that are kept encoded. A method ``embedded`` with the
-            same number, and otherwise default settings of its model, shares them.
+        remember: with ``embedded``, number of passages that are kept encoded. They are shared with
+            a method ``embedded`` with the same number and default settings of its model.
 
     Raises:
         MissingExtraError: the packages of ``embedded`` are not installed.
@@ -161,8 +161,8 @@ class Diverse:
                     waiting = [index for index in waiting if sources[index] != source]
             overlaps = {index: _overlap(features[best], features[index]) for index in waiting}
             if self.duplicate is not None:
-                least = self.duplicate
-                waiting = [index for index in waiting if overlaps[index] < least]
+                threshold = self.duplicate
+                waiting = [index for index in waiting if overlaps[index] < threshold]
             similarities = overlaps if cosines is None else cosines[best]
             for index in waiting:
                 highest[index] = max(highest[index], similarities[index])
@@ -170,14 +170,14 @@ class Diverse:
 
 
 class Encoder:
-    """The vectors of texts, as a scorer: in place of a score, each text has a vector of length 1.
+    """Encodes texts as a scorer: instead of a score, each text gets a vector of length 1.
 
     Args:
-        remember: texts that are kept encoded.
+        remember: number of texts that are kept encoded.
     """
 
     model_name = minilm.MODEL_NAME
-    pointwise = False  # one call, whose vectors belong together
+    pointwise = False  # all vectors are needed, so the texts must not be split by the deadline
 
     def __init__(self, remember: int = 0) -> None:
         self._scorer = EmbeddedScorer(remember=remember)
@@ -199,17 +199,17 @@ class Encoder:
 
 
 def _relevances(items: Sequence[Ranked | Candidate]) -> list[float]:
-    """How relevant items are, 0 to 1: by final score, or by place where one has none."""
+    """The relevance of each item, 0 to 1: by final score, or by place if any has no score."""
     scores = [item.final_score for item in items if isinstance(item, Ranked)]
     known = [score for score in scores if score is not None]
     if not known or len(known) < len(items) or min(known) == max(known):
         return [1 - index / len(items) for index in range(len(items))]
-    low, high = min(known) / 2, max(known) / 2  # halved: the difference may exceed all floats
+    low, high = min(known) / 2, max(known) / 2  # halved: the difference may overflow
     return [(score / 2 - low) / (high - low) for score in known]
 
 
 def _cosines(vectors: Sequence[Any]) -> list[list[float]]:
-    """The cosine of each text with each, shape (texts, texts); 0 in place of a negative one."""
+    """The cosines of all pairs of texts, shape (texts, texts); negative ones become 0."""
     import numpy as np
 
     stacked = np.stack(list(vectors))
@@ -232,10 +232,10 @@ def _features(text: str) -> frozenset[str]:
     return frozenset((*words, *map(" ".join, pairwise(words))))
 
 
-def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
+def _overlap(first: frozenset[str], second: frozenset[str]) -> float:
     """The share of features that two texts have in common, 0 to 1 (Jaccard)."""
-    common = len(one & other)
-    return common / (len(one) + len(other) - common or 1)
+    common = len(first & second)
+    return common / (len(first) + len(second) - common or 1)
 
 
 def _source(item: Ranked | Candidate, field: str) -> str | int | None:

@@ -26,8 +26,8 @@ from secondpass.settings import configurable
 from secondpass.types import EngineInfo, ScoreKind
 
 _PAUSE = 20
-"""Under a deadline, a list is scored again after that many times the seconds that scoring it took:
-all of its scores change, and scoring after each batch would make the cost quadratic."""
+"""With a deadline, a list is scored again after a pause of this many times the last scoring. Each
+scoring covers the whole list, so one after each batch would make the cost quadratic."""
 
 
 @configurable
@@ -39,23 +39,25 @@ class EmbeddedScorer:
         backend: what runs the model. ``auto`` is OpenVINO if it is installed, else onnxruntime.
         precision: ``auto`` is bfloat16 with OpenVINO where that is faster, and changes scores by at
             most 0.005; ``exact`` is float32.
-        threads: batches that are encoded at a time; None is the number of available CPUs.
-        remember: passages that are kept encoded, the last used ones. Scoring them again costs about
-            a hundredth. Each takes 1.5 KB per token: 150 MB for 1,000 passages of 100 tokens.
-        feedback: the embedding of the query is moved towards that many passages, the best of the
-            list by a first scoring; 0 for none. No text is encoded twice.
+        threads: number of batches that are encoded concurrently; None is the number of available
+            CPUs.
+        remember: number of passages that are kept encoded, the last used ones. Scoring them again
+            costs about a hundredth. A passage takes 1.5 KB per token: 150 MB for 1,000 passages of
+            100 tokens.
+        feedback: number of passages towards which the embedding of the query is moved, the best of
+            the list by a first scoring; 0 for none. No text is encoded twice.
         idf: words of the query that are rare in the list count more.
         language: what to do with a list that is not English. ``keep`` keeps its order and encodes
-            nothing; ``lean`` scores by MaxSim alone, with a weight of 0.5 for the original order;
-            ``auto`` keeps the order if more than 5 % of the word pieces are unknown, else leans;
+            nothing; ``lean`` scores by MaxSim only, with a weight of 0.5 for the original order;
+            ``auto`` is ``keep`` if more than 5 % of the word pieces are unknown, else ``lean``;
             ``ignore`` scores it as English.
 
-    Scores are between -1 and 1 (kind ``similarity``). With ``feedback`` or ``idf``, they depend on
-    the passages of the list, not on their order; without both, in English, on one passage each.
-    Only :meth:`score_lists`, which rerankers call, looks at ``language``.
-    A text without a readable token has the score 0. Rounding adds up to 1e-5 in ``exact``, and in
-    ``auto`` a hundredth of the standard deviation (with feedback, three hundredths).
-    Scorers with the same settings share one model. Safe for many threads, and after a fork.
+    Scores are between -1 and 1 (kind ``similarity``). With ``feedback`` or ``idf``, a score depends
+    on the other passages of the list, not on their order; without both, in English, on its passage
+    only. Only :meth:`score_lists`, which rerankers call, uses ``language``. A text without a
+    readable token has the score 0. Rounding errors are up to 1e-5 with ``exact``, and with ``auto``
+    a hundredth of the standard deviation (with feedback, three hundredths). Scorers with the same
+    settings share one model. Safe for many threads, and after a fork.
     """
 
     score_kind: ScoreKind = "similarity"
@@ -113,14 +115,14 @@ class EmbeddedScorer:
         return [self._scores(matches) for matches in self._engine.get().score(requests)]
 
     def score_lists(self, requests: Requests, deadline: float | None) -> Iterator[list[ListScores]]:
-        """Scores of each list, of the passages that are read in time, the first ones first.
+        """Scores of each list, for as many of its first passages as are read in time.
 
         Args:
             requests: queries, each with its documents.
             deadline: a value of ``time.monotonic()``; None for none.
 
         Yields:
-            One item per request, in place of those yielded before.
+            A list with one item per request, which replaces the lists before.
 
         Raises:
             MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
@@ -134,8 +136,8 @@ class EmbeddedScorer:
             english.judge(self.language, query, documents, tokenizer)
             for query, documents in requests
         ]
-        # Nothing of a list whose order is kept is read.
-        unkept = [
+        # If the order of a list is kept, none of its passages is read.
+        to_score = [
             (query, () if verdict.original == 1 else documents)
             for (query, documents), verdict in zip(requests, verdicts, strict=True)
         ]
@@ -146,7 +148,7 @@ class EmbeddedScorer:
             return [*map(self._list, lengths, read, verdicts)]
 
         due, changed = 0.0, any(verdict.original == 1 for verdict in verdicts)
-        for batch in engine.score_until(unkept, deadline):
+        for batch in engine.score_until(to_score, deadline):
             for request, passage, result in batch:
                 read[request][passage] = result
             began, changed = time.monotonic(), True
@@ -160,13 +162,13 @@ class EmbeddedScorer:
     def _list(
         self, length: int, matches: Mapping[int, Match], verdict: english.Verdict
     ) -> ListScores:
-        """The scores of the passages that were read, and None for the others."""
+        """The scores of the passages that were read; None for the others."""
         scores: list[float | None] = [None] * length
         spans: list[Span | None] = [None] * length
-        indices = sorted(matches)  # in the order of the list, with or without a deadline
-        known = [matches[index] for index in indices]
-        found = self._scores(known, lean=verdict.original is not None)
-        for index, score, match in zip(indices, found, known, strict=True):
+        indices = sorted(matches)  # the same order with or without a deadline
+        read = [matches[index] for index in indices]
+        read_scores = self._scores(read, lean=verdict.original is not None)
+        for index, score, match in zip(indices, read_scores, read, strict=True):
             scores[index], spans[index] = score, match.span
         return ListScores(scores, verdict.issues, verdict.original, spans)
 
@@ -217,5 +219,5 @@ class EmbeddedScorer:
 
         settings = (self.max_length, self.backend, self.precision, self.threads, self.remember)
         self._shared = shared(("embedded", *settings), load)
-        # A failure is remembered by this scorer, so not there, too.
+        # This scorer remembers an error itself, so other scorers may try again.
         return self._shared.value.retry()

@@ -20,8 +20,8 @@ class _Pair(NamedTuple):
     Attributes:
         length: tokens of the passage; 0 if it is remembered.
         passage: the passage.
-        key: its text as it is remembered: without what no token needs, if it is long.
-        tokens: None if it is remembered; then ``match`` is known.
+        key: its text, shortened to what its tokens need; the key of its encoding.
+        tokens: of the passage; None if it is remembered, and ``match`` is set.
     """
 
     length: int
@@ -33,11 +33,11 @@ class _Pair(NamedTuple):
 
 
 class EmbeddedPairs:
-    """The model as one that compares pairs.
+    """Adapts the encoder to a :class:`~secondpass.scorers.engines.pairs.PairModel`.
 
     Args:
         model: the loaded encoder.
-        remember: passages that are kept encoded.
+        remember: number of passages that are kept encoded.
     """
 
     def __init__(self, model: minilm.MiniLM, remember: int = 0) -> None:
@@ -78,7 +78,7 @@ class EmbeddedPairs:
     def run(self, pairs: Sequence[_Pair]) -> list[Match]:
         """One match per pair, in one call of the model.
 
-        A passage that several pairs have is encoded once.
+        A passage of several pairs is encoded once.
         """
         tokens = {pair.key: pair.tokens for pair in pairs if pair.tokens is not None}
         texts: dict[str, Text] = {}

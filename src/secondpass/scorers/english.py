@@ -1,17 +1,17 @@
-"""Tells that a list of texts is not English, from its words.
+"""Recognizes that a list of texts is not English, by its words.
 
 For models that read English only. A list is not English if
 
 - fewer than 15 % of its words are English function words,
-- *and* the vocabulary of the model does not fit: more than 1.4 word pieces a word, or more than
+- *and* the vocabulary of the model does not fit: more than 1.4 word pieces per word, or more than
   5 % of the pieces are unknown,
 - *and* it has more signs of another language than of English, in at least three words and 5 % of
   all.
 
-The first two also hold for English without sentences: code, product titles, names, terms of
-chemistry. Hence the third. Signs of English are function words, and longer words that the
-vocabulary has whole. Signs of another language are words with letters outside ASCII, and short
-words that are followed by another word, as articles and prepositions are. Capitalized words are no
+The first two also hold for English without sentences (code, product titles, names, terms of
+chemistry), so the third is needed. Signs of English are function words, and longer words that are
+whole in the vocabulary. Signs of another language are words with letters outside ASCII, and short
+words that are followed by another word, like articles and prepositions. Capitalized words are no
 sign, because they may be names; abbreviations have no vowel or no word after them. Digits,
 punctuation and symbols are not words. Identifiers are split at underscores and capitals.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _DOCUMENTS = 20
 _CHARACTERS = 500
-"""What is read: the query and the beginnings of the first documents."""
+"""Documents, from the first, and characters of each text that are read."""
 
 _FUNCTION_SHARE = 0.15
 _PIECES_PER_WORD = 1.4
@@ -45,7 +45,7 @@ Language: TypeAlias = Literal["auto", "keep", "lean", "ignore"]
 """What to do with a list that is not English."""
 
 LEAN = 0.5
-"""Weight of the original order where a list is scored although it is not English."""
+"""Weight of the original order if a list is scored although it is not English."""
 
 _INSTEAD = (
     "use cross_encoder with a multilingual model, such as"
@@ -66,12 +66,12 @@ _FUNCTION_WORDS = """
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 _NEUTRAL = FUNCTION_WORDS | {"a", "i", "in", "on", "do", "to", "no", "me", "as", "so", "an", "am"}
-"""With English function words that are frequent in other languages: these say nothing."""
+"""Words that are no sign of either: function words that are frequent in other languages, too."""
 
 _MARKS = "".join(
     chr(code) for code in range(0x300, 0x1000) if unicodedata.category(chr(code))[0] == "M"
 )
-"""Vowel signs and accents of the scripts from Latin to Tibetan; they are no letters in ``\\w``."""
+"""Vowel signs and accents of the scripts from Latin to Tibetan, which ``\\w`` does not match."""
 _WORD = re.compile(rf"[^\W\d_]+(?:[{_MARKS}\u200c\u200d]+[^\W\d_]*)*")
 _ASCII_WORD = re.compile("[A-Za-z]+")  # the same in ASCII, in half the time
 _IDEOGRAPH = "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -87,7 +87,7 @@ _LONG = 4
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What the words of a list are.
+    """Statistics of the words of a list.
 
     Attributes:
         words: number of words.
@@ -144,7 +144,7 @@ def judge(
     Args:
         language: ``keep`` keeps the order of a list that is not English, ``lean`` scores it with
             half the weight, ``auto`` keeps it if the vocabulary lacks its script and scores it
-            otherwise, ``ignore`` does not look.
+            otherwise, ``ignore`` scores every list as English.
         query: the query.
         documents: its candidates.
         tokenizer: as for :func:`measure_foreign`.
@@ -158,10 +158,10 @@ def judge(
     unfit = f"{measures.pieces:.1f} word pieces a word"
     if measures.is_unknown:
         unfit = f"{measures.unknown:.0%} of the word pieces unknown"
-    done = "their order is kept" if keep else "their original order has half the weight"
+    effect = "their order is kept" if keep else "their original order has half the weight"
     message = (
         f"query and candidates are not English ({measures.function:.0%} English function words,"
-        f" {unfit}), and this model reads English only: {done}; {_INSTEAD}"
+        f" {unfit}), and this model reads English only: {effect}; {_INSTEAD}"
     )
     return Verdict(1.0 if keep else LEAN, (Issue("not_english", message),))
 
@@ -235,7 +235,7 @@ def _measure(
 
 
 def _pieces_by(tokenizer: Tokenizer) -> Callable[[str], tuple[int, bool]]:
-    """A function that tells the number of word pieces of a word, and whether it is unknown."""
+    """A function that returns the number of word pieces of a word, and whether it is unknown."""
     known, normalizer, model = tokenizer.token_to_id, tokenizer.normalizer, tokenizer.model
     unknown = model.unk_token
 
@@ -283,7 +283,7 @@ def _function_words(counts: Counter[str]) -> int:
 
 
 def _is_foreign(word: str) -> bool:
-    """Whether a word with letters outside ASCII is no name, and no letter of a formula."""
+    """Whether a word with letters outside ASCII is neither a name nor a letter of a formula."""
     return _SIGN.match(word) is not None and not word.istitle()
 
 
@@ -293,5 +293,5 @@ def _count_short(text: str, words: Sequence[str], broken: Set[str]) -> int:
         word not in _NEUTRAL and _VOWEL.search(word) is not None
         for word in _SHORT.findall(f"\n{text}")
     )
-    # Sentences have more longer words than function words, names and shorthand do not.
+    # Sentences have more long words than function words; names and shorthand do not.
     return min(short, sum(word in broken for word in words)) if short else 0

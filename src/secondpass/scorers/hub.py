@@ -1,4 +1,4 @@
-"""Models by name: whether the hub can be reached, and what is said if a model cannot be loaded."""
+"""Models by name: whether the hub can be reached, and errors of models that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class HubModel:
 
     @property
     def is_local(self) -> bool:
-        """Whether the name is that of something on the disk."""
+        """Whether the name is a local path that exists."""
         return Path(self.name).exists()
 
     def stamp(self) -> tuple[tuple[str, int, int], ...]:
@@ -53,7 +53,7 @@ class HubModel:
         return tuple(stamps)
 
     def entries(self) -> list[Path]:
-        """What is in a local folder and in its folders, sorted; empty for a model of the hub."""
+        """The paths in a local folder and its subfolders, sorted; empty for a model of the hub."""
         folder = Path(self.name)
         return sorted((*folder.glob("*"), *folder.glob("*/*"))) if self.is_local else []
 
@@ -85,7 +85,7 @@ class HubModel:
             options: further arguments. They are copied, because the constructors change mappings.
             device: ``auto`` selects an accelerator if there is one.
             dtype: of the weights, unless ``model_kwargs`` has one; ``auto`` is the checkpoint's.
-            offline: as :meth:`is_offline` said.
+            offline: the result of :meth:`is_offline`.
         """
         import torch
 
@@ -106,7 +106,7 @@ class HubModel:
         }
 
     def load_error(self, error: Exception, offline: bool) -> ModelLoadError:
-        """What to raise instead of a loader's error, which names no token."""
+        """The error to raise instead of a loader's; it contains no token."""
         if not self.is_local and not _is_valid(self.name):
             reason = "no such folder, and no valid name of a model on the hub"
         else:

@@ -2,12 +2,12 @@
 
 ``score = sum_i max_j q_i · p_j``
 
-q_i and p_j are the vectors that the model gives the tokens of query and passage: Khattab and
-Zaharia, "ColBERT", SIGIR 2020. i and j run over the tokens that the model itself scores: expansion
-tokens of a query count, and tokens on the model's skiplist (often punctuation) do not.
+q_i and p_j are the model's vectors for the tokens of query and passage: Khattab and Zaharia,
+"ColBERT", SIGIR 2020. i and j run over the tokens that the model scores: with expansion tokens of a
+query, and without tokens on the model's skiplist (often punctuation).
 
-Query and passage are encoded separately, so that a passage that is kept encoded costs no model call
-for the next query. One round; cost is linear in the number of passages.
+Query and passage are encoded separately, so a passage that is kept encoded needs no model call for
+the next query. One round; cost is linear in the number of passages.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class LateInteractionScorer:
         prompts: ``query`` and ``document``, to replace the model's own prefixes.
         batch_size: texts per forward pass. None is 8 on a CPU, where padding costs more than a
             larger batch gains, and 32 elsewhere.
-        remember: passages that are kept encoded, the last used ones. Scoring them again takes no
-            model call. With 128 float32 numbers a token, as most models have, each takes 0.5 KB per
-            token of the device's memory: 51 MB for 1,000 passages of 100 tokens.
+        remember: number of passages that are kept encoded, the last used ones. Scoring them again
+            takes no model call. With 128 float32 numbers per token, as in most models, a passage
+            takes 0.5 KB per token of the device's memory: 51 MB for 1,000 passages of 100 tokens.
         dtype: of weights and vectors; ``auto`` is that of the checkpoint. Scores are summed in
             float32.
         local_files_only: never contact the hub.
@@ -64,9 +64,9 @@ class LateInteractionScorer:
         tokenizer_kwargs: the same for the tokenizer.
         config_kwargs: the same for the model's configuration.
 
-    Scores have no bounds (kind ``unbounded``): of a usual model with vectors of length 1, they are
-    between minus and plus the number of query tokens, so that scores of different queries cannot be
-    compared. Safe for use from many threads, in which forward passes take turns, and after a fork.
+    Scores have no bounds (kind ``unbounded``). Most models have vectors of length 1; their scores
+    are between minus and plus the number of query tokens, so scores of different queries cannot be
+    compared. Safe for use from many threads, whose forward passes take turns, and after a fork.
     """
 
     score_kind: ScoreKind = "unbounded"
@@ -153,11 +153,11 @@ class LateInteractionScorer:
 
         Args:
             requests: queries, each with its documents.
-            deadline: in ``time.monotonic()``; batches that are expected to end later are not begun.
-                None is no deadline.
+            deadline: a value of ``time.monotonic()``; batches that are expected to end later are
+                not started. None for none.
 
         Yields:
-            tuples of the index of the request, the index of the document, and the score.
+            Lists of (index of the request, index of the document, score).
 
         Raises:
             MissingExtraError | ModelLoadError: as :meth:`score_pairs`.

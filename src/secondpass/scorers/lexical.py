@@ -3,8 +3,8 @@
 Robertson and Zaragoza, "The probabilistic relevance framework: BM25 and beyond", 2009, with the
 non-negative inverse document frequency ``ln(1 + (N - n + 0.5) / (n + 0.5))`` that Lucene uses.
 
-One call, one round, no model. Document frequencies are those of the candidate list, so a score says
-something about its own list only (the scorer is not pointwise). Time is linear in the text.
+One call, one round, no model. Document frequencies are those of the candidate list, so scores of
+different lists cannot be compared (the scorer is not pointwise). Time is linear in the text.
 """
 
 from __future__ import annotations

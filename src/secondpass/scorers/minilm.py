@@ -47,7 +47,7 @@ _VOCABULARY = "bert-base-uncased-vocab.txt"
 Choice: TypeAlias = Literal["auto", "onnx", "openvino"]
 
 _BUDGETS: dict[Backend, int] = {"openvino": 1024, "onnx": 512}
-"""Padded tokens of a batch: the fastest of 1 text, 512, 1,024 and 2,048 (docs/quality.md)."""
+"""Padded tokens of a batch: the fastest of 512, 1,024, 2,048 and one text (docs/quality.md)."""
 _NEEDED_FOR = "the embedded model"
 
 
@@ -105,7 +105,7 @@ class Tokens(NamedTuple):
     Attributes:
         ids: the tokens' numbers in the vocabulary, int64, shape (tokens,).
         starts: where each token begins, in characters of ``text``; 0 for special tokens.
-        text: what was tokenized: the shortened text up to the end of the last token.
+        text: the shortened text, up to the end of the last token.
     """
 
     ids: NDArray[np.int64]
@@ -136,10 +136,11 @@ class MiniLM:
 
     Args:
         max_tokens: 8 to 512; longer texts are truncated, without tokenizing all of them.
-        threads: batches that are encoded at a time; None is the number of available CPUs.
+        threads: number of batches that are encoded concurrently; None is the number of available
+            CPUs.
         backend: ``auto`` is OpenVINO if it is installed, else onnxruntime.
         precision: ``exact`` is float32; ``auto`` is bfloat16 with OpenVINO on a processor that has
-            it.
+            fast bfloat16.
 
     Raises:
         MissingExtraError: the packages of the extra ``embedded``, or the backend, are not
@@ -147,8 +148,8 @@ class MiniLM:
         ModelLoadError: the model file is not the expected one.
 
     Texts are encoded in batches of similar length. The states of a text differ by less than 1e-5
-    between batches, and by what bfloat16 rounds if the precision is reduced. Safe for use from many
-    threads, and after a fork.
+    between batches; with bfloat16, by its rounding errors. Safe for use from many threads, and
+    after a fork.
 
     Attributes:
         backend: the runtime in use, and ``reason``: why.
@@ -188,7 +189,7 @@ class MiniLM:
 
     @property
     def precision(self) -> str:
-        """In which the model multiplies: ``float32`` or ``bfloat16``."""
+        """The precision of matrix products: ``float32`` or ``bfloat16``."""
         return self._runtime.get().precision
 
     @property
@@ -201,8 +202,7 @@ class MiniLM:
         import numpy as np
 
         text = well_formed(self.shortened(text))
-        # One text at a time: `encode_batch_fast` starts threads of its own, for 0.3 % of the time
-        # of the model.
+        # One text at a time: `encode_batch_fast` starts threads, to save 0.3 % of the model's time.
         encoding = self.tokenizer.encode(text)
         ids = np.asarray(encoding.ids, dtype=np.int64)
         places = encoding.offsets
@@ -232,7 +232,7 @@ class MiniLM:
         return self.encode_batch([self.tokenize(text)])[0]
 
     def map(self, function: Callable[[Encoding], T], texts: Sequence[str]) -> list[T]:
-        """The results of ``function`` for each encoded text, in order; several run at a time."""
+        """The results of ``function`` for each encoded text, in order; called from many threads."""
         tokens = [self.tokenize(text) for text in texts]
         batches = by_length([len(text.ids) for text in tokens], self.budget, threads=self.threads)
 
@@ -245,7 +245,7 @@ class MiniLM:
         if workers <= 1:
             done = [item for batch in batches for item in run(batch)]
         else:
-            # A new pool for each call: it costs little, and none is inherited by a fork.
+            # A new pool for each call costs little, and a fork inherits none.
             with ThreadPoolExecutor(workers, thread_name_prefix="secondpass-minilm") as pool:
                 done = [item for items in pool.map(run, batches) for item in items]
         results = dict(done)

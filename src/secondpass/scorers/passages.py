@@ -1,4 +1,4 @@
-"""Long texts, split into overlapping windows that a method can judge one by one.
+"""Splits long texts into overlapping windows, which a method judges separately.
 
 Dai and Callan, "Deeper text understanding for IR with contextual neural language modeling", SIGIR
 2019: the score of a document is that of its best passage (MaxP) or of its first (FirstP).
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 @configurable
 @dataclass(frozen=True)
 class Passages:
-    """How long texts are judged: by overlapping windows, whose scores are combined.
+    """Splits long texts into overlapping windows, and combines the scores of the windows.
 
     Attributes:
         size: maximum length of a window, in characters. Shorter texts are one window. Models are
             trained on passages of a few hundred characters.
-        overlap: maximum length of what two successive windows share, in characters; smaller than
-            ``size``. None is a fifth of the size.
-        combine: the score of a text: that of its best window (``max``), of its first, which is then
-            the only one that is judged (``first``), or the mean of all (``mean``).
+        overlap: maximum length of the text that two successive windows share, in characters;
+            smaller than ``size``. None is a fifth of the size.
+        combine: the score of a text: the score of its best window (``max``), the score of its first
+            window, the only one that is judged then (``first``), or the mean over all (``mean``).
 
-    A text of n characters has at most ``1 + 2 * n / (size - overlap)`` windows; perhaps twice as
-    many beside other fields, such as a title.
+    A text of n characters has at most ``1 + 2 * n / (size - overlap)`` windows; up to twice as many
+    if other fields, such as a title, are part of every window.
     """
 
     size: Annotated[int, Ge(1)] = 500
@@ -51,8 +51,8 @@ class Passages:
 
         Args:
             text: the rendered text.
-            body: the part of it that is split. What is before and after it, such as a title, is
-                part of every window, if that fills no more than half of ``size``.
+            body: the part of it that is split. The text before and after it, such as a title, is
+                part of every window if it takes at most half of ``size``.
         """
         start, stop = body
         room = self.size - (len(text) - (stop - start))
@@ -72,7 +72,7 @@ _WIDE_MARK = (
     r"[\u3002\uff01\uff1f\uff61\u17d4\u104b]"
     r"[\u2019\u201d\u3009\u300b\u300d\u300f\u3011\uff09\uff63]{0,3}"
 )
-# A line break elsewhere may be that of a wrapped line.
+# Other line breaks may be those of wrapped lines.
 _PARAGRAPH_END = re.compile(rf"\n[ \t\r]*\n|(?:{_MARK}|{_WIDE_MARK})[ \t\r]{{0,3}}\n")
 _SENTENCE_END = re.compile(rf"{_MARK}(?=\s)|{_WIDE_MARK}|[\n\x85\u2028\u2029]")
 _COMMA = r"\u3001\uff0c\uff1a\uff1b"  # of Chinese and Japanese; commas and colons
@@ -91,12 +91,13 @@ def split(
     """Split a text into windows, in time linear in its length.
 
     A window ends after a paragraph if one ends in its last part, else after a sentence, else after
-    a word, else anywhere; the next one begins likewise. White space there is in no window.
+    a word, else anywhere; the next window begins by the same rule. White space between windows is
+    in none.
 
     Args:
         text: any text.
         size: maximum length of a window, at least 1.
-        overlap: maximum length of what successive windows share, less than ``size``.
+        overlap: maximum length of the text that successive windows share, less than ``size``.
         start: where the part to split begins.
         stop: where it ends; None is the end of the text.
 
@@ -114,7 +115,7 @@ def split(
     start = _next_word(text, start)
     covered = start
     while end - start > size:
-        # The next window begins after this one, however little the two may differ.
+        # More than half of the rest after the overlap, so that each window begins after the last.
         cut = _cut(text, start + (size + overlap) // 2, start + size)
         last = start + len(text[start:cut].rstrip())
         if last > covered:  # else only white space is new
@@ -137,15 +138,15 @@ def sentences(text: str) -> list[Span]:
 
 
 def _next_word(text: str, start: int) -> int:
-    """The first position from ``start`` on that has no white space."""
-    found = _NOT_SPACE.search(text, start)
-    return found.start() if found else len(text)
+    """The first position from ``start`` on that is not white space."""
+    match = _NOT_SPACE.search(text, start)
+    return match.start() if match else len(text)
 
 
 def _cut(text: str, low: int, high: int) -> int:
     """Where to end a window: after ``low``, not after ``high``."""
     for boundary in (_PARAGRAPH_END, _SENTENCE_END, _WORD_END):
-        # One more character: the end of a sentence or a word is known by what follows it.
+        # One character more, since the end of a sentence or word depends on what follows it.
         ends = [match.end() for match in boundary.finditer(text, low, high + 1)]
         if ends := [end for end in ends if low < end <= high]:
             return ends[-1]
@@ -159,15 +160,15 @@ def _resume(text: str, low: int, cut: int) -> int:
     """Where to begin the window after ``cut``: not before ``low``, not after ``cut``."""
     if low == cut:
         return cut
-    high = (low + cut) // 2  # an overlap of a few words would be of no use
-    # From one character before: that may be the end of a sentence.
-    found = _PARAGRAPH_END.search(text, low - 1, cut) or _SENTENCE_END.search(
+    high = (low + cut) // 2  # an overlap of only a few words would be useless
+    # From one character before, which may be the end of a sentence.
+    boundary = _PARAGRAPH_END.search(text, low - 1, cut) or _SENTENCE_END.search(
         text, low - 1, high + 1
     )
-    if found is None and not _BETWEEN_WORDS.match(text, low - 1):
-        found = _BETWEEN_WORDS.search(text, low, high)
-    if found is not None:
-        return found.end()
+    if boundary is None and not _BETWEEN_WORDS.match(text, low - 1):
+        boundary = _BETWEEN_WORDS.search(text, low, high)
+    if boundary is not None:
+        return boundary.end()
     for start in range(low, cut):
         if not _inside_character(text, start):
             return start
@@ -175,7 +176,7 @@ def _resume(text: str, low: int, cut: int) -> int:
 
 
 def _inside_character(text: str, position: int) -> bool:
-    """Whether a cut here would divide what is read as one character, as far as is easy to tell."""
+    """Whether a cut here would divide a character as readers see it; an approximation."""
     before, after = text[position - 1], text[position]
     if after.isascii():
         return False

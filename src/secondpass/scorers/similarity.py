@@ -11,27 +11,27 @@ long passage counts. The weights ``w_i = |q_i| / sum |q_k|`` are those that the 
 implicitly: a mean of vectors weighs each by its length. i and j run over content tokens (no special
 token, no single punctuation mark).
 
-A list of passages (:func:`list_scores`) tells two things more.
+For a list of passages, :func:`list_scores` adds two terms.
 
-IDF: which query tokens are rare. ``N`` passages, ``n_i`` of which have the token::
+IDF: which query tokens are rare in the list. ``N`` passages, ``n_i`` of which have the token::
 
     idf_i = ln(1 + (N - n_i + 0.5) / (n_i + 0.5))        v_i = w_i idf_i / sum_k w_k idf_k
 
 MaxSim has the weights ``(w + v) / 2``. With ``v`` alone, the subject of the query would count least
-in a list that was found by its words: nearly every passage has them.
+in a list that was retrieved by its words, since nearly every passage has them.
 
-Feedback: what the best passages are about. The first term becomes ``cos(mean P, q)``::
+Feedback: the subject of the best passages. The first term becomes ``cos(mean P, q)``::
 
     q = mean Q / |mean Q| + 10 sum_p max(0, s_p - s) mean P_p / |mean P_p|
 
-``s_p`` are the scores before it, and ``s`` is the one after the ``feedback`` best of them. This is
-Rocchio's update (in Salton, "The SMART Retrieval System", 1971) with the best passages in place of
-relevant ones, as Li et al. apply it to embeddings ("Pseudo relevance feedback with deep language
-models and dense retrievers", 2021). Weighted by their lead, passages enter and leave the sum
-gradually: a rounding error cannot exchange one for another. A list without a lead has no feedback.
+``s_p`` are the scores without feedback, and ``s`` is the score after the ``feedback`` best of them.
+This is Rocchio's update (in Salton, "The SMART Retrieval System", 1971) with the best passages in
+place of relevant ones, as Li et al. apply it to embeddings ("Pseudo relevance feedback with deep
+language models and dense retrievers", 2021). Since passages are weighted by their lead, they enter
+and leave the sum gradually, and a rounding error cannot exchange one for another. A list without a
+lead has no feedback.
 
-The second term also tells which sentence of a passage matches best: the one whose tokens alone have
-the highest.
+The best-matching sentence of a passage is the one with the highest second term.
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ def encoded_text(encoding: minilm.Encoding, tokens: minilm.Tokens | None = None)
 
     Args:
         encoding: of the text.
-        tokens: of the text; None if its sentences need not be told apart.
+        tokens: of the text, to split it into sentences; None for no sentences.
 
-    A token is readable if it is a content token and in the vocabulary. A text without one, such as
-    most in a script that the vocabulary lacks, is like no other: its vectors are zeros, although
-    the model's states of two such texts can be the same.
+    A token is readable if it is a content token and in the vocabulary. A text without a readable
+    token, such as most texts in a script that the vocabulary lacks, gets zeros: the model's states
+    of two such texts can be equal although the texts are not.
     """
     import numpy as np
 
@@ -164,12 +164,12 @@ def list_scores(
 
     Args:
         matches: one query with each passage.
-        feedback: passages that the query is moved to: the best ones by the scores without it; 0
-            for none.
-        idf: weigh query tokens by their rarity in the list, too.
-        cosine: False for the second term alone, without feedback.
+        feedback: number of passages that the query is moved to, the best by the scores without
+            feedback; 0 for none.
+        idf: whether to weigh query tokens by their rarity in the list.
+        cosine: False for the second term only, without feedback.
 
-    With neither, the score of a pair does not depend on the others.
+    Without feedback and IDF, the score of a pair does not depend on the others.
     """
     import numpy as np
 
@@ -221,7 +221,7 @@ def _idf_weights(query: Text, present: NDArray[np.bool_]) -> NDArray[np.float32]
 
     count, frequencies = len(present), present.sum(axis=0)
     idf = np.log1p((count - frequencies + 0.5) / (frequencies + 0.5))
-    # An unknown token may be any word, so nothing is known of its rarity.
+    # An unknown token may be any word, so its rarity is not known.
     rare = query.weights * idf * (query.ids >= 0)
     total = rare.sum()
     if not total:

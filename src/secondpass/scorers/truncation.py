@@ -5,10 +5,9 @@ number of characters is a safe limit: the tokenizer removes accents, control cha
 spaces, and a word of more than 100 characters becomes one ``[UNK]``. So removed characters are
 dropped and long words cut, which changes no token, until there are as many words as tokens.
 
-How a character is tokenized is looked up in the tokenizer itself, once per character. It does not
-depend on the characters around it: normalization works per character, except for the order of
-combining marks. Marks that are not removed are in no vocabulary, so their word is ``[UNK]`` in any
-order.
+How a character is tokenized is determined by the tokenizer itself, once per character. It does not
+depend on adjacent characters: normalization works per character, except for the order of combining
+marks. Marks that are not removed are in no vocabulary, so their word is ``[UNK]`` in any order.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _CHARACTERS_PER_TOKEN = 16
-"""Texts with fewer are returned as they are. More than 6 are rare."""
+"""Texts with fewer are returned unchanged. More than 6 are rare."""
 _BLOCK = 1 << 18
 """Maximum number of characters that are processed at once."""
 _MAX_CLASSIFIED = 10_000
 """Maximum number of characters that are classified at once."""
 _UNKNOWN, _REMOVED, _SPACE, _WORD, _SEPARATE = range(5)
-"""What a character becomes: nothing, a space, part of a word, or at least one separate word."""
+"""Kinds of characters: not classified yet, removed, a space, part of a word, or separate words."""
 
 
 class Shortener:
@@ -92,7 +91,7 @@ class Shortener:
             self._kinds[batch] = self._kinds_of([chr(code) for code in batch])
 
     def _kinds_of(self, characters: list[str]) -> list[int]:
-        """What the tokenizer makes of the characters between two letters."""
+        """The kind of each character, as the tokenizer treats it between two letters."""
         probe = " ".join(f"a{character}b" for character in characters)
         probe = self._tokenizer.normalizer.normalize_str(probe)
         words = iter(self._tokenizer.pre_tokenizer.pre_tokenize_str(probe))
@@ -109,15 +108,15 @@ class Shortener:
 
 
 def span_before(text: str, shortened: str, span: Span) -> Span:
-    """Where a part of a shortened text was before.
+    """Convert a span of a shortened text to one of the original text.
 
     Args:
         text: any text.
-        shortened: what a :class:`Shortener` made of it.
+        shortened: the result of a :class:`Shortener` for it.
         span: (start, stop) in characters of ``shortened``.
 
-    What was removed is a character that is kept nowhere, or the rest of a run, which ends where a
-    character of another kind follows. So each character is the next one that is equal.
+    Only characters that are removed everywhere, and the ends of runs, are missing. So each
+    character is the next equal one of the text.
     """
     places = []
     place = -1

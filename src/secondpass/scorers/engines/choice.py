@@ -28,7 +28,7 @@ from secondpass.scorers.hub import HubModel
 Choice: TypeAlias = Literal["auto", "torch", "onnx", "openvino"]
 
 _LIGHT: tuple[Backend, ...] = ("openvino", "onnx")
-"""The fastest first: the same speed in float32, but onnxruntime has no bfloat16."""
+"""In order of preference: equally fast in float32, but onnxruntime has no bfloat16."""
 _USER = "the cross_encoder scorer"
 _TORCH_ONLY = (
     "prompt",
@@ -82,25 +82,25 @@ def settings_for_torch(
     Raises:
         ConfigurationError: another backend is set.
     """
-    found = tuple(name for name in _TORCH_ONLY if settings[name] not in (None, False))
+    names = tuple(name for name in _TORCH_ONLY if settings[name] not in (None, False))
     if backend not in {"auto", "torch"}:
         if device not in {"auto", "cpu"}:
-            found += ("device",)
-        if found:
-            hint = "; name the model's file in 'file'" if "model_kwargs" in found else ""
+            names += ("device",)
+        if names:
+            hint = "; name the model's file in 'file'" if "model_kwargs" in names else ""
             raise ConfigurationError(
-                f"{', '.join(found)}: the backend {backend!r} has no such setting, "
+                f"{', '.join(names)}: the backend {backend!r} has no such setting, "
                 f"only torch has{hint}"
             )
     elif file is not None and device not in {"auto", "cpu"}:
-        found += ("device",)
+        names += ("device",)
     if backend == "onnx" and file is not None and file.endswith(".xml"):
         raise ConfigurationError(f"backend, file: 'onnx' cannot read {file!r}")
-    if file is not None and (backend == "torch" or found):
+    if file is not None and (backend == "torch" or names):
         raise ConfigurationError(
             "file: cannot be set with torch, which reads the model's own weights"
         )
-    return found
+    return names
 
 
 def check_installed(backend: Choice) -> None:
@@ -132,26 +132,26 @@ def _load(settings: EngineSettings) -> tuple[TorchModel | LightModel, str]:
     if settings.backend == "torch":
         return _torch(settings, offline), "the backend is set"
     if settings.backend != "auto":
-        found = _light(settings, (settings.backend,), offline)
-        if found is None:
+        model = _light(settings, (settings.backend,), offline)
+        if model is None:
             raise ModelLoadError(
                 f"the model {settings.source.name!r} has no file for the backend "
                 f"{settings.backend!r}; `secondpass export` makes one"
             )
-        return found, "the backend is set"
+        return model, "the backend is set"
     reason = _why_torch(settings)
     if reason is None:
         installed = _installed()
         try:
-            found = _light(settings, installed, offline) if installed else None
+            model = _light(settings, installed, offline) if installed else None
         except TorchOnlyError as error:
             if settings.file is not None:
                 raise
             # Reports name no path, and that of a local model is its name.
             reason = str(error).replace(f"the model {settings.source.name!r}", "the model")
             return _torch(settings, offline, str(error)), reason
-        if found is not None:
-            return found, _why_light(found)
+        if model is not None:
+            return model, _why_light(model)
         if settings.file is not None:
             require([MODULES["openvino"], "tokenizers"], "openvino", f"the file {settings.file!r}")
         if not installed:
@@ -178,7 +178,7 @@ def _why_torch(settings: EngineSettings) -> str | None:
 
 
 def _has_accelerator() -> bool:
-    """Whether torch would use a GPU. Imports torch only if there are signs of one."""
+    """Whether torch would use a GPU. Imports torch only if the system may have one."""
     signs = any(map(os.path.exists, ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")))
     signs = signs or sys.platform in {"win32", "darwin"}
     if not signs or not is_installed("sentence_transformers"):

@@ -1,4 +1,4 @@
-"""How much of a list can be scored before a deadline."""
+"""Estimates how much of a list can be scored before a deadline."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 _SHARE = 0.9
-"""Of the time left, for several batches; the rest is for what the estimate misses."""
+"""Share of the time left that several batches may take; the rest is for errors of the estimate."""
 
 _OVERHEAD = 40
-"""Of a text, in characters: special tokens, and what does not depend on the length."""
+"""Characters added to each text, for special tokens and other costs that are constant."""
 
 
 def most(count: int, seconds: Callable[[int], float], limit: float) -> int:
-    """The most items, at most ``count``, that take no longer than ``limit`` seconds.
+    """The largest number of items, up to ``count``, that take at most ``limit`` seconds.
 
     Args:
         count: number of items.
-        seconds: how long the first items take, by their number; never less for more of them.
+        seconds: returns how long the first n items take; nondecreasing in n.
         limit: seconds.
     """
     return bisect_right(range(1, count + 1), limit, key=seconds)
 
 
 class _Rate:
-    """A running rate, in seconds per unit of padded size; None while nothing is known.
+    """An exponential moving average, in seconds per unit of padded size.
 
     Args:
         weight: of the last batch, 0 to 1.
+
+    Attributes:
+        value: the rate; None before the first batch.
     """
 
     def __init__(self, weight: float) -> None:
@@ -35,7 +38,7 @@ class _Rate:
         self.value: float | None = None
 
     def learn(self, size: int, seconds: float) -> None:
-        """Take a batch into the rate, unless it has no size or took no time."""
+        """Update the rate with a batch, unless it has no size or took no time."""
         if size and seconds > 0:
             rate = seconds / size
             known = rate if self.value is None else self.value
@@ -61,7 +64,7 @@ class Pace:
             seconds: until the deadline.
 
         Returns:
-            at most ``len(lengths)``; 1 while nothing is known, and 0 if there is no time.
+            0 to ``len(lengths)``; 1 before the first batch, and 0 if there is no time.
         """
         if seconds <= 0:
             return 0
@@ -70,7 +73,7 @@ class Pace:
         return most(len(lengths), lambda count: self._seconds(lengths[:count]), seconds * _SHARE)
 
     def learn(self, lengths: Sequence[int], seconds: float) -> None:
-        """Take a batch into the rate.
+        """Update the rate with a batch.
 
         Args:
             lengths: of its texts, as of :meth:`fitting`.
@@ -95,11 +98,11 @@ class TokenPace:
 
     @property
     def seconds_per_token(self) -> float | None:
-        """None while nothing is known."""
+        """The rate; None before the first batch."""
         return self._rate.value
 
     def learn(self, lengths: Sequence[int], seconds: float) -> None:
-        """Take a batch into the rate.
+        """Update the rate with a batch.
 
         Args:
             lengths: tokens of each pair, 0 for one that takes no time.

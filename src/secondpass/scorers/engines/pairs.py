@@ -19,18 +19,18 @@ Requests = Sequence[tuple[str, Sequence[str]]]
 Scored = list[tuple[int, int, Any]]
 """(index of the request, index of the passage, score)."""
 Prepare = Callable[[str, Sequence[str]], Sequence[Any]]
-"""Makes what a model needs of the pairs of a query and passages."""
+"""Prepares the pairs of a query and passages for a model."""
 
 _SHARE = 0.9
-"""Of the time left, how much the next batches may take by the rate so far. The rate varies."""
+"""Share of the time left that the next batches may take by the rate so far, since rates vary."""
 _PART = 0.4
-"""Of the time left, how much one batch may take."""
+"""Share of the time left that one batch may take."""
 _LARGEST = 4
-"""Batches of a thread that are planned together: sorted among more pairs, they pad less."""
+"""Batches per thread that are planned together: sorted among more pairs, they need less padding."""
 _RESERVE = 0.005
-"""Seconds before the deadline at which batches should have ended: what ends later is lost."""
+"""Seconds before the deadline at which batches should have ended; late results are lost."""
 _AHEAD = 32
-"""Passages that are prepared at a time under a deadline."""
+"""Passages that are prepared together if there is a deadline."""
 
 
 class PairModel(Protocol):
@@ -54,26 +54,27 @@ class PairModel(Protocol):
         """Everything but the texts that a score depends on, as JSON values."""
 
     def prepare(self, query: str, passages: Sequence[str]) -> Sequence[Any]:
-        """What :meth:`run` needs of each pair.
+        """One object per pair, for :meth:`run`.
 
-        Each has a ``length`` in tokens, 0 if the score is known already. A model whose prompt names
+        Each has a ``length`` in tokens, 0 if the score is known already. A model whose prompt has
         the instruction of a call takes the keyword ``instruction``.
         """
 
     def run(self, pairs: Sequence[Any]) -> Sequence[Any]:
-        """One score, or what scores are made from, per prepared pair, in one forward pass."""
+        """One score per prepared pair, or data to compute it from, in one forward pass."""
 
 
 class PairEngine:
     """Runs a model for any number of threads and rerankers.
 
     Args:
+        model: the loaded model.
         reason: why the model has its backend.
-        at_most: pairs of a batch; None is as many as the model's budget of tokens allows.
+        at_most: maximum number of pairs in a batch; None limits only their tokens.
 
-    Not more batches run at a time than the model has threads, whoever asks. Pairs of calls that
-    wait at the same time share batches. A passage that is in a list several times is scored once:
-    rounding differs between batches, and equal passages must have equal scores.
+    At most as many batches run concurrently as the model has threads. Pairs of concurrent calls
+    share batches. A passage that is several times in a list is scored once: rounding differs
+    between batches, and equal passages must have equal scores.
     """
 
     def __init__(self, model: PairModel, reason: str = "", at_most: int | None = None) -> None:
@@ -85,13 +86,13 @@ class PairEngine:
             "", model.backend, model.precision, model.threads, f"{limit}, sorted by length", reason
         )
         self.pace = TokenPace()
-        # These do not hold the engine, which is released with its last holder.
+        # Without references to the engine, which is released with its last holder.
         self.plan = partial(by_length, budget=model.budget, threads=model.threads, at_most=at_most)
         self._joined = JoinedBatches(partial(_timed, model, self.pace), model.threads, self.plan)
 
     @property
     def calls(self) -> int:
-        """Number of calls that score now."""
+        """Number of calls in progress."""
         return self._joined.calls
 
     def score(self, requests: Requests, instruction: str | None = None) -> list[list[Any]]:
@@ -115,10 +116,10 @@ class PairEngine:
 
         Args:
             requests: (query, passages) pairs.
-            deadline: as ``time.monotonic()`` tells the time; None for none.
-            instruction: of the call, for a model whose prompt names it.
+            deadline: a value of ``time.monotonic()``; None for none.
+            instruction: of the call, for a model whose prompt has it.
 
-        The rate of the batches so far decides how many pairs are begun.
+        The rate of the batches so far decides how many pairs are started.
         """
         if deadline is None:
             for request, scores in enumerate(self.score(requests, instruction)):
@@ -131,7 +132,7 @@ class PairEngine:
         """The model's ``prepare``, for calls with this instruction."""
         if instruction is None:
             return self.model.prepare
-        model: Any = self.model  # one whose prompt names the instruction
+        model: Any = self.model  # its prepare() takes the keyword
         return partial(model.prepare, instruction=instruction)
 
     def _batches(self, items: Sequence[Item]) -> Iterator[Sequence[Item]]:
@@ -141,7 +142,7 @@ class PairEngine:
 
 
 def _timed(model: PairModel, pace: TokenPace, pairs: Sequence[Any]) -> Sequence[Any]:
-    """The model's scores of a batch; its time goes into the pace."""
+    """The model's scores of a batch; the pace is updated."""
     began = time.perf_counter()
     scores = model.run(pairs)
     pace.learn([pair.length for pair in pairs], time.perf_counter() - began)
@@ -154,7 +155,7 @@ def _expanded(found: Found) -> Scored:
 
 
 class _Plan:
-    """What to score next before a deadline: the first passages of each request first."""
+    """Plans what to score before a deadline: the first passages of each request first."""
 
     def __init__(
         self, engine: PairEngine, requests: Requests, deadline: float, prepare: Prepare
@@ -169,25 +170,25 @@ class _Plan:
         self._waiting: list[Item] = []
 
     def batches(self) -> Iterator[Sequence[Item]]:
-        """Batches that should end before the deadline, by the engine's rate when asked for them."""
-        planned = 1  # at least, or a single slow batch would make the rate forbid all further ones
+        """Batches that should end before the deadline, by the engine's rate at the time."""
+        planned = 1  # at least one, or a single slow batch would prevent all further ones
         while True:
             while sum(pair.length for _, _, pair in self._waiting) < self._most():
                 items = next(self._prepared, None)
                 if items is None:
                     break
-                # What is known costs nothing, and must not be lost while the rest is prepared.
+                # Known scores cost nothing, and must not be late because the rest is prepared.
                 known = [item for item in items if not item[2].length]
                 if known:
                     yield known
                 self._waiting += [item for item in items if item[2].length]
             if time.monotonic() >= self._deadline:
                 return
-            # What was planned with an earlier batch is scored, or better pairs would be left out.
+            # Pairs planned with an earlier batch are always scored: they are the best ones left.
             planned = max(planned, self._fitting())
             if not planned or not self._waiting:
                 return
-            # Only one batch: when the next is asked for, more pairs may fit, and they pad less.
+            # One batch at a time: more pairs may fit by the next one, which then pads less.
             batch = min(self._plan(planned), key=min)
             yield [self._waiting[index] for index in batch]
             planned -= len(batch)
@@ -195,14 +196,14 @@ class _Plan:
             self._waiting = [self._waiting[index] for index in sorted(left_out)]
 
     def _prepare(self) -> Iterator[list[Item]]:
-        """Prepared pairs in the order of their ranks, some at a time."""
+        """Prepared pairs in the order of their ranks, in parts."""
         rank = 0
         share = max(1, _AHEAD // max(1, len(self._requests)))
         while any(rank < len(passages) for _, passages, _ in self._requests):
             parts = [
                 [
-                    (request, own, pair)
-                    for own, pair in zip(
+                    (request, copies, pair)
+                    for copies, pair in zip(
                         indices[rank : rank + share],
                         self._prepare_pairs(query, passages[rank : rank + share]),
                         strict=True,
@@ -218,12 +219,12 @@ class _Plan:
         return [pair.length for _, _, pair in self._waiting]
 
     def _seconds(self) -> float:
-        """Seconds of threads that these requests may have, if all calls have equally many."""
+        """Thread seconds for these requests, if all calls in progress get an equal part."""
         left = max(0.0, self._deadline - time.monotonic())
         return left * self._engine.model.threads / max(1, self._engine.calls)
 
     def _most(self) -> float:
-        """Tokens that are planned together; 0 if there is no time for any."""
+        """Maximum number of tokens that are planned together; 0 if there is no time."""
         model, rate = self._engine.model, self._engine.pace.seconds_per_token
         seconds = self._seconds()
         if rate is None:
@@ -231,7 +232,7 @@ class _Plan:
         return min(_LARGEST * model.budget * model.threads, seconds / rate)
 
     def _plan(self, count: int) -> list[list[int]]:
-        """Batches of the first pairs, each with a part of the time left: a late one is lost."""
+        """Batches of the first pairs, none longer than a part of the time left."""
         model, rate = self._engine.model, self._engine.pace.seconds_per_token
         budget = model.budget
         if rate is not None:
@@ -249,6 +250,6 @@ class _Plan:
             batches = [[lengths[index] for index in batch] for batch in self._plan(count)]
             return engine.pace.seconds(batches)
 
-        # One alone may be longer than what is planned together.
+        # A single pair may have more tokens than are planned together.
         count = max(1, sum(total <= tokens for total in accumulate(lengths)))
         return most(count, seconds, self._seconds() * _SHARE)

@@ -1,4 +1,4 @@
-"""What this process may use of the processor: cores, and arithmetic in reduced precision."""
+"""The cores that this process may use, and whether the processor has fast bfloat16."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ from functools import cache
 from pathlib import Path
 
 _CAPS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
-"""Variables with which oneDNN, the library below OpenVINO and torch, is kept from instructions."""
+"""Variables that limit the instruction sets of oneDNN, which OpenVINO and torch use."""
 
-
-_allotted = math.inf
-"""Cores that this process was allotted of those of the machine."""
+_max_cpus = math.inf
+"""The limit set by :func:`limit_cpus`."""
 
 
 def limit_cpus(count: float) -> None:
-    """Let :func:`usable_cpus` be at most ``count``: others use the other cores."""
-    global _allotted  # noqa: PLW0603 - of the process, as affinity is
-    _allotted = count
+    """Limit :func:`usable_cpus` to ``count``, because other processes use the other cores."""
+    global _max_cpus  # noqa: PLW0603 - of the process, as affinity is
+    _max_cpus = count
 
 
 def usable_cpus() -> int:
     """The number of cores that this process can use, at least 1.
 
-    The smallest of: cores of the machine, the affinity of the process, the CPU limit of its
-    control group (versions 1 and 2), rounded up, and what :func:`limit_cpus` has set.
+    The smallest of: cores of the machine, the affinity of the process, the CPU limit of its control
+    group (versions 1 and 2), and the limit of :func:`limit_cpus`; rounded up.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return max(1, math.ceil(min(cores, cpu_limit(), _allotted)))
+    return max(1, math.ceil(min(cores, cpu_limit(), _max_cpus)))
 
 
 def cpu_limit(
@@ -51,8 +50,8 @@ def cpu_limit(
         if controllers and "cpu" not in controllers.split(","):
             continue
         base = root / controllers if controllers else root
-        # A limit of any enclosing group holds, too. In a container, the group's own name may not
-        # exist below the mount, but its limit is at the top.
+        # Limits of enclosing groups apply, too. In a container, the group's own name may not exist
+        # below the mount, but its limit is at the top.
         folder = base / name.lstrip("/")
         for group in (folder, *folder.parents):
             limits.append(_limit_of(group))
@@ -76,9 +75,9 @@ def _limit_of(group: Path) -> float:
 def has_fast_bfloat16() -> bool:
     """Whether matrices are multiplied faster in bfloat16 than in float32.
 
-    So it is with AMX, and with AVX-512 BF16 but on Intel's processors: there these instructions
-    take twice the time of float32 (measured on a Xeon whose virtual machine hides AMX). Where
-    there are neither, libraries emulate bfloat16, at a fraction of the speed of float32.
+    True with AMX, and with AVX-512 BF16 except on Intel's processors, where these instructions take
+    twice the time of float32 (measured on a Xeon whose virtual machine hides AMX). Without either,
+    libraries emulate bfloat16, at a fraction of the speed of float32.
     """
     amx = bfloat16 = True
     for name in _CAPS:
