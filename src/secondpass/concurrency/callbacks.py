@@ -1,4 +1,4 @@
-"""Functions of the caller that are called, and not awaited."""
+"""Checks functions of the caller, which are called and not awaited."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def check_callback(name: str, function: object) -> None:
         raise InputError(f"{name}: give a function, not {with_article(type(function).__name__)}")
     call = getattr(function, "__call__", None)  # noqa: B004 - objects with an async __call__
     if any(
-        check(each)
+        check(item)
         for check in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-        for each in (function, call)
+        for item in (function, call)
     ):
         raise InputError(f"{name}: it is not awaited; give a function without 'async'")

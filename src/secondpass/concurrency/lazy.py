@@ -16,7 +16,7 @@ from secondpass.errors import MissingExtraError, ModelLoadError
 T = TypeVar("T")
 
 _RETRY_AFTER = 60.0
-"""Seconds. An unreachable hub must cost neither every query a timeout nor the model for good."""
+"""Seconds before another attempt: an unreachable hub must not cost every query a timeout."""
 
 
 class ForkLock:
@@ -95,7 +95,7 @@ class Lazy(Generic[T]):
             try:
                 self._value = self._create()
             except ModelLoadError as error:
-                # A copy has no traceback, whose frames would keep a half loaded model.
+                # A copy has no traceback, whose frames would keep a partly loaded model alive.
                 self._failure = (time.monotonic(), copy.copy(error))
                 raise
             self._failure = None

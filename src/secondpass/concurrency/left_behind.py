@@ -1,7 +1,7 @@
-"""Calls in daemon threads that nobody waits for, except a moment at the end of the process.
+"""Abandoned calls in daemon threads, which the process waits for a moment before it exits.
 
-Python ends a daemon thread when it comes back from a model's C++ code and the interpreter is gone.
-Within torch, onnxruntime and openvino this aborts the process (SIGABRT), whatever it has done.
+Python ends a daemon thread when it returns from a model's C++ code after the interpreter has shut
+down. Within torch, onnxruntime and openvino this aborts the process (SIGABRT).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 _SECONDS_AT_EXIT = 3.0
-"""For the batch in progress, or the part of the texts that a scorer was called with."""
+"""Enough for a batch in progress."""
 
 _left: set[Call[Any]] = set()
 _modules = 0
@@ -28,7 +28,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Call(Generic[T]):
-    """A function that a thread calls once, and that its caller may leave behind."""
+    """A function that a thread calls once, and that its caller may abandon."""
 
     def __init__(self, function: Callable[[], T]) -> None:
         self._function = function
@@ -45,14 +45,14 @@ class Call(Generic[T]):
             _left.discard(self)
 
     def ended(self, within: float = 0.0) -> bool:
-        """Whether the call has ended, after waiting for it for some seconds.
+        """Whether the call has ended, after waiting up to ``within`` seconds.
 
-        That of a parent process has: threads do not survive a fork.
+        A call of a parent process has ended: threads do not survive a fork.
         """
         return self._process != os.getpid() or self._ended.wait(within)
 
     def leave(self) -> None:
-        """Let the end of the process wait for this call; no effect if it has ended."""
+        """Let the process wait for this call before it exits; no effect if it has ended."""
         _left.add(self)
         if self._ended.is_set():
             _left.discard(self)
@@ -63,9 +63,9 @@ class Call(Generic[T]):
 def _register() -> None:
     """Register the exit function, again only if a module was imported since.
 
-    Exit functions run last in, first out, and this one has to run before those that the models'
-    libraries register on import. To register again takes time and memory: Python up to 3.13 keeps
-    the place of every function that was unregistered.
+    Exit functions run in reverse order, and this one has to run before those that the models'
+    libraries register on import. Registering it again takes time and memory: Python up to 3.13
+    keeps the place of every unregistered function.
     """
     global _modules  # noqa: PLW0603
     if len(sys.modules) != _modules:

@@ -57,11 +57,11 @@ class Portal:
 
 
 class HomeLoop:
-    """The event loop to which an asynchronous client from outside is bound: its first caller's.
+    """The event loop of a foreign asynchronous client: that of its first caller.
 
     Connections of such a client belong to the loop in which they were opened. The client must not
-    be awaited in the portal, which would become its home, nor in a second loop, which would break
-    it; there its synchronous side is called in a thread.
+    be awaited in the portal, which would become its loop, nor in a second loop, which would break
+    it; there its synchronous methods are called in a thread.
     """
 
     def __init__(self) -> None:

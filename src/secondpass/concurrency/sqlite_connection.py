@@ -65,7 +65,7 @@ class Connection:
             connection.close()  # rolls back
 
     def before_fork(self) -> None:
-        """Close it, and keep other threads from opening it."""
+        """Close it, and prevent other threads from opening it."""
         self._held_at_fork = self._lock.acquire(timeout=_FORK_WITHIN)
         if self._held_at_fork:
             self._disconnect()
@@ -141,6 +141,6 @@ def connect(uri: str, timeout: float) -> sqlite3.Connection:
     connection = sqlite3.connect(
         uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
     )
-    # A power failure may lose the last scores; it does not damage the file.
+    # A power failure may lose the last writes, but does not damage the file.
     connection.execute("PRAGMA synchronous = NORMAL")
     return connection

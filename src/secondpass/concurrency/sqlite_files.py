@@ -1,4 +1,4 @@
-"""SQLite files of our own: created once by any number of processes, and told from other files."""
+"""SQLite files of secondpass: created once by any number of processes, and checked when opened."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _KEYS_PER_SELECT = 500  # older versions of SQLite allow 999 parameters
 
 @dataclass(frozen=True)
 class Layout:
-    """What a kind of file holds.
+    """The layout of one kind of file.
 
     Attributes:
-        application: marks the files of this kind.
+        application: SQLite's ``application_id``, which identifies the kind.
         version: of the schema, from 1.
         schema: statements that create its tables.
         checks: queries that succeed in a file of this layout.
@@ -37,7 +37,7 @@ class Layout:
 
 
 class WrongFileError(Exception):
-    """A file that is healthy, and not of a layout.
+    """A file is intact, but not of the expected layout.
 
     Attributes:
         version: of its schema if it is of the same kind, else None.
@@ -62,7 +62,7 @@ def prepare(path: Path, layout: Layout) -> None:
                 _prepare(path, layout)
             return
         except sqlite3.Error as error:
-            # Switching to a write-ahead log fails at once if another process does it now.
+            # Switching to a write-ahead log fails at once if another process is doing the same.
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
@@ -117,22 +117,22 @@ def _mark(connection: sqlite3.Connection) -> tuple[int, int]:
 def rows_of_keys(
     connection: sqlite3.Connection, table: str, columns: str, keys: Sequence[bytes]
 ) -> list[Any]:
-    """The rows of a table with these values in its column ``key``, where there are any.
+    """The existing rows of a table with these values in its column ``key``.
 
     Args:
         connection: to the file.
         table: its name.
-        columns: what of each row is returned, as SQL.
-        keys: different ones.
+        columns: to return, as SQL.
+        keys: distinct.
     """
-    found: list[Any] = []
+    rows: list[Any] = []
     for start in range(0, len(keys), _KEYS_PER_SELECT):
-        some = keys[start : start + _KEYS_PER_SELECT]
-        names = ",".join(["(?)"] * len(some))
+        part = keys[start : start + _KEYS_PER_SELECT]
+        names = ",".join(["(?)"] * len(part))
         # Faster than IN, than a temporary table, and than one SELECT for each key.
-        found += connection.execute(
+        rows += connection.execute(
             f"WITH wanted(name) AS (VALUES {names}) "
             f"SELECT {columns} FROM wanted CROSS JOIN {table} ON key = name",
-            some,
+            part,
         ).fetchall()
-    return found
+    return rows

@@ -1,4 +1,4 @@
-"""Blocking calls in daemon threads, and waits with a timeout that leave work behind."""
+"""Blocking calls in daemon threads, and waits with a timeout that abandon the work."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 _MAX_IDLE = 32
 _idle: list[queue.SimpleQueue[Callable[[], None]]] = []
-"""Queues of the threads that wait for work. Starting a thread blocks the event loop until it runs,
-which takes long while other threads compute."""
+"""Queues of the threads that wait for work. They are reused, because starting a thread blocks the
+event loop until it runs, which takes long while other threads compute."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # threads do not survive a fork
@@ -51,7 +51,7 @@ async def in_thread(call: Callable[[], T]) -> T:
             # An exit raised by a task ends the event loop; a future cannot hold StopIteration.
             plain = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
             error = raised if plain else RuntimeError(type(raised).__name__)
-        with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, result, error)
 
     start(work)

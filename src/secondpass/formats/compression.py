@@ -1,4 +1,4 @@
-"""Files whose name ends in ``.gz`` are compressed; the content is never looked at."""
+"""Compressed files, which are recognized by the suffix ``.gz``, not by their content."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def is_gzip(path: str | PathLike[str]) -> bool:
 
 
 def uncompressed_name(path: str | PathLike[str]) -> Path:
-    """The path without a last ``.gz``, whose suffix says the format of the content."""
+    """The path without a final ``.gz``; its suffix is the format of the content."""
     return Path(fspath(path).removesuffix(".gz"))
 
 
 def find_file(folder: Path, names: Iterable[str]) -> Path | None:
-    """The first of these files that a folder has, as it is or compressed, with ``.gz`` added."""
+    """The first of these files in a folder, uncompressed or with ``.gz`` added."""
     paths = (folder / f"{name}{suffix}" for name in names for suffix in ("", ".gz"))
     return next((path for path in paths if path.is_file()), None)
 

@@ -1,4 +1,4 @@
-"""The folder of a monitor: a file for each day, to which many processes add."""
+"""The folder of a monitor: a file for each day, shared by many processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(\.[0-9a-f]{12})?" + re.escape(SU
 
 
 class DayFiles:
-    """Files named by day, and by process where that must not share the file of a day.
+    """Files named by day, or by day and process if the process cannot share the file of the day.
 
     Args:
         folder: where they are.
@@ -41,7 +41,7 @@ class DayFiles:
         self._foreign: set[Path] = set()
 
     def add(self, day: str, days: Days) -> None:
-        """Add rankings to the file of a day; to one of our own if that cannot be done safely.
+        """Add rankings to the file of a day, or to a separate file if it cannot be locked.
 
         Raises:
             OSError: nothing can be written.
@@ -58,9 +58,9 @@ class DayFiles:
                     unlock(file)
 
     def delete_old(self) -> None:
-        """Delete the files of the oldest days, but none that something else has written.
+        """Delete the files of the oldest days, except those that other programs have written.
 
-        Days that have files are counted: the clock may be wrong for a while.
+        Counts the days that have files, because the clock may be wrong for a while.
 
         Raises:
             OSError: a file cannot be read or deleted.
@@ -74,20 +74,20 @@ class DayFiles:
                 path.unlink(missing_ok=True)
 
     def _add_to(self, name: str, days: Days) -> bool:
-        """Add rankings to a file; False if something else has written to it."""
+        """Add rankings to a file; False if another program has written to it."""
         path = self.folder / name
         merged = self._read(path) if path.exists() else {}
         if merged is None:
             return False
         for key, counts in days.items():
             merge_days(merged, {line_of(merged, key): counts})
-        # Always the same name, so that killed processes leave one such file a day, not many.
+        # Always the same name, so that killed processes leave at most one such file per day.
         with atomic_write(path, path.with_name(f".{name}.tmp")) as file:
             file.writelines(line.encode() for line in days_to_lines(merged))
         return True
 
     def _read(self, path: Path) -> Days | None:
-        """What is in a file; None if something else has written to it, which is logged once."""
+        """The content of a file; None, and logged once, if another program has written to it."""
         try:
             return read_days(path)
         except FormatError as error:
@@ -102,7 +102,7 @@ def _new_name() -> str:
 
 
 def _locked(file: IO[bytes]) -> bool:
-    """Lock a file, and wait for it; False if it takes too long or cannot be done."""
+    """Wait for the lock of a file; False if it takes too long or is not supported."""
     until = time.monotonic() + _LOCK_WITHIN
     while True:
         try:

@@ -135,7 +135,7 @@ def lock(file: IO[Any]) -> None:
 
 
 def unlock(file: IO[Any]) -> None:
-    """Free a lock before the file is closed: a child that was forked since then has it open, too.
+    """Release a lock before the file is closed, since a child forked meanwhile has it open, too.
 
     Raises:
         OSError: the file system has no locks.

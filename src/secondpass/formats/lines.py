@@ -1,4 +1,4 @@
-"""Lines of text and of JSON: what reading and writing share."""
+"""Lines of text and of JSON, for reading and writing."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def check_field(path: AnyPath, name: str, value: object) -> None:
     elif value.split() != [value]:
         problem = f"{value!r} has white space, which separates the fields of this format"
     elif value.startswith("\ufeff") or "\0" in value:
-        # At the start of a file the one would be dropped; the other ends a string in trec_eval.
+        # A byte order mark would be dropped at the start of a file; NUL ends a string in trec_eval.
         problem = f"{value!r} has a byte order mark or a null character"
     elif any("\ud800" <= character <= "\udfff" for character in value):
         problem = f"{value!r} has a lone surrogate, which UTF-8 cannot hold"

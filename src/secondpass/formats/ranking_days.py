@@ -1,6 +1,6 @@
-"""What rankings did, a day and a method at a time: sketches and counts, as JSON lines.
+"""Statistics of rankings by day and method: sketches and counts, as JSON lines.
 
-There is no text of queries and candidates, no id, no key and no folder of a model in them.
+They contain no text of queries and candidates, no id, no key and no folder of a model.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FORMAT = 1
 SUFFIX = ".jsonl"
 
 MOST_LINES = 500
-"""Lines of a file. Rankings of further rerankers and methods are added up in one more."""
+"""Lines of a file. Rankings of all further rerankers and methods share one line more."""
 OTHER = "other"
-"""The reranker of that line."""
+"""The reranker's name in that line."""
 
 _FOLDERS = re.compile(r"(?<![\w:/\\])(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[^/\\,]*[/\\])*(?=[^/\\,])")
-"""What stands before the last part of a path that is absolute, or begins with a dot or ``~``."""
+"""The folders of a path that is absolute, or begins with a dot or ``~``."""
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _MOST_CODES = 200
 
@@ -38,8 +38,8 @@ class DayKey(NamedTuple):
     Attributes:
         day: in UTC, as ``2026-11-23``.
         reranker: name of the method of the reranker.
-        method: name of the method that gave the order; None if none did.
-        kind: what its scores mean; None if no method gave the order.
+        method: name of the method that determined the order; None if none did.
+        kind: what its scores mean; None if no method determined the order.
         version: of secondpass.
         engine: backend and precision of local models; None without one.
     """
@@ -54,7 +54,7 @@ class DayKey(NamedTuple):
 
 @dataclass(slots=True)
 class DayCounts:
-    """What rankings did.
+    """Counts and sketches of rankings.
 
     Attributes:
         rankings: number of rankings.
@@ -102,8 +102,8 @@ def without_folders(name: str) -> str:
 
 
 def line_of(days: Mapping[DayKey, DayCounts], key: DayKey) -> DayKey:
-    """The key under which rankings are added: that of :data:`OTHER` if a day has no line left."""
-    if key in days or sum(each.day == key.day for each in days) < MOST_LINES:
+    """The key to add rankings under: that of :data:`OTHER` if the day has no line left."""
+    if key in days or sum(item.day == key.day for item in days) < MOST_LINES:
         return key
     return DayKey(key.day, OTHER, None, None, key.version, None)
 
@@ -148,7 +148,7 @@ def read_days(path: AnyPath, first: str | None = None, last: str | None = None) 
     folder = Path(path)
     files = [folder]
     if folder.is_dir():
-        files = sorted(each for each in folder.glob(f"*{SUFFIX}") if not each.name.startswith("."))
+        files = sorted(path for path in folder.glob(f"*{SUFFIX}") if path.name[:1] != ".")
         if not files:
             raise InputError(f"{path}: has no file *{SUFFIX} that a monitor has written")
     days: Days = {}
@@ -175,7 +175,7 @@ def _parse(line: Line, record: Mapping[str, Any]) -> tuple[DayKey, DayCounts]:
             _count(record["rankings"]),
             {str(name): _count(number) for name, number in record["statuses"].items()},
             {str(name): _count(number) for name, number in record["issues"].items()},
-            {str(name): Sketch.from_pairs(each) for name, each in record["sketches"].items()},
+            {str(name): Sketch.from_pairs(pairs) for name, pairs in record["sketches"].items()},
         )
         # Shares of more than 1 could not be compared.
         if counts.rankings < max(
@@ -211,5 +211,5 @@ def _count(value: Any) -> int:
 
 
 def _plain(code: str) -> str:
-    """A code as it is, if it is a plain identifier: one of your own code may hold anything."""
+    """The code if it is a plain identifier, else ``other``: a custom method's may be any text."""
     return code if _CODE.fullmatch(code) else "other"

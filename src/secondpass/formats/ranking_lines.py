@@ -14,8 +14,8 @@ def ranking_record(
     """The object of a line.
 
     Args:
-        request: what was asked.
-        ranking: the answer.
+        request: the request.
+        ranking: its ranking.
         text: whether to include texts and metadata.
         timings: whether to include durations.
     """

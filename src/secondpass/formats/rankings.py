@@ -28,7 +28,7 @@ def to_dict(ranking: Ranking, *, text: bool) -> dict[str, Any]:
 
 
 def plain(record: Any) -> Any:
-    """A record as a dict, and its tuples as lists; those of numbers are not looked into."""
+    """A record as a dict, with lists for tuples; only tuples of records are converted deeply."""
     if isinstance(record, Mapping):
         return {key: plain(value) for key, value in record.items()}
     if isinstance(record, tuple):
@@ -140,7 +140,7 @@ def _text(item: Ranked) -> Markup:
 
 
 def _id(item: Ranked) -> str:
-    """The id as text; of a foreign object its type, for its text may be anything."""
+    """The id as text; the type of a foreign object, whose text may be anything."""
     if item.id is None:
         return ""
     return clean(item.id) if isinstance(item.id, str | int) else f"<{type(item.id).__name__}>"

@@ -19,7 +19,7 @@ _CALL_OPTIONS = tuple(CallOptions.__annotations__)
 _ID_KEYS = ("query_id", "id", "_id")
 _KEYS = frozenset({"query", "candidates", "context", *_ID_KEYS, *_CALL_OPTIONS})
 _MAX_UNKNOWN = 10
-"""Different unknown keys to warn of."""
+"""Maximum number of unknown keys to warn about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def batches(
 def read_single_request(
     stream: BinaryIO, name: AnyPath, query: str, read: Callable[[Line], Candidate]
 ) -> InputRequest:
-    """Read the candidates of one query, one a line, each with ``read``.
+    """Read the candidates of one query, one per line, each with ``read``.
 
     Raises:
         FormatError: a line is not a candidate.
@@ -104,7 +104,7 @@ def read_requests(
     check_options: Callable[[Mapping[str, Any]], object],
     warn: Callable[[str], None],
 ) -> Iterator[InputRequest]:
-    """Read requests, one a line. Unknown keys are ignored with a warning.
+    """Read requests, one per line. Unknown keys are ignored with a warning.
 
     Args:
         stream: the lines.
@@ -149,7 +149,7 @@ def parse_request(
         raw: its bytes, without the line end.
         text_needed: whether every candidate must have text.
         check_options: raises InputError if the call options are wrong.
-        unknown: is told the keys that are ignored.
+        unknown: gets the keys that are ignored.
 
     Raises:
         FormatError: the line is not a request.
@@ -189,12 +189,12 @@ def request_line(request: InputRequest) -> bytes:
     record: dict[str, Any] = {} if request.query_id is None else {"query_id": request.query_id}
     record["query"] = request.query
     record["candidates"] = [
-        {"id": one.id, "text": one.text, "score": one.score, "metadata": dict(one.metadata)}
-        for one in request.candidates
+        {"id": item.id, "text": item.text, "score": item.score, "metadata": dict(item.metadata)}
+        for item in request.candidates
     ]
     if request.context is not None:
         record["context"] = request.context
-    # In ASCII, which holds lone surrogates, too.
+    # In ASCII, which can represent lone surrogates.
     return json.dumps({**record, **request.options}, allow_nan=False).encode() + b"\n"
 
 
@@ -210,7 +210,7 @@ def raw_lines(stream: BinaryIO, name: AnyPath) -> Iterator[tuple[Line, bytes]]:
 
 
 class UnknownKeys:
-    """Warns of each unknown key of requests once, up to a limit.
+    """Warns about each unknown key of requests once, up to a limit.
 
     Args:
         warn: is called with each warning.
@@ -221,7 +221,7 @@ class UnknownKeys:
         self._warn = warn
 
     def add(self, line: Line, key: str) -> None:
-        """Warn of a key, unless it is known."""
+        """Warn about a key, unless that was done before."""
         if key in self._seen or len(self._seen) > _MAX_UNKNOWN:
             return
         self._seen.add(key)

@@ -12,17 +12,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 ERROR = 0.005
-"""Highest relative error of a value that is read from a sketch."""
+"""Maximum relative error of a value that is read from a sketch."""
 
 SMALLEST, LARGEST = 1e-9, 1e9
 """Smaller absolute values count as 0, larger ones as the largest."""
 
 _BASE = (1 + ERROR) / (1 - ERROR)
 _PER_UNIT = 1 / math.log(_BASE)
-# A half, so that 1 lies in the middle of a bin: very many scores are 1 but for a rounding error.
+# With a half, 1 is in the middle of a bin: many scores are 1 except for a rounding error.
 _OFFSET = 1.5 - math.floor(math.log(SMALLEST) * _PER_UNIT)
 MOST_BINS = 2 * math.floor(math.log(LARGEST) * _PER_UNIT + _OFFSET) + 1
-"""Highest number of bins of a sketch."""
+"""Maximum number of bins of a sketch."""
 
 
 class Sketch:

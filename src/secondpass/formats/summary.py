@@ -94,7 +94,7 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
 
 
 def _share(reported: int, total: int) -> str:
-    """Of how many queries a sum is, if not of all."""
+    """The number of queries that a sum covers, if not all."""
     return "" if reported == total else f" (reported for {reported:,} of {_queries(total)})"
 
 

@@ -1,4 +1,4 @@
-"""Read requests from a TREC run, query by query. The texts of the corpus stay on disk."""
+"""Read requests from a TREC run, query by query. The corpus is not loaded into memory."""
 
 from __future__ import annotations
 

@@ -23,16 +23,16 @@ class CallableLLM:
     Args:
         function: called with the messages, ``[{"role": "system" | "user" | "assistant", "content":
             str}, ...]``, and, if it has these parameters, the keywords ``schema`` (the reply's JSON
-            Schema, or None), ``timeout`` (seconds) and ``logprobs`` (for how many alternatives of
-            each token log probabilities are wanted; 0 for none), without which it has none. Returns
-            the reply as a string, or a :class:`~secondpass.effects.Completion` with token counts
-            and log probabilities. Should raise
-            :class:`~secondpass.errors.LLMError` with a message for the report. Of any other
-            exception the report names only the class, because its message may hold passages or
-            keys; under ``strict`` it is the ``__cause__`` of RerankError, and
+            Schema, or None), ``timeout`` (seconds) and ``logprobs`` (number of alternatives per
+            token whose log probabilities are requested; 0 for none). A function without the last
+            has no log probabilities. It returns the reply as a string, or a
+            :class:`~secondpass.effects.Completion` with token counts and log probabilities. It
+            should raise :class:`~secondpass.errors.LLMError` with a message for the report. The
+            report names only the class of any other exception, because its message may contain
+            passages or keys; under ``strict`` it is the ``__cause__`` of RerankError, and
             :mod:`secondpass.runtime.diagnostics` can log it. Its answers are stored in a response
-            cache if it has an attribute ``cache_key``: JSON values that name all its answers
-            depend on.
+            cache if it has an attribute ``cache_key``: JSON values that include everything its
+            answers depend on.
         name: for reports; the function's name if None.
         timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.

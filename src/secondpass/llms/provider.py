@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le, MinLen
 
 Form: TypeAlias = Literal["json_schema", "json_object", "text"]
-"""How a reply is constrained: to a JSON Schema, to JSON, or by the prompt alone."""
+"""How a reply is constrained: to a JSON Schema, to JSON, or only by the prompt."""
 
 _LOGPROBS = "log probabilities"
-"""Stands for them among rejected parameters; their names are different in each API."""
+"""Their name among rejected parameters, since each API names them differently."""
 
 
 class Provider(Client[Prompt]):
@@ -37,11 +37,10 @@ class Provider(Client[Prompt]):
         api_key_env: environment variable that holds the key, or several to try in turn, instead of
             the provider's usual one. Read when the model is first called.
         temperature: of sampling; None is the model's default. Omitted for models that reject it.
-        max_tokens: longest reply, reasoning included; None is the provider's default.
+        max_tokens: maximum length of a reply, including reasoning; None is the provider's default.
         timeout: seconds per answer.
-        structured: ``auto`` constrains the reply to a JSON Schema, and steps down to
-            ``json_object``, then ``text``, if the server does not support it. The others use that
-            form only.
+        structured: ``auto`` constrains the reply to a JSON Schema, or to ``json_object``, then
+            ``text``, if the server does not support it. The other values use one form only.
         context_window: tokens of prompt and reply together; passages are cut to fit.
         prices: per million tokens, for ``limits.cost`` and the report.
         options: further fields of the request, as the provider's API names them.
@@ -144,7 +143,7 @@ class Provider(Client[Prompt]):
             del foreign  # a cycle with its traceback would keep the key and the prompt alive
 
     def _without_logprobs(self, response: ErrorResponse, request: Prompt) -> LLMError | None:
-        """Stop asking for log probabilities, for a while; None if others are to blame."""
+        """Stop requesting log probabilities for ten minutes; None if they are not to blame."""
         if response.too_long or not (request.logprobs and response.blames_logprobs):
             return None
         self._rejected[_LOGPROBS] = time.monotonic()
@@ -157,7 +156,7 @@ class Provider(Client[Prompt]):
     def _adapted(
         self, response: ErrorResponse, form: Form, step: int, sent: Mapping[str, Any]
     ) -> LLMError | None:
-        """Stop sending what the response blames, for a while; None if it blames nothing optional.
+        """Stop sending the optional part that the response blames, for ten minutes; None if none.
 
         Args:
             response: of the server.

@@ -18,9 +18,9 @@ Entry: TypeAlias = tuple[Any, Any]
 def token_logprobs(rows: Iterable[tuple[Entry, Sequence[Entry]]]) -> TokenLogprobs | None:
     """The log probabilities of a reply.
 
-    Tokens of one text, which a tokenizer may have with and without a space before it that the
-    server leaves out, count as one; an entry that is repeated counts once. Impossible tokens
-    (None or -infinity, as with constrained replies) are left out.
+    Tokens with the same text are merged: they may differ in a space that the server leaves out. An
+    entry that is repeated counts once. Impossible tokens (None or -infinity, as with constrained
+    replies) are left out.
 
     Args:
         rows: each token of the reply, with its alternatives, among which it may be.

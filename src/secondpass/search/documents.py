@@ -26,7 +26,8 @@ from secondpass.settings import describe
 from secondpass.types import Candidate
 
 PASSAGE_SIZE = 1000
-"""Most characters of a passage: about 220 tokens of English, within the embedded model's limit."""
+"""Default length of a passage in characters: about 220 tokens of English, which the embedded model
+reads in full."""
 SMALLEST_PASSAGE = 50
 
 READER_VERSION = 5
@@ -95,12 +96,12 @@ def read_source(
 
     Folders are read recursively, except hidden files and folders (names that begin with a dot). A
     folder with a ``corpus.jsonl`` or ``corpus.jsonl.gz`` is read as that corpus. Passages have the
-    id ``path#number`` and the metadata ``title``, ``path`` and ``passage``. Of a site that Sphinx
-    has made, only the pages are read: no index of its search, no sources, no scripts.
+    id ``path#number`` and the metadata ``title``, ``path`` and ``passage``. Of a site built by
+    Sphinx, only the pages are read, not its search index, sources and scripts.
 
     Args:
         path: a folder, a ``.jsonl`` in BEIR's format, or another file.
-        passage_size: most characters of a passage.
+        passage_size: maximum number of characters in a passage.
         exclude: a folder to leave out.
         selection: patterns of the files to read.
         progress: called with the number of files, or of passages of a corpus.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from secondpass.scorers.minilm import MiniLM
 
 _BATCH, _BATCH_CHARACTERS = 64, 12_000
-"""Texts, and their characters, per call: below a second on two cores, so that progress moves."""
+"""Texts and characters per call: less than a second on two cores, for regular progress reports."""
 
 
 @runtime_checkable
@@ -50,8 +50,8 @@ def embed_in_batches(
 class EmbeddedEmbedder:
     """The embedded model, loaded on first use.
 
-    It runs in float32, so that stored vectors are the same, but for rounding, whatever runtime and
-    processor made them.
+    It runs in float32, so that stored vectors do not depend on runtime and processor, except for
+    rounding.
 
     Args:
         max_tokens: longer texts are truncated. Passages of 1,000 characters rarely have more than

@@ -24,15 +24,15 @@ _NAVIGATION_ROLES = frozenset({"navigation", "search", "contentinfo"})
 _NAVIGATION_CLASSES = frozenset(
     {"sphinxsidebar", "toctree-wrapper", "sidebar-drawer", "toc-drawer"}
 )
-"""Of tables of contents, which Sphinx and its themes repeat on each page."""
+"""Classes of tables of contents, which Sphinx and its themes repeat on each page."""
 _NAVIGATION_ELEMENTS = frozenset({"nav", "div", "aside", "section", "header", "footer", "form",
                                   "ul", "ol"})  # fmt: skip
 _CONTENT = frozenset({"main", "article"})
-"""Elements that end navigation which was never closed."""
+"""Elements that end unclosed navigation."""
 _LINK_SIGNS = frozenset("\N{PILCROW SIGN}\N{SECTION SIGN}#\N{LINK SYMBOL}\N{UPWARDS ARROW}")
 """Texts of links from a heading to itself, or to the top."""
 _LINE_BREAK = "\0"
-"""Stands for a ``<br>`` until white space is collapsed; no decoded text holds it."""
+"""Replaces a ``<br>`` until white space is collapsed; decoded text never contains it."""
 
 
 class _PageParser(HTMLParser):

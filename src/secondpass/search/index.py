@@ -2,7 +2,7 @@
 
 The folder holds ``secondpass-index.json``, the manifest, and a folder of parts that the manifest
 names. A build writes new parts under a new name, replaces the manifest atomically, and then deletes
-the old parts. A reader therefore finds the old index or the new one, also after a crash. Nothing is
+the old parts. So a reader gets either the old index or the new one, even after a crash. Nothing is
 pickled.
 """
 
@@ -115,10 +115,10 @@ def open_index(
 
 
 def open_existing(folder: Path, embedder: NamedEmbedder | None) -> Index | None:
-    """Open an index to build upon: of any source, embedder and version that can be read.
+    """Open an index to reuse its vectors: of any source, embedder and version that can be read.
 
     Returns:
-        None if there is no complete one.
+        None if there is no complete index.
     """
     try:
         return _open(folder, embedder, check_source=False)

@@ -45,7 +45,7 @@ _WORDS = "words"
 
 
 def is_index(folder: AnyPath) -> bool:
-    """Whether a folder is an index, or what an interrupted build has left."""
+    """Whether a folder is an index, or has the remains of an interrupted build."""
     folder = Path(folder)
     if (folder / MANIFEST).exists():
         return True
@@ -161,7 +161,7 @@ def read_manifest(folder: Path, *, older: bool = False) -> dict[str, Any]:
 
     Args:
         folder: the folder of the index.
-        older: accept an older version, of which a build keeps the vectors.
+        older: accept an older version, whose vectors a build can reuse.
 
     Raises:
         IndexFaultError: there is none, it is of another version, or it was changed.
@@ -182,7 +182,7 @@ def read_manifest(folder: Path, *, older: bool = False) -> dict[str, Any]:
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise IndexFaultError(str(folder), f"its {MANIFEST} cannot be read", rebuild)
-    # With the right seal it is as it was written, so the fields need no checks.
+    # The right seal shows that it is unchanged, so the fields need no checks.
     intact = manifest.pop("seal", None) == _seal(manifest)
     version = manifest.get("version")
     is_older = version in _OLDER_VERSIONS
@@ -207,7 +207,7 @@ def source_files(manifest: Mapping[str, Any]) -> dict[str, SourceFile]:
 def rebuild_command(
     folder: Path, manifest: Mapping[str, Any] | None, *, with_vectors: bool = False
 ) -> str:
-    """The command that rebuilds an index, with its settings or with vectors in any case."""
+    """The command that rebuilds an index with its settings; always with vectors if requested."""
     source = shlex.quote(manifest["source"]["path"]) if manifest else "SOURCE"
     command = f"secondpass index {source} --into {shlex.quote(str(folder))}"
     if manifest and manifest["source"]["passage_size"] != PASSAGE_SIZE:

@@ -54,11 +54,11 @@ class Built:
 
     Attributes:
         folder: the folder of the index.
-        made: False if the source was unchanged, and the index was therefore left as it is.
+        made: False if the source was unchanged, so that the index was not rebuilt.
         files: number of indexed files.
         passages: number of passages.
         vectors: number of vectors, one for each distinct text.
-        kept: how many of them were taken from the previous index.
+        kept: number of vectors that were reused from the previous index.
         embedder: name of the embedder; None for an index without vectors.
         skipped: files that are not in the index, and why.
         seconds: duration.
@@ -95,10 +95,10 @@ def build(
         source: see :func:`~secondpass.search.documents.read_source`.
         folder: a new or empty folder, or an index.
         embedder: embeds the passages; None builds an index without vectors.
-        passage_size: most characters of a passage.
-        include: patterns of the files to read; none: all.
+        passage_size: maximum number of characters in a passage.
+        include: patterns of the files to read; without any, all files are read.
         exclude: patterns of files and folders to leave out. Both are described in
-            :class:`~secondpass.search.selection.Selection`, and kept in the index.
+            :class:`~secondpass.search.selection.Selection`, and stored in the index.
         force: rebuild everything, and reuse nothing.
         progress: called as the build advances.
 
@@ -193,7 +193,7 @@ def build_in_memory(
     depth: int = 100,
     progress: Progress | None = None,
 ) -> HybridRetriever:
-    """Make a retriever without storing it, with progress."""
+    """Build a retriever without storing it, with progress."""
     vectors = _Vectors(embedder, {}, progress) if embedder is not None else None
     parts = _retriever(corpus, vectors, progress).parts
     return HybridRetriever.from_parts(parts, embedder, depth=depth)
@@ -247,7 +247,7 @@ def _is_current(
     passage_size: int,
     selection: Selection,
 ) -> bool:
-    """Whether a build would make the same index."""
+    """Whether a build would produce the same index."""
     settings = index.manifest["source"]
     same_passages = corpus_file(source) is not None or (
         settings["passage_size"] == passage_size and settings.get("reader") == READER_VERSION

@@ -18,7 +18,7 @@ _TITLE = re.compile(r"^title:(.*)$", re.M)
 def parse_markdown(text: str) -> Document:
     """Split a file at headings and blank lines, except in code. The markup stays in the blocks.
 
-    YAML front matter is a block of its own. The title is that of the front matter, else the first
+    YAML front matter is a separate block. The title is that of the front matter, else the first
     heading.
 
     Raises:

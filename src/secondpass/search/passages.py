@@ -51,7 +51,7 @@ def pack(blocks: Iterable[Block], size: int) -> Iterator[tuple[str, str]]:
                 parts, length = [], 0
             length += len(piece) + (2 if parts else 0)
             parts.append(piece)
-        # Of consecutive headings the last is the section.
+        # The last of consecutive headings is the section.
         section = block.heading or section
         has_body = not block.heading
     if parts:

@@ -1,4 +1,4 @@
-"""A small first stage: lexical, vector or hybrid search, in memory and exact.
+"""A small first stage: exact lexical, vector or hybrid search in memory.
 
 BM25 is computed by bm25s (Lù, "BM25S: orders of magnitude faster lexical search via eager sparse
 scoring", 2024), cosine similarity by a matrix product, and hybrid search by reciprocal rank fusion.
@@ -68,17 +68,18 @@ class HybridRetriever:
         corpus: candidates with unique ids. A title (``metadata["title"]``) is searched together
             with the text in every mode.
         embedder: embeds the corpus once, and each query. Without it the only mode is ``lexical``.
-        depth: how many candidates of each list the mode ``hybrid`` fuses.
+        depth: number of candidates of each list that the mode ``hybrid`` fuses.
         stem: maps a list of words to their stems, for example PyStemmer's ``stemWords``, which
-            clearly improves BM25 for English and similar languages. It is given pairs of characters
-            as well, which PyStemmer leaves as they are. None: no stemming.
+            clearly improves BM25 for English and similar languages. It also gets pairs of
+            characters, which PyStemmer returns unchanged. None: no stemming.
         k1: saturation of the term frequency in BM25, 0 or more.
         b: length normalisation in BM25, 0 to 1.
 
     Words are lower-cased runs of letters, digits and underscores; in Chinese, Japanese, Korean,
     Thai, Lao, Khmer and Burmese, pairs of characters
     (:func:`~secondpass.scorers.words.split_words`). There are no stop words: the inverse document
-    frequency does their work in every language. The defaults of ``k1`` and ``b`` are Lucene's.
+    frequency gives frequent words little weight in every language. The defaults of ``k1`` and ``b``
+    are Lucene's.
 
     Raises:
         InputError: the corpus is empty, an id is missing or repeated, vectors have a wrong shape
@@ -128,7 +129,7 @@ class HybridRetriever:
         depth: int = 100,
         stem: Callable[[list[str]], list[str]] | None = None,
     ) -> HybridRetriever:
-        """Make a retriever from the parts of another.
+        """Create a retriever from the parts of another.
 
         Args:
             parts: the parts of the other retriever.
@@ -154,7 +155,7 @@ class HybridRetriever:
 
     @property
     def parts(self) -> Parts:
-        """What was computed from the corpus."""
+        """The data that was computed from the corpus."""
         return Parts(self.corpus, self._index, self._row_of, self._vectors)
 
     @property
@@ -171,7 +172,7 @@ class HybridRetriever:
 
         Args:
             query: the search query.
-            k: most candidates to return.
+            k: maximum number of candidates to return.
             mode: ``lexical`` returns only candidates that share a word with the query; ``hybrid``
                 at most the candidates in the two lists of ``depth``.
             rrf_k: see :func:`~secondpass.search.fusion.reciprocal_rank_fusion`.

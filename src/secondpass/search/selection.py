@@ -1,4 +1,4 @@
-"""Which files of a folder are read: patterns, and what belongs to a Sphinx site but is no page."""
+"""Selects the files of a folder to read: by patterns, and without the auxiliary files of Sphinx."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from secondpass.errors import InputError
 from secondpass.settings import describe
 
 _SPHINX_MARK = "searchindex.js"
-"""A folder with this file is the top of a site that Sphinx has made."""
+"""A folder with this file is the top of a site built by Sphinx."""
 _SPHINX_FOLDERS = frozenset({"_sources", "_static", "_images", "_sphinx_design_static"})
 _SPHINX_FILES = ("searchindex.js", "objects.inv", "genindex*.html", "py-modindex.html",
                  "search.html")  # fmt: skip
@@ -28,9 +28,9 @@ Entry: TypeAlias = tuple[str, Path | None, str]
 class Selection:
     """Patterns of paths relative to the source, with ``/`` as separator.
 
-    As in a shell, ``*`` is any characters but ``/``, ``**`` also that, ``?`` is one character and
-    ``[a-z]`` one of a range. A pattern without ``/`` is compared with the name of the file and of
-    every folder above it; ``drafts`` and ``drafts/`` stand for all that is in such a folder.
+    As in a shell, ``*`` matches any characters except ``/``, ``**`` any characters, ``?`` one
+    character and ``[a-z]`` one of a range. A pattern without ``/`` is compared with the name of the
+    file and of every folder above it; ``drafts`` and ``drafts/`` match all files in such a folder.
 
     Attributes:
         include: a file is read only if one of these matches; empty: every file.
@@ -58,7 +58,7 @@ class Selection:
         return not any(_matches(path, pattern) for pattern in self.exclude)
 
     def leaves_out_folder(self, path: str) -> bool:
-        """Whether no file of a folder is to be read, as a pattern excludes the folder itself."""
+        """Whether a pattern excludes a folder, so that none of its files is read."""
         return any(_matches(path, pattern) for pattern in self.exclude)
 
 
@@ -89,7 +89,7 @@ def is_sphinx(files: Collection[str]) -> bool:
 
 
 def sphinx_leaves_out(name: str) -> bool:
-    """Whether a file or folder at the top of a Sphinx site is none of its pages."""
+    """Whether a file or folder at the top of a Sphinx site is not one of its pages."""
     return name in _SPHINX_FOLDERS or any(
         fnmatch.fnmatchcase(name, pattern) for pattern in _SPHINX_FILES
     )
@@ -158,7 +158,7 @@ def _matches(path: str, pattern: str) -> bool:
     parts = PurePosixPath(path).parts
     if "/" not in pattern.strip("/"):
         return any(fnmatch.fnmatchcase(part, pattern.strip("/")) for part in parts)
-    # Also what is below a folder that matches.
+    # A folder that matches includes all files below it.
     wanted = PurePosixPath(pattern.strip("/")).parts
     return any(_match_parts(parts[:stop], wanted) for stop in range(1, len(parts) + 1))
 

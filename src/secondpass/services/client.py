@@ -1,4 +1,4 @@
-"""Base class of all clients of services: key, connection, and what to do after a refused key."""
+"""Base class of all clients of services: key, connection, and a pause after a rejected key."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from secondpass.settings import OptionalVariables, Secret, Variables, first_set,
 R = TypeVar("R")
 
 _CIRCUIT_SECONDS = 60.0
-"""How long a refused key is not tried again."""
+"""Seconds in which a rejected key is not tried again."""
 REMEMBERED_SECONDS = 600.0
-"""How long a limit that a server stated is observed; then it is tested again."""
+"""Seconds in which a limit that a server stated is kept to; then it is tested again."""
 _CLOSING_SECONDS = 5.0
 _NOT_IN_KEY = frozenset({"self", "api_key", "api_key_env", "timeout", "prices"})
-"""Settings that no answer depends on."""
+"""Settings that answers do not depend on."""
 NO_KEY = "none"
 """The key for servers that need none. SDKs require a value."""
 
@@ -98,7 +98,7 @@ class Client(Generic[R]):
 
     @property
     def origin(self) -> str:
-        """Address, model and source of the key, as messages end; empty if there is no key."""
+        """Address, model and source of the key, for the end of messages; empty without a key."""
         try:
             return self._origin(bare(self._url), self._key())
         except LLMError:
@@ -122,7 +122,7 @@ class Client(Generic[R]):
         """Answer the request, calling the service once.
 
         Raises:
-            LLMError: no answer came.
+            LLMError: there is no answer.
             MissingExtraError: the package is not installed.
         """
         return await portal().call(lambda: self._complete(request))
@@ -230,7 +230,7 @@ class Client(Generic[R]):
         """The key.
 
         Raises:
-            LLMError: none is set, or it does not fit into an HTTP header.
+            LLMError: none is set, or it has a character that HTTP headers do not allow.
         """
         if self.api_key is not None:
             return _checked(self.api_key, "api_key")
@@ -266,10 +266,10 @@ class Client(Generic[R]):
 
 
 def _checked(key: Secret, source: str) -> Secret:
-    """The key.
+    """The key, checked for characters that HTTP headers do not allow.
 
     Raises:
-        LLMError: it does not fit into an HTTP header.
+        LLMError: it has one.
     """
     if all(" " <= character <= "~" for character in key.reveal()):
         return key

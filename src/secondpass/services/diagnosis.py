@@ -1,6 +1,6 @@
-"""What error messages show of a server: its address, and its own words if they are safe.
+"""The parts of a server's response that error messages may show: its address, and safe words.
 
-All clients use it. Nothing that was sent, and no part of a key, may appear.
+Used by all clients. No part of the request or of a key may appear.
 """
 
 from __future__ import annotations

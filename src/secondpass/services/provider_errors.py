@@ -96,7 +96,7 @@ class ErrorResponse:
 
     @property
     def source(self) -> str:
-        """The status and the server's words, as messages end."""
+        """The status and the server's words, for the end of messages."""
         words = f"; the server says: {self.words}" if self.words else ""
         return f"(status {self.status}{words})"
 
@@ -121,7 +121,7 @@ class ErrorResponse:
 
     @property
     def blames_logprobs(self) -> bool:
-        """Whether the model has no log probabilities, or not for so many alternatives."""
+        """Whether the server rejects log probabilities, or their number of alternatives."""
         # OpenAI sends 403 for models that do not have them.
         if not self.blames_request and self.status != 403:
             return False

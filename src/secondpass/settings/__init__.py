@@ -1,4 +1,4 @@
-"""Settings: one check for Python and YAML, kinds by name, and environment variables."""
+"""Settings: the same validation for Python and YAML, kinds by name, and environment variables."""
 
 from secondpass.settings.messages import describe, suggestion
 from secondpass.settings.secrets import (

@@ -19,7 +19,7 @@ FOREIGN = frozenset({"options", "model_kwargs", "tokenizer_kwargs", "config_kwar
 
 _PLACEHOLDER = "what it holds"
 _SHORT = 8
-"""Characters below which a value may also be a part of a message's own words."""
+"""Shorter values may also occur by chance in the words of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Variable:
 
 
 class Unfilled:
-    """Takes the place of a setting whose variable gives no value; ``problem`` says why."""
+    """Replaces a setting whose variable has no usable value; ``problem`` says why."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -48,11 +48,11 @@ def fill(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[Path, Variable
     """Read the variables that a configuration names.
 
     A variable that is not set, or is empty, counts as absent. It is read as the type of its
-    default; without a default, as YAML. It gives a plain value, never a list or a mapping.
+    default; without a default, as YAML. Its value is plain, never a list or a mapping.
 
     Returns:
-        The configuration without variables, with an Unfilled where one gives no value; and the
-        variables that gave one, by their places.
+        The configuration with values in place of variables, or an Unfilled if there is no value;
+        and the variables that have one, by their paths.
 
     Raises:
         ConfigurationError: the whole configuration is a variable.
@@ -153,8 +153,8 @@ def with_sources(
     Args:
         problems: what is wrong.
         values: the configuration that was checked.
-        variables: those of :func:`fill`; what has been laid over their settings since is not
-            theirs.
+        variables: those of :func:`fill`. A setting that was overridden since has another value,
+            and is not attributed to its variable.
     """
     sources: dict[Path, Variable] = {}
     for path, source in variables.items():

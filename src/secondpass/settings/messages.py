@@ -1,4 +1,4 @@
-"""Words for messages about settings: what a value is, and what was probably meant."""
+"""Wording of messages about settings: descriptions of values, and suggestions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds: the configurable classes that ``type: NAME`` in a configuration stands for.
+"""Kinds: the configurable classes that ``type: NAME`` selects in a configuration.
 
 Those of secondpass are listed by import path, so that none is imported before it is used. Other
 packages register theirs as entry points of the group ``secondpass.methods``, ``secondpass.llms``,
@@ -148,7 +148,7 @@ def build(family: Family, settings: Mapping[str, Any]) -> Any:
 
 
 def dump(family: Family, instance: Any, where: str) -> dict[str, Any]:
-    """The mapping that :func:`build` makes an object from.
+    """The mapping from which :func:`build` creates an equal object.
 
     Args:
         family: of the object's kind.
@@ -178,10 +178,10 @@ def dump_settings(instance: Any, where: str) -> dict[str, Any]:
 
 
 def dump_part(value: Any, where: str) -> Any:
-    """What a configuration holds for an object in the setting ``where``.
+    """The form of an object in a configuration, as the setting ``where``.
 
-    That is the result of its method ``as_setting(where)`` if it has one, else the mapping of its
-    settings, with a ``type`` if its class is registered.
+    The result of its method ``as_setting(where)`` if it has one, else the mapping of its settings,
+    with a ``type`` if its class is registered.
 
     Raises:
         NotSerializableError: no configuration can describe it.

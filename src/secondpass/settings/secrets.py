@@ -1,4 +1,4 @@
-"""Keys: given in Python as secrets, elsewhere by the names of their environment variables."""
+"""Keys: secrets in Python, and names of environment variables in configurations."""
 
 from __future__ import annotations
 

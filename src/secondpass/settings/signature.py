@@ -1,4 +1,4 @@
-"""One check for settings, whether they come from Python or from a file.
+"""The same validation for settings from Python and from a file.
 
 A configurable class states its settings once, as the typed parameters of its constructor:
 
@@ -7,8 +7,8 @@ A configurable class states its settings once, as the typed parameters of its co
         def __init__(self, *, k1: Annotated[float, Ge(0)] = 1.2) -> None:
             self.k1 = k1
 
-The check of every construction, the YAML form and the JSON Schema are derived from that signature.
-In return, each parameter must be kept as an attribute of the same name.
+Validation, the YAML form and the JSON Schema are derived from that signature. Each parameter must
+be stored as an attribute of the same name.
 
 Constraints such as ``Ge`` are those of annotated_types; with postponed annotations a module may
 import them under ``TYPE_CHECKING`` only. pydantic does the checking. It is imported at the first
@@ -37,7 +37,7 @@ _configurable: set[type] = set()
 
 
 def configurable(cls: C) -> C:
-    """Check every construction of ``cls`` against the annotations of its constructor.
+    """Validate the arguments of ``cls`` against the annotations of its constructor.
 
     A wrong value raises ConfigurationError, which names the parameter. The constructor receives
     values as pydantic validated them: objects in place of the nested mappings that describe them.
@@ -142,7 +142,7 @@ def changed(instance: T, **settings: Any) -> T:
 
 
 def _hint(cls: type, settings: Mapping[str, Any], name: str, known: list[str]) -> str:
-    """What a setting that ``cls`` does not have was probably meant to be."""
+    """A hint for a setting that ``cls`` does not have."""
     if name == "preset":
         return "; a preset can be named only at the top of a configuration"
     place_elsewhere = getattr(cls, "_place_elsewhere", None)
@@ -154,11 +154,11 @@ def _hint(cls: type, settings: Mapping[str, Any], name: str, known: list[str]) -
 
 
 class Nested:
-    """Marks a parameter that is built from what describes it: ``Annotated[..., Nested(...)]``.
+    """Marks a parameter that is built from its description: ``Annotated[..., Nested(...)]``.
 
     Args:
-        build: makes the object from whatever was given; raises ConfigurationError.
-        schema: gives the JSON Schema of what describes it.
+        build: converts any value to the object; raises ConfigurationError.
+        schema: returns the JSON Schema of the description.
     """
 
     def __init__(self, build: Callable[[Any], Any], schema: Callable[[], dict[str, Any]]) -> None:
@@ -180,7 +180,7 @@ class OneOrMore:
     """Marks a parameter that holds a list, or a single name in place of a list of one.
 
     Args:
-        names: gives the names that are allowed alone, for the JSON Schema; None for any string.
+        names: returns the names that are allowed alone, for the JSON Schema; None for any string.
     """
 
     def __init__(self, names: Callable[[], list[str]] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""How far the scores of two runs of one model differ, and whether they rank alike."""
+"""Compares the scores and the rankings of two runs of one model."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def kendall_tau(first: NDArray[np.float64], second: NDArray[np.float64]) -> floa
 def top_overlap(
     original: NDArray[np.float64], other: NDArray[np.float64], top: int = TOP
 ) -> float | None:
-    """The share of one list's best that are among the original's best; None if all are.
+    """The share of one list's first ``top`` that are among the original's; None for short lists.
 
     A passage that ties with the original's last one of these, up to rounding errors, counts.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _SMALLEST = 128
-"""Tokens. Smaller batches are not made for the sake of more threads."""
+"""Minimum tokens of a batch when a list is split among threads."""
 
 
 def by_length(
@@ -21,8 +21,8 @@ def by_length(
         lengths: tokens of each text.
         budget: padded tokens of a batch: its longest length, times its number of texts. A longer
             text is a batch of its own.
-        threads: batches that run at a time; short lists are split among them.
-        at_most: texts of a batch.
+        threads: number of batches that run concurrently; short lists are split among them.
+        at_most: maximum number of texts in a batch; None for no limit.
 
     Returns:
         The indices of the texts of each batch; each index once.

@@ -1,4 +1,4 @@
-"""An engine, and the scores of pairs that it scored before."""
+"""An engine with a cache of scores."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class CachedPairs:
                 for place, passage, score in batch
             ]
             try:
-                yield scored  # first: a file that other processes write may be busy for seconds
-            finally:  # also of a batch that came too late
+                yield scored  # before it is stored, which may take seconds
+            finally:  # also if the batch was too late for the caller
                 self._cache.put_many([(keys[r][p], score) for r, p, score in scored])
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ class ExportError(SecondPassError, RuntimeError):
     """A model cannot be exported, or its file ranks differently from the original.
 
     Attributes:
-        agreements: what was measured, as in :class:`Exported`; empty if nothing was.
+        agreements: as in :class:`Exported`; empty if none was measured.
     """
 
     def __init__(self, message: str, agreements: Mapping[str, Agreement] | None = None) -> None:
@@ -122,7 +122,7 @@ def _trace(encoder: CrossEncoder, path: Path, sample: Sequence[tuple[str, str]])
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Leave out progress bars and warnings of loaders and exporters."""
+    """Suppress progress bars and warnings of loaders and exporters."""
     from transformers.utils import logging as transformers_logging
 
     logging: Any = transformers_logging

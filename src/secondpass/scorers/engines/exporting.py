@@ -1,4 +1,4 @@
-"""Makes the ONNX or OpenVINO file of a cross-encoder, and compares it with the original."""
+"""Creates the ONNX or OpenVINO file of a cross-encoder, and compares it with the original."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Called with a label, the number of steps done, and their total."""
 
 LEAST_OVERLAP = 0.98
-"""A file whose top-10 overlap with the original is lower is refused."""
+"""A file whose top-10 overlap with the original is lower is rejected."""
 
 _PACKAGES = ("torch", "onnx", "sentence_transformers", "tokenizers", "numpy")
 _STEPS = 4
@@ -49,7 +49,7 @@ class Exported:
     Attributes:
         folder: the model's folder.
         file: path of the new file within it.
-        size: bytes, of the weights too where they are in a file of their own.
+        size: bytes, including a separate file of weights.
         agreements: the agreement with the original in each precision that the backend has on this
             processor: ``float32``, and perhaps ``bfloat16``.
     """
@@ -70,9 +70,9 @@ def export(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Exported:
-    """Make a model file that runs without torch, for ``backend: onnx`` or ``openvino``.
+    """Create a model file that runs without torch, for ``backend: onnx`` or ``openvino``.
 
-    The file is first made in a temporary folder; if it is refused, or the export is interrupted,
+    The file is created in a temporary folder; if it is rejected, or the export is interrupted,
     nothing else has changed.
 
     Args:
@@ -181,7 +181,7 @@ def _load(model: str) -> TorchModel:
         dtype="float32",
         prompt=None,
         prompt_name=None,
-        # Written out step by step, attention is what the runtimes recognise and fuse.
+        # The runtimes recognise and fuse eager attention only.
         options={"model_kwargs": {"attn_implementation": "eager"}},
     )
     encoder = original.encoder
@@ -247,7 +247,7 @@ def _agreements(
 
 
 def _check_finite(lists: Sequence[Sequence[float]], whose: str) -> None:
-    """Check that all scores are finite. Others cannot be compared, so nothing overrides this."""
+    """Check that all scores are finite. Others cannot be compared, even with ``force``."""
     scores = [score for scores in lists for score in scores]
     count = sum(not math.isfinite(score) for score in scores)
     if count:

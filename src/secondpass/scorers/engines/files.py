@@ -20,7 +20,7 @@ FILES: Mapping[Backend, Sequence[str]] = {
         "model.onnx",
     ),
 }
-"""Where hubs keep the float32 file of each backend, in the order in which they are tried. OpenVINO
+"""Usual paths of the float32 file of each backend, in the order in which they are tried. OpenVINO
 reads ONNX files, too."""
 
 _POSITIONS_AFTER_PADDING = {
@@ -42,7 +42,7 @@ _POSITIONS_AFTER_PADDING = {
 """Kinds of models whose first token has the position of the padding token's id plus one."""
 
 Find = Callable[[str], Path | None]
-"""The local path of one of the model's files, downloaded if necessary; None if it has no such."""
+"""The local path of one of the model's files, downloaded if necessary; None if it has none."""
 
 
 class TorchOnlyError(ModelLoadError):
@@ -60,8 +60,8 @@ class ModelFiles:
         max_length: tokens of a pair that the model can read; None if no file says so.
         positions: tokens for which the model has positions; None if it is not limited.
         pad: the padding token's id.
-        truncates_left: whether too long texts lose their beginning.
-        types: whether the model is given token types.
+        truncates_left: whether the beginning of too long texts is cut off, not the end.
+        types: whether the model takes token types.
     """
 
     model: str
@@ -167,7 +167,7 @@ def model_files(
 
 
 def skipped_positions(config: Mapping[str, Any]) -> int:
-    """How many positions of a model no token has, by its configuration."""
+    """The number of positions before that of the first token, by a model's configuration."""
     kind = config.get("model_type")
     if kind not in _POSITIONS_AFTER_PADDING:
         return 0
@@ -176,7 +176,7 @@ def skipped_positions(config: Mapping[str, Any]) -> int:
 
 
 def _weights(find: Find, names: Sequence[str]) -> Path | None:
-    """The first of these files, with the file of its weights where they are apart."""
+    """The first of these files; a separate file of its weights is downloaded as well."""
     for name in names:
         path = find(name)
         if path is None:
@@ -222,15 +222,15 @@ def _check_normalizer(model: str, tokenizer: Path, settings: Mapping[str, Any]) 
     try:
         normalizer = json.loads(tokenizer.read_text(encoding="utf-8")).get("normalizer") or {}
     except (OSError, ValueError, AttributeError):
-        return  # said when it is loaded
+        return  # reported when it is loaded
     if normalizer.get("type") != "BertNormalizer":
         return
     lower, accents = settings.get("do_lower_case", True), settings.get("strip_accents")
-    found_lower, found_accents = normalizer.get("lowercase"), normalizer.get("strip_accents")
+    actual_lower, actual_accents = normalizer.get("lowercase"), normalizer.get("strip_accents")
     strips = lower if accents is None else accents
-    found_strips = found_lower if found_accents is None else found_accents
-    wanted = lower, settings.get("tokenize_chinese_chars", True), strips
-    if wanted != (found_lower, normalizer.get("handle_chinese_chars"), found_strips):
+    actual_strips = actual_lower if actual_accents is None else actual_accents
+    expected = lower, settings.get("tokenize_chinese_chars", True), strips
+    if expected != (actual_lower, normalizer.get("handle_chinese_chars"), actual_strips):
         raise TorchOnlyError(
             f"the files tokenizer.json and tokenizer_config.json of the model {model!r} disagree"
         )

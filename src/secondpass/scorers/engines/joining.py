@@ -1,9 +1,9 @@
 """Batches across concurrent calls: pairs of several short lists run together.
 
-A short list alone makes small batches, and its pairs differ in length, so padding wastes more of
-them. Calls that wait at the same time are therefore planned as one list. A round takes from each of
-them what the threads would run for it alone, and all that is sorted by length and split into
-batches. So a long list does not hold up others: each has a part in every round.
+A short list alone makes small batches of different lengths, which need much padding. So concurrent
+calls are planned together, in rounds. A round takes from each call the batches that the threads
+would run for it alone, sorts all of their pairs by length, and splits them into new batches. A long
+list does not delay others, because each call has a part in every round.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class _Call:
     """A call of :meth:`JoinedBatches.run`.
 
     Attributes:
-        until: when its pairs are no longer begun.
-        patient: whether it is woken only when all its batches have ended.
+        until: time after which its pairs are not started.
+        wakes_at_end: whether it is woken only when all its batches have ended.
         waiting: its batches that are in no round yet.
         running: number of its batches that have not ended.
-        scored: what it has not fetched yet.
+        scored: scores that it has not fetched yet.
         error: why it failed.
-        left: whether nobody fetches its scores any more.
+        left: whether its caller is gone, so that its scores are not fetched.
         progress: has an item if there may be something to fetch.
     """
 
-    def __init__(self, until: float, patient: bool) -> None:
+    def __init__(self, until: float, wakes_at_end: bool) -> None:
         self.until = until
-        self.patient = patient
+        self.wakes_at_end = wakes_at_end
         self.waiting: deque[_Batch] = deque()
         self.running = 0
         self.scored: Found = []
@@ -52,16 +52,18 @@ class _Call:
     @property
     def ready(self) -> bool:
         """Whether there is something to fetch."""
-        return self.error is not None or not self.running or bool(self.scored and not self.patient)
+        if self.error is not None or not self.running:
+            return True
+        return bool(self.scored) and not self.wakes_at_end
 
     def wake(self) -> None:
-        """Let its thread look whether it is ready."""
+        """Let its thread check whether it is ready."""
         if self.progress.empty():
             self.progress.put(None)
 
 
 class _Batch:
-    """A batch as its call planned it; ``open`` is the number of its pairs that have not ended."""
+    """A batch that a call planned; ``open`` is the number of its pairs that have not ended."""
 
     def __init__(self, call: _Call, items: Sequence[Item]) -> None:
         self.call = call
@@ -69,7 +71,7 @@ class _Batch:
         self.open = len(items)
 
     def entries(self) -> list[_Entry]:
-        """Its pairs as those of a round."""
+        """Its pairs as entries of a round."""
         return [_Entry(self, item) for item in self.items]
 
 
@@ -85,7 +87,7 @@ class JoinedBatches:
 
     Args:
         run: returns one result per prepared pair. Each has a ``length``.
-        threads: batches that run at a time.
+        threads: number of batches that run concurrently.
         plan: splits pairs of these lengths into batches of indices.
     """
 
@@ -99,12 +101,12 @@ class JoinedBatches:
         self._threads = threads
         self._plan = plan
         self._lock = threading.Lock()
-        self._line: list[_Call] = []
+        self._queue: list[_Call] = []
         """Calls with batches that are in no round yet."""
         self._round: deque[list[_Entry]] = deque()
         self._calls: set[_Call] = set()
         self._workers = Workers(threads, "secondpass-engine")
-        """One at least is busy while anything waits, unless no thread can be started."""
+        """At least one is busy while a batch waits, unless no thread can be started."""
 
     @property
     def calls(self) -> int:
@@ -117,18 +119,17 @@ class JoinedBatches:
         """Run batches in their order, perhaps with pairs of other calls between them.
 
         Args:
-            batches: of pairs; with ``until``, the next is asked for when a thread is free.
-            until: a value of ``time.monotonic()`` after which no batch is begun; None for none.
+            batches: of pairs; with ``until``, the next one is taken when a thread is free.
+            until: a value of ``time.monotonic()`` after which no batch is started; None for none.
 
         Yields:
-            Scores as pairs have ended; without ``until``, all at the end.
+            Scores as pairs end; without ``until``, all at the end.
 
         Raises:
-            BaseException: what a batch with pairs of this call only raises.
+            BaseException: raised by a batch that has only pairs of this call.
         """
-        patient = until is None
-        ahead = math.inf if patient else self._threads
-        call = _Call(math.inf if until is None else until, patient)
+        ahead = math.inf if until is None else self._threads
+        call = _Call(math.inf if until is None else until, wakes_at_end=until is None)
         ended = False
         try:
             self._calls.add(call)
@@ -140,7 +141,7 @@ class JoinedBatches:
                         ended = True
                     elif any(pair.length for _, _, pair in batch):
                         self._add(call, batch)
-                    else:  # what takes no time does not wait
+                    else:  # known scores do not wait
                         scores = self._run_pairs([pair for _, _, pair in batch])
                         yield _scored(batch, scores)
                 if scored := self._fetch(call):
@@ -155,11 +156,11 @@ class JoinedBatches:
             try:
                 call.waiting.append(_Batch(call, items))
                 call.running += 1
-                if call not in self._line:
-                    self._line.append(call)
+                if call not in self._queue:
+                    self._queue.append(call)
                 self._workers.start(self._work)
             except BaseException:  # Ctrl-C too
-                self._line = [other for other in self._line if other is not call]
+                self._queue = [other for other in self._queue if other is not call]
                 raise
 
     def _fetch(self, call: _Call) -> Found:
@@ -185,16 +186,16 @@ class JoinedBatches:
             del error  # its traceback has this frame
 
     def _withdrawn(self, call: _Call) -> list[_Entry]:
-        """The next batch of a call, which is then in no round."""
+        """The next batch of a call, taken out of the queue."""
         batch = call.waiting.popleft()
         if not call.waiting:
-            self._line.remove(call)
+            self._queue.remove(call)
         return batch.entries()
 
     # ------------------------------------------------------------------ workers
 
     def _work(self, worker: Worker) -> None:
-        """Run one batch, and see that the next is run."""
+        """Run one batch, and submit a job for the next."""
         with self._lock:
             if not self._workers.is_busy(worker):
                 return
@@ -202,19 +203,19 @@ class JoinedBatches:
         if entries:
             self._run(entries)
         with self._lock:
-            if not self._round and not self._line:
+            if not self._round and not self._queue:
                 self._workers.release(worker)
                 return
             try:
-                # Not a loop, because no batch may begin while the process ends.
+                # A new job rather than a loop: it is rejected while the process exits.
                 self._workers.submit(worker, self._work)
             except BaseException as error:
                 in_round = (entry.batch.call for batch in self._round for entry in batch)
-                self._fail({*self._line, *in_round}, error)
+                self._fail({*self._queue, *in_round}, error)
 
     def _next_batch(self) -> list[_Entry]:
-        """The next batch without the pairs that nobody waits for; empty if there is none."""
-        while self._round or self._line:
+        """The next batch, without pairs that are not needed any more; empty if there is none."""
+        while self._round or self._queue:
             if not self._round:
                 self._begin_round()
             elif entries := self._live(self._round.popleft()):
@@ -222,7 +223,7 @@ class JoinedBatches:
         return []
 
     def _live(self, entries: Iterable[_Entry]) -> list[_Entry]:
-        """Those that their calls wait for. Those whose time is over end."""
+        """The entries whose calls still wait; those after their time are ended."""
         now = time.monotonic()
         live = []
         for entry in entries:
@@ -236,13 +237,13 @@ class JoinedBatches:
         return live
 
     def _begin_round(self) -> None:
-        calls = [call for call in self._line if not call.left and call.error is None]
+        calls = [call for call in self._queue if not call.left and call.error is None]
         batches = [
             call.waiting.popleft().entries()
             for call in calls
             for _ in range(min(self._threads, len(call.waiting)))
         ]
-        self._line = [call for call in calls if call.waiting]
+        self._queue = [call for call in calls if call.waiting]
         if len(calls) > 1:
             entries = [entry for batch in batches for entry in batch]
             try:
@@ -258,7 +259,7 @@ class JoinedBatches:
         for call in calls:
             call.error = error
             call.wake()
-        self._line = [call for call in self._line if call.error is None]
+        self._queue = [call for call in self._queue if call.error is None]
 
     def _run(self, entries: list[_Entry]) -> None:
         try:
@@ -272,7 +273,7 @@ class JoinedBatches:
                         call.error = error
                         call.wake()
                 return
-            # One pair may have failed the others', so each call's are tried alone.
+            # One pair may have failed the whole batch, so the pairs of each call are tried alone.
             for call in calls:
                 self._run([entry for entry in entries if entry.batch.call is call])
             return
@@ -283,7 +284,7 @@ class JoinedBatches:
 
     @staticmethod
     def _end(entry: _Entry) -> None:
-        """Count a pair as ended, and wake its call if it waits for that."""
+        """Count a pair as ended, and wake its call if that is ready."""
         batch, call = entry.batch, entry.batch.call
         batch.open -= 1
         call.running -= not batch.open

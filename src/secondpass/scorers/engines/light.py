@@ -121,7 +121,7 @@ class LightModel:
         return output
 
     def _try_out(self) -> None:
-        """Check the model with two pairs, so that a wrong file fails when it is loaded."""
+        """Score two pairs, so that a wrong file fails when it is loaded."""
         pairs = self.prepare("a", ["a", "a a"])
         try:
             self._output(pairs)

@@ -1,4 +1,4 @@
-"""A bounded cache that forgets what was used least recently."""
+"""A bounded cache that drops the least recently used entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class LRU(Generic[K, V]):
-    """Keeps the entries that were used last.
+    """Keeps the most recently used entries.
 
     Args:
         capacity: the largest sum of the costs of all entries; 0 keeps none.

@@ -1,7 +1,7 @@
 """Runtimes of model files without torch: onnxruntime and OpenVINO.
 
-Both are opened with one interface. A runtime has ``threads`` streams of one thread each: several
-batches run at a time, which scales better than several threads in one batch.
+Both have the same interface. A runtime has ``threads`` streams of one thread each: several batches
+run concurrently, which scales better than several threads in one batch.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Runtime(Protocol):
     Attributes:
         backend: ``onnx`` or ``openvino``.
         version: of the runtime.
-        precision: in which it multiplies: ``float32`` or ``bfloat16``.
-        threads: number of calls of :meth:`run` that run at a time at full speed.
+        precision: of matrix products: ``float32`` or ``bfloat16``.
+        threads: number of concurrent calls of :meth:`run` that run at full speed.
         inputs: names of the model's inputs.
     """
 
@@ -66,7 +66,7 @@ def open_runtime(
         backend: ``onnx`` (onnxruntime) or ``openvino``.
         precision: ``auto`` is bfloat16 where the runtime supports it and the processor has it, else
             float32; ``exact`` is float32.
-        threads: batches that run at a time.
+        threads: number of batches that run concurrently.
 
     Raises:
         MissingExtraError: the runtime is not installed.
@@ -134,7 +134,7 @@ class _OpenVino:
             "INFERENCE_NUM_THREADS": threads,
             "INFERENCE_PRECISION_HINT": "bf16" if reduced else "f32",
             "ENABLE_CPU_PINNING": False,  # the cores may be shared with other processes
-            # Never int8 activations: scores would depend on the batch, and rankings change.
+            # No int8 activations: scores would depend on the batch, and rankings would change.
             "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
         }
         core = openvino_core()
@@ -164,8 +164,8 @@ class _OpenVino:
 def import_openvino() -> Any:
     """The package ``openvino``, without its usage data.
 
-    On import it sends an event through ``openvino_telemetry``, from a process of its own. It works
-    without that package.
+    On import it sends an event through ``openvino_telemetry``, from a new process. It works without
+    that package.
     """
     if "openvino" not in sys.modules and "openvino_telemetry" not in sys.modules:
         sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
@@ -201,7 +201,7 @@ def openvino_core() -> Any:
 _open: WeakSet[Runtime] = WeakSet()
 
 
-def _keep_those_of_the_parent() -> None:
+def _keep_parent_runtimes() -> None:
     """Never destroy the parent's runtimes in a child: they would wait for threads of the parent."""
     import ctypes
 
@@ -210,4 +210,4 @@ def _keep_those_of_the_parent() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_keep_those_of_the_parent)
+    os.register_at_fork(after_in_child=_keep_parent_runtimes)

@@ -1,7 +1,7 @@
 """Scores of pairs that were scored before, in memory or in a SQLite file.
 
-For pointwise scorers, whose score of a pair depends on nothing else. A key names everything that a
-score depends on: the model's file, the engine, its settings, and both texts by their digests. No
+For pointwise scorers, whose score of a pair depends on nothing else. A key includes everything that
+a score depends on: the model's file, the engine, its settings, and the digests of both texts. No
 text is stored.
 """
 
@@ -23,17 +23,17 @@ DIGEST_SIZE = 16
 
 
 class ScoreCache(Protocol):
-    """A bounded map from pairs to scores, which forgets what was used least recently.
+    """A bounded map from pairs to scores, which drops the least recently used pairs.
 
-    Scores come back bit by bit as they were put; NaN is not kept. Safe for use from many threads,
-    and after a fork. No method raises: a cache that fails has no scores.
+    Scores are returned exactly as they were stored; NaN is not stored. Safe for use from many
+    threads, and after a fork. No method raises: a cache that fails has no scores.
     """
 
     def get_many(self, keys: Sequence[bytes]) -> list[float | None]:
         """The score of each pair, or None; keys as of :func:`pair_key`."""
 
     def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
-        """Keep scores. Of a pair that is known, either score may be kept."""
+        """Keep scores. A pair that is known may keep its score, or get the new one."""
 
     def close(self) -> None:
         """Release memory and files; a later call opens them again."""

@@ -1,4 +1,4 @@
-"""Engines that rerankers of the same model and settings share, and that a fork renews."""
+"""Engines that scorers with the same model and settings share, loaded once per process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _lock = ForkLock()
 
 
 def shared(key: Hashable, create: Callable[[], T]) -> Shared[T]:
-    """The holder for a key; the same while anybody keeps it.
+    """The holder for a key; the same as long as there is a reference to it.
 
     Args:
         key: everything that the value depends on.

@@ -1,8 +1,8 @@
 """Scores of pairs in a SQLite file, for any number of threads and processes.
 
 ``used`` orders the pairs by their last use: it is the number of the transaction that wrote the
-pair, and it is raised when an old pair is read. The oldest pairs are deleted as new ones come, so
-that no call deletes many.
+pair, and it is updated when an old pair is read. Each write deletes the least recently used pairs
+above the capacity, so that no call deletes many.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _LAYOUT = Layout(
     checks=("SELECT pairs FROM state", "SELECT key, score, used FROM pairs LIMIT 1"),
 )
 
-_MAX_READ_AGAIN = 10_000  # pairs
+_MAX_READ_AGAIN = 10_000
+"""Old pairs that were read since the last write, whose use is recorded by the next one."""
 
 
 class SQLiteScores:
@@ -56,7 +57,7 @@ class SQLiteScores:
         self._name = path.name
         self._capacity = capacity
         create(path)
-        # Two, so that reading does not wait while another process writes.
+        # Two connections, so that reading does not wait while another process writes.
         self._reader, self._writer = Connection(path), Connection(path)
         self._old = 0
         self._read_again: dict[bytes, None] = {}
@@ -66,12 +67,12 @@ class SQLiteScores:
         """The score of each pair, or None."""
         if not keys:
             return []
-        found = self._run(self._reader, lambda connection: _select(connection, keys)) or []
-        for key, _, used in found:
+        rows = self._run(self._reader, lambda connection: _select(connection, keys)) or []
+        for key, _, used in rows:
             if used < self._old and len(self._read_again) < _MAX_READ_AGAIN:
                 self._read_again[key] = None
         # SQLite does not check types: a damaged file may hold anything.
-        scores = {key: score for key, score, _ in found if isinstance(score, float)}
+        scores = {key: score for key, score, _ in rows if isinstance(score, float)}
         return [scores.get(key) for key in keys]
 
     def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:

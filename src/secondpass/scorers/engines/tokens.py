@@ -1,8 +1,8 @@
 """Tokens of query-passage pairs. Each query and each passage is tokenized once.
 
-A pair's tokens are composed of those of its parts: special tokens, query, special tokens, passage,
-special tokens. Where the special tokens are is learned from the tokenizer itself. The result equals
-that of the tokenizer for the pair, truncation included.
+A pair's tokens are: special tokens, query, special tokens, passage, special tokens. The special
+tokens are read from the encoding of a sample pair. The result equals that of the tokenizer for the
+pair, including truncation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _LONGEST_KEY = 20_000
-"""Characters. Longer passages are not remembered, because the text is the key."""
+"""Characters of a passage that is remembered; its text is the key."""
 
 
 class Pair(NamedTuple):
@@ -44,8 +44,8 @@ class _Tokens(NamedTuple):
 
     Attributes:
         ids: without special tokens, at most as many as a pair can have.
-        total: their number before any were cut. Of texts with more than 16 characters per token
-            that a pair can have it is perhaps lower, because they are truncated before.
+        total: their number before any were cut. It may be too low for texts with more than 16
+            characters per token of a pair, which are truncated first.
     """
 
     ids: NDArray[np.int32]
@@ -102,7 +102,7 @@ class PairTokenizer:
         self._truncates_left = truncates_left
         self._shortened = _shortener(tokenizer, self._room, truncates_left)
         self._remembered: LRU[str, _Tokens] = LRU(remember)
-        # Equal queries come together, as those of one ranking's batches do.
+        # A few suffice: the batches of a ranking have the same query.
         self._queries: LRU[str, _Tokens] = LRU(16)
 
     def pairs(self, query: str, passages: Sequence[str]) -> list[Pair]:
@@ -179,8 +179,8 @@ class PairTokenizer:
 def longest_first(first: int, second: int, room: int) -> tuple[int, int]:
     """How many tokens of two texts are kept if together they have more than ``room``.
 
-    The longer is cut to the length of the shorter, then both. This is the rule of the library
-    ``tokenizers``, in which only for two long texts of an odd ``room`` it matters which is longer.
+    The longer text is cut to the length of the shorter, then both are cut equally. This is the rule
+    of the library ``tokenizers``; with an odd ``room``, the longer one keeps one token more.
     """
     if first > second:
         second, first = longest_first(second, first, room)
@@ -227,7 +227,7 @@ class _Parts:
 
 
 def _shortener(tokenizer: Tokenizer, room: int | None, truncates_left: bool) -> Any:
-    """What truncates very long texts before they are tokenized, for BERT's kind of tokenizer."""
+    """A function that truncates very long texts before tokenizing, if the tokenizer is BERT's."""
     names = [type(part).__name__ for part in (tokenizer.normalizer, tokenizer.pre_tokenizer)]
     plain = all(token.special for token in tokenizer.get_added_tokens_decoder().values())
     is_bert = [*names, type(tokenizer.model).__name__] == [

@@ -26,7 +26,7 @@ _BUDGET, _BUDGET_ON_GPU = 768, 16_384
 
 
 INSTRUCTION = "{instruction}"
-"""What stands in a prompt for the instruction of a call."""
+"""The placeholder in a prompt for the instruction of a call."""
 
 
 class TextPair(NamedTuple):
@@ -39,10 +39,10 @@ class TextPair(NamedTuple):
 
 
 class TorchModel:
-    """A sentence-transformers ``CrossEncoder``, in a thread of its own.
+    """A sentence-transformers ``CrossEncoder``, in a separate thread.
 
-    So calls from many threads take turns, and a forked child can use torch: a thread that used it
-    in the parent waits forever for other threads of torch, which do not exist in the child.
+    Calls from many threads take turns. A forked child can use torch: a thread that has used it in
+    the parent would wait forever for other threads of torch, which do not exist in the child.
 
     Args:
         offline: whether the hub is not to be contacted.
@@ -183,7 +183,8 @@ class TorchModel:
 def _limited(encoder: CrossEncoder) -> int:
     """Truncate pairs to the positions that the model uses; returns the tokens of a pair.
 
-    The limit of sentence-transformers includes the positions before and of the padding token.
+    The limit of sentence-transformers includes positions that no token has
+    (:func:`~secondpass.scorers.engines.files.skipped_positions`).
     """
     limit = encoder.max_seq_length
     longest = limit if isinstance(limit, int) else 1 << 30

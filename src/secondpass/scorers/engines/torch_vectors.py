@@ -26,10 +26,10 @@ _PYLATE = {"query_prefix", "document_prefix", "query_length", "document_length",
 
 
 class VectorModel:
-    """A sentence-transformers ``MultiVectorEncoder``, in a thread of its own.
+    """A sentence-transformers ``MultiVectorEncoder``, in a separate thread.
 
-    So calls from many threads take turns, and a forked child can use torch: a thread that used it
-    in the parent waits forever for other threads of torch, which do not exist in the child.
+    Calls from many threads take turns. A forked child can use torch: a thread that has used it in
+    the parent would wait forever for other threads of torch, which do not exist in the child.
 
     Args:
         source: the model.
@@ -43,8 +43,8 @@ class VectorModel:
     Attributes:
         info: how it runs.
         batch_size: texts per forward pass.
-        characters: about as many of a passage are read.
-        pace: of encoding passages.
+        characters: estimated number of characters of a passage that are read.
+        pace: the rate of encoding passages.
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
@@ -128,7 +128,7 @@ class VectorModel:
 
 
 def _check_kind(source: HubModel, offline: bool) -> None:
-    """Refuse models of other kinds, which would be loaded with random weights.
+    """Reject models of other kinds, which would be loaded with random weights.
 
     Raises:
         ModelLoadError: the model is not one of late interaction.

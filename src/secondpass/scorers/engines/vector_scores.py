@@ -21,10 +21,10 @@ Scored: TypeAlias = list[tuple[int, int, float]]
 """Index of the query, index of the passage, score."""
 
 _BLOCK = 256
-"""Passages that are encoded before they are scored; bounds the memory of their vectors."""
+"""Passages that are encoded before they are scored, which bounds the memory of their vectors."""
 
 _WINDOW = 4
-"""Batches whose passages are sorted by length, before a deadline."""
+"""Batches whose passages are sorted by length together, if there is a deadline."""
 
 
 class VectorScores:
@@ -32,12 +32,12 @@ class VectorScores:
 
     Args:
         model: encodes texts, and compares their vectors.
-        kept: vectors of passages, by the digest of their text.
+        remembered: vectors of passages, by the digest of their text.
     """
 
-    def __init__(self, model: VectorModel, kept: LRU[bytes, Tensor]) -> None:
+    def __init__(self, model: VectorModel, remembered: LRU[bytes, Tensor]) -> None:
         self._model = model
-        self._kept = kept
+        self._remembered = remembered
 
     def score(self, requests: Requests) -> list[list[float]]:
         """A score for each passage of each query. Equal passages are encoded once."""
@@ -50,12 +50,12 @@ class VectorScores:
         texts = sorted(places, key=len)
         for start in range(0, len(texts), _BLOCK):
             block = texts[start : start + _BLOCK]
-            wanted = [
+            encoded = [
                 (query, indices, vectors)
                 for text, vectors in zip(block, self._passages(block), strict=True)
                 for query, indices in places[text]
             ]
-            for query, index, score in self._compare(queries, wanted):
+            for query, index, score in self._compare(queries, encoded):
                 scores[query][index] = score
         return scores
 
@@ -64,8 +64,8 @@ class VectorScores:
 
         Args:
             requests: with one passage or more.
-            deadline: in ``time.monotonic()``; batches that are expected to end later are not begun.
-                None is no deadline.
+            deadline: a value of ``time.monotonic()``; batches that are expected to end later are
+                not started. None for none.
         """
         if deadline is None:
             for query, scores in enumerate(self.score(requests)):
@@ -87,7 +87,7 @@ class VectorScores:
             sizes = self._sizes(texts)
             count = model.pace.fitting(sizes, deadline - monotonic())
             if not done:
-                count = max(count, 1)  # one in any case, so that a wrong pace is corrected
+                count = max(count, 1)  # at least one, so that a wrong pace is corrected
             if not count:
                 return
             done += count
@@ -101,11 +101,11 @@ class VectorScores:
                 if not batch:
                     return
                 vectors = self._passages([texts[place] for place in batch])
-                wanted = [
+                encoded = [
                     (window[place][1], window[place][3], passage)
                     for place, passage in zip(batch, vectors, strict=True)
                 ]
-                scored = self._compare(queries, wanted)
+                scored = self._compare(queries, encoded)
                 model.pace.learn([sizes[place] for place in batch], monotonic() - began)
                 yield scored
 
@@ -117,32 +117,32 @@ class VectorScores:
 
     def _passages(self, texts: Sequence[str]) -> list[Tensor]:
         """The vectors of each passage."""
-        if not self._kept.capacity:
+        if not self._remembered.capacity:
             return self._model.passages(texts)
         keys = [text_digest(text) for text in texts]
-        known = self._kept.get_many(keys)
+        known = self._remembered.get_many(keys)
         missing = [place for place, vectors in enumerate(known) if vectors is None]
         new = self._model.passages([texts[place] for place in missing]) if missing else []
-        self._kept.put_many(
+        self._remembered.put_many(
             (keys[place], vectors) for place, vectors in zip(missing, new, strict=True)
         )
         rest = iter(new)
         return [next(rest) if vectors is None else vectors for vectors in known]
 
     def _sizes(self, texts: Sequence[str]) -> list[int]:
-        """Characters of each passage that are read, 0 for one that is kept encoded."""
+        """Characters of each passage that are read, 0 for one that is remembered."""
         sizes = [min(len(text), self._model.characters) or 1 for text in texts]
-        if not self._kept.capacity:
+        if not self._remembered.capacity:
             return sizes
-        known = self._kept.get_many([text_digest(text) for text in texts])
+        known = self._remembered.get_many([text_digest(text) for text in texts])
         return [size if vectors is None else 0 for size, vectors in zip(sizes, known, strict=True)]
 
     def _compare(
-        self, queries: Sequence[Tensor], wanted: Sequence[tuple[int, list[int], Tensor]]
+        self, queries: Sequence[Tensor], encoded: Sequence[tuple[int, list[int], Tensor]]
     ) -> Scored:
-        """The scores of passages, given as index of the query, indices of copies, and vectors."""
+        """The scores of (index of the query, indices of the passage's copies, its vectors)."""
         by_query: dict[int, list[tuple[list[int], Tensor]]] = {}
-        for query, indices, vectors in wanted:
+        for query, indices, vectors in encoded:
             by_query.setdefault(query, []).append((indices, vectors))
         scored: Scored = []
         for query, passages in by_query.items():

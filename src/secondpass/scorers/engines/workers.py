@@ -9,15 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 class Worker:
     """A thread, started with its first job.
 
-    A pool of one thread: it ends with the last reference to it, the process waits for its job at
-    the end, and from then on it takes no further one.
+    A pool of one thread: it ends with the last reference to it. The process waits for its job
+    before it exits, and a job that is submitted then is rejected.
     """
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     def submit(self, job: Callable[[Worker], None]) -> None:
-        """Call ``job`` with this worker after the jobs before.
+        """Call ``job`` with this worker, after its earlier jobs.
 
         Raises:
             RuntimeError: the process ends, or the system starts no more threads.
@@ -29,7 +29,7 @@ class Workers:
     """Workers with and without a job. Not safe for use from several threads at once.
 
     Args:
-        count: of workers with a job at a time.
+        count: maximum number of workers with a job.
         name: of the threads.
     """
 
@@ -45,7 +45,7 @@ class Workers:
         return bool(self._busy)
 
     def is_busy(self, worker: Worker) -> bool:
-        """Whether a worker is to do the job that it has."""
+        """Whether a worker should run its job; see :meth:`submit`."""
         return worker in self._busy
 
     def start(self, job: Callable[[Worker], None]) -> bool:
