@@ -78,8 +78,7 @@ class HybridRetriever:
     Words are lower-cased runs of letters, digits and underscores; in Chinese, Japanese, Korean,
     Thai, Lao, Khmer and Burmese, pairs of characters
     (:func:`~secondpass.scorers.words.split_words`). There are no stop words: the inverse document
-    frequency gives frequent words little weight in every language. The defaults of ``k1`` and ``b``
-    are Lucene's.
+    frequency gives frequent words little weight. The defaults of ``k1`` and ``b`` are Lucene's.
 
     Raises:
         InputError: the corpus is empty, an id is missing or repeated, vectors have a wrong shape
