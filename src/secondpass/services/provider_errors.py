@@ -188,7 +188,7 @@ def error_response(error: Exception, sent: Sequence[str] | Sent = ()) -> ErrorRe
     if not body:
         text = str(getattr(error, "message", ""))
     removable = sent if isinstance(sent, Sent) else Sent(sent)
-    # Codes have fields of their own, which no passage gets into.
+    # Codes are in separate fields, which never contain a passage.
     text = f"{removable.removed_from(text[:_MAX_TEXT])}\n{codes(body)}"[:_MAX_TEXT]
     parameter = body.get("param") if isinstance(body, Mapping) else None
     return ErrorResponse(

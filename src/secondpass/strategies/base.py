@@ -1,4 +1,4 @@
-"""What strategies that ask a language model share: their model, batches and issues."""
+"""Shared by strategies that ask a language model: bounds, batches, issues and the base class."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How many questions a method asks about a list, if each is answered in full.
+    """The number of questions that a method asks about a list, if each is answered in full.
 
-    Retries and repairs come on top, and so does what a limit or a failure changes. Calls of local
-    scorers are not questions.
+    Retries, repairs and the effects of limits and errors are not included. Calls of local scorers
+    are not questions.
 
     Attributes:
         calls: the fewest and the most questions to services.
@@ -36,7 +36,7 @@ class Bounds:
 
     @classmethod
     def exactly(cls, calls: int, rounds: int) -> Bounds:
-        """Bounds of a method that always asks as much."""
+        """Bounds of a method whose numbers are fixed."""
         return cls((calls, calls), (rounds, rounds))
 
     @property
@@ -75,14 +75,14 @@ class IssueCollector:
         self._positions.setdefault((code, message), set()).update(positions)
 
     def add_answer(self, answer: Answer[Any], indices: Sequence[int]) -> None:
-        """Add the errors of an answer about these indices, and those that a retry got over."""
+        """Add the error of an answer about these indices, and those from which it recovered."""
         for error in answer.troubles:
             self.add("asked_again", f"{error.code}: {error}")
         if answer.error is not None:
             self.add(answer.error.code, error_message(answer.error), indices)
 
     def add_labels(self, order: Order) -> None:
-        """Add what is wrong with the labels of an order that was read."""
+        """Add issues about the labels of an order."""
         if order.doubled:
             self.add("doubled_label", "the reply has documents twice; the first place counts")
         if order.unknown:
@@ -104,13 +104,14 @@ def error_message(error: MethodError) -> str:
 
 
 def ask_each(llm: LLM, makers: Iterable[Callable[[], Question[Any, T]]]) -> Plan[list[Answer[T]]]:
-    """Ask questions side by side, as one round; one that cannot be made is not answered.
+    """Ask questions side by side, as one round.
 
-    So a prompt that does not fit into the model's context window costs no other its answer.
+    A question that cannot be built, because its prompt does not fit into the context window, has an
+    answer with that error; the others are asked.
 
     Args:
         llm: the language model.
-        makers: make the questions; they raise MethodError.
+        makers: functions that build the questions; may raise MethodError.
     """
     questions: list[Question[Any, T]] = []
     failed: dict[int, Answer[T]] = {}
@@ -145,7 +146,7 @@ def check_logprobs(llm: LLM) -> None:
 
 
 def affordable(runs: int, questions: int) -> Plan[int]:
-    """How many of several runs, of so many questions each, the limits allow; 1 at least."""
+    """How many of ``runs`` runs, each of ``questions`` questions, the limits allow; at least 1."""
     while runs > 1:
         rounds: int | None = yield RoundsLeft(runs * questions)
         if rounds is None or rounds > 0:
@@ -171,7 +172,7 @@ def batch_bounds(count: int, size: int | None) -> Bounds:
 
 
 def equal_scores(count: int, score: float = 0.0) -> BatchScores:
-    """What a dry run assumes of a batch: nothing changes the order."""
+    """The assumed answer of a dry run: equal scores, which keep the order."""
     return BatchScores((score,) * count, ())
 
 
@@ -191,8 +192,8 @@ def merge_batches(
         count: number of texts of the task.
         batches: indices of each batch.
         answers: aligned with ``batches``.
-        word: what a number is called in issues, such as ``score``.
-        issues: those so far.
+        word: the name of a number in issues, such as ``score``.
+        issues: collector of earlier issues; None for a new one.
 
     Raises:
         MethodError: no batch has an answer, or one has scores on another scale.
@@ -202,7 +203,7 @@ def merge_batches(
             continue
         for error in (answer.error, *answer.troubles):
             if error.code == "score_out_of_range":
-                # Other batches may be on that scale as well, within the range by chance.
+                # Scores of other batches may be on the same wrong scale, and in range by chance.
                 raise error
     issues = issues or IssueCollector(name)
     scores: list[float | None] = [None] * count

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @configurable
 @dataclass(frozen=True)
 class CascadeStage:
-    """One stage. In a configuration, its depth stands beside the settings of its method.
+    """One stage. In a configuration, ``depth`` is in the same mapping as its method's settings.
 
     Attributes:
         method: a scorer or another method.
@@ -58,13 +58,13 @@ class Cascade(Composite):
     within a stage its scores decide. Each candidate keeps the scores of all its stages
     (``stage_scores``); the score kind is ``rank``.
 
-    A stage that leaves a single candidate alone changes nothing, and needs no call. A stage that
+    A stage that does not judge a single candidate changes nothing, and needs no call. A stage that
     fails is skipped: the next one takes the best of the order so far, and the report says
-    ``degraded``. So it does if a stage keeps its input order or gives it a weight. With a weight,
+    ``degraded``, as it does if a stage keeps its input order or gives it a weight. With a weight,
     its scores are blended by ``minmax`` with ``1 / rank`` in its input order. If no stage scores
     anything and one keeps its input order, the cascade keeps the original order.
 
-    The instruction of a call goes to every stage that takes one. The report lists those that take
+    Every stage that takes an instruction gets that of the call. The report lists those that take
     none only if no stage that scored candidates takes one.
 
     Args:
@@ -73,8 +73,8 @@ class Cascade(Composite):
 
     score_kind: ScoreKind = "rank"
     scale = None
-    windows = "task"  # each stage is given those that it can use
-    takes_instruction = True  # stages that take none say so
+    windows = "task"  # each stage gets those that it can use
+    takes_instruction = True  # stages that take none report it
 
     def __init__(self, stages: Annotated[Sequence[Annotated[Any, _STAGE]], MinLen(2)]) -> None:
         self.stages: tuple[CascadeStage, ...] = tuple(stages)
@@ -135,7 +135,7 @@ class Cascade(Composite):
         return total
 
     def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:  # noqa: ARG002
-        """The methods of the stages, each with what it is given if none changes the order."""
+        """The methods of the stages, each with its task if none changes the order."""
         state = _State(list(range(len(task.texts))))
         return [
             (stage.method, state.part(task, state.order[: stage.depth], wanted))
@@ -143,7 +143,7 @@ class Cascade(Composite):
         ]
 
     def _wanted(self, task: Task) -> list[tuple[CascadeStage, int | None]]:
-        """The stages, each with how many of its best are wanted: as many as the next one judges."""
+        """The stages, each with the number of its best that matter: those the next one judges."""
         depths = [stage.depth for stage in self.stages[1:]]
         return list(zip(self.stages, [*depths, task.top_k], strict=True))
 
@@ -170,12 +170,12 @@ class _State:
     """Whether a stage that scored candidates took the instruction of the call."""
 
     def part(self, task: Task, indices: Sequence[int], wanted: int | None) -> Task:
-        """The task of a stage, of which so many of the best are wanted."""
+        """The task of a stage, of whose result the ``wanted`` best matter; None for all."""
         spans = [self.spans.get(index) for index in indices] if self.spans else None
         return replace(part_of(task, indices), spans=spans, top_k=wanted)
 
     def add_spans(self, indices: Sequence[int], spans: Sequence[Span | None] | None) -> None:
-        """Enter what of the texts matches best, over what was entered before."""
+        """Set the best spans of texts; these replace those of earlier stages."""
         pairs = () if spans is None else zip(indices, spans, strict=True)
         self.spans |= {index: span for index, span in pairs if span is not None}
 
@@ -231,7 +231,7 @@ class _State:
             scores[index] = (count - rank) / count
         unjudged = frozenset(self.unjudged - self.scores.keys())
         beyond = self.tail | (self.beyond - unjudged)
-        # One stage that takes the instruction is enough: those before it are to be cheap.
+        # One stage that takes the instruction is enough: earlier ones are meant to be cheap.
         issues = [
             issue
             for issue in self.notes.issues

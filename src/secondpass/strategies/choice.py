@@ -50,11 +50,11 @@ class Choice:
         if count == 1:
             return Judgement([None], beyond=frozenset({0}))
         part = task if self.count >= count else part_of(task, range(self.count))
-        whole = partial(self._whole, count)
+        extended = partial(self._extended, count)
         plan = judged_by_windows(self.method, part)
-        return whole((yield from converted(plan, part, task, whole)))
+        return extended((yield from converted(plan, part, task, extended)))
 
-    def _whole(self, count: int, judgement: Judgement) -> Judgement:
+    def _extended(self, count: int, judgement: Judgement) -> Judgement:
         """The judgement of all candidates, from that of the first ones."""
         judged = {i: score for i, score in enumerate(judgement.scores) if score is not None}
         scores: list[float | None] = [None] * count

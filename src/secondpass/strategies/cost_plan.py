@@ -22,16 +22,16 @@ class PlannedStage:
         candidates: number of candidates that it is given.
         calls: the fewest and the most questions to services, 0 for a local model; None if the
             method states no bounds.
-        rounds: of these, how many wait for each other; None likewise.
+        rounds: the fewest and the most rounds of these questions; None if it states no bounds.
         pairs: query-candidate pairs that it scores or asks about if no answer changes the order.
         input_tokens: estimated at four bytes each, in proportion to ``calls``; None for a local
             model.
-        output_tokens: likewise, without reasoning.
+        output_tokens: the same for replies, without reasoning.
         cost: of these tokens, in the currency of the prices; None without prices.
         seconds: of the questions; None for a local model, or if the seconds per call are not known.
         shortened: whether passages would be cut to fit the model's context window.
         left_out: number of its candidates that would not be judged, because the limits do not allow
-            it, or the prompt does not fit; None if that cannot be told without asking.
+            it, or the prompt does not fit; None if that depends on the answers.
         reason: why ``auto`` chose the method; empty otherwise.
         problem: why it would fail without any limit; empty otherwise.
     """
@@ -76,10 +76,10 @@ class CostPlan:
     """What one ranking would take, estimated without calling anything.
 
     Attributes:
-        candidates: number of candidates that were given.
+        candidates: number of candidates.
         stages: what each method would take, in the order in which they run.
-        exceeded: the limits that would stop the ranking before its end, or might.
-        tokens_per_passage: assumed length of the candidates; None if they were given.
+        exceeded: the limits that would, or might, stop the ranking before its end.
+        tokens_per_passage: assumed length of the candidates; None if a sample was passed.
         seconds_per_call: assumed; None if it is not known.
     """
 
@@ -96,7 +96,7 @@ class CostPlan:
 
     @property
     def notes(self) -> list[str]:
-        """What else is to be said, in sentences: limits, context windows, choices."""
+        """Further remarks, as sentences: limits, context windows, choices."""
         notes = [f"{stage.method}: {stage.reason}" for stage in self.stages if stage.reason]
         for item in self.exceeded:
             verb = "needs" if item.needed[0] > item.allowed else "may need"

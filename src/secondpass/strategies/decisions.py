@@ -53,7 +53,7 @@ _URL_VARIABLES = {"openai": ("OPENAI_BASE_URL",), "google": ("GOOGLE_GEMINI_BASE
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """A request: an input, and a statement about each of its documents by label."""
+    """A request: an input, and by label a statement about each of its documents."""
 
     input: str
     statements: dict[str, str]
@@ -124,11 +124,11 @@ class Decisions(Client[Statements]):
         Raises:
             MethodError: no batch was answered.
         """
-        stretches = list(split_batches(len(task.texts), self.batch_size))
+        batches = list(split_batches(len(task.texts), self.batch_size))
         answers: list[Answer[BatchScores]] = yield Ask(
-            self, [self._question(task, stretch) for stretch in stretches]
+            self, [self._question(task, batch) for batch in batches]
         )
-        return merge_batches(self.name, len(task.texts), stretches, answers, word="score")
+        return merge_batches(self.name, len(task.texts), batches, answers, word="score")
 
     def bounds(self, count: int) -> Bounds:
         """A question for each batch, in one round."""
@@ -137,9 +137,9 @@ class Decisions(Client[Statements]):
     # ------------------------------------------------------------------ one request
 
     def _question(
-        self, task: Task, stretch: range, shortened: Sequence[str] | None = None
+        self, task: Task, batch: range, shortened: Sequence[str] | None = None
     ) -> Question[Statements, BatchScores]:
-        texts = task.texts[stretch.start : stretch.stop] if shortened is None else shortened
+        texts = task.texts[batch.start : batch.stop] if shortened is None else shortened
         labels = label_all("opaque", task.query, texts, ())
         request = self._request(task, texts, labels)
 
@@ -147,7 +147,7 @@ class Decisions(Client[Statements]):
             if shortened is not None:
                 return None
             shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
-            return None if shorter is None else self._question(task, stretch, shorter)
+            return None if shorter is None else self._question(task, batch, shorter)
 
         return Question(
             request,

@@ -42,9 +42,9 @@ __all__ = ["APIS", "Endpoint", "Pairs"]
 
 _ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, EMPTY_REJECTED, MEMBER_REJECTED})
 _ROUNDS = 5
-"""How often batches are asked about at most, each time otherwise."""
+"""Maximum number of times that a batch is sent, each time in another form."""
 _LONG = 2000
-"""Characters. If a server finds a batch too long, passages longer than this are cut first."""
+"""Characters of passages that are cut first, if a server rejects a batch as too long."""
 
 
 @configurable
@@ -64,9 +64,9 @@ class Endpoint(RerankClient):
             sent as several requests, never cut.
         raw_scores: request logits instead of probabilities, if the API offers both.
         scores: kind of this model's scores, if it differs from what the API usually returns.
-        document_tokens: tokens that the API reads of each document, if that can be set; what
-            is beyond is not read, and reported by an estimate.
-        spans: ask for the relevant parts of documents, if the API has them; the best one is the
+        document_tokens: tokens that the API reads of each document, if that can be set. Documents
+            that are estimated to be longer are reported.
+        spans: request the relevant parts of documents, if the API has them; the best one is the
             span of an item.
         timeout: seconds per answer.
         prices: per million tokens, for ``limits.cost`` and the report.
@@ -220,9 +220,9 @@ class Endpoint(RerankClient):
         return judgement if kind == self.score_kind else replace(judgement, score_kind=kind)
 
     def bounds(self, count: int) -> Bounds:
-        """A question for each batch, in one round, of as many documents as the server accepts.
+        """A question for each batch, in one round.
 
-        What is split because of its tokens comes on top.
+        Batches that are split because of their tokens are not included.
         """
         return batch_bounds(count, self._max_documents)
 

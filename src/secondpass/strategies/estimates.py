@@ -1,4 +1,4 @@
-"""Estimates of what methods would take: dry runs and bounds, against what limits leave."""
+"""Estimates what methods would take, by dry runs and bounds, and compares it with the limits."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Trial:
 
     @property
     def optional(self) -> bool:
-        """Whether the method may be asked nothing, as it states by ``optional``."""
+        """Whether the method may not run at all, as it states by ``optional``."""
         return getattr(self.method, "optional", False)
 
 
 def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Trial]:
-    """Dry runs of the methods that a method runs one after the other, or of the method itself.
+    """Dry runs of the methods that a method runs successively, or of the method itself.
 
-    Those that run others have a member ``parts``, which returns these with their tasks. What is
-    optional takes nothing from the ledger.
+    A method that runs others has a member ``parts``, which returns these with their tasks. An
+    optional method is not charged to the ledger.
     """
     parts = getattr(method, "parts", None)
     if parts is None:
@@ -44,11 +44,11 @@ def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Tria
         yield Trial(method, task, dry_run(judged_by_windows(method, task), ledger))
         return
     inner = parts(task, ledger.left())
-    asked = [not getattr(each, "optional", False) for each, _ in inner]
-    for number, (each, part) in enumerate(inner, 1):
-        last = not any(asked[number:])
+    required = [not getattr(item, "optional", False) for item, _ in inner]
+    for number, (item, part) in enumerate(inner, 1):
+        last = not any(required[number:])
         before = ledger.keep_time(last)
-        yield from trials(each, part, ledger)
+        yield from trials(item, part, ledger)
         ledger.keep_time(last, before)
 
 
@@ -59,7 +59,7 @@ def planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None
     expected = total(run.uses)
     bounds = bounds_of(trial.method, count_texts(trial.method, trial.task))
     if bounds is not None and asked > bounds.calls[1]:
-        # Bounds know the number of texts only; batches may have to be split by their tokens.
+        # Bounds depend only on the number of texts, but batches may be split by their tokens.
         bounds = replace(bounds, calls=(asked if bounds.exact else bounds.calls[0], asked))
     lowest, highest = (asked, asked) if bounds is None or not asked else bounds.calls
 
@@ -91,12 +91,14 @@ def planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None
 
 
 def waves_of(bounds: Bounds | None, rounds: Sequence[int], concurrency: int) -> tuple[int, int]:
-    """How often the time of one call passes: a round of more questions takes several times that.
+    """The fewest and the most calls that wait for each other.
+
+    A round of more than ``concurrency`` questions takes several waves.
 
     Args:
         bounds: of the questions; None if they are not known.
         rounds: number of questions in each round of a dry run.
-        concurrency: number of questions at a time.
+        concurrency: maximum number of concurrent questions.
     """
     if bounds is None or bounds.exact:
         waves = sum(-(-number // concurrency) for number in rounds)
@@ -108,12 +110,12 @@ def waves_of(bounds: Bounds | None, rounds: Sequence[int], concurrency: int) -> 
 def most_waves(bounds: Bounds, concurrency: int) -> int:
     """An upper bound of :func:`waves_of` for any rounds within the bounds."""
     calls, rounds = bounds.calls[1], bounds.rounds[1]
-    # A round of q questions takes ceil(q / c) <= 1 + (q - 1) / c of it.
+    # A round of q questions takes ceil(q / c) <= 1 + (q - 1) / c waves.
     return rounds + (calls - rounds) // concurrency
 
 
 def exceeded_limits(needs: PlannedStage, left: Left) -> tuple[ExceededLimit, ...]:
-    """The limits that leave less than what may be needed."""
+    """The limits that leave less than may be needed."""
     tokens: Range | None = None
     if needs.input_tokens is not None and needs.output_tokens is not None:
         low, high = zip(needs.input_tokens, needs.output_tokens, strict=True)
@@ -132,12 +134,12 @@ def exceeded_limits(needs: PlannedStage, left: Left) -> tuple[ExceededLimit, ...
 
 
 def most_readable(texts: Sequence[str], llm: LLM, prompting: Prompting, left: Left) -> int:
-    """How many texts, from the first, tokens and cost allow to be shown once, at most.
+    """An upper bound of how many of the first texts tokens and cost allow to be shown once.
 
     Args:
-        texts: as they are rendered.
-        llm: that is asked. If it states its ``context_window``, that is all: they may be cut.
-        prompting: which may cut them, too.
+        texts: rendered candidates.
+        llm: the model. With a ``context_window``, the result is all texts, since they may be cut.
+        prompting: the settings of the prompt, which may cut texts, too.
         left: what the limits leave.
     """
     if left.tokens is left.cost is None or getattr(llm, "context_window", None) is not None:

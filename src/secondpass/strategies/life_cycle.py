@@ -1,4 +1,4 @@
-"""Life cycle of methods: packages and prices they need, warming up, closing, copying."""
+"""Life cycle of methods: checks of packages and prices, warming up, closing, copying."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ S = TypeVar("S", bound="MethodOwner")
 
 
 class MethodOwner:
-    """Base class of what owns methods: warms them up, closes them, and is its own copy.
+    """Base class of objects that own methods: warms them up and closes them. Copies are the object.
 
     Subclasses set ``_methods``, in the order in which they are tried, ``log_level``, and their
     orderings, if they have any.
@@ -44,7 +44,7 @@ class MethodOwner:
 
     @contextmanager
     def storing_answers(self, cache: ResponseCache) -> Iterator[None]:
-        """Use a response cache that is no part of the configuration; close it at the end.
+        """Use a response cache outside of the configuration; close it at the end.
 
         It is not used if the settings have one, or if no method asks a service whose answers can
         be stored.
@@ -70,7 +70,7 @@ class MethodOwner:
         for ordering in self._orderings:
             try:
                 _call(ordering, "warm_up")
-            except Exception as error:  # rankings go on without it
+            except Exception as error:  # rankings work without it
                 log(self.log_level, "warming up an ordering failed: %s", _reason(error))
 
     async def awarm_up(self) -> None:
@@ -94,7 +94,7 @@ class MethodOwner:
         await in_thread(self.close)
 
     def __copy__(self: S) -> S:
-        return self  # it has no state of its calls, so a copy would behave the same
+        return self  # calls leave no state in it, so a copy would behave the same
 
     def __deepcopy__(self: S, memo: dict[int, Any]) -> S:
         return self
@@ -120,9 +120,9 @@ def check_methods(methods: Sequence[Method], limits: Limits, cache: ResponseCach
 
 
 def services(methods: Iterable[Method]) -> Iterator[Any]:
-    """The services that methods ask; None for each method that does not say which.
+    """The services that methods ask; None for each method that does not state its services.
 
-    Scorers ask none. Methods that run others have these as ``methods``.
+    Scorers ask none. A method that runs others has these as ``methods``.
     """
     for method in methods:
         if parts := getattr(method, "methods", None):
@@ -132,7 +132,7 @@ def services(methods: Iterable[Method]) -> Iterator[Any]:
 
 
 def _is_storable(service: Any) -> bool:
-    """Whether answers of a service may be stored; of an unknown one they may be."""
+    """Whether answers of a service may be stored; true if the service is not known."""
     try:
         return service is None or bool(service_key(service))
     except NotStorableError:
@@ -201,7 +201,7 @@ def _call(owner: object, name: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    # The message of a foreign exception may hold anything.
+    # The message of a foreign exception may contain anything.
     return str(error) if isinstance(error, SecondPassError) else type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""What strategies share that have a language model order groups of candidates."""
+"""Shared by strategies in which a language model orders groups of candidates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from secondpass.strategies.shuffles import Shuffles
 from secondpass.types import ScoreKind
 
 OrderReply: TypeAlias = Literal["keyed", "pairs", "permutation", "ranked"]
-"""How an order is replied: the rank of each label, as an object or as an array of objects; an array
+"""The format of an order: the rank of each label, as an object or as an array of objects; an array
 of labels, best first; or ``[2] > [1] > [3]``, as models trained for listwise reranking reply."""
 
 _FORMATS: Mapping[str, Callable[[LabelKind, bool], ReplyFormat[Order]]] = {
@@ -34,11 +34,11 @@ _FORMATS: Mapping[str, Callable[[LabelKind, bool], ReplyFormat[Order]]] = {
 
 @dataclass(frozen=True, slots=True)
 class OrderedGroup:
-    """What a reply says of the order of a group.
+    """The order of a group by a reply.
 
     Attributes:
         ordered: indices of the task, best first.
-        missing: those of the group that the reply leaves out, or whose rank cannot be used.
+        missing: indices of the group that the reply leaves out, or whose rank cannot be used.
     """
 
     ordered: list[int]
@@ -106,7 +106,7 @@ class OrderStrategy(LLMStrategy):
 
 
 class Groups:
-    """Asks for the orders of groups of one task, and collects what was wrong with the answers."""
+    """Asks for the orders of groups of one task, and collects the issues of the answers."""
 
     def __init__(self, strategy: OrderStrategy, task: Task) -> None:
         self.issues = IssueCollector(strategy.name)
@@ -133,7 +133,7 @@ class Groups:
         Args:
             answer: to the question about the group.
             group: indices of the task.
-            kept: how many of them, from the first, keep their score without an answer.
+            kept: number of the first ones that keep their score without an answer.
         """
         self.issues.add_answer(answer, group[kept:])
         result = answer.value

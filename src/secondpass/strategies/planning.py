@@ -1,4 +1,4 @@
-"""Plans what a ranking would take, from the bounds of its methods and a dry run."""
+"""Estimates what a ranking would take, from the bounds of its methods and a dry run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAX_CANDIDATES = 100_000
 
 
 class CostPlanner(MethodOwner):
-    """Base class of rerankers: plans what a ranking would take.
+    """Base class of rerankers: estimates what a ranking would take.
 
     Subclasses implement :meth:`_task`, and set ``_stages`` and ``limits``.
     """
@@ -49,7 +49,7 @@ class CostPlanner(MethodOwner):
         top_k: int | None = None,
         instruction: str | None = None,
     ) -> CostPlan:
-        """Tell what ranking so many candidates would take, without calling anything.
+        """Estimate what a ranking of these candidates would take, without calling anything.
 
         Calls and rounds are exact where they are fixed, else a lower and an upper bound. Tokens and
         cost are estimated. Retries, repairs, fallbacks and hits of a cache are not included.
@@ -57,12 +57,12 @@ class CostPlanner(MethodOwner):
         Args:
             candidates: their number; or a sample of them, as for :meth:`rerank`.
             query: of the sample; None assumes one of ten tokens.
-            tokens_per_passage: assumed length of what the method is shown of a candidate, for a
-                number of candidates.
-            seconds_per_call: how long the model takes to answer a question, if it is known. Without
-                it the plan has no time.
-            depth: number of candidates to judge, if not that of the settings.
-            top_k: number of items to return, if not that of the settings.
+            tokens_per_passage: assumed length of a rendered candidate, if ``candidates`` is a
+                number.
+            seconds_per_call: expected time of an answer; None if it is not known: the plan has no
+                time then.
+            depth: number of candidates to judge; None uses the setting.
+            top_k: number of items to return; None uses the setting.
             instruction: what counts as relevant, which is part of every prompt.
 
         Raises:
@@ -72,10 +72,10 @@ class CostPlanner(MethodOwner):
         if seconds_per_call is not None:
             seconds_per_call = _positive("seconds_per_call", seconds_per_call, float)
         counted = isinstance(candidates, int)
-        given = _passages(candidates, length) if isinstance(candidates, int) else candidates
+        sample = _passages(candidates, length) if isinstance(candidates, int) else candidates
         request = to_request(
             _TOKEN * _QUERY_TOKENS if query is None else query,
-            given,
+            sample,
             text_needed=self.render.needs_text,
         )
         task = self._task(
@@ -122,14 +122,14 @@ class CostPlanner(MethodOwner):
         if task is None:
             return []
         stage = runnable(self._stages)
-        found = trials(stage.method, task, self._ledger(stage))
-        return merged(use for trial in found if not trial.optional for use in trial.run.uses)
+        runs = trials(stage.method, task, self._ledger(stage))
+        return merged(use for trial in runs if not trial.optional for use in trial.run.uses)
 
     def _task(self, request: CheckedRequest, options: Any, **changes: Any) -> Task | None:
-        """The task that a ranking would give its method; None if it would give it none.
+        """The task of the method in a ranking; None if no candidate has a text.
 
         Args:
-            request: what is to be ranked.
+            request: the query, its candidates and the context.
             options: of the call.
             changes: further changes of the settings of the pass.
 
@@ -140,7 +140,7 @@ class CostPlanner(MethodOwner):
 
 
 class Recorder:
-    """A method that keeps the task that it is given, and judges nothing."""
+    """A method that stores its task, and judges nothing."""
 
     name = "plan"
     score_kind: ScoreKind = "rank"
@@ -151,7 +151,7 @@ class Recorder:
         self.task: Task | None = None
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """Keep the task."""
+        """Store the task."""
         self.task = task
         count = len(task.texts)
         return Judgement([None] * count, beyond=frozenset(range(count)))

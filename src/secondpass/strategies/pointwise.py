@@ -55,7 +55,7 @@ class YesNo(ReplyFormat[BatchScores]):
     needs_logprobs = True
 
     def __init__(self, words: Sequence[str]) -> None:
-        # A reply names no document, so nobody gains by knowing this label.
+        # The reply names no document, so the label need not be secret.
         super().__init__("index1")
         self.words = words
 

@@ -1,6 +1,6 @@
 """The rerank APIs that ``endpoint`` calls, as data: a YAML file for each in ``data/rerank_apis``.
 
-Users describe others in the same form, in a configuration or in a file of their own.
+Users describe other APIs in the same form, in a configuration or in a separate file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KEY_HEADER = re.compile(r"auth|key|token|secret|cookie", re.I)
 @configurable
 @dataclass(frozen=True)
 class Verified:
-    """On what the description of an API stands.
+    """What the description of an API was verified with.
 
     Attributes:
         by: a client package that sends such requests and reads such responses, or
@@ -88,15 +88,15 @@ class RerankApi:
             their order.
         score: place of the score in a row; None if the row is the score.
         score_kind: of the scores, unless ``raw_scores`` is set.
-        spans: where a row has the parts of the document that are relevant, and how they are asked
-            for; None if the API has none.
+        spans: where a row has the relevant parts of the document, and how they are requested; None
+            if the API has none.
         usage_tokens: places of the number of input tokens; the first that has one counts.
         usage_units: places of the number of billed units.
-        verified: on what this stands; None if nobody has checked it.
+        verified: what the description was verified with; None if it was not.
 
     Raises:
-        ConfigurationError: a template without query or documents, an unknown placeholder, what JSON
-            does not have, or an invalid URL, path or header.
+        ConfigurationError: a template without query or documents, an unknown placeholder, a value
+            that JSON does not have, or an invalid URL, path or header.
     """
 
     request: Mapping[str, Any]
@@ -125,8 +125,9 @@ class RerankApi:
         if problems:
             raise ConfigurationError(problems)
         if self.spans is not None:
-            found = rerank_template.problems(self.template(with_spans=True))
-            if problems := [p.under(("spans", "request")) for p in found]:
+            template = self.template(with_spans=True)
+            problems = [p.under(("spans", "request")) for p in rerank_template.problems(template)]
+            if problems:
                 raise ConfigurationError(problems)
         for member in self.optional:
             if member not in self.request or member in self.text_members:

@@ -1,4 +1,4 @@
-"""How requests to rerank APIs show who sends them: keys, AWS signatures and Google tokens."""
+"""Authentication of requests to rerank APIs: keys, AWS signatures and Google tokens."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _REGION = re.compile(r"[a-z]{2}(?:-[a-z]+)+-[0-9]+")
 @configurable
 @dataclass(frozen=True)
 class Auth:
-    """How a request shows who sends it. Without any setting: the key as a bearer token.
+    """How requests are authenticated. Without any setting, the key is sent as a bearer token.
 
     Attributes:
         header: sends the key in this header instead.
-        prefix: stands before the key in that header, such as ``ApiKey`` and a space.
+        prefix: precedes the key in that header, such as ``ApiKey`` and a space.
         query: sends the key as this query parameter of the URL.
         sigv4: signs requests for this AWS service with the AWS credentials of the environment, by
             botocore.
-        google: sends an access token of this scope for the Google credentials of the environment,
-            by google-auth, unless a key, which is then a token, is given.
+        google: sends an access token with this scope for the Google credentials of the environment,
+            by google-auth; if there is a key, that is sent as the token.
 
     Raises:
-        ConfigurationError: more than one way, or a header name that HTTP does not allow.
+        ConfigurationError: more than one of these is set, or HTTP does not allow the header name.
     """
 
     header: Annotated[str, MinLen(1)] | None = None
@@ -49,9 +49,9 @@ class Auth:
 
     def __post_init__(self) -> None:
         ways = {name: getattr(self, name) for name in ("header", "query", "sigv4", "google")}
-        given = [name for name, value in ways.items() if value is not None]
-        if len(given) > 1:
-            raise ConfigurationError(f"{', '.join(given)}: give one of them")
+        names = [name for name, value in ways.items() if value is not None]
+        if len(names) > 1:
+            raise ConfigurationError(f"{', '.join(names)}: give one of them")
         if self.prefix and self.header is None:
             raise ConfigurationError("header: is required with prefix")
         check_headers({self.header or "x": self.prefix or "x"}, "header")
@@ -65,7 +65,7 @@ class Auth:
 
     @property
     def extra(self) -> str:
-        """The extra of secondpass that installs all that it needs."""
+        """The extra of secondpass that installs the packages it needs."""
         return "aws" if self.sigv4 else "google-auth" if self.google else "remote"
 
 
@@ -93,7 +93,7 @@ def _is_logged(_record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _without_secrets_in_logs() -> Iterator[None]:
-    """Without those records of botocore that contain credentials, if its level is DEBUG."""
+    """Suppress botocore's records at DEBUG that contain credentials."""
     for name in ("botocore.auth", "botocore.parsers", "botocore.endpoint"):
         logging.getLogger(name).addFilter(_is_logged)
     token = _unlogged.set(True)
@@ -129,21 +129,21 @@ class Credentials:
         """
         try:
             with _without_secrets_in_logs():
-                found = self._prepare_aws() if self._auth.sigv4 else self._prepare_google()
+                available = self._prepare_aws() if self._auth.sigv4 else self._prepare_google()
         except Exception as error:  # the message may hold parts of a key
             message = f"the credentials cannot be loaded ({type(error).__name__})"
             raise LLMError(message, "no_key", sent=False) from None
-        if not found:
+        if not available:
             raise LLMError("no AWS credentials were found", "no_key", sent=False)
 
     def signed(self, url: str, content: bytes, content_type: str, model: str) -> dict[str, str]:
-        """The headers that prove who sends a request.
+        """The headers that authenticate a request.
 
         Args:
             url: of the request.
             content: its body.
             content_type: the header of that name.
-            model: its name; the ARN of a model names its region.
+            model: its name; the ARN of a model contains its region.
 
         Raises:
             LLMError: the AWS region is not known.
@@ -201,13 +201,13 @@ class Credentials:
 def authorize(
     client: Any, auth: Auth, key: str, credentials: Credentials | None, model: str
 ) -> None:
-    """Make an httpx client show who it is.
+    """Add authentication to an httpx client.
 
     Args:
         client: without a key.
-        auth: how.
+        auth: the kind of authentication.
         key: or ``NO_KEY``.
-        credentials: prepared ones, instead of a key.
+        credentials: prepared, instead of a key; None for a key.
         model: its name, for the credentials.
     """
     import httpx

@@ -30,16 +30,16 @@ BATCH_TOO_LARGE = "batch_too_large"
 EMPTY_REJECTED = "empty_rejected"
 MEMBER_REJECTED = "member_rejected"
 _TOKEN_SHARE = 0.8
-"""Of the tokens that an API accepts, how many a request is estimated to have at most."""
+"""Estimated tokens of a request at most, as a share of those that the API accepts."""
 _LEARNED_SHARE = 0.95
-"""The same, where the server has counted a request."""
+"""The same, once the server has reported the tokens of a request."""
 
 
 class RerankClient(Client[Pairs]):
     """Sends requests to a rerank API, and remembers for ten minutes what the server accepts.
 
     Subclasses set ``api``, ``batch_size``, ``raw_scores``, ``document_tokens``, ``spans`` and
-    ``path``, and what :class:`Client` asks for, and call ``_prepare``.
+    ``path``, and the attributes that :class:`Client` needs, and call ``_prepare``.
     """
 
     package = "httpx"
@@ -71,7 +71,7 @@ class RerankClient(Client[Pairs]):
 
     @property
     def provider(self) -> str:
-        """Whose API it is, for traces."""
+        """The provider of the API, for traces."""
         return self.api if self._is_built_in else self._api.title or "custom"
 
     @property
@@ -79,7 +79,7 @@ class RerankClient(Client[Pairs]):
         """The settings that an answer may depend on."""
         key = dict(super().cache_key)
         if not self.spans:
-            del key["spans"]  # as keys were before there was the setting
+            del key["spans"]  # keeps keys valid that are older than this setting
         if not self._is_built_in:
             key["api"] = to_mapping(self._api, _cached_part)
         return key
@@ -95,15 +95,15 @@ class RerankClient(Client[Pairs]):
 
     @property
     def _max_documents(self) -> int:
-        """Documents per request, by the settings and by a recent answer of the server."""
-        most = self.batch_size or self._api.max_documents
+        """Maximum documents per request, by the settings and by a recent error of the server."""
+        limit = self.batch_size or self._api.max_documents
         if self._learned_limit is not None and _is_recent(self._learned_limit[1]):
-            most = min(most, self._learned_limit[0])
-        return most
+            limit = min(limit, self._learned_limit[0])
+        return limit
 
     @property
     def _max_tokens(self) -> float | None:
-        """Estimated tokens per request, likewise; None if there is no limit."""
+        """Maximum estimated tokens per request, by the same; None if there is no limit."""
         limits = [] if self._api.max_tokens is None else [_TOKEN_SHARE * self._api.max_tokens]
         if self._learned_tokens is not None and _is_recent(self._learned_tokens[1]):
             limits.append(self._learned_tokens[0])
@@ -160,7 +160,7 @@ class RerankClient(Client[Pairs]):
 
     @property
     def _span_members(self) -> Sequence[str]:
-        """Those of them that ask for spans."""
+        """The members of a request that ask for spans, if these are wanted."""
         return self._api.span_members if self.spans else []
 
     def _has_learned(self, name: str) -> bool:
@@ -201,7 +201,7 @@ class RerankClient(Client[Pairs]):
         """Remember what the server accepts.
 
         Raises:
-            LLMError: the request had more, or had what it may not accept.
+            LLMError: the request exceeded a limit, or had a part that the server rejects.
         """
         count, now = len(request.documents), time.monotonic()
         if response.status in {400, 413, 422}:
@@ -248,7 +248,7 @@ def pair_tokens(query: str, instruction: str | None) -> Callable[[str], float]:
 
 
 def _cached_part(part: Any, _name: str) -> Any:
-    """What answers depend on of a part of an API's description."""
+    """The form of a part of an API's description in the cache key; None if it has no effect."""
     return to_mapping(part, _cached_part) if isinstance(part, RerankSpans) else None
 
 

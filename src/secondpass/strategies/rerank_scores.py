@@ -1,4 +1,4 @@
-"""The scores and spans of responses of rerank APIs: of one batch, and over all of a ranking."""
+"""The scores and spans in responses of rerank APIs: of one batch, and of all of a ranking."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ from secondpass.types import ScoreKind
 T = TypeVar("T")
 
 _MAX_LOGIT = 50.0
+"""Scores with a larger absolute value are no logits; they may be percentages."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseScores(BatchScores):
-    """The scores of one batch; ``outside`` lists those outside the range of the score kind."""
+    """The scores of one batch.
+
+    Attributes:
+        outside: the scores that are outside the range of the score kind.
+    """
 
     outside: tuple[float, ...] = ()
 
@@ -37,7 +42,7 @@ class SpanScores(ResponseScores):
     """The scores of one batch and the best span of each document.
 
     Attributes:
-        spans: one for each document; None where there is none.
+        spans: one for each document; None for documents without one.
         wrong_spans: places of documents with a score whose spans cannot be used.
     """
 
@@ -72,7 +77,7 @@ def equal(count: int, score: float, *, with_spans: bool) -> ResponseScores:
 
 
 def dump(scores: ResponseScores, *, with_spans: bool) -> dict[str, Any] | None:
-    """The scores for the response cache; None if wanted spans were not asked for."""
+    """The scores for the response cache; None if spans are wanted, but were not requested."""
     complete = isinstance(scores, SpanScores) or not with_spans
     return values.dump(scores) if complete else None
 

@@ -1,11 +1,9 @@
 """Request templates of rerank APIs, and places in their responses.
 
-Templates are JSON values in which placeholders stand for values.
-
-A placeholder is a whole string, such as ``$query``; texts are never formatted into others. ``$$``
-at the beginning of a string stands for ``$``. A member whose placeholder has no value, such as
-``$instruction`` in a call without one, is left out. A list of one element that holds ``$document``,
-``$index`` or ``$id`` is repeated for each document.
+Templates are JSON values with placeholders. A placeholder is a whole string, such as ``$query``;
+texts are never formatted into others. ``$$`` at the beginning of a string becomes ``$``. A member
+whose placeholder has no value, such as ``$instruction`` in a call without one, is left out. A list
+of one element that contains ``$document``, ``$index`` or ``$id`` is repeated for each document.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ QUERIES = frozenset({"query", "queries", "instructed_query"})
 DOCUMENTS = frozenset({"documents", "document"})
 _EACH = frozenset({"document", "index", "id"})
 _FIXED = QUERIES | _EACH | {"documents", "model", "count"}
-"""Placeholders that options cannot replace, but for the count."""
+"""Placeholders that options cannot replace, except for the count."""
 
 _ABSENT = object()
 
@@ -51,7 +49,7 @@ def placeholder(value: object) -> str | None:
 
 def placeholders(template: Any) -> set[str]:
     """The names of all placeholders in a template."""
-    return {name for _, name, _ in _found(template, (), False)}
+    return {name for _, name, _ in _occurrences(template, (), False)}
 
 
 def problems(template: Mapping[str, Any]) -> Iterator[Problem]:
@@ -61,7 +59,7 @@ def problems(template: Mapping[str, Any]) -> Iterator[Problem]:
         return
     yield from _not_json(template, ())
     names = set()
-    for path, name, repeated in _found(template, (), False):
+    for path, name, repeated in _occurrences(template, (), False):
         names.add(name)
         if name not in PLACEHOLDERS:
             hint = suggestion(f"${name}", [f"${known}" for known in PLACEHOLDERS])
@@ -76,7 +74,7 @@ def problems(template: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def lookup(value: Any, place: str) -> Any:
-    """What stands at a place, such as ``usage.total_tokens``; None if there is nothing."""
+    """The value at a place, such as ``usage.total_tokens``; None if there is none."""
     for name in place.split("."):
         if not isinstance(value, dict):
             return None
@@ -101,7 +99,7 @@ def filled(
 
     Args:
         template: without :func:`problems`.
-        values: of the placeholders that do not concern the documents; None for those without.
+        values: of the placeholders other than those of the documents; None for no value.
         documents: the texts.
     """
     whole = {
@@ -134,27 +132,27 @@ def laid_over(
 
 
 def occupied(template: Mapping[str, Any], options: Mapping[str, Any], path: str = "") -> list[str]:
-    """The members of options, with dots, that would replace a text, the model or the count."""
-    found: list[str] = []
+    """The members of options, joined by dots, that would replace a text or the model."""
+    names: list[str] = []
     for key, option in options.items():
         part, name = template.get(key), f"{path}{key}"
         if isinstance(part, Mapping) and isinstance(option, Mapping):
-            found += occupied(part, option, f"{name}.")
+            names += occupied(part, option, f"{name}.")
         elif placeholders(part) & _FIXED and part != "$count":
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
-def _found(
+def _occurrences(
     template: Any, path: tuple[str | int, ...], repeated: bool
 ) -> Iterator[tuple[tuple[str | int, ...], str, bool]]:
     """Each placeholder: its path, its name, and whether it is inside a repeated element."""
     if isinstance(template, Mapping):
         for key, part in template.items():
-            yield from _found(part, (*path, str(key)), repeated)
+            yield from _occurrences(part, (*path, str(key)), repeated)
     elif isinstance(template, list | tuple):
         for index, part in enumerate(template):
-            yield from _found(part, (*path, index), repeated or len(template) == 1)
+            yield from _occurrences(part, (*path, index), repeated or len(template) == 1)
     elif (name := placeholder(template)) is not None:
         yield path, name, repeated
 

@@ -40,7 +40,12 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Response(Completion):
-    """A response with its parsed JSON, so that it is parsed once; and whether it may have spans."""
+    """A response with its parsed JSON.
+
+    Attributes:
+        body: the parsed JSON.
+        with_spans: whether spans were requested.
+    """
 
     body: Any = field(default=None, repr=False)
     with_spans: bool = False
@@ -144,7 +149,7 @@ def read_scores(
     bounds = range_of(kind)
     for place, row in enumerate(rows):
         stated = place if api.index is None else lookup(row, api.index)
-        index = _named(stated, count) if api.named_by_string else stated
+        index = _from_string(stated, count) if api.named_by_string else stated
         if type(index) is not int or not 0 <= index < count:
             unknown += 1
             if (number := _as_integer(stated)) in {-1, count}:
@@ -173,15 +178,15 @@ def read_scores(
     return SpanScores(*read, *spans.read(usable, refused))
 
 
-def _named(stated: Any, count: int) -> int | None:
-    """The index that a string names, as it was sent."""
+def _from_string(stated: Any, count: int) -> int | None:
+    """The index that was sent as this string; None if there is none."""
     if not isinstance(stated, str) or not re.fullmatch(r"0|[1-9][0-9]{0,8}", stated):
         return None
     return int(stated) if int(stated) < count else None
 
 
 def _as_integer(index: Any) -> int | None:
-    """An index, which may be written as a string or a float."""
+    """An index that may be a string or a float; None if it is no whole number."""
     if isinstance(index, str):
         text = index.strip()
         return int(float(text)) if re.fullmatch(r"[+-]?\d{1,9}(?:\.0*)?", text) else None

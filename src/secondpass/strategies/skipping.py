@@ -1,11 +1,11 @@
-"""When the pass runs: decided for each query from the first stage's results, without a model.
+"""Decides for each query whether the pass runs, from the first stage's results, without a model.
 
-Where the first stage is certain, reranking rarely changes its top. Certainty is read from the query
-and the retrieval scores, as in query performance prediction: the lead of the first score over the
-second, and its distance from the others in standard deviations (Shtok, Kurland, Carmel, Raiber and
-Markovits, "Predicting query performance by query-drift estimation", ACM TOIS 2012, use the latter
-of a whole list). Which values are certain enough depends on the retriever, so thresholds are
-learned: :func:`secondpass.evaluation.learn_gate`.
+If the first stage is certain, reranking rarely changes its top. Certainty is estimated from the
+query and the retrieval scores, as in query performance prediction: by the lead of the first score
+over the second, and by its distance from the others in standard deviations (Shtok, Kurland, Carmel,
+Raiber and Markovits, "Predicting query performance by query-drift estimation", ACM TOIS 2012, use
+the latter for a whole list). The right thresholds depend on the retriever, so they are learned:
+:func:`secondpass.evaluation.learn_gate`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from annotated_types import Ge, Le, Len
 
 SCORES_READ = 20
-"""Retrieval scores that ``margin`` and ``top_zscore`` are computed from, from the first."""
+"""Number of retrieval scores, from the first, for ``margin`` and ``top_zscore``."""
 _FEWEST = 3
-"""Candidates: of two, the margin is always 1."""
+"""Minimum number of candidates; the margin of two is always 1."""
 _PASSAGES_READ = 10
 
 
@@ -62,7 +62,7 @@ class Range:
             raise ConfigurationError([Problem(("below",), message)])
 
     def failed(self, value: float) -> str | None:
-        """What the value fails, in words; None if the condition holds."""
+        """The bound that the value violates, in words; None if the condition holds."""
         if self.below is not None and value >= self.below:
             return f"{value:.4g} is not below {self.below:g}"
         if self.at_least is not None and value < self.at_least:
@@ -73,7 +73,7 @@ class Range:
 @configurable
 @dataclass(frozen=True)
 class _Share(Range):
-    """Of a number that is 0 to 1: a bound beyond would always hold, or never."""
+    """A condition on a number from 0 to 1, whose bounds are checked."""
 
     below: Annotated[float, Ge(0), Le(1)] | None = None
     at_least: Annotated[float, Ge(0), Le(1)] | None = None
@@ -82,18 +82,18 @@ class _Share(Range):
 @configurable
 @dataclass(frozen=True)
 class Agreement:
-    """A condition on how far retrievers agree, whose scores or ranks the candidates carry.
+    """A condition on the agreement of retrievers, whose scores or ranks are in the metadata.
 
-    The number is the share of the first candidates that two retrievers have in common, 0 to 1; of
-    more than two, the mean over all pairs.
+    The number is the share of their first candidates that two retrievers have in common, 0 to 1;
+    for more than two, the mean over all pairs.
 
     Attributes:
-        fields: metadata fields, one a retriever, with its score or rank of the candidate. Those
-            that a retriever did not find have none.
+        fields: metadata fields, one per retriever, with its score or rank of the candidate.
+            Candidates that it did not retrieve have no such field.
         below: the agreement is less than this.
         at_least: the agreement is this or more.
         first: number of candidates of each retriever that are compared.
-        ranks: whether the fields are ranks, the lowest being best, not scores.
+        ranks: whether the fields are ranks, of which the lowest is the best; else scores.
     """
 
     fields: Annotated[Sequence[str], Len(2)]
@@ -108,7 +108,7 @@ class Agreement:
             raise ConfigurationError([Problem(("fields",), "names a field twice")])
 
     def failed(self, value: float) -> str | None:
-        """What the value fails, in words; None if the condition holds."""
+        """The bound that the value violates, in words; None if the condition holds."""
         return Range(self.below, self.at_least).failed(value)
 
     def value(self, candidates: Sequence[Candidate]) -> float:
@@ -126,7 +126,7 @@ class Agreement:
                 raise Unknown(f"no candidate has a number in the field {name!r}")
             lists.append({i for _, i in sorted(known)[: self.first]})
         size = min(self.first, max(map(len, lists)))
-        shares = [len(one & other) / size for one, other in combinations(lists, 2)]
+        shares = [len(first & second) / size for first, second in combinations(lists, 2)]
         return math.fsum(shares) / len(shares)
 
 
@@ -146,13 +146,14 @@ _SHARE = Nested(_build_share, nested(_Share, optional=True).schema)
 @configurable
 @dataclass(frozen=True)
 class When:
-    """When the pass runs: for queries that meet every condition; others keep the first stage.
+    """When the pass runs: for queries that meet every condition; others keep the input order.
 
-    A condition whose number is not known, as of candidates without retrieval scores, counts as met.
+    A condition whose number is not known, such as without retrieval scores, counts as met.
 
     Attributes:
         margin: lead of the first retrieval score over the second, as a share of its lead over the
-            20th (or the last), 0 to 1. Low: several candidates are nearly as good as the first.
+            20th (or the last), 0 to 1. If it is low, several candidates are nearly as good as the
+            first.
         top_zscore: distance of the first retrieval score from the mean of those up to the 20th, in
             standard deviations of these.
         top_score: the first retrieval score.
@@ -161,7 +162,7 @@ class When:
         english: share of English function words in query and first ten candidates, 0 to 1. English
             sentences have more than 0.15.
         depth: number of candidates to judge for the other queries. 0 judges none.
-        fitted: what it was learned for; None for conditions that were chosen otherwise.
+        fitted: what it was learned for; None for conditions that were not learned.
     """
 
     margin: Annotated[Range | None, _SHARE] = None
@@ -224,7 +225,7 @@ class Decision:
 
 
 def signal(name: str, query: str, candidates: Sequence[Candidate]) -> float:
-    """The number that a condition of this name is on, other than ``agreement``.
+    """The number of the condition with this name, other than ``agreement``.
 
     Raises:
         Unknown: it is not known for this query.
@@ -275,7 +276,7 @@ def _margin(scores: Sequence[float]) -> float:
 
 
 def _top_zscore(scores: Sequence[float]) -> float:
-    # On the scale of the list, so that no square overflows.
+    # Scaled to the list, so that no square overflows.
     lead, last = scores[0] / 2, scores[-1] / 2
     rest = [(score / 2 - last) / (lead - last) for score in scores[1:]]
     mean = math.fsum(rest) / len(rest)

@@ -1,4 +1,4 @@
-"""Methods on the windows of long texts: what each is given, and how its scores are combined.
+"""Runs methods on the windows of long texts, and combines the scores of the windows.
 
 Cost is linear in the texts: a scorer scores every window once, a language model reads one window of
 each candidate.
@@ -29,7 +29,7 @@ def with_windows(task: Task, passages: Passages, rendering: Rendering) -> Task:
 
 
 def count_texts(method: Method, task: Task) -> int:
-    """How many texts :func:`judged_by_windows` gives the method: each window, or the candidates."""
+    """The number of texts that :func:`judged_by_windows` passes to the method."""
     if task.windows is None or getattr(method, "windows", "one") != "each":
         return len(task.texts)
     return sum(len(item.spans) for item in task.windows)
@@ -38,8 +38,8 @@ def count_texts(method: Method, task: Task) -> int:
 def judged_by_windows(method: Method, task: Task) -> Plan[Judgement]:
     """Run the method on the windows of the task, if it has any, and validate its result.
 
-    The method's member ``windows`` says what it is given: ``each`` window as a text of its own,
-    ``one`` window of each candidate (the default), or the ``task`` as it is.
+    The method's member ``windows`` is what it gets: ``each`` window as a separate text, ``one``
+    window of each candidate (the default), or the ``task`` unchanged.
 
     Raises:
         MethodError: as :func:`~secondpass.methods.judged`; or no candidate has a score.
@@ -66,7 +66,7 @@ def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan
 def _combined(
     judgement: Judgement, windows: Sequence[Windows], owners: Sequence[int], *, mean: bool
 ) -> Judgement:
-    """The judgement of the candidates by that of their windows.
+    """The judgement of the candidates, from that of their windows.
 
     Raises:
         MethodError: no candidate has a score.
@@ -91,8 +91,8 @@ def _combined(
     issues = [_about_owners(issue, owners) for issue in judgement.issues]
     unjudged = _owners_of(judgement.unjudged, owners)
     beyond = _owners_of(judgement.beyond, owners) - unjudged
-    nothing = all(score is None for score in scores)
-    if nothing and judgement.original != 1 and len(beyond) < len(windows):
+    unscored = all(score is None for score in scores)
+    if unscored and judgement.original != 1 and len(beyond) < len(windows):
         raise _error(issues)
     return replace(
         judgement,
@@ -131,7 +131,7 @@ def _one_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[
 
 
 def _chosen(task: Task, windows: Sequence[Windows]) -> Plan[list[Span]]:
-    """The window of each candidate that the stage before chose, else the best one by its words."""
+    """For each candidate, the window with the span of the stage before, else the best by words."""
     chosen = [item.spans[0] for item in windows]
     before = task.spans or [None] * len(windows)
     unknown = set()
@@ -145,26 +145,26 @@ def _chosen(task: Task, windows: Sequence[Windows]) -> Plan[list[Span]]:
     scores = yield from _word_scores(task, windows)
     first = 0
     for index, item in enumerate(windows):
-        own_scores = scores[first : first + len(item.spans)]
+        window_scores = scores[first : first + len(item.spans)]
         first += len(item.spans)
-        if index in unknown and own_scores:
-            chosen[index] = item.spans[own_scores.index(max(own_scores))]
+        if index in unknown and window_scores:
+            chosen[index] = item.spans[window_scores.index(max(window_scores))]
     return chosen
 
 
 def _window_around(span: Span, windows: Windows) -> Span:
-    """The window that holds a span; of several, the one with more on both sides of it."""
+    """The window that contains a span; of several, that whose ends are farthest from it."""
     start, stop = span
     return max(windows.spans, key=lambda window: min(start - window[0], window[1] - stop))
 
 
 def _word_scores(task: Task, windows: Sequence[Windows]) -> Plan[list[float]]:
-    """The score of every window by its words; none if time did not allow it."""
+    """The lexical score of every window; empty if there was no time."""
     from secondpass.scorers.lexical import LexicalScorer  # costs time to import
 
     scorer, texts = LexicalScorer(), _window_texts(task, windows)
     if len(windows) == 1:
-        # A call would be reported, and methods leave a single candidate alone without any.
+        # A call would be in the report, which says that a single candidate needs none.
         return scorer.score_pairs(task.query, texts)
     raw: RawScores = yield Score(scorer, task.query, texts)
     return [] if raw.failures else raw.values

@@ -20,7 +20,7 @@ def by_length(
     Args:
         lengths: tokens of each text.
         budget: padded tokens of a batch: its longest length, times its number of texts. A longer
-            text is a batch of its own.
+            text is a batch alone.
         threads: number of batches that run concurrently; short lists are split among them.
         at_most: maximum number of texts in a batch; None for no limit.
 

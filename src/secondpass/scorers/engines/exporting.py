@@ -227,8 +227,8 @@ def _agreements(
     """The agreement in each precision, with the files that a reranker would load."""
 
     def find(name: str) -> Path | None:
-        found = (in_folder(folder)(name) for folder in folders)
-        return next((path for path in found if path is not None), None)
+        paths = (in_folder(folder)(name) for folder in folders)
+        return next((path for path in paths if path is not None), None)
 
     agreements = {}
     precisions: list[Precision] = ["exact"]

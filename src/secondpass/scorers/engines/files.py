@@ -149,11 +149,11 @@ def model_files(
     positions = _whole(config.get("max_position_embeddings"))
     if positions is not None:
         positions -= skipped_positions(config)
-    own = _whole(settings.get("model_max_length"))
+    max_length = _whole(settings.get("model_max_length"))
     if find("modules.json") is not None:
         transformer = _read(model, find, "sentence_bert_config.json") or {}
-        own = _whole(transformer.get("max_seq_length")) or own
-    lengths = [length for length in (own, positions) if length]
+        max_length = _whole(transformer.get("max_seq_length")) or max_length
+    lengths = [length for length in (max_length, positions) if length]
     return ModelFiles(
         model,
         weights,

@@ -114,7 +114,7 @@ class TorchModel:
         import sentence_transformers
         import torch
 
-        # Modules have folders of their own; those of other engines do not matter here.
+        # Subfolders have modules of the model, or files of other engines, which do not matter here.
         files = [
             path
             for path in self._source.entries()
