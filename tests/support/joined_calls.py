@@ -66,7 +66,7 @@ class Calls:
 
     def submit(self, function, *arguments):
         """Start a call, and return when it waits."""
-        line = self.engine._joined._line
+        line = self.engine._joined._queue
         before = len(line)
         future = self._pool.submit(function, *arguments)
         wait_until(lambda: len(line) > before)

@@ -48,7 +48,7 @@ def test_without_threads_a_call_runs_its_batches_itself(threads, deadline, monke
         patched.setattr(threading.Thread, "start", refusing)
         assert found(engine, deadline) == expected("q", TEXTS)
         assert model.ran_in == {threading.current_thread()}
-        assert not engine._joined._line
+        assert not engine._joined._queue
     assert found(engine, deadline) == expected("q", TEXTS)
     assert len(model.ran_in) > 1
 
@@ -108,7 +108,7 @@ def test_one_thread_serves_calls_for_which_no_second_can_be_started(monkeypatch)
         with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", refusing)
             second = pool.submit(engine.score, [("second", TEXTS)])
-            wait_until(lambda: engine._joined._line)
+            wait_until(lambda: engine._joined._queue)
             model.hold.set()
             assert second.result(SECONDS) == [expected("second", TEXTS)]
         assert first.result(SECONDS) == [expected("first", ["x"])]
@@ -228,6 +228,6 @@ def test_ctrl_c_at_any_line(threads, starts, monkeypatch):
             assert next_call.result(SECONDS) == [expected("q", TEXTS)], number
             assert engine.calls == 0
             joined = engine._joined
-            wait_until(lambda joined=joined: not joined._line and not joined._round)
+            wait_until(lambda joined=joined: not joined._queue and not joined._round)
             number += 1
     assert number > 10
