@@ -27,7 +27,7 @@ from observed import EMBEDDED, LEXICAL, add_options, observe
 
 from secondpass import Reranker
 from secondpass.errors import InputError
-from secondpass.evaluation.calibration.calibrating import lists_without
+from secondpass.evaluation.calibration.calibrating import scores_without_relevant
 from secondpass.evaluation.calibration.conformal import best_threshold, share_kept, threshold
 from secondpass.evaluation.calibration.mapping import fit_probabilities
 from secondpass.evaluation.calibration.samples import Sample, samples, separation
@@ -122,7 +122,7 @@ def measure(
     try:
         rankings = observed.rankings(label, reranker)
         found, _ = samples(rankings, observed.suite.qrels)
-        without = lists_without(observed, label, reranker, 1)
+        without = scores_without_relevant(observed, label, reranker, 1)
     finally:
         reranker.close()
         if observed.journal is not None:

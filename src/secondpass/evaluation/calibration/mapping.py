@@ -73,8 +73,7 @@ def fit_probabilities(
     if labels.all() or not labels.any():
         which = "all" if labels.all() else "none"
         raise InputError(
-            "probabilities: needs relevant and other candidates, but "
-            f"{which} of the candidates are relevant"
+            f"probabilities: needs relevant and other candidates, but {which} of them are relevant"
         )
     folds = np.random.default_rng(seed).permutation(len(samples)) % FOLDS
     fold = np.concatenate(
