@@ -104,7 +104,7 @@ def calibrate(
 
     `secondpass calibrate suite --keep 0.9 --config rerank.yaml --into calibrated.yaml`
     """
-    from secondpass.cli.vectors import cache_folder
+    from secondpass.cli.vectors import vector_folder
     from secondpass.evaluation.calibration.calibrating import calibrate as run_calibration
     from secondpass.evaluation.provenance import check_output, with_provenance
 
@@ -130,7 +130,8 @@ def calibrate(
         progress_bars(quiet) as progress,
         open_journal(rankings, resume=True, kept=True) as journal,
     ):
-        retriever = make_retriever(needed, None if no_cache else cache or cache_folder(), progress)
+        folder = vector_folder(cache, no_cache=no_cache)
+        retriever = make_retriever(needed, folder, progress)
         result = run_calibration(
             reranker,
             loaded,

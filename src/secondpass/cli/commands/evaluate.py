@@ -163,7 +163,7 @@ def evaluate(
     same command with `--resume` continues without repeating finished rankings.
     """
     from secondpass.cli.dry_run import print_comparison, print_expected
-    from secondpass.cli.vectors import cache_folder
+    from secondpass.cli.vectors import vector_folder
     from secondpass.evaluation.dry_run import expected_comparison
     from secondpass.evaluation.experiment import compare as run_comparison
     from secondpass.evaluation.measures import DEFAULT_MEASURES
@@ -194,7 +194,7 @@ def evaluate(
     elif out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with progress_bars(quiet) as progress, open_journal(journal_path, resume=resume) as journal:
-        folder = None if no_cache else cache or cache_folder()
+        folder = vector_folder(cache, no_cache=no_cache)
         retriever = make_retriever(needed, folder, progress)
         if dry_run:
             expected = expected_comparison(

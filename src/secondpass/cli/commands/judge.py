@@ -127,7 +127,7 @@ def judge(
         fail("missing --config or --preset, with the language model that judges", USAGE_ERROR)
     if ask is not None and dry_run:
         fail("--ask, --dry-run: give one of them", USAGE_ERROR)
-    from secondpass.cli.vectors import cache_folder
+    from secondpass.cli.vectors import vector_folder
     from secondpass.config import load
     from secondpass.evaluation.judging.judge import judge as judge_queries
 
@@ -140,7 +140,7 @@ def judge(
         queries, documents, make_retriever = open_inputs(
             source, corpus, run, passage_size=passage_size, stale_ok=stale_ok, depth=retrieved
         )
-        folder = None if no_cache else cache or cache_folder()
+        folder = vector_folder(cache, no_cache=no_cache)
         needed = {*(stages or ()), *([behind.value] if behind else ())}
         try:
             judgements = judge_queries(

@@ -140,7 +140,7 @@ def tune(
     or after an interruption, repeats no call.
     """
     from secondpass.cli.dry_run import print_expected
-    from secondpass.cli.vectors import cache_folder
+    from secondpass.cli.vectors import vector_folder
     from secondpass.evaluation.tuning.tuning import SMALLEST_GAIN
     from secondpass.evaluation.tuning.tuning import tune as run_tuning
 
@@ -168,7 +168,7 @@ def tune(
         progress_bars(quiet) as progress,
         open_journal(journal_path, resume=resume, kept=kept) as journal,
     ):
-        folder = None if no_cache else cache or cache_folder()
+        folder = vector_folder(cache, no_cache=no_cache)
         tuning = run_tuning(
             loaded,
             specs,
