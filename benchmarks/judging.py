@@ -3,8 +3,8 @@
     python benchmarks/judging.py --data FOLDER --cache rankings
 
 The population are the queries of TREC DL 2019, and its assessors are the person. Each simulation
-draws ``--queries`` of them with replacement. A simulated judge of known bias grades the pool of each
-(the first 20 of BM25 and of ``embedded`` behind it); the assessors' grades of the first
+draws ``--queries`` of them with replacement. A simulated judge of known bias grades the pool of
+each (the first 20 of BM25 and of ``embedded`` behind it); the assessors' grades of the first
 ``--people`` are those of the person. The 95 % intervals of the mean of ``embedded``, and of its
 difference from BM25, are computed from the judge alone, from the person alone, and corrected.
 Prints a table.
