@@ -1,4 +1,4 @@
-"""What a bound on lifts costs on clean data, and what it stops.
+"""Measures the cost of a bound on lifts on clean data, and the attacks that it stops.
 
     python benchmarks/anchor.py --data FOLDER
     python benchmarks/anchor.py --attacks 10000
@@ -232,7 +232,7 @@ def attacks(lists: Lists, number: int, lift: int) -> None:
             lifts, first = [], 0
             for seed, (query, at) in enumerate(chosen):
                 anchored = None if setting is None else (setting, lift)
-                # One question for all: what is obeyed is the same.
+                # A single question with all candidates, so that the attack reaches each of them.
                 whole = {"type": "listwise", "window": None}
                 ranking = rank(lists, query, 0.7, seed, anchored, (at, words), whole)
                 scores = [item.final_score for item in ranking]
@@ -247,9 +247,9 @@ def attacks(lists: Lists, number: int, lift: int) -> None:
                 first += place == 0
             by, confirm = setting or ("none", "")
             more = sum(each > lift for each in lifts)
-            told = "for every query" if words == "obey" else "for this query"
+            scope = "for every query" if words == "obey" else "for this query"
             print(
-                f"| {by} | {confirm} | {told} | {more:,} of {len(lifts):,} "
+                f"| {by} | {confirm} | {scope} | {more:,} of {len(lifts):,} "
                 f"| {statistics.mean(lifts):.1f} | {first:,} |",
                 flush=True,
             )

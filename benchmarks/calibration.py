@@ -1,16 +1,15 @@
-"""Thresholds that `secondpass calibrate` fits, tried on queries that they were not fitted on.
+"""Measures thresholds of `secondpass calibrate` on queries that they were not fitted on.
 
     python benchmarks/calibration.py --data FOLDER --cache CACHE
     python benchmarks/calibration.py --data FOLDER --cache CACHE --splits 20 --sets vaswani
 
 Each split fits a threshold on a random half of the queries with a relevant candidate, and measures
-on the other half: coverage, the share of relevant candidates that stay, per query or per document;
-and the share of all candidates kept, as a ratio to that of the best threshold for the other half,
-chosen with its judgments. Then: how well the best score tells lists with a relevant candidate from
-the same lists without (AUROC), with the rest reranked without them, as `calibrate` does it, and
-with the scores of the complete lists; and the log loss of both mappings to probabilities on
-queries that were held out. No constant is tuned on these collections. Exits with 1 if a bar is
-missed.
+on the other half: coverage, the share of relevant candidates kept, per query or per document; and
+the share of all candidates kept, relative to that of the best threshold for the other half, chosen
+with its judgements. Further tables have the AUROC of the best score for separating lists with a
+relevant candidate from the same lists without, reranked like in `calibrate` or with the scores of
+the complete lists; and the log loss of both mappings to probabilities on held-out queries. No
+constant is tuned on these collections. Exits with 1 if a bar is missed.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from observed import EMBEDDED, LEXICAL, add_options, observe
 
 from secondpass import Reranker
 from secondpass.errors import InputError
-from secondpass.evaluation.calibration.calibrating import lists_without
+from secondpass.evaluation.calibration.calibrating import scores_without_relevant
 from secondpass.evaluation.calibration.conformal import best_threshold, share_kept, threshold
 from secondpass.evaluation.calibration.mapping import fit_probabilities
 from secondpass.evaluation.calibration.samples import Sample, samples, separation
@@ -35,7 +34,7 @@ from secondpass.evaluation.calibration.samples import Sample, samples, separatio
 SPLITS = 200
 KEEPS = (0.8, 0.9, 0.95)
 LARGE = 200
-"""Queries from which on the bars of coverage hold; smaller collections are printed only."""
+"""Smallest number of queries for which the bars of coverage apply."""
 
 LOWEST, HIGHEST, MOST_KEPT = -0.01, 0.03, 1.15
 AUROC_BARS = {"xquad-en": 0.85, "trec-dl19": 0.75}
@@ -97,7 +96,7 @@ def coverage(
 def auroc_lines(
     name: str, found: Mapping[str, Sample], without: Mapping[str, Sequence[float]]
 ) -> Iterator[tuple[str, bool]]:
-    """AUROC of both ways, with whether the bar of the collection is met."""
+    """A row with both AUROCs, and whether the bar of the collection is met."""
     reranked, estimated = separation(found, without), separation(found)
     if reranked is None or estimated is None:
         yield f"{name}: too few queries", True
@@ -122,7 +121,7 @@ def measure(
     try:
         rankings = observed.rankings(label, reranker)
         found, _ = samples(rankings, observed.suite.qrels)
-        without = lists_without(observed, label, reranker, 1)
+        without = scores_without_relevant(observed, label, reranker, 1)
     finally:
         reranker.close()
         if observed.journal is not None:

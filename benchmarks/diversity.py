@@ -1,4 +1,4 @@
-"""What diverse orderings gain and cost, on lists with duplicates and on queries of two topics.
+"""Measures diverse orderings on lists with duplicates and on queries of two topics.
 
     python benchmarks/diversity.py --data FOLDER
 

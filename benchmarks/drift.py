@@ -1,11 +1,11 @@
-"""How many injected changes `drift` finds, and how often it alarms without one.
+"""Measures how many injected changes `drift` detects, and its false alarms.
 
-BM25's first 100 candidates of each query, reranked by `embedded` with a blend. Of a collection's
-queries, 500 are drawn for the period before, and 500 others, whose rankings have a change, for the
-period after; and then 250 and 250. A collection with fewer queries is split into halves. The
-truncated passages, the prompt and the other first stages are rankings that `embedded` really made;
-the other changes are made to its scores or settings. The thresholds of `drift` are its defaults,
-which were not chosen on these collections. The same seed gives the same table.
+The rankings are BM25's first 100 candidates of each query, reranked by `embedded` with a blend. Of
+a collection's queries, 500 are drawn for the first period, and 500 others, whose rankings have a
+change, for the second; and then 250 and 250. A collection with fewer queries is split into halves.
+For truncated passages, the prompt and other first stages, `embedded` runs again; other changes are
+applied to its scores or settings. The thresholds are the defaults of `drift`, which were not chosen
+on these collections. The same seed gives the same table.
 
     python benchmarks/drift.py --data FOLDER --cache FOLDER
 """
@@ -43,7 +43,7 @@ Change = Callable[[str, list[float], np.random.Generator], list[float]]
 
 
 class Row(NamedTuple):
-    """What a monitor counts of a ranking."""
+    """The counts of a monitor for a ranking."""
 
     key: DayKey
     status: str
@@ -71,7 +71,7 @@ class Stored:
 
 
 class Last:
-    """An observer that keeps what a monitor would count of the last ranking."""
+    """An observer that keeps the monitor's counts of the last ranking."""
 
     def end(self, operation: Operation) -> None:
         if isinstance(operation, RankingOperation) and operation.report and operation.trace:
@@ -89,7 +89,7 @@ def rank(
     failing: float = 0.0,
     **settings: Any,
 ) -> Rows:
-    """Rank the candidates of each query by stored scores, and count."""
+    """Rank the candidates of each query by stored scores; return the monitor's counts."""
     generator = np.random.default_rng(seed)
     stored = Stored()
     reranker = Reranker(stored, **{"blend": BLEND, "log_level": "debug", **settings})
@@ -97,7 +97,7 @@ def rank(
     rows = {}
     with secondpass.observe(observer):
         for query, candidates in lists.items():
-            values = [scores[query][str(one.id)] for one in candidates]
+            values = [scores[query][str(candidate.id)] for candidate in candidates]
             values = values if change is None else change(query, values, generator)
             stored.scores = None if generator.random() < failing else values
             reranker.rerank(query, candidates)
@@ -138,7 +138,7 @@ def part(observations: Observations, name: str, lists: Mapping[str, list[Candida
 
 
 def mapped(other: Scores, scores: Scores) -> Scores:
-    """The scores of another model on the scale of the first: by quantiles over all queries."""
+    """The scores of another model, mapped to the scale of the first by their quantiles."""
     pooled = np.sort([value for each in scores.values() for value in each.values()])
     others = np.sort([value for query in scores for value in other[query].values()])
     shares = np.linspace(0, 1, len(others))
@@ -173,7 +173,7 @@ def flipped(share: float) -> Change:
 
 
 def noisy(share: float) -> Change:
-    """Noise with a standard deviation that is this share of the list's."""
+    """Add noise whose standard deviation is this share of the list's."""
 
     def change(_query: str, values: list[float], generator: np.random.Generator) -> list[float]:
         noise = generator.normal(0, share * float(np.std(values)), len(values))
@@ -189,12 +189,12 @@ def blended(original: float) -> dict[str, Any]:
 def injected(
     options: argparse.Namespace, observations: Observations, queries: Sequence[str]
 ) -> tuple[Rows, dict[str, Rows], dict[str, Rows]]:
-    """The rankings without a change, with the twelve, and with smaller ones."""
+    """The rankings without a change, with each of twelve changes, and with smaller changes."""
     lists = {query: list(observations.candidates[query]) for query in queries}
     base = scores_of(part(observations, "", lists), "embedded", EMBEDDED)
     lexical = scores_of(part(observations, "", lists), "lexical", LEXICAL)
     halves = {
-        query: [replace(one, text=one.text[: len(one.text) // 2]) for one in candidates]
+        query: [replace(item, text=item.text[: len(item.text) // 2]) for item in candidates]
         for query, candidates in lists.items()
     }
     cut = scores_of(part(observations, "cut", halves), "embedded", EMBEDDED)
@@ -213,37 +213,37 @@ def injected(
     of_near = scores_of(part(observations, "near", near), "embedded", EMBEDDED)
     seed = options.seed
 
-    def made(**settings: Any) -> Rows:
+    def ranked(**settings: Any) -> Rows:
         return rank(lists, base, seed, **settings)
 
     changes = {
-        "logits become probabilities (sigmoid)": made(change=sigmoid),
+        "logits become probabilities (sigmoid)": ranked(change=sigmoid),
         "a prompt is dropped or added": rank(lists, prompt, seed),
         "another model, on the same scale": rank(lists, mapped(lexical, base), seed),
         "passages are cut to half": rank(lists, cut, seed),
-        "scores times 1.25": made(change=scaled(1.25)),
-        "scores + 0.05": made(change=shifted(0.05)),
-        "sign of 10 % of the scores": made(change=flipped(0.1)),
-        "noise of 5 % (as of int8)": made(change=noisy(0.05)),
-        "blend 0.3 → 0.5": made(**blended(0.5)),
-        "depth 100 → 50": made(depth=50),
+        "scores times 1.25": ranked(change=scaled(1.25)),
+        "scores + 0.05": ranked(change=shifted(0.05)),
+        "sign of 10 % of the scores": ranked(change=flipped(0.1)),
+        "noise of 5 % (as of int8)": ranked(change=noisy(0.05)),
+        "blend 0.3 → 0.5": ranked(**blended(0.5)),
+        "depth 100 → 50": ranked(depth=50),
         "first stage with a stemmer": rank(stems, of_stems, seed),
-        "10 % of the rankings fail": made(failing=0.1),
+        "10 % of the rankings fail": ranked(failing=0.1),
     }
     smaller = {
-        **{f"scores times {factor}": made(change=scaled(factor)) for factor in (1.05, 1.1)},
-        **{f"scores + {by}": made(change=shifted(by)) for by in (0.01, 0.02)},
-        **{f"sign of {share:.0%}": made(change=flipped(share)) for share in (0.01, 0.03)},
-        **{f"noise of {share:.0%}": made(change=noisy(share)) for share in (0.1, 0.2, 0.4)},
-        **{f"blend 0.3 → {to}": made(**blended(to)) for to in (0.35, 0.4)},
+        **{f"scores times {factor}": ranked(change=scaled(factor)) for factor in (1.05, 1.1)},
+        **{f"scores + {by}": ranked(change=shifted(by)) for by in (0.01, 0.02)},
+        **{f"sign of {share:.0%}": ranked(change=flipped(share)) for share in (0.01, 0.03)},
+        **{f"noise of {share:.0%}": ranked(change=noisy(share)) for share in (0.1, 0.2, 0.4)},
+        **{f"blend 0.3 → {to}": ranked(**blended(to)) for to in (0.35, 0.4)},
         "first stage by vectors, not BM25": rank(near, of_near, seed),
-        **{f"{share:.0%} fail": made(failing=share) for share in (0.02, 0.05)},
+        **{f"{share:.0%} fail": ranked(failing=share) for share in (0.02, 0.05)},
     }
-    return made(), changes, smaller
+    return ranked(), changes, smaller
 
 
 def show(options: argparse.Namespace, observations: Observations) -> None:
-    """Print the table of a collection: which changes are found, and how many false alarms."""
+    """Print the table of a collection: detected changes and false alarms."""
     queries = sorted(observations.suite.queries)
     generator = random.Random(options.seed)
     generator.shuffle(queries)
@@ -252,7 +252,7 @@ def show(options: argparse.Namespace, observations: Observations) -> None:
     base, changes, smaller = injected(options, observations, queries)
 
     def alarms_of(size: int, rows: Rows, repeats: int) -> list[list[str]]:
-        """The names of the alarms of each of some comparisons."""
+        """The names of the alarms of each of ``repeats`` comparisons."""
         alarms = []
         for _ in range(repeats):
             drawn = generator.sample(queries, 2 * size)
@@ -264,7 +264,7 @@ def show(options: argparse.Namespace, observations: Observations) -> None:
     print(f"\n## {observations.suite.name}: {len(queries):,} queries\n")
     print("| change |", "".join(f" found, {size} and {size} |" for size in sizes), "by |")
     print("| --- |", "---: |" * len(sizes), "--- |")
-    found = dict.fromkeys(sizes, 0)
+    detected = dict.fromkeys(sizes, 0)
     for group in (changes, smaller):
         for label, rows in group.items():
             cells = []
@@ -274,13 +274,13 @@ def show(options: argparse.Namespace, observations: Observations) -> None:
                 share = sum(map(bool, alarms)) / len(alarms)
                 cells.append(f"{share:.0%} |")
                 names += [name for each in alarms for name in each]
-                found[size] += group is changes and share >= options.needed
+                detected[size] += group is changes and share >= options.needed
             most = sorted(set(names), key=lambda name: (-names.count(name), name))[:3]
             print(f"| {label} |", *cells, ", ".join(most), "|", flush=True)
     print()
     for size in sizes:
         print(
-            f"{size} and {size}: {found[size]} of {len(changes)} changes are found in at least "
+            f"{size} and {size}: {detected[size]} of {len(changes)} changes are found in at least "
             f"{options.needed:.0%} of {options.splits} splits."
         )
     alarms = alarms_of(sizes[0], base, options.comparisons)
@@ -291,14 +291,14 @@ def show(options: argparse.Namespace, observations: Observations) -> None:
 
 
 def cost(observations: Observations, rounds: int) -> None:
-    """Print what a monitor adds to a ranking of 100 candidates; runs with and without alternate."""
+    """Print the time that a monitor adds to a ranking; runs with and without it alternate."""
     import tempfile
 
     from secondpass.monitoring import Monitor
 
     query, candidates = next(iter(observations.candidates.items()))
     stored = Stored()
-    stored.scores = [((at * 37) % 101) / 101 for at in range(len(candidates))]
+    stored.scores = [((index * 37) % 101) / 101 for index in range(len(candidates))]
     reranker = Reranker(stored, blend=BLEND)
     seconds = {False: math.inf, True: math.inf}
     with tempfile.TemporaryDirectory() as folder:

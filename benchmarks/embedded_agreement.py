@@ -1,4 +1,4 @@
-"""How the scores of `embedded` agree between runtimes and precisions, on every collection at hand.
+"""Compares the scores of `embedded` between runtimes and precisions, on every collection.
 
     python benchmarks/embedded_agreement.py
 

@@ -1,4 +1,4 @@
-"""How the embedded model could score, on every collection at hand.
+"""Compares scoring rules of the embedded model, on every available collection.
 
     python benchmarks/embedded_rules.py
 
@@ -151,7 +151,7 @@ LIST = next(name for name in LISTS if "chosen" in name)
 
 
 class Ready:
-    """Gives the scores that were worked out beforehand."""
+    """A scorer with precomputed scores."""
 
     model_name = "ready"
     score_kind = "similarity"

@@ -1,4 +1,4 @@
-"""Seconds from nothing to the report of an evaluation, by the steps that the README tells.
+"""Measures the time from an empty environment to an evaluation report, by the README's steps.
 
 In an empty environment and without pip's cache, as a newcomer has it: installs what the README
 says, runs its first example, then the lines of "The command": reranks a file, indexes and queries a
@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FILES = ROOT / "tests" / "docs" / "files"
 LIMIT = 300.0
-"""Seconds that all steps together may take."""
+"""Time limit of all steps together, in seconds."""
 FENCE = re.compile(r"^```(console|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 

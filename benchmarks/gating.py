@@ -1,13 +1,13 @@
-"""What a learned gate (`when`) saves and costs on queries that it was not learned from.
+"""Measures what a learned gate (`when`) saves and costs on held-out queries.
 
     python benchmarks/gating.py --data ../data --cache rankings
 
-The gate is learned on a random half of the queries of each collection, and tried on the other half.
-The regret is the nDCG@10 of always running the pass less that with the gate. In the second table
-the half is drawn with replacement until it has 1,000 queries: would there be a gate if there were
-enough queries like these? The third has the scores of the first stage removed or made equal.
-Nothing is fitted to these collections: the largest mean regret that is accepted (0.01) and the
-confidence (95 %) are the defaults.
+The gate is learned on a random half of the queries of each collection, and measured on the other
+half. The regret is the nDCG@10 of always running the pass minus that with the gate. For the second
+table, 1,000 queries are drawn from the half with replacement, to see whether a gate is accepted
+with enough queries like these. For the third, the scores of the first stage are removed or made
+equal. Nothing is fitted to these collections: the maximum mean regret (0.01) and the confidence
+(95 %) are the defaults.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SETS = ("trec-dl19", "cranfield", "vaswani", "xquad-en", "xquad-de")
 ENOUGH = 1_000
 MAX_REGRET, CONFIDENCE = 0.01, 0.95
 TOLERATED = 0.005
-"""Mean regret on unseen queries that the gate is judged by."""
+"""Maximum mean regret on held-out queries; above it, the benchmark fails."""
 
 HEADER = (
     "| collection | reranker | learned from | gates | skipped | pairs saved | mean regret "
@@ -40,8 +40,8 @@ HEADER = (
 
 
 @dataclass(frozen=True)
-class Tried:
-    """Gates on the queries that they were not learned from; one value for each split."""
+class HeldOut:
+    """Results of gates on held-out queries; one value for each split."""
 
     learned_from: int
     on: np.ndarray[Any, Any]
@@ -57,8 +57,8 @@ class Tried:
         )
 
 
-def tried(regrets: Regrets, splits: int, seed: int, enough: int = 0) -> Tried:
-    """Learn gates on random halves, and try each on the other half."""
+def held_out(regrets: Regrets, splits: int, seed: int, enough: int = 0) -> HeldOut:
+    """Learn gates on random halves, and measure each on the other half."""
     random = np.random.default_rng(seed)
     count = len(regrets.pairs)
     values = []
@@ -70,7 +70,7 @@ def tried(regrets: Regrets, splits: int, seed: int, enough: int = 0) -> Tried:
         fit = gate_of(regrets.part(half), max_regret=MAX_REGRET, confidence=CONFIDENCE)
         values.append(on_others(fit, rest))
     on, skipped, saved, regret = np.array(values).T
-    return Tried(enough or count // 2, on, skipped, saved, regret)
+    return HeldOut(enough or count // 2, on, skipped, saved, regret)
 
 
 def on_others(fit: GateFit, others: Regrets) -> tuple[float, float, float, float]:
@@ -106,7 +106,7 @@ ODD: Mapping[str, Callable[[int], float | None]] = {
 
 
 def without_scores(observations: Observations) -> dict[str, GateFit]:
-    """What is learned from a first stage whose scores say nothing."""
+    """The gates learned from a first stage with uninformative scores."""
     reranker = Reranker.from_config(EMBEDDED)
     rankings = observations.rankings("embedded", reranker)
     reranker.close()
@@ -135,10 +135,10 @@ def main() -> int:
         observations = observe(options.data / name, options.cache)
         for label, config in (("embedded", EMBEDDED), ("lexical", LEXICAL)):
             regrets = rankings_of(observations, config, label)
-            halves = tried(regrets, options.splits, options.seed)
+            halves = held_out(regrets, options.splits, options.seed)
             worst = max(worst, float(halves.regret.mean()))
             first.append(halves.row(name, label))
-            more = tried(regrets, max(1, options.splits // 4), options.seed, ENOUGH)
+            more = held_out(regrets, max(1, options.splits // 4), options.seed, ENOUGH)
             second.append(more.row(name, label))
         if name == options.sets[-1]:
             for odd, fit in without_scores(observations).items():

@@ -1,4 +1,4 @@
-"""What the ranker costs a Haystack pipeline, beside a component that passes documents through.
+"""Compares the ranker in a Haystack pipeline with a component that returns its documents.
 
 A pipeline copies what goes into a component, documents with their embeddings too, so the time of
 one call is mostly Haystack's own. The two pipelines take turns in one run, so that both meet the
@@ -41,7 +41,7 @@ class PassThrough:
 
 
 class Ready:
-    """A scorer that has its scores already."""
+    """A scorer with precomputed scores."""
 
     model_name = "ready"
 
@@ -99,10 +99,10 @@ def main() -> None:
     for dimensions in DIMENSIONS:
         taken = measure(dimensions)
         what = f"{dimensions}-d embeddings" if dimensions else "no embeddings"
-        for told, of in (("least", min), ("median", statistics.median)):
+        for name, of in (("least", min), ("median", statistics.median)):
             plain, ours = of(taken["pass-through"]), of(taken["ranker"])
             print(
-                f"| {what} | {told} | {plain:.2f} | {ours:.2f} | {ours - plain:.2f} | {BAR:.0f} |"
+                f"| {what} | {name} | {plain:.2f} | {ours:.2f} | {ours - plain:.2f} | {BAR:.0f} |"
             )
 
 

@@ -1,4 +1,4 @@
-"""When `astream` yields its rankings: a cascade of `lexical` and a model that takes 3 seconds.
+"""Measures when `astream` yields rankings: a cascade of `lexical` and a model that takes 3 s.
 
 100 candidates of 80 words; the best 20 go to the model. The wall time from the call to each
 ranking, the median of several runs.
@@ -23,7 +23,7 @@ SECONDS = 3.0
 
 
 async def model(messages: Sequence[Mapping[str, str]]) -> str:
-    """Puts the documents into the order in which they are shown."""
+    """Replies with the documents in the order of the prompt."""
     await asyncio.sleep(SECONDS)
     return json.dumps({"ranking": re.findall(r'<doc id="([^"]*)">', messages[-1]["content"])})
 

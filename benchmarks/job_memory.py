@@ -1,4 +1,4 @@
-"""Does the memory of ``secondpass job`` grow with its input? (Linux)
+"""Measures whether the memory of ``secondpass job`` grows with its input (Linux).
 
     python -m benchmarks.job_memory                            # 1,000 and 10,000 queries
     python -m benchmarks.job_memory --queries 100 1000 --plot build/job-memory.svg

@@ -1,4 +1,4 @@
-"""How much faster are two single-threaded workers of ``secondpass job`` than one? (Linux)
+"""Measures the speedup of ``secondpass job`` by a second single-threaded worker (Linux).
 
     python -m benchmarks.job_scaling
     python -m benchmarks.job_scaling --preset embedded --data FOLDER --rounds 5

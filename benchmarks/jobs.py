@@ -29,7 +29,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Process:
-    """What was seen of one process: its last title, and CPU seconds and MB at each time."""
+    """Samples of one process: its last title, and CPU seconds and MB at each time."""
 
     title: str
     is_driver: bool
@@ -104,7 +104,7 @@ def run_job(arguments: Sequence[str | Path | int], output: Path, interval: float
 def sample(
     own: OwnProcesses, driver: int, now: float, found: dict[int, Process]
 ) -> tuple[float, dict[str, float]]:
-    """Note CPU time and memory of each process; the sums."""
+    """Record CPU time and memory of each process; return their sums."""
     total = dict.fromkeys(KINDS, 0.0)
     for number, title in own.titles().items():
         with contextlib.suppress(OSError, IndexError):

@@ -1,16 +1,16 @@
-"""Intervals for a mean over queries, from a biased judge of all and a person's judgements of some.
+"""Measures the coverage of intervals from a biased judge of all queries and a person of some.
 
     python benchmarks/judging.py --data FOLDER --cache rankings
 
 The population are the queries of TREC DL 2019, and its assessors are the person. Each simulation
-draws ``--queries`` of them with replacement, lets a simulated judge of known bias grade the pool of
-each (the first 20 of BM25 and of ``embedded`` behind it), reveals the assessors' grades of the
-first ``--people``, and asks for the 95 % interval of the mean of ``embedded``, and of its
-difference from BM25, over the population: by the judge alone, by the person alone, and corrected.
+draws ``--queries`` of them with replacement. A simulated judge of known bias grades the pool of
+each (the first 20 of BM25 and of ``embedded`` behind it); the assessors' grades of the first
+``--people`` are those of the person. The 95 % intervals of the mean of ``embedded``, and of its
+difference from BM25, are computed from the judge alone, from the person alone, and corrected.
 Prints a table.
 
-The estimator was chosen on nDCG@10 of TREC DL 2019. P@10 and other collections (``--sets``) were
-kept aside.
+The estimator was chosen on nDCG@10 of TREC DL 2019; P@10 and other collections (``--sets``) were
+not used for that.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Collection:
-    """Queries as rows: grades of the pool (-1: no document), and where each system's first 10 are.
+    """Grades of the pools, and positions of each system's first 10 documents in them.
 
     Attributes:
-        grades: the person's, shape (queries, documents).
+        name: name of the collection.
+        grades: the person's grades, shape (queries, documents); -1: no document.
         tops: indices into the pool by system, shape (queries, 10).
         highest: the highest grade.
     """
@@ -101,22 +102,24 @@ def collection(folder: Path, cache: Path | None) -> Collection:
         name: np.array([[pools[q].index(d) for d in firsts[name][q][:CUTOFF]] for q in pools])
         for name in runs
     }
-    found = Collection(folder.name, grades, tops, highest)
-    _check(found, judged, {name: {q: runs[name][q] for q in pools} for name in runs})
-    return found
+    pooled = Collection(folder.name, grades, tops, highest)
+    _check(pooled, judged, {name: {q: runs[name][q] for q in pools} for name in runs})
+    return pooled
 
 
 def _check(
-    found: Collection,
+    pooled: Collection,
     judged: Mapping[str, Mapping[str, int]],
     runs: Mapping[str, Mapping[str, Mapping[str, float]]],
 ) -> None:
-    """The measures of this file must be those of ir_measures."""
+    """Check that the measures of this file are equal to those of ir_measures."""
     for name, run in runs.items():
         values = evaluate(run, judged, [f"nDCG@{CUTOFF}", f"P@{CUTOFF}"])
         for measure, function in MEASURES.items():
-            ours = function(found.grades, found.tops[name])
-            np.testing.assert_allclose(ours, list(values.per_query[measure].values()), atol=1e-9)
+            computed = function(pooled.grades, pooled.tops[name])
+            np.testing.assert_allclose(
+                computed, list(values.per_query[measure].values()), atol=1e-9
+            )
 
 
 def ndcg(grades: Grades, top: Grades) -> Values:
@@ -124,8 +127,8 @@ def ndcg(grades: Grades, top: Grades) -> Values:
     gains = np.maximum(grades, 0)
     discounts = 1 / np.log2(np.arange(2, CUTOFF + 2))
     best = (-np.sort(-gains, axis=1)[:, :CUTOFF] * discounts).sum(axis=1)
-    found = (np.take_along_axis(gains, top, axis=1) * discounts).sum(axis=1)
-    return np.divide(found, best, out=np.zeros_like(found), where=best > 0)
+    achieved = (np.take_along_axis(gains, top, axis=1) * discounts).sum(axis=1)
+    return np.divide(achieved, best, out=np.zeros_like(achieved), where=best > 0)
 
 
 def precision(grades: Grades, top: Grades) -> Values:
@@ -194,25 +197,25 @@ JUDGES: dict[str, Judge] = {
 
 
 def rows_of(
-    found: Collection, *, queries: int, people: int, simulations: int, seed: int
+    pooled: Collection, *, queries: int, people: int, simulations: int, seed: int
 ) -> list[Row]:
     """The table of a collection."""
     rows = []
     for measure, function in MEASURES.items():
-        true = {name: function(found.grades, top) for name, top in found.tops.items()}
+        true = {name: function(pooled.grades, top) for name, top in pooled.tops.items()}
         for label, judge in JUDGES.items():
             rng = np.random.default_rng(seed)
             samples: dict[str, list[Any]] = {measure: [], f"{measure}, difference": []}
             for _ in range(simulations):
-                drawn = rng.integers(0, len(found.grades), queries)
-                grades = found.grades[drawn]
+                drawn = rng.integers(0, len(pooled.grades), queries)
+                grades = pooled.grades[drawn]
                 noisy = np.clip(
-                    judge(grades, found.tops["embedded"][drawn], found.highest, rng),
+                    judge(grades, pooled.tops["embedded"][drawn], pooled.highest, rng),
                     0,
-                    found.highest,
+                    pooled.highest,
                 )
                 noisy = np.where(grades >= 0, noisy, -1)
-                model = {name: function(noisy, top[drawn]) for name, top in found.tops.items()}
+                model = {name: function(noisy, top[drawn]) for name, top in pooled.tops.items()}
                 pairs = {
                     measure: (model["embedded"], true["embedded"]),
                     f"{measure}, difference": (
@@ -224,28 +227,31 @@ def rows_of(
                     samples[name].append(_simulated(by_judge, by_person, drawn, people))
             for name, outcomes in samples.items():
                 if outcomes := [outcome for outcome in outcomes if outcome is not None]:
-                    rows.append(_row(found.name, name, label, outcomes))
+                    rows.append(_row(pooled.name, name, label, outcomes))
     return rows
 
 
 def _simulated(
     by_judge: Values, by_person: Values, drawn: NDArray[np.int64], people: int
 ) -> tuple[float, bool, bool, bool, float, float] | None:
-    """Error of the judge; whether the three intervals hold the truth; widths of the last two."""
+    """Error of the judge; whether the three intervals cover the true mean; widths of two of them.
+
+    None if the person's values are all equal.
+    """
     truth = float(by_person.mean())
     model = {str(number): float(value) for number, value in enumerate(by_judge)}
     person = {str(number): float(by_person[drawn[number]]) for number in range(people)}
     if len(set(person.values())) == 1:
         return None
-    found = corrected_mean("m", model, person)
+    corrected = corrected_mean("m", model, person)
     half = 1.96 * float(by_judge.std(ddof=1)) / math.sqrt(len(by_judge))
     return (
-        found.uncorrected - truth,
-        abs(found.uncorrected - truth) <= half,
-        found.people_low <= truth <= found.people_high,
-        found.low <= truth <= found.high,
-        found.people_high - found.people_low,
-        found.high - found.low,
+        corrected.uncorrected - truth,
+        abs(corrected.uncorrected - truth) <= half,
+        corrected.people_low <= truth <= corrected.people_high,
+        corrected.low <= truth <= corrected.high,
+        corrected.people_high - corrected.people_low,
+        corrected.high - corrected.low,
     )
 
 

@@ -1,4 +1,4 @@
-"""Which lists `embedded` takes for English: those of the tests, and the collections at hand.
+"""Counts lists that `embedded` detects as English: those of the tests, and of collections.
 
     python benchmarks/languages.py
     python benchmarks/languages.py --data ../data --sets xquad-en xquad-de

@@ -1,6 +1,6 @@
-"""What becomes of five nodes when the model misbehaves: LlamaIndex's own rerankers, and this one.
+"""Compares LlamaIndex's rerankers with secondpass on five nodes and a model that misbehaves.
 
-Each case of ``tests/support/misbehaving_replies.py`` is said to every reranker in the form that it
+Each case of ``tests/support/misbehaving_replies.py`` is sent to every reranker in the form that it
 asks for, synchronously and asynchronously. All are as they are made by default, but for a batch
 size where the case is about batches, and a deadline for ours where no answer comes (the others have
 no such setting; here they are given up on after a second). LLMRerank has a completion model,
@@ -104,7 +104,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the nodes.
+    """The outcome for the nodes.
 
     Attributes:
         numbers: of the nodes that came out; None where none did, for an error.
@@ -134,16 +134,16 @@ class Outcome:
     def __str__(self) -> str:
         if self.numbers is None:
             return self.error
-        told = [f"{len(self.numbers)} node" + "s" * (len(self.numbers) != 1)]
-        told += [f"{self.lost} lost"] if self.lost else []
-        told += [f"{self.doubled} doubled"] if self.doubled else []
-        told += ["order misread"] if self.misread else []
-        told += [self.status] if self.status else []
-        return ", ".join(told)
+        parts = [f"{len(self.numbers)} node" + "s" * (len(self.numbers) != 1)]
+        parts += [f"{self.lost} lost"] if self.lost else []
+        parts += [f"{self.doubled} doubled"] if self.doubled else []
+        parts += ["order misread"] if self.misread else []
+        parts += [self.status] if self.status else []
+        return ", ".join(parts)
 
 
 def played(case: Case, column: Column, asynchronous: bool) -> Outcome:
-    """What a reranker makes of a case."""
+    """The outcome of a case for a reranker."""
     reranker = column.make(column.llm(script=case.say, form=column.form), case)
     found: list[Outcome] = []
 
@@ -175,7 +175,7 @@ def played(case: Case, column: Column, asynchronous: bool) -> Outcome:
 
 
 def misread(case: Case, numbers: tuple[int, ...], ranked: list[NodeWithScore]) -> bool:
-    """Whether nodes stand in an order that nobody gave."""
+    """Whether the order of the nodes is neither the reply's nor the input's."""
     judged = [
         number
         for number, one in zip(numbers, ranked, strict=True)
@@ -192,7 +192,7 @@ def misread(case: Case, numbers: tuple[int, ...], ranked: list[NodeWithScore]) -
 
 
 def milliseconds(column: Column) -> tuple[float, int]:
-    """CPU time of a reranking of 100 nodes by a model that answers at once, and its calls.
+    """CPU time of a reranking of 100 nodes by a model that answers immediately, and its calls.
 
     The least of several.
 

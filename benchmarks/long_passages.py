@@ -1,4 +1,4 @@
-"""Passages glued to long documents: how much of the ranking of the passages is kept.
+"""Compares rankings of long documents, made of several passages, with those of the passages.
 
     python benchmarks/long_passages.py
     python benchmarks/long_passages.py --sets xquad-en --questions 100 --size 800

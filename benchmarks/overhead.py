@@ -1,4 +1,4 @@
-"""What everything but the model costs, in CPU time a candidate.
+"""Measures the CPU time per candidate of everything except the model.
 
 The scorer returns floats that were made beforehand, so nothing but secondpass is measured. An
 adapter's cost is what it adds to the core's call on candidates that exist already; copying each
@@ -31,7 +31,7 @@ BARS = {"core": 5.0, "core, async": 5.0, "Haystack adapter": 10.0, "LlamaIndex a
 
 
 class Ready:
-    """A scorer that has its scores already."""
+    """A scorer with precomputed scores."""
 
     model_name = "ready"
 
@@ -43,7 +43,7 @@ class Ready:
 
 
 def least(cases: dict[str, Callable[[], object]], count: int) -> dict[str, float]:
-    """CPU microseconds a candidate, the least of several rounds; cases take turns."""
+    """CPU microseconds per candidate, minimum of several rounds; cases alternate."""
     best = dict.fromkeys(cases, float("inf"))
     repeats = max(1, 5_000 // count)
     for _ in range(ROUNDS):

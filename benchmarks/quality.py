@@ -1,4 +1,4 @@
-"""What reranking does to nDCG@10, on every collection at hand, wins and losses.
+"""Measures the change of nDCG@10 by reranking, with wins and losses, on every collection.
 
     python benchmarks/quality.py --preset lexical
     python benchmarks/quality.py --config my.yaml --sets cranfield vaswani --depth 100
@@ -41,7 +41,7 @@ LANGUAGES = {"xquad-de": "german"}
 MEASURE = "nDCG@10"
 RETRIEVED = 100
 TIE = 1e-9
-"""Values nearer than this are a tie: sums in another order differ by less, other ranks by more."""
+"""Differences below this are ties: rounding errors are smaller, changes of ranks larger."""
 
 HEADER = (
     f"| collection | first stage | {MEASURE} | reranker | {MEASURE} | difference "
@@ -114,7 +114,7 @@ def stemmer(language: str) -> Callable[[list[str]], list[str]]:
 def measure(
     stage: FirstStage, before: Evaluation, name: str, reranker: Reranker, depth: int
 ) -> tuple[str, list[str]]:
-    """One line of the table, and what has to be said about it."""
+    """One line of the table, and its remarks."""
     rankings = {}
     began = time.perf_counter()
     for query, text in stage.queries.items():
@@ -130,7 +130,7 @@ def measure(
         f"| {stage.collection} | {stage.name} | {old:.4f} | {name} | {new:.4f} "
         f"| {new - old:+.4f} | {won} / {len(changes) - won - lost} / {lost} | {seconds:.4f} |"
     )
-    # What is measured must be what was named: a fallback or an unchanged order is told.
+    # Remark on fallbacks and unchanged orders, whose figures are not those of the named method.
     unlike = Counter(
         f"{report.status} by {report.method or 'the first stage'}"
         for report in (ranking.report for ranking in rankings.values())

@@ -199,7 +199,7 @@ def unseen(records: Sequence[Record]) -> str:
 
 
 def notes(records: Sequence[Record]) -> str:
-    """Rankings that are not ok: what is measured must be what was named."""
+    """Rankings that are not ok, whose figures are not those of the named method."""
     lines = []
     for record in records:
         for name, by_depth in record["methods"].items():
@@ -217,7 +217,7 @@ SECTIONS: dict[str, Callable[[Sequence[Record]], str]] = {
     "depth": depth,
     "summary": summary,
 }
-"""By the name in the comment that begins their place in the docs."""
+"""Name in the comment that marks the place of a table in the docs -> table."""
 
 
 def markdown(records: Sequence[Record]) -> str:
@@ -240,7 +240,7 @@ def write_docs(records: Sequence[Record], root: Path) -> None:
 
 
 def standalone(svg: str) -> str:
-    """A plot of the report's page as a file of its own, with the page's colours."""
+    """A plot as an SVG file, with the colours of the report's page."""
     css = files("secondpass.evaluation.report") / "templates" / "page.css"
     light, dark = re.findall(r":root \{.*?\}", css.read_text(encoding="utf-8"), re.DOTALL)[:2]
     style = (

@@ -1,4 +1,4 @@
-"""CPU time of rankings whose answers are all stored, against a model that answers at once.
+"""Compares the CPU time of cached rankings with that of a model that answers immediately.
 
     python benchmarks/response_cache.py
 
@@ -35,7 +35,7 @@ TICK = 0.001  # seconds
 
 
 class Immediate:
-    """A language model that answers at once."""
+    """A language model that answers immediately."""
 
     name = cache_key = "immediate"
 

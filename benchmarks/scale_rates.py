@@ -118,7 +118,7 @@ def measure_files(requests: Requests) -> tuple[float, float, float, float]:
 
 
 def arithmetic(rates: Mapping[str, float], options: argparse.Namespace) -> None:
-    """What so many pairs take by these rates, if all cores are as fast as one is alone."""
+    """The time for a number of pairs at these rates, if all cores are as fast as a single one."""
     cores = options.cores
     columns = " | ".join(f"{options.nodes} nodes of {count} cores" for count in cores)
     print(f"\n| {options.pairs:,} pairs | CPU hours | {columns} | at {options.cpu_price} an hour |")

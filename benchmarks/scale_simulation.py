@@ -1,4 +1,4 @@
-"""Stragglers and failures of ``secondpass job`` on many nodes, simulated: which block size is best?
+"""Simulates stragglers and failures of ``secondpass job`` on many nodes, by block size.
 
     python -m benchmarks.scale_simulation                       # tables and build/scale-blocks.png
     python -m benchmarks.scale_simulation --plot docs/scale-blocks.svg
@@ -131,9 +131,9 @@ class _Worker:
     slowness: float
     is_up: bool = False
     life: int = 0
-    """Counts its ends: an event of an earlier life is void."""
+    """Number of times that it ended; events with an earlier number are ignored."""
     blocks: list[int] = field(default_factory=list)
-    """Those that it was given and has not finished, perhaps still on the way to it."""
+    """Blocks that were assigned to it and are not finished, including those in transit."""
     arrived: deque[int] = field(default_factory=deque)
     began: float | None = None
 
@@ -246,7 +246,7 @@ class Simulation:
         self._schedule(self._cluster.node_restart + self._cluster.start, self._begin_node, node)
 
     def _fail_driver(self) -> None:
-        """All that is in progress is lost; the nodes stay, and what has been written."""
+        """Lose all blocks in progress; nodes and written blocks remain."""
         self._driver_failures += 1
         self._driver_is_up = False
         for index in range(self._cluster.size):

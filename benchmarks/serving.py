@@ -1,4 +1,4 @@
-"""What ``secondpass serve`` adds to a reranker: latency at one client, throughput at 64, memory.
+"""Measures the overhead of ``secondpass serve``: latency of one client, throughput of 64, memory.
 
     python -m benchmarks.serving
     python -m benchmarks.serving --data FOLDER
@@ -41,7 +41,7 @@ Requests = list[tuple[str, list[str]]]
 
 
 class Server:
-    """A server in a process of its own, until the end of the block."""
+    """A server in another process, until the end of the block."""
 
     def __init__(self, preset: str) -> None:
         command = [sys.executable, "-m", "secondpass", "serve", "-p", preset, "--port", "0"]
@@ -61,7 +61,7 @@ class Server:
         self._process.wait(60)
 
     def megabytes(self) -> float:
-        """The most memory that it had."""
+        """Its peak memory."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
 

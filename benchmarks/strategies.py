@@ -53,7 +53,7 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "graded, 3 shuffles": {"type": "graded", "shuffles": 3},
 }
 JUDGES = {"exact": (0.0, 0.0), "noisy": (0.7, 0.0), "noisy, prefers the first": (0.7, 0.7)}
-"""Standard deviation of the noise, and what the first place of a prompt adds to a grade."""
+"""Standard deviation of the noise, and bonus of the first position in a prompt."""
 
 _DOCUMENT = re.compile(r'<doc id="([^"]*)"[^>]*>\s*(\d+)')
 

@@ -1,21 +1,21 @@
-"""What ``tune`` decides on small samples of judged queries, against the queries not used.
+"""Compares decisions of ``tune`` on small samples of judged queries with the other queries.
 
     python benchmarks/tuning.py --data FOLDER --cache FOLDER
 
-Of each collection, 20, 40 or 80 queries are drawn, again and again; what is chosen on them is
-measured on all other queries, of which there are at least 100 (93 queries in all on Vaswani, of
-which 20 are drawn). The candidates are ``embedded``, the same blended, ``lexical`` and a null
-scorer, whose scores are random. Counted are the shares of the draws in which
+Samples of 20, 40 or 80 queries of each collection are drawn repeatedly; the choice on them is
+measured on all other queries, at least 100 (Vaswani has 93 queries, of which 20 are drawn). The
+candidates are ``embedded``, ``embedded`` with a blend, ``lexical`` and a null scorer, whose scores
+are random. The table has the shares of the draws in which
 
-- *harm*: what is adopted is worse than the first stage by more than .005;
-- *miss*: the first stage is kept though a candidate gains .03 or more;
-- *null*: the null scorer is refused if it is the only candidate;
-- *best*: of the three real candidates the most promising one is the best one on the other queries,
-  exactly, or up to .005; and *method*: likewise of the methods, each with its best blend;
-- *covered*: the interval of the held-out gain has the gain of the adopted one on other queries.
+- *harm*: the adopted candidate is worse than the first stage by more than .005;
+- *miss*: the first stage is kept although a candidate gains .03 or more;
+- *null*: the null scorer is not adopted if it is the only candidate;
+- *best*: of the three real candidates, the one with the highest held-out gain is the best on the
+  other queries, exactly, or up to .005; *method*: the same for methods, each with its best blend;
+- *covered*: the interval of the held-out gain contains the gain on the other queries.
 
-Nothing is fitted to these collections: the test is exact under its null hypothesis, the smallest
-gain is a principle, and folds and repeats are the usual ones.
+Nothing is fitted to these collections: the test is exact under its null hypothesis, and the
+smallest gain, folds and repeats are the defaults.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MEASURE = "nDCG@10"
 HARM, MISS, NEAR = 0.005, 0.03, 0.005
 FEWEST_OTHERS = 100
 SMALL = {"vaswani": 20}
-"""Collections with fewer other queries, and the number that is drawn nevertheless."""
+"""Collections with fewer other queries -> number of queries to draw."""
 REAL = ("embedded", "embedded+blend", "lexical")
 HEADER = (
     "| collection | judged | adopted | harm | missed | null refused | best of three | up to .005 "
@@ -77,9 +77,9 @@ def gains(folder: Path, cache: Path | None, seed: int) -> dict[str, Any]:
 
 def _gains(observed: Observations, name: str, cache: Path | None, seed: int) -> dict[str, Any]:
     # The journal keeps no degraded rankings, such as those of German with an English model.
-    kept = None if cache is None else cache / f"{name}.{_key(observed, seed)}.npz"
-    if kept is not None and kept.exists():
-        with np.load(kept) as file:
+    cached = None if cache is None else cache / f"{name}.{_key(observed, seed)}.npz"
+    if cached is not None and cached.exists():
+        with np.load(cached) as file:
             return dict(file)
     base = evaluate(ranking_to_run(observed.candidates), observed.suite.qrels, [MEASURE])
     before = np.array([*base.per_query[MEASURE].values()])
@@ -88,7 +88,7 @@ def _gains(observed: Observations, name: str, cache: Path | None, seed: int) -> 
         "lexical": Reranker.from_config(LEXICAL),
         "null": Reranker(Null(seed), log_level="error"),
     }
-    found = {}
+    gains_of = {}
     for method, reranker in rerankers.items():
         rankings = observed.rankings(method, reranker)
         rows = []
@@ -96,15 +96,15 @@ def _gains(observed: Observations, name: str, cache: Path | None, seed: int) -> 
             run = replayed_run(rankings, observed.candidates, reranker.method.name, blend)
             values = evaluate(run, observed.suite.qrels, [MEASURE]).per_query[MEASURE]
             rows.append(np.array([*values.values()]) - before)
-        found[method] = np.array(rows)
+        gains_of[method] = np.array(rows)
         reranker.close()
-    if kept is not None:
-        np.savez(kept, **found)
-    return found
+    if cached is not None:
+        np.savez(cached, **gains_of)
+    return gains_of
 
 
 def _key(observed: Observations, seed: int) -> str:
-    """A hash of what the gains depend on, but for the code of this version of secondpass."""
+    """A hash of everything that the gains depend on, including the version of secondpass."""
     config = {"rerankers": [EMBEDDED, LEXICAL, seed], "blends": WEIGHTS, "measure": MEASURE}
     digest = hashlib.sha256()
     for query, candidates in observed.candidates.items():
@@ -117,7 +117,7 @@ def _key(observed: Observations, seed: int) -> str:
 def draw(
     methods: Mapping[str, Any], size: int, *, resamples: int, seed: int
 ) -> dict[str, float | None]:
-    """Tune on so many random queries, and measure the choice on the others."""
+    """Tune on ``size`` random queries, and measure the choice on the others."""
     count = methods["embedded"].shape[1]
     order = np.random.default_rng(seed).permutation(count)
     used, others = order[:size], order[size:]
@@ -138,18 +138,18 @@ def draw(
             seed=seed,
         )
 
-    found = selected(variants)
-    adopted = winner(found, smallest_gain=SMALLEST_GAIN, confidence=0.95)
-    true = {name: variants[name][found.variants[name]][others].mean() for name in variants}
+    selection = selected(variants)
+    adopted = winner(selection, smallest_gain=SMALLEST_GAIN, confidence=0.95)
+    true = {name: variants[name][selection.variants[name]][others].mean() for name in variants}
     possible = max(rows[:, others].mean(axis=1).max() for rows in variants.values())
-    promising = max(REAL, key=lambda name: found.methods[name].mean)
+    promising = max(REAL, key=lambda name: selection.methods[name].mean)
     alone = selected({"null": methods["null"]})
     by_method = selected(methods)
     best_method = max(methods, key=lambda name: by_method.methods[name].mean)
     true_method = max(methods, key=lambda name: methods[name][:, others].mean(axis=1).max())
     covered = None
-    if adopted is not None and found.together.low is not None:
-        covered = found.together.low <= true[adopted] <= found.together.high
+    if adopted is not None and selection.together.low is not None:
+        covered = selection.together.low <= true[adopted] <= selection.together.high
     return {
         "adopted": adopted is not None,
         "harm": adopted is not None and true[adopted] < -HARM,

@@ -1,4 +1,4 @@
-"""Search Python's own documentation, and rerank what is found.
+"""Search Python's own documentation, and rerank the results.
 
 Searches the installed documentation for a learner's questions by vectors, by words and by both,
 reranks the results of each, measures all six against judgements, and runs the same reranking in a

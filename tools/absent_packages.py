@@ -1,4 +1,4 @@
-"""A plugin of pytest that skips tests which need a package that is left out on purpose.
+"""A plugin of pytest that skips tests of packages that are deliberately not installed.
 
 For `tools/check_wheels.py`: packages of engines, and the packages and extras that the environment
 variable names. Tests fail as usual if anything else is missing.
@@ -17,7 +17,7 @@ EXTRAS = {"export", "sentence-transformers", *NAMED}
 
 
 def missing(error: BaseException | None) -> str | None:
-    """The package or extra whose absence has caused an error, if it is left out on purpose."""
+    """The package or extra whose absence caused an error, if it is deliberately not installed."""
     while error is not None:
         name = getattr(error, "name", None)
         # Without a path: there is none of that name, or only a folder, such as examples/haystack.

@@ -37,14 +37,14 @@ DIST = ROOT / "dist"
 WORK = ROOT / "build" / "wheels"
 WHEEL = "-py3-none-any.whl"
 VARIABLE = "SECONDPASS_TESTS_WITHOUT"
-"""Tells tools/absent_packages.py what is left out."""
+"""Variable with the packages that are not installed, for tools/absent_packages.py."""
 LIMIT = 3600
-"""Seconds that one command may take."""
+"""Time limit of one command, in seconds."""
 URLS = {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
 
 
 class CheckError(Exception):
-    """A distribution is not as it should be."""
+    """A check of a distribution failed."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def build() -> None:
 
 
 def check_wheel(project: Project, path: Path) -> None:
-    """A wheel has exactly the package's tracked files, its licence, and complete metadata.
+    """Check that a wheel has exactly the package's tracked files, its licence, and its metadata.
 
     Raises:
         CheckError: it does not.
@@ -160,7 +160,7 @@ def check_wheel(project: Project, path: Path) -> None:
 
 
 def check_metadata(name: str, metadata: Message) -> None:
-    """Links of the project are stated, those of the description absolute, requirements plain.
+    """Check that the metadata has links, absolute links in the description, and plain requirements.
 
     Raises:
         CheckError: something is not so.
@@ -174,7 +174,7 @@ def check_metadata(name: str, metadata: Message) -> None:
 
 
 def check_sdist(project: Project, path: Path) -> None:
-    """An sdist has the package's tracked files, and what its build needs.
+    """Check that an sdist has the package's tracked files and the files that its build needs.
 
     Raises:
         CheckError: it has not.
@@ -192,7 +192,7 @@ def check_sdist(project: Project, path: Path) -> None:
 
 @dataclass(frozen=True)
 class Environment:
-    """What is installed, and the tests that run there.
+    """An environment: its packages, and the tests that run in it.
 
     The wheel of `project` is tested; `beside` are other projects whose wheels are there too.
     With `lowest`, what the project itself declares, except for the core, has its lowest allowed
@@ -282,7 +282,7 @@ NEEDS_SOURCES = (
 
 
 def test(name: str, program: str) -> None:
-    """Install a wheel by a Python, use it, and run the tests without the sources."""
+    """Install a wheel with a Python, use it, and run the tests without the sources."""
     chosen = ENVIRONMENTS[name]
     project = PROJECTS[chosen.project]
     python = environment(name, program)
@@ -398,7 +398,7 @@ def copy_without_sources(target: Path) -> None:
 
 
 def check_release(tag: str) -> None:
-    """The tag is the version, of all three, and the changelog has a dated section of it.
+    """Check that the tag is the version of all three, and that the changelog has its section.
 
     Raises:
         CheckError: something is not so.
@@ -430,14 +430,14 @@ def notes(version: str, changelog: str | None = None) -> str:
 
 
 def environment(name: str, program: str) -> Path:
-    """The interpreter of an empty virtual environment, made for a Python."""
+    """Create an empty virtual environment with a Python, and return its interpreter."""
     folder = WORK / name
     run([tool("uv"), "venv", "--quiet", "--clear", "--python", program, folder])
     return folder / "bin" / "python"
 
 
 def tool(name: str) -> Path:
-    """A program of the environment of tools, which is made if it is not there."""
+    """A program of the environment of tools, which is created if it does not exist."""
     folder = WORK / "tools" / "bin"
     if not (folder / "uv").is_file():
         venv.create(folder.parent, clear=True, with_pip=True)

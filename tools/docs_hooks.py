@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: what the documentation needs beside its pages.
+"""Hooks of MkDocs: the API reference, links to sources, and llms.txt.
 
 - Links that leave ``docs/`` lead to the repository, because the site has no such pages.
 - ``\\|`` within code of a table is a bar; GitHub wants the backslash, MkDocs shows it.
@@ -49,7 +49,7 @@ def on_post_page(output: str, *, page: Any, config: Any) -> str:  # noqa: ARG001
 
 
 def without_requests(html: str) -> str:
-    """The page without the mark by which the theme's script asks GitHub for stars and releases."""
+    """The page without the attribute that makes the theme request statistics from GitHub."""
     return html.replace(' data-md-component="source"', "")
 
 
@@ -90,7 +90,7 @@ def _parameter(parameter: Any) -> str:
 
 
 def _modules(folders: tuple[str, ...], packages: tuple[str, ...]) -> Any:
-    """What these packages define, by full name; they are read, not imported."""
+    """The objects that these packages define, by full name; modules are parsed, not imported."""
     import griffe
 
     loader = griffe.GriffeLoader(search_paths=[ROOT / folder for folder in folders])
@@ -176,7 +176,7 @@ def llms_txt(nav: Any, name: str, description: str, site_url: str) -> str:
 
 
 def paths_of(entry: Any) -> list[str]:
-    """The page that an entry of the navigation is, as a list; empty for a section."""
+    """The page of an entry of the navigation, as a list; empty for a section."""
     if isinstance(entry, str):
         return [entry]
     value = next(iter(entry.values()))

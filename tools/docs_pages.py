@@ -1,4 +1,4 @@
-"""Writes the parts of the documentation that follow from the code, or from other pages.
+"""Writes the parts of the documentation that are generated from the code or from other pages.
 
     python tools/docs_pages.py
 
@@ -55,7 +55,7 @@ def _strategies() -> str:
 
 
 def pages() -> dict[str, str]:
-    """What this script writes: the text of each page, by its path in ``docs/``."""
+    """The generated pages: path in ``docs/`` -> text."""
     which = (DOCS / "which-method.md").read_text(encoding="utf-8")
     before, _, rest = which.partition(BEGIN)
     after = rest.partition(END)[2]
@@ -221,7 +221,7 @@ def _table(part: Part) -> Iterator[str]:
     for name, option in schema["properties"].items():
         default = "required" if name in required else _value(option.get("default"))
         kind = _type(option)
-        # A file that holds a secret is an error, so its schema has null alone.
+        # A file must not hold a secret, so its schema allows only null.
         kind = "text, in Python only" if kind == "null" else kind
         cells = (f"`{name}`", kind, default, meanings[name])
         yield "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"

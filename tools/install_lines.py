@@ -1,4 +1,4 @@
-"""What README, docs, examples, and messages of the packages tell people to install with pip."""
+"""The pip install lines in README, docs, examples and messages of the packages."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""Mutation testing: changes the code in one place at a time and sees whether a test fails.
+"""Mutation testing: changes the code in one place at a time, and checks whether a test fails.
 
 The mutants are those of mutmut. They are run here because mutmut's own runner mutates functions
 without decorators only, and so no constant, no property and no class body. Each mutant runs in a
@@ -47,7 +47,7 @@ RESULTS = ROOT / "build" / "mutation"
 CONFIGURATION = Path(__file__).with_suffix(".toml")
 _MEMORY = 8 << 30
 _ZIP = re.compile(r",\s*(strict=\w+)?\)")
-"""Whether lists have one length is an assertion, which no correct input makes fail."""
+"""``strict=True`` of ``zip`` asserts equal lengths, which correct input never violates."""
 _SURVIVED = ("survived", "not covered")
 _NOT_HERE = 98
 """Exit code: the code cannot be replaced in place."""
@@ -89,7 +89,7 @@ class _Task:
 
 
 class _Finder(cst.CSTVisitor):
-    """Collects what mutmut's operators make of each node."""
+    """Collects the mutations of each node by mutmut's operators."""
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 
@@ -121,7 +121,7 @@ class _Finder(cst.CSTVisitor):
 
 
 def _is_left_alone(node: cst.CSTNode) -> bool:
-    """Whether changes in a node would be of no interest: types, decorators and prose."""
+    """Whether a node is not mutated: types, decorators and docstrings."""
     if isinstance(node, cst.Annotation | cst.Decorator | cst.Import | cst.ImportFrom):
         return True
     if isinstance(node, cst.SimpleString):
@@ -168,7 +168,7 @@ def mutants_of(path: Path) -> Iterator[tuple[Mutant, str]]:
 
 
 class _Mutated(SourceFileLoader):
-    """Loads other code than that of the file."""
+    """Loads changed code instead of that of the file."""
 
     def __init__(self, name: str, path: str, code: str) -> None:
         super().__init__(name, path)
@@ -205,7 +205,7 @@ class _Selection:
 
 
 class _Baseline:
-    """Runs the tests without a change; notes how long each takes and which lines it reaches."""
+    """Runs the tests on unchanged code; records the duration of each and the lines it reaches."""
 
     def __init__(self, path: Path, deselect: Sequence[str]) -> None:
         from coverage import Coverage
@@ -318,7 +318,7 @@ def _changed_functions(before: str, after: str) -> list[tuple[CodeType, CodeType
 
 
 def _own_code(scope: CodeType) -> tuple[Any, ...]:
-    """What a module or class does, apart from the functions in it."""
+    """The code of a module or class without the functions in it."""
     values = [repr(one) for one in scope.co_consts if not isinstance(one, CodeType)]
     return scope.co_code, values, scope.co_names, scope.co_freevars, scope.co_cellvars
 
@@ -330,7 +330,7 @@ def _pytest(files: Sequence[str], plugin: object) -> int:
 
 
 def _forked(act: Callable[[], int]) -> int:
-    """The id of a process of its own that does this, silently, and exits with the result."""
+    """Fork a process that calls a function, without output, and exits with its result."""
     pid = os.fork()
     if pid:
         return pid
@@ -364,7 +364,7 @@ def _baseline(path: Path, files: Sequence[str], deselect: Sequence[str]) -> dict
 
 
 def _preload(modules: Sequence[str]) -> None:
-    """Import what the tests will, but for what is under test and the tests themselves."""
+    """Import what the tests import, except the tested module and the tests themselves."""
     for name in modules:
         if name.startswith(("test", "conftest", "fake", "fault", "_")) or name == "__main__":
             continue
@@ -386,7 +386,7 @@ def run(name: str, settings: dict[str, Any], options: argparse.Namespace) -> lis
     by_line = {int(line): set(tests) for line, tests in found["tests_by_line"].items()}
     known = {(one["before"], one["after"]) for one in settings["equivalent"]}
     again = _last_time(name, options)
-    # The same way as the mutants, or everything that breaks here would count as killed.
+    # Run like the mutants: otherwise every failure of this setup would count as killed.
     unchanged = path.read_text(encoding="utf-8")
     control = _forked(lambda: _tested(module, path, unchanged, sorted(seconds)))
     if os.waitstatus_to_exitcode(os.waitpid(control, 0)[1]):
@@ -410,7 +410,7 @@ def run(name: str, settings: dict[str, Any], options: argparse.Namespace) -> lis
         else:
             here = by_line.get(mutant.line, set())
             chosen = sorted(tests, key=lambda t: (t not in here, seconds[t]))
-            # With a factor for what else the machine does.
+            # With a factor for other load on the machine.
             limit = options.limit + 10 * sum(seconds[one] for one in chosen)
             tasks.append(_Task(mutant, code, chosen, limit))
 
@@ -422,7 +422,7 @@ def run(name: str, settings: dict[str, Any], options: argparse.Namespace) -> lis
     before_tests = set(found["before_tests"])
     for number, outcome, took in outcomes:
         mutant = quick[number - 1].mutant
-        # What runs before the tests, such as the making of their parameters, is seen by an import.
+        # Lines that run before the tests, such as those that create parameters, need a new import.
         if outcome != "survived" or not before_tests & _body(mutant.lines):
             mutant.outcome, mutant.seconds = outcome, took
             _show(mutant)
@@ -439,7 +439,7 @@ def run(name: str, settings: dict[str, Any], options: argparse.Namespace) -> lis
 
 
 def _body(lines: tuple[int, int] | None) -> set[int]:
-    """The lines of a function but the first, which is run when it is defined."""
+    """The lines of a function without the first, which runs at its definition."""
     first, last = lines or (0, 0)
     return set(range(first + 1, last + 1))
 
@@ -453,7 +453,7 @@ def _show(mutant: Mutant) -> None:
 def _outcomes(
     tasks: Sequence[_Task], options: argparse.Namespace, act: Callable[[_Task], int]
 ) -> Iterator[tuple[int, str, float]]:
-    """Do each task in a process of its own; its number, outcome and seconds, as they end.
+    """Run each task in a separate process; yield number, outcome and seconds as they end.
 
     The outcome is empty if the code could not be replaced in place.
     """
@@ -507,7 +507,7 @@ def _tested(module: str, path: Path, code: str, chosen: Sequence[str]) -> int:
 
 
 def _last_time(name: str, options: argparse.Namespace) -> set[tuple[str, str]] | None:
-    """The mutants to run again, because of what became of them the last time; None for all."""
+    """The mutants to run again because of their last outcome; None: all."""
     if not (options.again or options.timeouts):
         return None
     outcomes = (_SURVIVED if options.again else ()) + (("timeout",) if options.timeouts else ())

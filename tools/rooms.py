@@ -53,7 +53,7 @@ EXEMPT = frozenset(
         ("secondpass.types", "secondpass.runtime.trace"),
     }
 )
-"""Methods for convenience, which import what they call when they are called:
+"""Convenience methods, which import lazily:
 ``Reranker.from_config``, ``from_preset`` and ``to_config`` the loader, and ``Ranking.explain``,
 ``to_dict``, ``to_pandas``, ``_repr_html_`` and ``__repr__`` what presents a ranking."""
 
@@ -131,7 +131,7 @@ def room_graph(graph: Graph) -> dict[str, frozenset[str]]:
 
 
 def room_sizes(graph: Graph) -> dict[str, int]:
-    """How many modules each room has that is a folder."""
+    """The number of modules of each room that is a folder."""
     sizes: dict[str, int] = {}
     for module in graph:
         if module.count(".") > 1:

@@ -1,4 +1,4 @@
-"""Draws the rooms of the package: who imports whom, highest first."""
+"""Draws the rooms of the package and their imports, highest first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Edges = Mapping[str, frozenset[str]]
 
 
 def picture(edges: Edges, sizes: Mapping[str, int]) -> str:
-    """An SVG with a box a room.
+    """An SVG with a box for each room.
 
     An edge that follows from others (a imports b, b imports c, a imports c) is left out.
 

@@ -45,7 +45,7 @@ AWS = {
 
 
 class Server:
-    """Answers as one API does, and keeps the last request."""
+    """Answers like one API, and keeps the last request."""
 
     def __init__(self) -> None:
         self.api = ""
@@ -262,13 +262,13 @@ def own(api: str, url: str) -> Any:
 
 
 def scheme(headers: dict[str, str]) -> str:
-    """The header of the key, and what stands before the key."""
+    """The header with the key, and the text before the key in it."""
     name = next(name for name in ("authorization", "api-key") if name in headers)
     return f"{name}: {headers[name].partition(KEY)[0].partition(' ')[0]}".strip(": ")
 
 
 def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
-    """What the requests disagree about."""
+    """The differences between two requests."""
     wrong = []
     if urlsplit(theirs["path"]).path.removeprefix("/v1") != ours["path"].removeprefix("/v1"):
         wrong.append(f"path {theirs['path']} / {ours['path']}")

@@ -7,7 +7,7 @@
 
 The reranker is made once, in the application's lifespan: its model is loaded before the first
 request and released at the end. ``arerank`` does not block the event loop, and concurrent requests
-share batches. Each request has two seconds; what is not scored by then keeps its order, and the
+share batches. Each request has two seconds; candidates not scored by then keep their order, and the
 status says so, so that the service never fails because a model does. RERANK_PRESET names another
 preset.
 """

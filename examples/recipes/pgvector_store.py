@@ -7,7 +7,7 @@
 Rows as dicts are candidates as they are: columns named ``id``, ``text`` and ``score`` are used, the
 others become metadata. So nothing has to be mapped; the query names its columns.
 
-Without DATABASE_URL, the package pgserver starts a PostgreSQL of its own, with pgvector, in a
+Without DATABASE_URL, the package pgserver starts its own PostgreSQL, with pgvector, in a
 temporary folder. The table is temporary in both cases.
 """
 

@@ -27,7 +27,7 @@ def regrets(loss: float) -> Regrets:
 
 @pytest.mark.parametrize(("loss", "gates"), [(0.0, 1), (0.1, 0)])
 def test_gates_are_tried_on_other_queries(gating, loss, gates):
-    tried = gating.tried(regrets(loss), splits=5, seed=1)
+    tried = gating.held_out(regrets(loss), splits=5, seed=1)
     assert tried.on.mean() == gates
     assert tried.skipped == pytest.approx(np.full(5, 0.5 * gates), abs=0.07)
     assert tried.regret == pytest.approx(np.zeros(5), abs=0.01)
@@ -35,5 +35,5 @@ def test_gates_are_tried_on_other_queries(gating, loss, gates):
 
 
 def test_splits_depend_on_the_seed_alone(gating):
-    first, same, other = (gating.tried(regrets(0.0), splits=2, seed=seed) for seed in (1, 1, 2))
+    first, same, other = (gating.held_out(regrets(0.0), splits=2, seed=seed) for seed in (1, 1, 2))
     assert first.skipped.tolist() == same.skipped.tolist() != other.skipped.tolist()

@@ -91,7 +91,7 @@ def test_what_is_no_page_of_a_sphinx_site_is_one_message(docs) -> None:
     (docs / "_sources" / "owls.md.txt").write_text("# Owls")
     (docs / "searchindex.js").write_text("Search.setIndex({})")
     done = call("docs", "--into", "index", "--words-only")
-    assert done.stderr == "left out, as no pages of a Sphinx site: _sources/, searchindex.js\n"
+    assert done.stderr == "left out, not pages of the Sphinx site: _sources/, searchindex.js\n"
     assert "3 passages of 2 files" in done.stdout
 
 

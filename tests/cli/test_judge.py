@@ -174,7 +174,7 @@ def test_terminal_escapes_are_shown_escaped(call, secondpass):
         ([], "missing QUERIES, or --ask"),
         (["--ask", 3], "has no judgements of a model"),
         (["queries.tsv"], "--config or --preset"),
-        (["queries.tsv", "-p", "lexical"], "--corpus: name what to search"),
+        (["queries.tsv", "-p", "lexical"], "missing --corpus"),
     ],
 )
 def test_wrong_arguments(secondpass, write, tmp_path, monkeypatch, options, message):
@@ -223,3 +223,12 @@ def test_rerankers_that_ask_a_service_are_left_out_of_a_dry_run(call, tmp_path):
     told = call("--dry-run", "--pool", f"other={tmp_path / 'judge.yaml'}", "--pool", "lexical")
     assert told.code == 0, told.err
     assert "--pool other: asks a service" in told.flat
+
+
+def test_a_dry_run_with_resume_counts_only_what_is_left(call, provider):
+    assert call("--sample", 5).code == 0
+    asked = provider.calls
+    estimate = json.loads(call("--dry-run", "--resume", "--sample", 8, "--json").out)
+    assert (estimate["queries"], estimate["total"]["calls"]) == (8, 6)
+    assert call("--sample", 8, "--resume").code == 0
+    assert provider.calls == asked + 6

@@ -1,1 +1,1 @@
-"""What the adapters for frameworks share: parameters, checks, life cycle, scores, model objects."""
+"""Servers, telemetry and jobs, and what the adapters for frameworks share."""

@@ -58,17 +58,17 @@ class SavedByAdapter:
 
 
 def check_answered(finish_reason: object) -> None:
-    """Raise if the model ended by refusing.
+    """Check that the model did not refuse to answer.
 
     Raises:
-        LLMError: it did.
+        LLMError: it refused.
     """
     if finish_reason in {"content_filter", "refusal", "safety"}:
         raise LLMError("the model refused to answer", "content_filter")
 
 
 def is_truncated(finish_reason: object) -> bool:
-    """Whether the model ended because it reached its limit of tokens."""
+    """Whether the reply ends because the limit of tokens was reached."""
     return finish_reason in {"length", "max_tokens"}
 
 

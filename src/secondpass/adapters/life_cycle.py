@@ -1,4 +1,4 @@
-"""Warming up and closing what a component owns."""
+"""Warms up and closes the models of a component."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class LifeCycle:
     Args:
         reranker: its models are loaded and closed.
         llm: the component's own language model.
-        warn: called with what cannot be warmed up and the error, the first time. Under ``strict``
-            the error is raised instead, every time.
+        warn: called with the name of what cannot be warmed up and the error, the first time. Under
+            ``strict`` the error is raised instead, every time.
 
     Attributes:
-        opened: whether there may be something to close.
+        opened: whether models or connections may be open.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class LifeCycle:
         return opened
 
     def _first(self, name: str) -> bool:
-        """Whether this is the first time. The core itself retries models that cannot be loaded."""
+        """Whether this is the first call. The core retries models that cannot be loaded."""
         first = name not in self._warm
         self._warm.add(name)
         return first
@@ -112,6 +112,6 @@ class LifeCycle:
             if self._reranker.strict:
                 self._warm.clear()
                 raise
-            if name not in self._warned:  # pipelines try again with each run
+            if name not in self._warned:  # pipelines warm up at each run
                 self._warned.add(name)
                 self._warn(name, error)

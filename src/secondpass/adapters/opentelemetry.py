@@ -2,8 +2,8 @@
 
 :func:`instrument` registers an observer that opens a span for every ranking, method, request and
 scorer call, and records metrics. Names follow the semantic conventions of OpenTelemetry for
-generative AI (1.41) for requests, and those of OpenInference for rankings; what neither has begins
-with ``secondpass.``.
+generative AI (1.41) for requests, and those of OpenInference for rankings; others begin with
+``secondpass.``.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def instrument(
 ) -> Registration:
     """Open spans and record metrics for every ranking in this process.
 
-    A call with the providers of an earlier one takes its place, so that nothing is counted twice.
+    A call with the same providers as an earlier one replaces it, so that nothing is counted twice.
 
     Args:
-        tracer_provider: of the spans; None is the global one.
-        meter_provider: of the metrics; None is the global one.
+        tracer_provider: of the spans; None: the global provider.
+        meter_provider: of the metrics; None: the global provider.
         content: whether spans have queries, passages, metadata, prompts and replies.
 
     Returns:
@@ -91,11 +91,11 @@ class _Telemetry:
 
 
 class _Spans:
-    """The spans of the operations that are running.
+    """The spans of running operations.
 
-    A span of a request or a scorer call is the current one while it runs, so that the spans of
-    SDKs and frameworks are within it. Those of rankings and methods are not: rankings of
-    ``rerank_many`` take turns in one context.
+    The span of a request or a scorer call is the current one while it runs, so that spans of SDKs
+    and frameworks are its children. Spans of rankings and methods are not, as several rankings of
+    ``rerank_many`` alternate in one context.
     """
 
     def __init__(self, provider: TracerProvider | None) -> None:
@@ -130,7 +130,7 @@ class _Spans:
         if operation not in self._open:
             return
         span, token = self._open.pop(operation)
-        # Once more, because texts may have displaced them: a span has 128 attributes by default.
+        # Set again, as texts may have displaced them: a span has at most 128 attributes by default.
         span.set_attributes(span_attributes.at_start(operation))
         span.set_attributes(span_attributes.at_end(operation))
         if operation.error is not None:

@@ -1,4 +1,4 @@
-"""Checks of the arguments of a call."""
+"""Checks the arguments of a call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def whole_number(name: str, value: Any) -> int | None:
     """A number of documents as Python's int, which can be saved; None stays None.
 
     Raises:
-        InputError: it is no integer of 1 or more.
+        InputError: it is not an integer of 1 or more.
     """
     if value is None:
         return None
@@ -47,7 +47,7 @@ def finite_number(name: str, value: Any) -> float | None:
     """A threshold as Python's float; None stays None.
 
     Raises:
-        InputError: it is no finite number.
+        InputError: it is not a finite number.
     """
     number = plain_number(value)
     if number is not None and (type(number) is not float or not math.isfinite(number)):
@@ -69,10 +69,10 @@ def check_order(order: object, reranker: Reranker) -> None:
 
 
 def check_depth(depth: int | None, reranker: Reranker) -> None:
-    """Check that thresholds and the like were fitted for the depth that a component reranks at.
+    """Check that fitted settings, such as a threshold, are valid for a component's depth.
 
     Raises:
-        ConfigurationError: they were fitted for another one, as where a configuration has it.
+        ConfigurationError: a setting was fitted for another depth.
     """
     if depth is None:
         return
@@ -89,16 +89,16 @@ def checked_list(
     Args:
         values: documents; any iterable of them.
         kind: their class.
-        name: of the argument.
-        plural: of the class's name.
-        hints: what to write instead, for objects of other classes.
+        name: name of the argument.
+        plural: plural of the class's name.
+        hints: other class -> text for the message on what to write instead.
 
     Raises:
         InputError: one is not of the class; the message has its index.
     """
     hints = hints or {}
-    no_list = isinstance(values, (str, bytes, Mapping, kind, *hints))
-    if no_list or not isinstance(values, Iterable):
+    is_single = isinstance(values, (str, bytes, Mapping, kind, *hints))
+    if is_single or not isinstance(values, Iterable):
         raise InputError(f"{name}: give a list of {plural}, not {kind_of(values)}")
     checked = list(values)
     for index, value in enumerate(checked):

@@ -22,11 +22,11 @@ _SEPARATOR = "\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a part of a packed text comes from.
+    """The source of a passage in a packed text.
 
     Attributes:
-        number: as in the text, from 1.
-        start, stop: the part of the packed text that is the passage's, in characters.
+        number: number in the text, from 1.
+        start, stop: position of the passage in the packed text, in characters.
         position: index of the candidate in the input, from 0.
         id: the candidate's id.
         rank: its rank, from 1.
@@ -53,9 +53,9 @@ class Packed:
     Attributes:
         text: the passages, each below a line with its number; empty if none fits.
         sources: one for each passage, in the order of the text.
-        tokens: of the text, by the counter that was used.
+        tokens: number of tokens of the text, by the counter that was used.
         left_out: input positions of the ranked items that did not fit or have no text, by rank.
-        repeated: input positions of items whose packed text is in the text already, by rank.
+        repeated: input positions of items whose passage another item has already added, by rank.
     """
 
     text: str = field(repr=False)
@@ -82,12 +82,12 @@ def pack(
 ) -> Packed:
     """Pack the best items of a ranking into a budget of tokens, best first.
 
-    An item that does not fit whole is packed as its span (the part that matched best), if it has
-    one that fits; otherwise it is left out, and smaller ones below it are tried. No passage is cut
-    elsewhere. An item without a score is packed only behind all that have one, as it is ranked.
+    An item that does not fit is packed as its span (the part that matched best), if it has one that
+    fits; otherwise it is left out, and items below it are tried. Passages are not cut elsewhere.
+    Items without a score come last, as in the ranking.
 
     Args:
-        ranking: of a reranker.
+        ranking: the ranking.
         tokens: the budget, 1 or more, for the text with its numbers and separators.
         parts: ``spans`` packs the span of each item that has one.
         count: number of tokens of a text. The default estimates one for every four bytes; give the
@@ -95,7 +95,7 @@ def pack(
 
     Raises:
         InputError: the budget is not a whole number of 1 or more, ``parts`` is unknown, or
-            ``count`` returns no number.
+            ``count`` does not return a finite number.
     """
     if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
         raise InputError(f"tokens: give a whole number of 1 or more, not {describe(tokens)}")
@@ -126,7 +126,7 @@ def pack(
 
 
 def _choices(item: Ranked, parts: str) -> list[tuple[int, int] | None]:
-    """What of an item may be packed, the preferred first: its span, or None for all of it."""
+    """The spans of an item that may be packed, preferred first; None is the whole text."""
     if not isinstance(item.text, str) or not item.text.strip():
         return []
     if item.span is None:
@@ -142,7 +142,7 @@ def _size(text: str, count: TokenCounter) -> int:
 
 
 def _name(item: Ranked) -> str:
-    """What names the source of an item, in one line."""
+    """The name of an item's source, in one line."""
     named = _named(item)
     name = next(iter(named.values()), item.id or f"candidate {item.position}")
     return " ".join(str(name).split())[:200]

@@ -1,4 +1,4 @@
-"""The parameters of adapters and the settings of a configuration that they stand for."""
+"""Maps the parameters of adapters to settings of a configuration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "document_prefix": ("render.prefix",),
     "document_suffix": ("render.suffix",),
 }
-"""Where in a configuration the setting of a parameter may stand; see `Override`."""
+"""Name of a parameter -> possible paths of its setting in a configuration; see `Override`."""
 
 _SYNONYMS = {
     **dict.fromkeys(("k", "topk", "topn", "limit"), "top_k"),
@@ -42,7 +42,7 @@ _SYNONYMS = {
     **dict.fromkeys(("modelname", "modelid", "modelnameorpath"), "model"),
     **dict.fromkeys(("apitoken", "key", "token"), "api_key"),
 }
-"""What others call a parameter, without underscores: the name in `PLACES`."""
+"""Names of other libraries, without underscores -> name in `PLACES`, for hints."""
 
 PER_CALL = ("top_k", "depth", "floor", "dedupe", "order")
 """Parameters that are passed to `Reranker.rerank`, so that they can be assigned to a component."""
@@ -53,15 +53,15 @@ class Parameters:
 
     Args:
         constructor: its ``__init__``.
-        aliases: names of parameters in the framework, by which the names in `PLACES` are found.
+        aliases: name of a parameter in the framework -> name in `PLACES`.
         assignable: parameters without a setting that can be assigned to a component.
-        beside_ready: parameters of `PER_CALL` that can be used beside a ready Reranker that does
-            not set them.
+        beside_ready: parameters of `PER_CALL` that can be used with a ready Reranker that does not
+            set them.
 
     Attributes:
-        defaults: of all parameters.
-        places: the parameters that stand for a setting, with their names in `PLACES`.
-        per_call: those of them that are in `PER_CALL`.
+        defaults: name of each parameter -> default.
+        places: name of each parameter with a setting -> name in `PLACES`.
+        per_call: the part of ``places`` that is in `PER_CALL`.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Parameters:
         self.per_call = {name: place for name, place in self.places.items() if place in PER_CALL}
         self.assignable = {*assignable, *self.per_call}
         self._beside_ready = beside_ready
-        # Texts and switches of another type would be taken for something else.
+        # A value of another type could be valid as a different setting, so these are checked here.
         types = {parameter.name: _types(parameter.annotation) for parameter in parameters}
         self._types = {
             name: kinds for name, kinds in types.items() if {*kinds} <= {str, bool, NoneType}
@@ -121,7 +121,7 @@ class Parameters:
     # ------------------------------------------------------------------ checks
 
     def type_problems(self, values: Mapping[str, Any]) -> list[Problem]:
-        """The problems of texts and switches of the wrong type."""
+        """A problem for each string or boolean parameter of the wrong type."""
         return [
             Problem(
                 (name,),
@@ -132,14 +132,14 @@ class Parameters:
         ]
 
     def unknown(self, names: Iterable[str]) -> list[Problem]:
-        """The problems of arguments that are no parameters, with the nearest parameter of each."""
+        """A problem for each name that is not a parameter, with the nearest parameter."""
         by_place = {place: parameter for parameter, place in self.places.items()}
         problems = []
         for name in sorted(set(names) - self.defaults.keys()):
-            meant = by_place.get(name) or by_place.get(_SYNONYMS.get(name.replace("_", ""), ""))
+            synonym = by_place.get(name) or by_place.get(_SYNONYMS.get(name.replace("_", ""), ""))
             hint = suggestion(name, sorted(self.defaults))
-            if meant is not None:
-                hint = f"; did you mean {meant!r}?"
+            if synonym is not None:
+                hint = f"; did you mean {synonym!r}?"
             problems.append(Problem((name,), f"unknown argument{hint}"))
         return problems
 
@@ -156,10 +156,10 @@ class Parameters:
         return frozenset(name for name, place in self.per_call.items() if place in config)
 
     def check_free(self, name: str, value: object, fixed: Collection[str]) -> None:
-        """Refuse a second value for a setting.
+        """Check that the reranker does not set a parameter that has a value.
 
         Raises:
-            ConfigurationError: the reranker that the component was made with sets it.
+            ConfigurationError: it does.
         """
         if value is not None and name in fixed:
             message = f"can't be set, because the reranker sets {self.places[name]!r}; set it there"
@@ -171,9 +171,9 @@ class Parameters:
         """The value of a parameter that is assigned to a component, checked.
 
         Args:
-            name: of the parameter.
+            name: name of the parameter.
             value: its new value.
-            overrides: parameters that the component's configuration was made with.
+            overrides: parameters that the component's configuration was created with.
             fixed: parameters that its reranker sets.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Requests with options of their own, ranked together."""
+"""Ranks requests with different call options in as few batches as possible."""
 
 from __future__ import annotations
 

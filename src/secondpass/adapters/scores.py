@@ -26,13 +26,13 @@ def results(
     metadata: Callable[[T], Mapping[str, Any] | None],
     prefix: str = "",
 ) -> Iterator[tuple[T, float, dict[str, Any]]]:
-    """The documents in the order of their ranking, with what to add to each.
+    """The documents in the order of their ranking, with scores and metadata to add.
 
     Args:
-        documents: those that were ranked.
-        ranking: of them.
-        metadata: reads a document's metadata.
-        prefix: of the added metadata keys.
+        documents: the documents that were ranked.
+        ranking: their ranking.
+        metadata: returns a document's metadata.
+        prefix: prefix of the added metadata keys.
 
     Yields:
         A document, its score (see `falling_scores`) and its new metadata (see `provenance`).
@@ -52,16 +52,17 @@ def falling_scores(ranking: Ranking) -> list[float]:
 
 
 ScoreRule: TypeAlias = Literal["final", "sigmoid", "rank"]
-"""``final``: the final scores. ``sigmoid``: 1 / (1 + exp(-s)) of them. ``rank``: (n - i) / n."""
+"""How scores are computed. ``final``: final scores. ``sigmoid``: 1 / (1 + exp(-final score)).
+``rank``: (n - i) / n for the i-th of n."""
 
 
 def stated_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float], ScoreRule]:
-    """One score per item that never rises along the list, and the rule that made them.
+    """One score per item that never rises along the list, and how they were computed.
 
     Args:
-        ranking: its items are in the order of the scores.
-        unit: whether scores must be within 0 to 1. Then final scores are used if the kind promises
-            that (``probability``, ``rank``) or a blend made them, and they are within; those of the
+        ranking: the ranking.
+        unit: whether scores must be within 0 to 1. Then final scores are used only if they are, and
+            their kind guarantees it (``probability``, ``rank``) or they are blended; scores of the
             kind ``logit`` are mapped by the sigmoid.
 
     Returns:
@@ -93,10 +94,10 @@ def _sigmoid(logit: float) -> float:
 def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """The metadata keys to add to a document, with their values.
 
-    Keys that something else wrote are left alone, so they are absent from the result. Keys of an
-    earlier pass are overwritten, except ``retrieval_score``, which remains that of the first
-    retriever. A rerank status marks an earlier pass, so where something else wrote a status,
-    nothing is added.
+    Keys that another program wrote are kept, so they are absent from the result. Keys of an earlier
+    pass are overwritten, except ``retrieval_score``, which remains that of the first retriever. A
+    valid rerank status marks an earlier pass; if ``rerank_status`` has another value, nothing is
+    added.
 
     Args:
         item: the document's item in the ranking.
@@ -131,7 +132,7 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
     overwritten = set()
     if status in metadata:
         overwritten = {status}
-        # Values that an earlier pass cannot have written belong to something else.
+        # Values that an earlier pass cannot have written belong to another program.
         if type(metadata.get(rank)) is int:
             overwritten.add(rank)
         if type(metadata.get(score)) is (float if before == "scored" else type(None)):

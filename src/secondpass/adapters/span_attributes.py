@@ -24,7 +24,7 @@ from secondpass.types import Candidate, Ranking, Report
 Value: TypeAlias = str | int | float | Sequence[str]
 
 _PROVIDERS = {"google": "gcp.gemini"}
-"""Well-known values that differ from our names."""
+"""Provider names of secondpass that differ from the well-known values."""
 
 
 def span_name(operation: Operation) -> str:
@@ -39,7 +39,7 @@ def span_name(operation: Operation) -> str:
 
 
 def at_start(operation: Operation) -> dict[str, Value]:
-    """What is known of an operation when it starts."""
+    """The attributes that are known when an operation starts."""
     if isinstance(operation, RankingOperation):
         top_k = operation.candidates if operation.top_k is None else operation.top_k
         return {
@@ -69,7 +69,7 @@ def at_start(operation: Operation) -> dict[str, Value]:
 
 
 def at_end(operation: Operation) -> dict[str, Value]:
-    """What is known besides when it has ended."""
+    """The further attributes that are known when an operation has ended."""
     known: dict[str, Value | None] = {"error.type": operation.error}
     if isinstance(operation, RankingOperation) and operation.report is not None:
         known |= _report(operation.report)
@@ -107,7 +107,7 @@ def _report(report: Report) -> dict[str, Value | None]:
 
 
 def labels(operation: Operation) -> dict[str, str | int]:
-    """The attributes of metrics: few values each."""
+    """The attributes of metrics, which have few distinct values."""
     error = {} if operation.error is None else {"error.type": operation.error}
     if isinstance(operation, RankingOperation):
         status = "none" if operation.report is None else operation.report.status
@@ -133,7 +133,7 @@ def _request_labels(operation: RequestOperation) -> dict[str, str | int]:
 
 
 def of_texts(texts: Mapping[str, Any]) -> dict[str, Value]:
-    """The texts of an operation, as :meth:`Observer.content` is given them."""
+    """The attributes for the texts of an operation, which :meth:`Observer.content` receives."""
     attributes: dict[str, Value] = {}
     for name, value in texts.items():
         if name == "query":

@@ -1,4 +1,4 @@
-"""Call options on the command line and in requests."""
+"""The option ``--order``."""
 
 from __future__ import annotations
 

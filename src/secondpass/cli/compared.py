@@ -21,8 +21,12 @@ def reranker_specs(
     compared: Sequence[str] | None,
     models: Sequence[str] | None,
 ) -> dict[str, Any]:
-    """The rerankers of the options: unique name -> preset name, path, or configuration."""
-    from secondpass.evaluation.rerankers import unique_name  # brings the search with it
+    """The rerankers of the options: unique name -> preset name, path, or configuration.
+
+    Raises:
+        ConfigurationError: a value of ``--compare`` is malformed.
+    """
+    from secondpass.evaluation.rerankers import unique_name  # slow to import
 
     specs: list[tuple[str, Any]] = [(name, name) for name in presets or ()]
     specs += [(path.stem, path) for path in configs or ()]
@@ -62,7 +66,7 @@ def loadable_rerankers(
             config = configuration(spec, None, settings)
         config = with_depth(config, top_n)
         try:
-            load(config)  # a check only: `compare` loads its own, and closes them
+            load(config)  # only to check it: `compare` loads and closes its own
             loadable[name] = config
         except (MissingExtraError, ModelLoadError) as error:
             not_run[name] = str(error)

@@ -23,7 +23,7 @@ _NOTE = f"dry run: no model was called. {_TOKENS}"
 def print_dry_run(
     reranker: Reranker, requests: Iterable[tuple[Request, Mapping[str, Any]]], *, as_json: bool
 ) -> None:
-    """Estimate what ranking these requests would take.
+    """Print calls, tokens and cost that ranking these requests is estimated to take.
 
     Args:
         reranker: what would rank them.
@@ -46,7 +46,7 @@ def print_dry_run(
 def print_comparison(
     expected: ExpectedComparison, not_run: Mapping[str, str], *, as_json: bool
 ) -> None:
-    """Print what a comparison would take.
+    """Print calls, tokens and cost that a comparison is estimated to take.
 
     Args:
         expected: as estimated.
@@ -72,7 +72,7 @@ def print_comparison(
 
 
 def print_expected(expected: ExpectedComparison) -> None:
-    """Say on standard error what the systems that ask a service are expected to take."""
+    """Print to standard error the expected calls, tokens and cost of systems that use a service."""
     rows = [(name, use) for name, uses in expected.systems.items() for use in uses if use.calls]
     for name, use in rows:
         info(f"{one_line(name)} will ask {one_line(use.model)}: {_sentence(use)}")

@@ -34,8 +34,7 @@ _JOURNAL = "rankings.jsonl"
 def check_folder(out: Path | None, *, resume: bool, force: bool) -> Path | None:
     """The path of the journal in the folder of the results; None without a folder.
 
-    Exits if the folder has results, or rankings of an interrupted run, that the options say
-    nothing about.
+    Exits if the folder has results, or rankings of an interrupted run, and neither option is set.
     """
     if resume and force:
         fail("--resume, --force: give one of them", USAGE_ERROR)
@@ -44,7 +43,7 @@ def check_folder(out: Path | None, *, resume: bool, force: bool) -> Path | None:
             fail("--resume: needs --out, the folder of the interrupted run", USAGE_ERROR)
         return None
     journal = out / _JOURNAL
-    # There may be results as well: those that the interrupted run was to replace, or its own.
+    # There may also be results: old ones that the run was to replace, or its own.
     is_interrupted = journal.exists() and journal.stat().st_size > 0
     if is_interrupted and not (resume or force):
         hint = "use --resume to continue it, or --force to start again"
@@ -58,12 +57,12 @@ def check_folder(out: Path | None, *, resume: bool, force: bool) -> Path | None:
 def open_journal(
     path: Path | None, *, resume: bool, kept: bool = False
 ) -> Iterator[Journal | None]:
-    """The journal of a run; says where the finished rankings are if it is interrupted.
+    """The journal of a run; prints where the finished rankings are if it is interrupted.
 
     Args:
         path: None: no journal.
-        resume: continue an interrupted run; otherwise nothing of one is used, no answers either.
-        kept: whether the file is kept for other runs. What failed in part is tried again then.
+        resume: continue an interrupted run; otherwise its rankings and answers are deleted.
+        kept: whether the file is kept for other runs; then ``partial`` rankings are repeated.
     """
     if path is None:
         yield None
@@ -126,7 +125,7 @@ def print_results(
         result_console().print(Markdown(comparison.to_markdown(details=details)))
     else:
         write(comparison.to_markdown(details=details))
-    for path in _to_name(written, details=details):
+    for path in _listed(written, details=details):
         info(f"written: {path}")
     if on_terminal(sys.stdout) and not details and not as_json and not written:
         info("--details prints all tables; --out FOLDER writes them, with plots")
@@ -134,8 +133,8 @@ def print_results(
         fail("nothing could be measured", ERROR)
 
 
-def _to_name(written: Sequence[str], *, details: bool) -> list[str]:
-    """The files to name; without details, the folder of the runs instead of each run."""
+def _listed(written: Sequence[str], *, details: bool) -> list[str]:
+    """The paths to print; without details, the folder of the runs instead of each run."""
     if details:
         return list(written)
     return [*dict.fromkeys(_without_run(path) for path in written)]

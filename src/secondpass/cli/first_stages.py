@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from secondpass.search.retrieval import Mode
 
 _MAX_SKIPPED = 10
-"""Skipped files to name."""
+"""Skipped files to print."""
 
 
 def open_for_search(folder: Path, depth: int, *, stale_ok: bool) -> Index:
-    """Open an index; exits if it is stale, unless that is allowed."""
+    """Open an index; exits if it is stale and ``stale_ok`` is not set."""
     from secondpass.search.index import open_index
 
     try:
@@ -39,10 +39,10 @@ def open_for_search(folder: Path, depth: int, *, stale_ok: bool) -> Index:
 
 
 def warn_of_skipped(skipped: Mapping[str, str]) -> None:
-    """Name the files that were skipped, up to a limit."""
+    """Warn of the files that were skipped, up to a limit."""
     sphinx = [name for name, reason in skipped.items() if reason == SPHINX_REASON]
     if sphinx:
-        info(f"left out, as no pages of a Sphinx site: {', '.join(sphinx)}")
+        info(f"left out, not pages of the Sphinx site: {', '.join(sphinx)}")
         skipped = {name: reason for name, reason in skipped.items() if reason != SPHINX_REASON}
     for name, reason in [*skipped.items()][:_MAX_SKIPPED]:
         warn(f"skipped: {name} {reason}")

@@ -35,9 +35,9 @@ class DryRunDoneError(Exception):
         super().__init__()
         self.uses = list(uses)
 
-    def show(self, *, as_json: bool) -> None:
-        """Print the estimate."""
-        print_comparison(ExpectedComparison(0, {"judge": self.uses}), {}, as_json=as_json)
+    def show(self, queries: int, *, as_json: bool) -> None:
+        """Print the estimate for this number of queries."""
+        print_comparison(ExpectedComparison(queries, {"judge": self.uses}), {}, as_json=as_json)
 
 
 def stop_before_asking(uses: Sequence[Expected]) -> None:
@@ -50,12 +50,12 @@ def stop_before_asking(uses: Sequence[Expected]) -> None:
 
 
 def print_estimate(uses: Sequence[Expected]) -> None:
-    """Say on standard error what the language model is expected to take."""
+    """Print to standard error the expected calls, tokens and cost of the language model."""
     print_expected(ExpectedComparison(0, {"judge": list(uses)}))
 
 
 def pool_rerankers(pool: Sequence[str] | None, *, dry_run: bool) -> dict[str, Any]:
-    """The configurations of ``--pool``, by name; for a dry run, of those that ask no service."""
+    """The configurations of ``--pool``, by name; in a dry run, only those that use no service."""
     if not pool:
         return {}
     configs, skipped = loadable_rerankers(reranker_specs(None, None, pool, None), None, None)
@@ -78,30 +78,31 @@ def pool_rerankers(pool: Sequence[str] | None, *, dry_run: bool) -> dict[str, An
 def folder_journal(
     into: Path, *, resume: bool, force: bool, dry_run: bool
 ) -> Iterator[Journal | None]:
-    """The journal in the folder of the judgements; None for a dry run.
+    """The journal in the folder of the judgements; in a dry run, None without one to resume.
 
-    It stays there, so that a larger sample asks only about what is new. Exits if the folder has
-    judgements that the options say nothing about, or some that no model has made.
+    It is kept, so that a larger sample asks only about new queries. Exits if the folder has
+    judgements and neither option is set, or judgements that no model has made.
     """
     from secondpass.evaluation.journal import Journal
     from secondpass.evaluation.judging.folder import QRELS, check_folder
     from secondpass.evaluation.judging.labels import judged_by_path, locked
 
-    if dry_run:
-        yield None
-        return
+    path, qrels = into / _JOURNAL, into / QRELS
     if resume and force:
         fail("--resume, --force: give one of them", USAGE_ERROR)
-    path, qrels = into / _JOURNAL, into / QRELS
+    if dry_run:
+        with Journal(path, partial=False) if resume and path.exists() else nullcontext() as journal:
+            yield journal
+        return
     check_folder(into)
     has_some = qrels.exists() or (path.exists() and path.stat().st_size > 0)
     if has_some and not (resume or force):
         hint = "use --resume to continue, --force to start again, or --ask alone to ask a person"
         fail(f"{into}: already has judgements; {hint}")
     into.mkdir(parents=True, exist_ok=True)
-    # A person who is being asked meanwhile would answer about judgements that change.
-    alone = locked(into) if judged_by_path(qrels).exists() else nullcontext()
-    with alone, Journal(path, partial=False) as journal:
+    # Judgements must not change while a person reviews them.
+    lock = locked(into) if judged_by_path(qrels).exists() else nullcontext()
+    with lock, Journal(path, partial=False) as journal:
         if not resume:
             journal.clear()
         try:
@@ -114,7 +115,7 @@ def folder_journal(
             info(f"{journal.reused:,} finished rankings were read from {path}")
 
 
-def inputs(
+def open_inputs(
     source: str,
     corpus: Path | None,
     run: Path | None,
@@ -123,7 +124,13 @@ def inputs(
     stale_ok: bool,
     depth: int,
 ) -> tuple[dict[str, str], dict[str, Any], MakeRetriever]:
-    """The queries, the corpus or candidates, and what makes the retriever."""
+    """Read the inputs.
+
+    Returns:
+        The queries; ``corpus`` and ``candidates`` of :func:`~secondpass.evaluation.judge`; and a
+        function that creates the retriever, as of
+        :func:`~secondpass.cli.suite_options.open_suite`.
+    """
     from secondpass.cli.first_stages import (
         IndexStage,
         open_for_search,
@@ -136,16 +143,17 @@ def inputs(
     from secondpass.formats.compression import find_file
     from secondpass.search.index_files import is_index
 
-    place, ready = Path(source), None
-    if place.is_dir():
-        folder, found = place, find_file(place, ("queries.jsonl", "queries.tsv"))
-        if found is None:
+    queries_file, candidates_file = Path(source), None
+    if queries_file.is_dir():
+        folder = queries_file
+        file = find_file(folder, ("queries.jsonl", "queries.tsv"))
+        if file is None:
             fail(f"{folder}: has no queries (queries.jsonl, queries.tsv)")
-        place = found
+        queries_file = file
         corpus = corpus or find_file(folder, ("corpus.jsonl",))
-        ready = find_file(folder, ("candidates.jsonl",))
-    if corpus is None and ready is None:
-        fail("--corpus: name what to search, or a folder with corpus.jsonl", USAGE_ERROR)
+        candidates_file = find_file(folder, ("candidates.jsonl",))
+    if corpus is None and candidates_file is None:
+        fail("missing --corpus, or QUERIES as a folder with corpus.jsonl", USAGE_ERROR)
     index = None
     if corpus is not None and is_index(corpus):
         index = open_for_search(corpus, depth, stale_ok=stale_ok)
@@ -154,24 +162,24 @@ def inputs(
     candidates = None
     if run is not None:
         candidates = candidates_of_run(run, passages)
-    elif ready is not None:
-        candidates = read_candidates(ready, passages)
-    queries = read_query_log(place)
+    elif candidates_file is not None:
+        candidates = read_candidates(candidates_file, passages)
+    queries = read_query_log(queries_file)
     suite = Suite("judge", queries, {}, passages, candidates)
 
     def retriever(
         stages: set[FirstStage], cache: Path | None, progress: Progress
     ) -> Retriever | None:
-        wanted = stages or {*default_stages(suite)}
+        names: set[str] = {*(stages or default_stages(suite))}
         if index is not None:
-            return IndexStage(index, {*wanted})
-        return suite_retriever(suite, {*wanted}, depth, cache, progress)
+            return IndexStage(index, names)
+        return suite_retriever(suite, names, depth, cache, progress)
 
     return queries, {"corpus": passages, "candidates": candidates}, retriever
 
 
 def print_judgements(judgements: Judgements, *, as_json: bool) -> None:
-    """Print how many judgements there are, and of which grades."""
+    """Print the number of judgements by grade, the calls and the cost."""
     mark = judgements.judged_by
     if judgements.stopped:
         warn(judgements.stopped)
@@ -200,4 +208,4 @@ def print_judgements(judgements: Judgements, *, as_json: bool) -> None:
         f"{mark.sampled_from:,} queries: {grades}\n{judgements.calls:,} calls{cost}\n"
     )
     if not any(grade for grade in mark.grades):
-        warn("no document is judged relevant, so nothing can be measured by these judgements")
+        warn("no document is judged relevant, so these judgements cannot measure anything")

@@ -14,14 +14,14 @@ MonitorFolder = Annotated[
     typer.Option(
         "--monitor",
         metavar="FOLDER",
-        help="Add sketches of scores, moves and faults to this folder, for `secondpass drift`.",
+        help="Add statistics of scores, moves and errors to this folder, for `secondpass drift`.",
     ),
 ]
 
 
 @contextmanager
 def monitored(folder: Path | None) -> Iterator[None]:
-    """Monitor the rankings of the block, if there is a folder for it.
+    """Monitor the rankings made in the block; without a folder, do nothing.
 
     Raises:
         InputError: the path is that of a file.

@@ -89,7 +89,7 @@ def _named_variables(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _default_variables(config: Mapping[str, Any]) -> Iterator[str]:
-    """The variables for keys that providers use where a configuration names none."""
+    """The variables in which providers look for keys if a configuration names none."""
     for mapping in _mappings(config):
         if "api_key_env" in mapping or "base_url" in mapping:
             continue
@@ -112,7 +112,7 @@ def _addresses(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rerank_api(mapping: Mapping[str, Any]) -> RerankApi | None:
-    """The rerank API of a method's settings; None if they are others, or wrong."""
+    """The rerank API of a method's settings; None for other methods, and if they are wrong."""
     from secondpass.strategies.rerank_apis import resolve
 
     if mapping.get("type") != "endpoint":

@@ -24,12 +24,12 @@ from secondpass.strategies.cost_plan import CostPlan, PlannedStage, in_words
 
 _NOTE = (
     "Nothing was called. Tokens are estimated at four bytes each; retries, repairs, fallbacks, "
-    "hits of a cache and reasoning are not included"
+    "cache hits and reasoning are not included"
 )
 
 
 def print_plan(plan: CostPlan, *, as_json: bool) -> None:
-    """Print a table of the stages and their total, and what else is to be said."""
+    """Print a table of the stages and their total, the notes and the assumptions."""
     if as_json or not on_terminal(sys.stdout):
         print_json(plan.to_dict())
         return
@@ -43,7 +43,9 @@ def print_plan(plan: CostPlan, *, as_json: bool) -> None:
 
 
 def strategies_of(reranker: Reranker) -> tuple[dict[str, Reranker], dict[str, str]]:
-    """A reranker for each strategy that needs nothing but a language model, with that of another.
+    """A reranker for each strategy whose only required setting is a language model.
+
+    They use the language model of ``reranker``, the first if it has several.
 
     Returns:
         The rerankers by the name of the strategy, and why others cannot be created.
@@ -52,7 +54,7 @@ def strategies_of(reranker: Reranker) -> tuple[dict[str, Reranker], dict[str, st
         service
         for method in reranker._methods
         for service in getattr(method, "language_models", ())
-        if not hasattr(service, "judge")  # that of a rerank API is a method itself
+        if not hasattr(service, "judge")  # rerank APIs are methods themselves
     ]
     if not llms:
         fail("--compare: the configuration has no language model")
@@ -84,14 +86,17 @@ def print_strategies(
         strategies = {name: plan.to_dict() for name, plan in plans.items()}
         print_json({"strategies": strategies, "not_run": dict(not_run)})
         return
-    # A strategy is one stage; of no candidates, none.
-    _print_table("strategy", [(name, [*it.stages, it.total][0]) for name, it in plans.items()])
+    # Each strategy is a single stage, but there is none without candidates.
+    _print_table(
+        "strategy",
+        [(name, plan.stages[0] if plan.stages else plan.total) for name, plan in plans.items()],
+    )
     for name, plan in plans.items():
         for note in plan.notes:
-            # What ``auto`` chose begins with that name already.
+            # Notes of ``auto`` begin with its name.
             warn(one_line(note if note.startswith(f"{name}: ") else f"{name}: {note}"))
-    for plan in [*plans.values()][:1]:
-        info(f"{_assumptions(plan)} {_NOTE}")
+    if plans:  # the assumptions are the same for all
+        info(f"{_assumptions(next(iter(plans.values())))} {_NOTE}")
 
 
 def _assumptions(plan: CostPlan) -> str:

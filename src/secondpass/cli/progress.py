@@ -33,10 +33,10 @@ class _Rate(ProgressColumn):
 
 
 def columns() -> tuple[ProgressColumn, ...]:
-    """The columns of a bar; the first moves ten times a second, also while no step is finished."""
+    """The columns of a bar; the spinner moves ten times a second, even if no step is finished."""
     return (
-        SpinnerColumn("line"),  # of ASCII
-        TextColumn("{task.description}", markup=False),  # it may have a name in brackets
+        SpinnerColumn("line"),  # ASCII characters only
+        TextColumn("{task.description}", markup=False),  # names may contain brackets
         BarColumn(),
         MofNCompleteColumn(),
         _Rate(),

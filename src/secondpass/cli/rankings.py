@@ -34,7 +34,7 @@ from secondpass.runtime.explanations import Explanation
 from secondpass.types import Ranked, Ranking
 
 _TABLE_ROWS = 10
-"""Rows of a table unless a request or --top-k has a number."""
+"""Rows of a table without ``top_k``."""
 
 
 class Format(StrEnum):
@@ -106,7 +106,7 @@ class Formatter:
 
     def _trec(self, query: str, ranking: Ranking) -> str:
         # The scores are n - i, as in runs of an evaluation: unjudged items have no final score, and
-        # that of the tail is on another scale. Of a repeated id the best rank counts.
+        # the tail's is on another scale. A repeated id keeps its best rank.
         ranks: dict[str, int] = {}
         for item in ranking:
             ranks.setdefault(str(item.id), item.rank)
@@ -149,7 +149,7 @@ class Formatter:
 
 
 def explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
-    """The explanations of those candidates that the ranking has."""
+    """The explanations of the candidates that the ranking has."""
     explanations = []
     for identifier in ids:
         with suppress(InputError):
@@ -181,8 +181,8 @@ class Stream:
         if self._file is not None:
             self._file.close()
 
-    def count_done(self, digests: Iterator[bytes]) -> int:  # noqa: ARG002 - as Resumable has it
-        """How many of the next requests are done already: none."""
+    def count_done(self, digests: Iterator[bytes]) -> int:  # noqa: ARG002 - as in Resumable
+        """Number of the next requests that are done already: none."""
         return 0
 
     def write(self, text: str, counts: Counter[str]) -> None:
@@ -196,4 +196,4 @@ class Stream:
             self._file.flush()
 
     def finish(self) -> None:
-        """Do nothing, as nothing can be missing."""
+        """Do nothing: all requests were written."""

@@ -63,7 +63,7 @@ class RerankInput:
             fail("missing FILE, or JSON lines on standard input (see --help)", USAGE_ERROR)
 
     def check_not_overwritten(self, output: Path, *others: Path | None) -> None:
-        """Exit if the output or a file beside it is one of the input files, or of the others."""
+        """Exit if the output or a file beside it is an input file or one of ``others``."""
         for target in (output, state_of(output), answers_of(output)):
             for file in (self.file, self.run, self.queries, self.corpus, *others):
                 if file is not None and file.exists() and target.exists() and target.samefile(file):

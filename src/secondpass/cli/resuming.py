@@ -2,9 +2,9 @@
 
 Beside ``out.jsonl`` there is ``out.jsonl.state``, a JSON file with hashes of the settings, the
 number of requests that are done, the size of their output, and hashes of these requests and of this
-output. It is replaced after the output is on disk. What the output has beyond that size is an
-incomplete part, and is cut off. Until the output is complete, ``out.jsonl.answers.sqlite`` is
-the response cache of requests that are not done.
+output. It is replaced after the output is on disk. Output beyond that size is incomplete and is cut
+off. Until the output is complete, ``out.jsonl.answers.sqlite`` is the response cache of requests
+that are not done.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Resumable:
 
     Args:
         path: the output; an empty file counts as none.
-        made_of: what the output depends on besides the requests: name for messages -> value.
+        made_of: what the output depends on besides the requests: name in messages -> value.
         resume: continue an output of the same settings.
         force: overwrite an output.
 
@@ -78,11 +78,11 @@ class Resumable:
 
     def __exit__(self, *_error: object) -> None:
         if self._file is not None:
-            with suppress(OSError):  # of a part that could not be written; it was reported
+            with suppress(OSError):  # a failed write raises again here, and was reported
                 self._file.close()
 
     def count_done(self, digests: Iterable[bytes]) -> int:
-        """How many of the next requests, from the first, are done already.
+        """Number of the next requests, from the first on, that are done already.
 
         Raises:
             InputError: the requests that are done were different.
@@ -99,9 +99,9 @@ class Resumable:
         return count
 
     def write(self, text: str, counts: Mapping[str, int]) -> None:
-        """Append the output of the requests counted so far, to the disk, and save the state."""
+        """Append the output of the requests counted so far, flush it, and save the state."""
         file, data = self._start(), text.encode("utf-8", "backslashreplace")
-        # A part of its own for each batch, so that those that are done can be continued.
+        # A gzip member per batch, so that the file can be cut and continued between batches.
         data = compressed(data) if is_gzip(self.path) else data
         try:
             file.write(data)
@@ -123,7 +123,7 @@ class Resumable:
             problem = f"has {self.done} requests, but the input has only {self._read}"
             raise InputError(f"{self.path}: {problem}; use --force to overwrite it")
         if not self._read and is_gzip(self.path):
-            self.write("", {})  # an empty file is not one that can be decompressed
+            self.write("", {})  # an empty file is not a valid gzip file
 
     def _start(self) -> BinaryIO:
         """Open the output, cut it to what is done, and write the first state."""
@@ -180,7 +180,7 @@ class Resumable:
             problem = "was changed since it was written"
             raise InputError(f"{self.path}: {problem}; use --force to overwrite it")
         self.done = done
-        if not done:  # a compressed file that says that there was no request
+        if not done:  # the empty gzip member of an input without requests
             file.seek(0)
             self._written = hashlib.sha256()
 
@@ -189,12 +189,12 @@ class Resumable:
 def storing_answers(path: Path, reranker: Reranker, *, resume: bool) -> Iterator[None]:
     """Store the answers of services beside an output, until it is complete.
 
-    A configured cache takes the place of this file, which may even be its own.
+    A configured response cache is used instead of this file.
 
     Args:
-        path: of the output.
-        reranker: that asks.
-        resume: whether to use those of an interrupted run.
+        path: the output.
+        reranker: calls the services.
+        resume: whether to use answers of an interrupted run.
     """
     if reranker.cache is not None:
         yield

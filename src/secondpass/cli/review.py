@@ -27,7 +27,7 @@ _Answer = int | Literal["back", "quit"]
 def review_folder(folder: Path, count: int, *, as_json: bool) -> None:
     """Ask a person until ``count`` queries are complete, or the person stops.
 
-    Every answer is in the file before the next question.
+    Each answer is written before the next question.
     """
     from secondpass.evaluation.judging.labels import locked
     from secondpass.evaluation.judging.review import Review
@@ -51,7 +51,7 @@ def _ask(review: Review, order: list[str]) -> None:
     info("Grade each document by how well it answers the query:")
     for grade, meaning in sorted(GRADES.items(), reverse=True):
         info(f"  {grade}  {meaning}")
-    info("  b  back to the document before   q  stop; the same command continues")
+    info("  b  back to the previous document   q  stop; the same command continues")
     steps = [(query, document) for query in order for document in review.open_documents(query)]
     position = 0
     while position < len(steps):
@@ -69,11 +69,12 @@ def _ask(review: Review, order: list[str]) -> None:
 
 def _show(review: Review, order: list[str], query: str, document: str) -> None:
     documents = review.documents(query)
-    number, of = [*documents].index(document) + 1, len(documents)
+    number = [*documents].index(document) + 1
+    heading = f"query {order.index(query) + 1} of {len(order)}"
+    heading += f", document {number} of {len(documents)}"
     console = message_console()
-    place = f"query {order.index(query) + 1} of {len(order)}, document {number} of {of}"
     console.print()
-    console.rule(Text(place), align="left", characters="-")
+    console.rule(Text(heading), align="left", characters="-")
     console.print(Text(one_line(review.queries[query]), style="bold"))
     console.print()
     console.print(Text(escaped(documents[document])))
@@ -114,4 +115,4 @@ def _summarize(review: Review, *, as_json: bool) -> None:
     write(f"a person has judged {documents:,} {noun}{kappa}\n")
     write(f"{complete:,} of {len(review.order):,} queries are complete\n")
     if complete < fewest_people():
-        write(f"figures are corrected from {fewest_people()} complete queries on\n")
+        write(f"correcting the figures needs {fewest_people()} or more complete queries\n")

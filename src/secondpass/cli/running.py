@@ -22,7 +22,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _MOST_WARNINGS = 10
-"""Different log messages to show: a thousand queries may each log one."""
+"""Number of different log messages to print: each query may log another."""
 
 _interrupts: list[int] = []
 """An entry for each Ctrl-C since the command started."""
@@ -38,7 +38,7 @@ def run(app: Callable[[], Any]) -> None:
     try:
         with _log_warnings(), _count_interrupts():
             report_errors(app)()
-    except typer.Exit as exit_:  # of an error before a subcommand
+    except typer.Exit as exit_:  # an error outside a subcommand
         sys.exit(exit_.exit_code)
     finally:
         _flush_or_discard()
@@ -59,7 +59,7 @@ def report_errors(command: Callable[P, T]) -> Callable[P, T]:
         except KeyboardInterrupt:
             fail("stopped", INTERRUPTED)
         except Exception as error:
-            if _interrupts:  # a library may turn Ctrl-C into an error of its own
+            if _interrupts:  # a library may convert KeyboardInterrupt to another exception
                 fail("stopped", INTERRUPTED)
             _report(error)
 
@@ -92,7 +92,7 @@ def _count_interrupts() -> Iterator[None]:
 
     _interrupts.clear()
     previous = signal.getsignal(signal.SIGINT)
-    # Otherwise Ctrl-C is ignored, as in the background of a shell, or somebody else handles it.
+    # Otherwise Ctrl-C is ignored, as in a background job of a shell, or has another handler.
     replace = previous is signal.default_int_handler and current_thread() is main_thread()
     if replace:
         signal.signal(signal.SIGINT, interrupt)
@@ -104,7 +104,7 @@ def _count_interrupts() -> Iterator[None]:
 
 
 def _flush_or_discard() -> None:
-    """Flush standard output; if it cannot be written, discard it, or Python would complain."""
+    """Flush standard output, or discard it if that fails, so that Python's exit does not fail."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

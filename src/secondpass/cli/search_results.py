@@ -1,4 +1,4 @@
-"""The results of ``secondpass query``, as records and as a table."""
+"""The results of ``secondpass query`` as records and as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that the commands of servers share, and the rerankers that they name."""
+"""Options that ``secondpass serve`` and ``secondpass mcp`` share, and their configurations."""
 
 from __future__ import annotations
 
@@ -29,40 +29,40 @@ Configs = Annotated[
         "--config",
         "-c",
         metavar="FILE[=MODEL]",
-        help="YAML file with a configuration, likewise. The model name is that of the file "
-        "without its ending, unless given.",
+        help="YAML file with a configuration, and the model name that clients call it by. Default: "
+        "the name of the file without its suffix. Repeatable.",
     ),
 ]
 ApiKeyEnv = Annotated[
     list[str] | None,
     typer.Option(
         metavar="VARIABLE",
-        help="Environment variable with the keys of clients, separated by commas. Repeatable. "
-        "Required with an address that other machines can reach.",
+        help="Environment variable with keys that clients may use, separated by commas. "
+        "Repeatable. Needed for an address that other machines can reach.",
     ),
 ]
 ApiKeyFile = Annotated[
     Path | None,
-    typer.Option(help="File with a key of clients per line; it is read again when it changes."),
+    typer.Option(help="File with one such key per line; it is read again when it changes."),
 ]
 
 
 def configurations(
     presets: Sequence[str] | None, files: Sequence[str] | None, settings: Sequence[str] | None
 ) -> dict[str, dict[str, Any]]:
-    """The configurations by model name, the presets first; that of the default without any.
+    """The configurations by model name, presets first; without any, the preset ``default``.
 
     Args:
         presets: ``NAME`` or ``NAME=MODEL``.
         files: paths of YAML files, or ``PATH=MODEL``.
-        settings: overrides of all, as of ``--set``.
+        settings: values of ``--set``, which apply to all configurations.
     """
-    found: dict[str, dict[str, Any]] = {}
+    configs: dict[str, dict[str, Any]] = {}
     for model, preset, file in _sources(presets, files):
-        if model in found:
+        if model in configs:
             fail(f"--preset, --config: {model!r} is named twice; write NAME=MODEL", USAGE_ERROR)
-        found[model] = configuration(preset, file, settings)
-    return found or {"default": configuration(None, None, settings)}
+        configs[model] = configuration(preset, file, settings)
+    return configs or {"default": configuration(None, None, settings)}
 
 
 def _sources(
@@ -73,7 +73,7 @@ def _sources(
         name, _, model = value.partition("=")
         yield model or name, name, None
     for value in files or ():
-        # A path may hold the sign itself.
+        # A path may contain "=".
         path, _, model = (value, "", "") if Path(value).exists() else value.rpartition("=")
         path, model = (path, model) if path else (value, "")
         yield model or Path(path).stem, None, Path(path)

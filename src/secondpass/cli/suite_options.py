@@ -36,7 +36,7 @@ SuiteArgument = Annotated[
 Queries = Annotated[
     Path | None, typer.Option(help="Queries: JSON lines, or lines of `id<TAB>text`.")
 ]
-QrelsFile = Annotated[Path | None, typer.Option("--qrels", help="Judgments: TREC or BEIR TSV.")]
+QrelsFile = Annotated[Path | None, typer.Option("--qrels", help="Judgements: TREC or BEIR TSV.")]
 Corpus = Annotated[
     Path | None,
     typer.Option(
@@ -48,7 +48,7 @@ RunFile = Annotated[
 ]
 Depth = Annotated[int, typer.Option(min=1, help="Number of candidates to retrieve per query.")]
 Behind = Annotated[Stage | None, typer.Option(help="First stage whose candidates are reranked.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first queries, this many.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Number of queries to use, from the first.")]
 Concurrency = Annotated[int, typer.Option(min=1, help="Number of rankings at a time.")]
 Cache = Annotated[
     Path | None,
@@ -60,7 +60,7 @@ Rankings = Annotated[
     typer.Option(
         "--rankings",
         metavar="FILE",
-        help="Keep finished rankings in this file; those that it has are not made again.",
+        help="Keep finished rankings in this file, and reuse those that it has.",
         show_default=False,
     ),
 ]
@@ -74,7 +74,7 @@ def check_suite(suite: str | None, queries: Path | None, qrels: Path | None) -> 
 
 
 def default_stages(suite: Suite) -> list[FirstStage]:
-    """The first stages that are measured unless others are requested."""
+    """The first stages to measure if no option names any."""
     return ["given"] if suite.candidates is not None else ["vector", "lexical", "hybrid"]
 
 
@@ -93,8 +93,8 @@ def open_suite(
     """Load the suite of these options.
 
     Returns:
-        The suite; and a function that makes the retriever over its corpus from the first stages
-        that will run, the folder to cache vectors in, and a callback for progress.
+        The suite; and a function that creates the retriever over its corpus, from the first stages
+        that will run, the folder to cache vectors in (None: no cache), and a progress callback.
     """
     from secondpass.cli.first_stages import (
         IndexStage,

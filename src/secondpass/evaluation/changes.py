@@ -1,4 +1,4 @@
-"""What a reranker changes: queries that gain or lose, and ranks of relevant documents."""
+"""The queries that a reranker improves or worsens, and the moves of relevant documents."""
 
 from __future__ import annotations
 

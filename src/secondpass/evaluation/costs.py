@@ -22,10 +22,10 @@ class Cost:
         cached: answers from a response cache. They took no time, no call and no tokens here.
         skipped: number of queries for which the setting ``when`` left the pass out or made it
             shorter.
-        saved_pairs: number of candidates that it left out.
-        saved_seconds: what these queries took less than the others on average, added up; None if
-            there are none, or no others.
-        units: billed units that are no tokens, such as the search units of rerank APIs; None where
+        saved_pairs: number of query-candidate pairs that were not judged for these.
+        saved_seconds: sum over these queries of the mean seconds of the others, less their own;
+            None if all or no queries were skipped.
+        units: billed units other than tokens, such as the search units of rerank APIs; None where
             a method does not report them.
     """
 
@@ -43,7 +43,7 @@ class Cost:
 
     @property
     def units_per_query(self) -> float | None:
-        """Billed units by the number of queries that were run; None if they are not known."""
+        """Mean billed units of the queries that were run; None if they are not known."""
         if self.units is None or not self.seconds:
             return None
         return self.units / len(self.seconds)

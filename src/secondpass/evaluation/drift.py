@@ -1,4 +1,4 @@
-"""Whether rankings have changed between two periods: scores, moves, candidates and faults.
+"""Tests whether scores, moves, candidates or errors of rankings changed between two periods.
 
 Each ranking counts as one observation, because the candidates of one query depend on each other.
 Distributions of statistics are compared by the two-sample test of Kolmogorov and Smirnov, shares
@@ -33,14 +33,14 @@ class DriftChange:
 
     Attributes:
         method: the method whose rankings are compared; None for all.
-        name: a statistic (:data:`~secondpass.monitoring.STATISTICS`), or what a share is of, such
-            as ``status partial`` or ``issue deadline``.
+        name: a statistic (:data:`~secondpass.monitoring.STATISTICS`), or the property that a share
+            of rankings has, such as ``status partial`` or ``issue deadline``.
         before, after: medians of the statistic, or shares of rankings, 0 to 1.
         effect: largest distance of the two distribution functions, or difference of the shares,
             0 to 1.
-        p: corrected for the number of comparisons.
+        p: p-value, corrected for the number of comparisons.
         is_share: whether shares are compared.
-        alarm: whether p is below ``alpha`` and the effect not below the smallest that counts.
+        alarm: whether p is at most ``alpha`` and the effect at least the smallest that counts.
     """
 
     method: str | None
@@ -54,7 +54,7 @@ class DriftChange:
 
     @property
     def description(self) -> str:
-        """What is compared, in words."""
+        """The statistic or share in words."""
         if self.is_share:
             return f"share of rankings with the {self.name}"
         stage, _, what = self.name.partition(".")
@@ -62,7 +62,7 @@ class DriftChange:
 
     @property
     def subject(self) -> str:
-        """What it is about: scores, moves, candidates, methods or faults."""
+        """One of ``scores``, ``moves``, ``candidates``, ``methods`` and ``faults``."""
         if not self.is_share:
             group = self.name.partition(".")[0]
             return {"moves": "moves", "candidates": "candidates"}.get(group, "scores")
@@ -80,8 +80,8 @@ class Drift:
         before, after: number of rankings.
         alpha: highest chance of any false alarm.
         changes: all comparisons, alarms first, then by p and effect.
-        notes: what is known without a test, such as another version of secondpass, and what could
-            not be compared.
+        notes: differences known without a test, such as another version of secondpass, and methods
+            with too few rankings to compare.
     """
 
     before: int
@@ -113,12 +113,12 @@ def drift(
     """Compare two periods.
 
     Args:
-        before: of the first period; see :func:`~secondpass.monitoring.read_days`.
-        after: of the second.
+        before: the first period; see :func:`~secondpass.monitoring.read_days`.
+        after: the second period.
         alpha: highest chance of any false alarm, above 0 and below 1.
-        smallest_shift: smallest distance of distribution functions that counts, 0 to 1. With many
-            rankings also differences without importance are significant.
-        smallest_share: smallest difference of shares of rankings that counts, 0 to 1.
+        smallest_shift: smallest distance of distribution functions for an alarm, 0 to 1. With many
+            rankings, unimportant differences are significant, too.
+        smallest_share: smallest difference of shares of rankings for an alarm, 0 to 1.
 
     Raises:
         InputError: a period has fewer than 20 rankings, or an argument is out of range.

@@ -1,4 +1,4 @@
-"""What rankings and comparisons would take, estimated without calling a model."""
+"""Estimates calls, tokens and cost of rankings and comparisons, without calling a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from secondpass.errors import SecondPassError
 from secondpass.evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass.evaluation.journal import Journal
 from secondpass.evaluation.rerankers import Spec, create_rerankers
-from secondpass.evaluation.reranking import Progress, SystemRun
+from secondpass.evaluation.reranking import Progress, SystemRun, no_progress
 from secondpass.evaluation.stability import shuffled_candidates
 from secondpass.evaluation.suites import Suite
 from secondpass.reranker import Reranker
@@ -22,21 +22,21 @@ from secondpass.runtime.dry_run import Expected, merged
 from secondpass.types import Candidate, RequestLike
 
 _SAMPLE = 100
-"""Rankings of a system to estimate what all of them take."""
+"""Number of rankings from which those of a system are estimated."""
 
 
 def expected_use(
     reranker: Reranker, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
 ) -> list[Expected]:
-    """What :meth:`Reranker.rerank_many` would take, per model; nothing is called.
+    """Estimate the use of each model by :meth:`Reranker.rerank_many`; nothing is called.
 
-    Retries, repairs and fallbacks are not included: every call is taken to succeed. Limits of
-    calls, tokens and cost are kept to, a deadline is not.
+    Every call is assumed to succeed, so retries, repairs and fallbacks are not included. Limits of
+    calls, tokens and cost apply, a deadline does not.
 
     Args:
-        reranker: its method is taken, or the first fallback if that lacks packages.
+        reranker: its method is used, or the first fallback whose packages are installed.
         requests: as for ``rerank_many``.
-        options: likewise.
+        options: as for ``rerank_many``.
 
     Raises:
         InputError: a request or an option is wrong.
@@ -49,13 +49,13 @@ def expected_use(
 
 @dataclass(frozen=True)
 class ExpectedComparison:
-    """What a comparison would take.
+    """The expected use of models by a comparison.
 
     Attributes:
         queries: number of queries.
-        systems: per reranker behind a first stage, what each model would take.
-        not_run: why other systems would not run, by name.
-        sampled: number of rankings of a system that the estimate was made of, if not of all.
+        systems: name of a reranker behind a first stage -> expected use of each model.
+        not_run: name of a system that would not run -> reason.
+        sampled: number of rankings of a system that the estimate is based on; None: all.
     """
 
     queries: int
@@ -77,13 +77,12 @@ def expected_comparison(
     progress: Progress | None = None,
     journal: Journal | None = None,
 ) -> ExpectedComparison:
-    """What the rerankers of :func:`~secondpass.evaluation.compare` would take.
+    """Estimate the use of models by the rerankers of :func:`~secondpass.evaluation.compare`.
 
-    The first stages search, because their candidates are what rerankers read; no reranker is
-    called. Rankings in the journal are not counted. The arguments and exceptions are those of
-    ``compare``.
+    The first stages search, as the estimate depends on their candidates; no reranker is called.
+    Rankings in the journal are not counted. The arguments and exceptions are those of ``compare``.
     """
-    report = progress or _no_progress
+    report = progress or no_progress
     stages, behinds = choose_stages(suite, first_stages, behind)
     search = FirstStages(suite, retriever, depth, report)
     behinds = behinds or (search.preferred(stages),)
@@ -115,10 +114,10 @@ def expected_comparison(
 def expected_of_services(
     systems: Sequence[SystemRun], *, shuffles: int, seed: int
 ) -> ExpectedComparison | None:
-    """What those systems would take that ask a language model or a rerank API.
+    """Estimate the use of models by those systems that ask a language model or a rerank API.
 
-    It is estimated from at most 100 rankings of each system, so that it takes about a second where
-    all rankings of a large suite would take minutes. Rankings in the journal are not counted.
+    At most 100 rankings of each system are estimated, which takes about a second; all rankings of a
+    large suite would take minutes. Rankings in the journal are not counted.
 
     Args:
         systems: with the candidates of every query.
@@ -126,16 +125,16 @@ def expected_of_services(
         seed: of the shuffles.
 
     Returns:
-        None if nothing is to be asked. A system whose requests are wrong is left out.
+        None if no service is asked. A system whose requests are wrong is left out.
     """
     asking: dict[str, list[Expected]] = {}
     largest = queries = 0
     for system in systems:
         requests, repeats = _requests(system), 1 + shuffles
-        with suppress(SecondPassError):  # the result of the system will say it
+        with suppress(SecondPassError):  # running the system raises it again
             uses = _sampled_use(system.reranker, requests)
-            begun = system.journal is not None and len(system.journal) > 0
-            if begun and any(use.calls for use in uses):
+            is_resumed = system.journal is not None and len(system.journal) > 0
+            if is_resumed and any(use.calls for use in uses):
                 requests, repeats = _unfinished(system, shuffles, seed), 1
                 uses = _sampled_use(system.reranker, requests)
             if any(use.calls for use in uses):
@@ -150,14 +149,14 @@ def expected_of_services(
 def _sampled_use(
     reranker: Reranker, requests: Sequence[tuple[str, Sequence[Candidate]]]
 ) -> list[Expected]:
-    """What the requests would take, estimated from some of them, evenly spaced."""
+    """The expected use of models by all requests, estimated from an evenly spaced sample."""
     count = min(len(requests), _SAMPLE)
     sample = [requests[number * len(requests) // count] for number in range(count)]
     return [use.times(len(requests) / count) for use in expected_use(reranker, sample)]
 
 
 def _requests(system: SystemRun) -> list[tuple[str, Sequence[Candidate]]]:
-    """The queries and candidates of a system, as they are."""
+    """The query and the candidates of each request of a system."""
     texts = system.suite.queries
     return [(texts[query], items) for query, items in system.candidates.items()]
 
@@ -165,7 +164,7 @@ def _requests(system: SystemRun) -> list[tuple[str, Sequence[Candidate]]]:
 def _unfinished(
     system: SystemRun, shuffles: int, seed: int
 ) -> list[tuple[str, Sequence[Candidate]]]:
-    """The queries and candidates, also shuffled ones, whose rankings the journal does not have."""
+    """The requests, including shuffled ones, whose rankings the journal does not have."""
     shuffled = shuffled_candidates(
         system.candidates, depth=system.reranker.depth, shuffles=shuffles, seed=seed
     )
@@ -173,7 +172,3 @@ def _unfinished(
     return [
         request for label, candidates in passes for request in system.unfinished(candidates, label)
     ]
-
-
-def _no_progress(_system: str, _done: int, _count: int) -> None:
-    pass

@@ -1,4 +1,4 @@
-"""When, with which packages and on what machine a comparison is made."""
+"""The date, package versions and machine of a comparison."""
 
 from __future__ import annotations
 
@@ -25,32 +25,29 @@ def now() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Version by package, of those that are installed, and that of Python."""
-    found = {"python": platform.python_version()}
+    """The versions of Python and of the installed packages, by name."""
+    installed = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def machine() -> dict[str, Any]:
-    """System, processor, cores that can be used, and memory in GB; never the machine's name.
-
-    What cannot be found out is left out.
-    """
-    found: dict[str, Any] = {
+    """System, processor, usable cores and memory in GB, as far as known; not the host name."""
+    properties: dict[str, Any] = {
         "system": f"{platform.system()} {platform.machine()}".strip(),
         "processor": _processor(),
         "cores": usable_cpus(),
     }
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        found["memory_gb"] = round(memory / 1e9, 1)
+        properties["memory_gb"] = round(memory / 1e9, 1)
     except (AttributeError, OSError, ValueError):
         pass
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in properties.items() if value}
 
 
 def _processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

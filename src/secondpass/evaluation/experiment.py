@@ -58,13 +58,13 @@ def compare(
             ``embedded``) where a first stage needs them.
         first_stages: the first stages to measure. None: ``given`` if the suite has candidates,
             otherwise all three searches.
-        behind: the first stage that rerankers stand behind, or several, each of which every
-            reranker is measured behind. They are measured, too. None: the first of ``given``,
-            ``hybrid``, ``lexical`` and ``vector`` that is measured and can run.
+        behind: one or several first stages whose candidates every reranker reranks. They are also
+            measured themselves. None: the first of ``given``, ``hybrid``, ``lexical`` and
+            ``vector`` that is measured and can run.
         depth: maximum number of candidates of each query.
         measures: names as in ir_measures; queries are compared by the first.
-        baseline: the system that differences are taken from. None: that of ``behind``; where those
-            are several, differences of rerankers are taken from their own first stages.
+        baseline: the system that the others are compared with. None: the first stage ``behind``;
+            with several, each reranker is compared with its own first stage.
         test: of the differences, see :mod:`~secondpass.evaluation.significance`.
         shuffles: how often each query's candidates are shuffled and reranked, to measure the effect
             of input order.
@@ -73,13 +73,12 @@ def compare(
         not_run: rerankers that the caller could not create, with the reasons.
         progress: called after each query; or whether to show a progress bar on standard error.
             None: if that is a terminal, or in a notebook.
-        journal: receives each finished ranking; those that it has are not made again, and count
-            with the time and the usage that they had. Rerankers whose configuration cannot be
-            serialised are not recorded.
+        journal: receives each finished ranking. Rankings that it has are reused, with their
+            recorded time and usage. Rerankers whose configuration cannot be serialised are not
+            recorded.
         expected: called before the first reranker runs, if any asks a language model or a rerank
-            API, with the calls, tokens and cost that these are expected to take. They are estimated
-            from at most 100 rankings of each, without calling anything; what the journal has is
-            not counted.
+            API, with their expected calls, tokens and cost. These are estimated from at most 100
+            rankings of each, without calling anything; rankings in the journal are not counted.
 
     Raises:
         InputError: an argument is wrong, or the retriever returns candidates without ids.
@@ -133,7 +132,7 @@ def compare(
             for name, (reranker, _) in created.items()
         }
         if expected is not None:
-            # Those behind a first stage that could not run have no candidates, so ask nothing.
+            # Systems behind a first stage that could not run have no candidates and no calls.
             estimate = expected_of_services(
                 [*chain.from_iterable(systems.values())], shuffles=shuffles, seed=seed
             )
@@ -183,7 +182,7 @@ def compare(
 
 
 def _check_measures(measures: Sequence[str], test: Test, suite: Suite) -> None:
-    """Measure and test a made-up run, so that errors come before the expensive part."""
+    """Measure and test an artificial run, so that errors are raised before anything expensive."""
     if not measures:
         raise InputError("measures: give at least one")
     run = {query: dict.fromkeys(judged, 1.0) for query, judged in suite.qrels.items()}
@@ -208,11 +207,11 @@ def _baseline(
 
 
 def _bases(results: Sequence[Result], baseline: str | None, *, own: bool) -> dict[str, str]:
-    """The system that each is compared with, by name.
+    """Name of a system -> name of the system that it is compared with.
 
     Args:
         results: of all systems.
-        baseline: what all others are compared with.
+        baseline: name of the system that all others are compared with.
         own: compare rerankers with their own first stages instead.
     """
     ran = {result.name: result.first_stage for result in results if result.evaluation}
@@ -230,9 +229,9 @@ def _with_differences(
     test: Test,
     seed: int,
 ) -> tuple[Result, ...]:
-    """The results with their differences from what they are compared with.
+    """The results with their differences from the systems in ``bases``.
 
-    All systems compared by one measure are one family for the correction.
+    p-values are corrected over all systems, for each measure separately.
     """
     evaluations = {result.name: result.evaluation for result in results if result.evaluation}
     differences: dict[str, dict[str, Difference]] = {name: {} for name in bases}

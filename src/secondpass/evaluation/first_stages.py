@@ -1,4 +1,4 @@
-"""First stages: which to run, and their candidates for every query of a suite."""
+"""Chooses and runs first stages on the queries of a suite."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ class FirstStages:
         return self._retrieved[stage]
 
     def preferred(self, stages: Sequence[FirstStage]) -> FirstStage:
-        """The first of ``given``, ``hybrid``, ``lexical`` and ``vector`` among these that can run.
+        """The first of ``given``, ``hybrid``, ``lexical``, ``vector`` in ``stages`` that can run.
 
-        If none can, the first of these.
+        If none can run, the first in that order.
         """
         by_preference = [stage for stage in _PREFERENCE if stage in stages]
         runnable = [stage for stage in by_preference if not self.retrieved(stage).reason]
@@ -100,7 +100,7 @@ class FirstStages:
         return Retrieved({q: tuple(candidates.get(q, ()))[: self.depth] for q in queries})
 
     def _search(self, mode: Mode) -> Retrieved:
-        # Made before the clock starts, with its vectors.
+        # Created, with its vectors, before the clock starts.
         retriever = self.retriever or self._own_retriever(mode)
         candidates, seconds = {}, {}
         count = len(self.suite.queries)
@@ -108,7 +108,7 @@ class FirstStages:
             start = time.perf_counter()
             candidates[query] = retriever.retrieve(text, self.depth, mode)[: self.depth]
             seconds[query] = time.perf_counter() - start
-            if isinstance(retriever, Index):  # searches titles, too, so show them to rerankers
+            if isinstance(retriever, Index):  # it searches titles, so rerankers need them, too
                 candidates[query] = [with_title(item) for item in candidates[query]]
             self.progress(mode, done, count)
         return Retrieved(candidates, seconds)
@@ -133,20 +133,22 @@ class FirstStages:
             embedder = default_embedder()
             if embedder is None:
                 raise MissingExtraError("embedded", "searching by vectors")
-            reporting = _Reporting(embedder, self.progress)
-            self._own["vector"] = HybridRetriever(self.suite.corpus, reporting, depth=self.depth)
+            with_progress = _EmbedderWithProgress(embedder, self.progress)
+            self._own["vector"] = HybridRetriever(
+                self.suite.corpus, with_progress, depth=self.depth
+            )
         return self._own.get("vector") or self._own["lexical"]
 
 
-class _Reporting:
-    """An embedder that reports the progress of a corpus."""
+class _EmbedderWithProgress:
+    """An embedder that reports progress while it encodes a corpus."""
 
     def __init__(self, embedder: Embedder, progress: Progress) -> None:
         self.embedder = embedder
         self.progress = progress
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
-        """The vectors of the texts; a query is a single one."""
+        """The vectors of the texts. A single text, such as a query, reports no progress."""
         if len(texts) == 1:
             return self.embedder.embed(texts)
         from secondpass.search.embedders import embed_in_batches
@@ -162,10 +164,10 @@ def choose_stages(
     first_stages: Sequence[FirstStage] | None,
     behind: FirstStage | Sequence[FirstStage] | None,
 ) -> tuple[tuple[FirstStage, ...], tuple[FirstStage, ...]]:
-    """The first stages to measure, and those of them that are requested to stand before rerankers.
+    """The first stages to measure, and the requested ones among them whose candidates to rerank.
 
     Raises:
-        InputError: one is unknown, or there is none.
+        InputError: a name is unknown, or there is none.
     """
     behinds = () if behind is None else _checked("behind", behind)
     requested: tuple[FirstStage, ...] = ("vector", "lexical", "hybrid")

@@ -1,4 +1,4 @@
-"""Finished rankings in a file, so that an interrupted comparison loses none of them."""
+"""Keeps finished rankings in a file, so that an interrupted comparison can be continued."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _UNREADABLE = (AttributeError, LookupError, RecursionError, TypeError, ValueErro
 class Journal:
     """A file of JSON lines, one for each finished ranking, without texts.
 
-    A ranking is found again by a hash of all it depends on: the version of secondpass, the
+    The key of a ranking is a hash of everything that it depends on: the version of secondpass, the
     system's name and configuration, the query with its id, and its candidates. So a journal is
-    never stale: what has changed is ranked again. Rankings that are ``unchanged`` or ``degraded``
-    are not kept.
+    never stale: after a change there is another key. Rankings that are ``unchanged`` or
+    ``degraded`` are not kept.
 
     Answers of rankings that are not finished are in a response cache beside it
     (:meth:`stored_answers`), which is removed with it.
@@ -39,17 +39,17 @@ class Journal:
     end of the process. Safe to use from many threads. One process at a time can use the file.
 
     Args:
-        path: the file; created if there is none, and removed when it is closed without a line. A
-            last line that is incomplete is removed.
-        partial: whether to keep rankings that are ``partial``. Otherwise they are made again, but
-            for the answers that are stored.
+        path: the file; created if there is none, and removed when it is closed without a line. An
+            incomplete last line is removed.
+        partial: whether to keep rankings that are ``partial``. Otherwise they are repeated, with
+            the stored answers.
 
     Attributes:
         reused: number of rankings that were found.
         added: number of rankings that were written.
 
     Raises:
-        InputError: another process is writing to it, or it is no such file.
+        InputError: another process is writing to the file, or it is not a journal.
         OSError: it cannot be opened, read or written.
     """
 
@@ -60,7 +60,7 @@ class Journal:
         self._opened = time.time()
         self._lock = threading.Lock()
         self._lines: dict[str, bytes] = {}
-        # Before the first ranking: a second process must not begin, or remove the file later.
+        # Locked from the start: a second process must not begin, or remove the file later.
         self._file: BinaryIO | None = open_locked(self.path, "a+b")
         try:
             self._load(self._file)
@@ -82,12 +82,12 @@ class Journal:
             return key in self._lines
 
     def close(self) -> None:
-        """Close the file, and remove it if it is empty. What is added later opens it again."""
+        """Close the file, and remove it if it is empty. Adding a ranking opens it again."""
         with self._lock:
             self._close(remove=self._file is not None and not _size(self._file))
 
     def clear(self) -> None:
-        """Forget all rankings, in the file, too.
+        """Remove all rankings and stored answers.
 
         Raises:
             InputError: another process is writing to it.
@@ -99,7 +99,7 @@ class Journal:
         self.stored_answers("").delete()
 
     def delete(self) -> None:
-        """Close and remove the file.
+        """Close and remove the file and the stored answers.
 
         Raises:
             InputError: another process is writing to it.
@@ -112,9 +112,9 @@ class Journal:
         self.stored_answers("").delete()
 
     def stored_answers(self, system: str) -> ResponseCache:
-        """The response cache of a system: it knows the answers of interrupted runs only.
+        """The response cache of a system, which has the answers of interrupted runs only.
 
-        So each system, and each repetition, is measured with calls of its own.
+        So each system, and each repetition, is measured with its own calls.
         """
         path = self.path.with_name(f"{self.path.name}.answers.sqlite")
         return ResponseCache.of_run(path, system, before=self._opened)
@@ -163,7 +163,7 @@ class Journal:
             return
         if sys.platform == "win32":  # an open file cannot be removed there
             file.close()
-        # Otherwise while it is locked: it may be that of another process afterwards.
+        # Elsewhere, removed while it is locked: afterwards it may belong to another process.
         if remove:
             self.path.unlink(missing_ok=True)
         file.close()
@@ -181,7 +181,7 @@ class Journal:
                 self._lines[str(json.loads(line)["key"])] = line
             except _UNREADABLE:
                 is_foreign = True
-        if is_foreign and not self._lines:  # do not cut or remove the file of something else
+        if is_foreign and not self._lines:  # do not cut or remove a file that is not a journal
             raise InputError(f"{self.path}: is not a file of finished rankings; move it away")
         file.truncate(complete)
 
@@ -197,9 +197,9 @@ def ranking_key(
     query: str,
     candidates: Sequence[Candidate],
 ) -> str:
-    """The hash of all that a ranking depends on, and of the id of the query.
+    """The hash of everything that a ranking depends on, and of the query id.
 
-    Without the id, a query that a suite has twice would be ranked and timed once.
+    Without the id, a query that is twice in a suite would be ranked and timed once.
     """
     digest = hashlib.sha256()
     for part in (_FORMAT, __version__, system, config, query_id, query):

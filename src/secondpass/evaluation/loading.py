@@ -7,8 +7,8 @@
   ``{"query": …, "relevant": [id, …]}``, beside a corpus;
 - a name of ir_datasets, such as ``beir/scifact/test``, if that package is installed.
 
-Beside a file of judgements may lie ``NAME.judged-by.json``, which says that a language model made
-them (:mod:`secondpass.evaluation.judging.labels`).
+``NAME.judged-by.json`` beside a file of judgements says that a language model made them
+(:mod:`secondpass.evaluation.judging.labels`).
 
 Any of these files may be compressed, with ``.gz`` added to its name.
 
@@ -44,7 +44,8 @@ _FILES = {
 }
 """Names of the files in a folder; the first that exists is read, as it is or with ``.gz``."""
 
-_QUERY_KEYS = ("query", "question", "text")
+QUERY_KEYS = ("query", "question", "text")
+"""Keys of a query's text in JSON lines; the first that a line has is used."""
 
 
 def load_suite(
@@ -64,8 +65,8 @@ def load_suite(
         queries: a file that replaces the folder's.
         qrels: a file that replaces the folder's.
         corpus: replaces the folder's: a file, a folder of documents, an index, or passages, such as
-            the ``corpus`` of an :class:`~secondpass.search.index.Index`. The ids of passages from
-            documents, also in judgements, are ``path#number``.
+            the ``corpus`` of an :class:`~secondpass.search.index.Index`. Passages of documents have
+            the ids ``path#number``, which judgements must use.
         run: a TREC run, whose documents become the candidates.
 
     Raises:
@@ -79,18 +80,18 @@ def load_suite(
     paths = {part: Path(path) for part, path in parts.items() if path is not None}
     if source is None:
         return _from_files("suite", paths, passages, run)
-    place = Path(source)
-    if place.is_dir():
-        name = place.resolve().name or "suite"
-        return _from_files(name, {**_in_folder(place), **paths}, passages, run, folder=place)
-    if place.exists():
+    path = Path(source)
+    if path.is_dir():
+        name = path.resolve().name or "suite"
+        return _from_files(name, {**_in_folder(path), **paths}, passages, run, folder=path)
+    if path.exists():
         if paths:
-            what = f"is a file of queries and judgements; leave out {', '.join(sorted(paths))}"
-            raise InputError(f"{source}: {what}")
+            message = f"is a file of queries and judgements; leave out {', '.join(sorted(paths))}"
+            raise InputError(f"{source}: {message}")
         if passages is None:
-            passages = find_file(place.parent, _FILES["corpus"])
+            passages = find_file(path.parent, _FILES["corpus"])
         return _assemble(
-            uncompressed_name(place).stem, *_read_queries_with_relevant(place), passages, run
+            uncompressed_name(path).stem, *_read_queries_with_relevant(path), passages, run
         )
     if paths or passages is not None or run is not None or not _may_be_a_name(str(source)):
         raise InputError(f"{source}: there is no such file or folder")
@@ -120,8 +121,8 @@ def _from_files(
     queries, qrels = read_queries(paths["queries"]), read_qrels(paths["qrels"])
     judged_by = read_judged_by(paths["qrels"], qrels)
     corpus = paths.get("corpus") if corpus is None else corpus
-    ready = None if folder is None else find_file(folder, ["candidates.jsonl"])
-    return _assemble(name, queries, qrels, corpus, run, ready=ready, judged_by=judged_by)
+    lists = None if folder is None else find_file(folder, ["candidates.jsonl"])
+    return _assemble(name, queries, qrels, corpus, run, lists=lists, judged_by=judged_by)
 
 
 def _assemble(
@@ -131,15 +132,15 @@ def _assemble(
     corpus: Path | Iterable[Candidate] | None,
     run: AnyPath | None,
     *,
-    ready: Path | None = None,
+    lists: Path | None = None,
     judged_by: JudgedBy | None = None,
 ) -> Suite:
     passages = None if corpus is None else passages_of(corpus)
     candidates = None
     if run is not None:
         candidates = candidates_of_run(run, passages)
-    elif ready is not None:
-        candidates = read_candidates(ready, passages)
+    elif lists is not None:
+        candidates = read_candidates(lists, passages)
     return make_suite(
         name, queries, qrels, corpus=passages, candidates=candidates, judged_by=judged_by
     )
@@ -171,11 +172,11 @@ def _read_queries_with_relevant(path: Path) -> tuple[dict[str, str], Qrels]:
     queries: dict[str, str] = {}
     qrels: Qrels = {}
     for line, record in read_json_lines(path):
-        key = next((key for key in _QUERY_KEYS if isinstance(record.get(key), str)), None)
+        key = next((key for key in QUERY_KEYS if isinstance(record.get(key), str)), None)
         if key is None:
             raise line.error("needs a 'query' (or 'question', or 'text'): a string")
         own = record.get("_id", record.get("id", f"q{line.number}"))
-        identifier = _id(line, own, "the id")
+        identifier = checked_id(line, own, "the id")
         if identifier in queries:
             raise line.error(f"the id {identifier!r} is a duplicate")
         queries[identifier] = record[key]
@@ -192,14 +193,14 @@ def _relevances(line: Line, relevant: Any) -> Iterator[tuple[str, int]]:
         what = "a list of ids, or a mapping of ids to grades"
         raise line.error(f"needs 'relevant': {what}, not {describe(relevant)}")
     for document, grade in pairs:
-        identifier = _id(line, document, "an id in 'relevant'")
+        identifier = checked_id(line, document, "an id in 'relevant'")
         try:
             yield identifier, whole_relevance(grade)
         except ValueError as error:
             raise line.error(f"the grade of {document!r} {error}") from None
 
 
-def _id(line: Line, value: Any, what: str) -> str:
+def checked_id(line: Line, value: Any, what: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise line.error(f"{what} must be a string or an integer, not {describe(value)}")
     return str(value)
@@ -215,7 +216,7 @@ def read_candidates(path: Path, corpus: Sequence[Candidate] | None) -> dict[str,
     known = {item.id: item for item in corpus or ()}
     candidates: dict[str, list[Candidate]] = {}
     for line, record in read_json_lines(path):
-        query = _id(line, record.get("query_id"), "the 'query_id'")
+        query = checked_id(line, record.get("query_id"), "the 'query_id'")
         items = record.get("candidates")
         if not isinstance(items, list):
             raise line.error(f"needs 'candidates': a list, not {describe(items)}")
@@ -228,7 +229,7 @@ def read_candidates(path: Path, corpus: Sequence[Candidate] | None) -> dict[str,
 def _candidate(line: Line, item: Any, known: Mapping[str | None, Candidate]) -> Candidate:
     if not isinstance(item, dict):
         raise line.error(f"a candidate must be an object, not {describe(item)}")
-    identifier = _id(line, item.get("id", item.get("_id")), "the id of a candidate")
+    identifier = checked_id(line, item.get("id", item.get("_id")), "the id of a candidate")
     score = item.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float | None):
         raise line.error(f"the score of {identifier!r} must be a number, not {describe(score)}")

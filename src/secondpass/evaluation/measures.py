@@ -24,7 +24,7 @@ DEFAULT_MEASURES = ("nDCG@10", "RR", "R@100")
 _PLAIN = re.compile(r"(\w+)(?:@([0-9]+))?")
 _MAX_CUTOFF = 2**31 - 1
 _NO_DOCUMENT = "none"
-"""Not the id of any document: those are numbers."""
+"""An id that no document has: their ids here are numbers."""
 
 
 class Identified(Protocol):
@@ -119,8 +119,8 @@ def ranking_to_run(rankings: Mapping[str, Sequence[Identified]]) -> Run:
         rankings: query id -> Ranking, or list of candidates, best first.
 
     Returns:
-        Scores ``n - i`` for the item at index i of n, as final scores are missing or on another
-        scale behind the head. Of a repeated id only the first counts: a run has each document once.
+        Scores ``n - i`` for the item at index i of n, as items after the head have no final score
+        or one on another scale. A repeated id has its first rank.
 
     Raises:
         InputError: an item has no id.
@@ -175,7 +175,7 @@ def _safe(judged: dict[str, dict[str, int]], measure: Any) -> dict[str, dict[str
 
 
 def _ranked(scores: Mapping[str, float], query: str) -> dict[str, float]:
-    # Without ties, which the providers of ir_measures break in different ways.
+    # Without ties, as the providers of ir_measures break them differently.
     try:
         return strictly_falling(scores)
     except InputError as error:
@@ -193,7 +193,7 @@ def _parse(name: str) -> Any:
         raise MeasureError(name, "is unknown" + suggestion(plain[1], list(registry)))
     try:
         if plain:
-            # Not by parse_measure, which needs ast.Num, removed in Python 3.14.
+            # parse_measure needs ast.Num, which Python 3.14 removed.
             measure = registry[plain[1]]
             if plain[2]:
                 measure = measure @ int(plain[2])
@@ -204,7 +204,7 @@ def _parse(name: str) -> Any:
         raise MeasureError(name, f"cannot be parsed: {_message(error)}") from None
     cutoff = measure.params.get("cutoff", 1)
     if isinstance(cutoff, bool) or not 1 <= cutoff <= _MAX_CUTOFF:
-        # trec_eval would end the whole process.
+        # trec_eval would exit the process.
         raise MeasureError(name, f"the cutoff must be 1 to {_MAX_CUTOFF}, not {cutoff}")
     for gain in dict(measure.params.get("gains") or {}).values():
         try:
@@ -216,6 +216,6 @@ def _parse(name: str) -> Any:
 
 def _message(error: Exception) -> str:
     message = str(error)
-    if "<object object" in message:  # ir_measures prints missing parameters so
+    if "<object object" in message:  # the message of ir_measures for a missing parameter
         return f"{message.removeprefix('invalid param ').partition('=')[0]!r} is required"
     return message or type(error).__name__

@@ -1,4 +1,4 @@
-"""What a first stage finds on a suite, and what rerankers make of it.
+"""The candidates of a first stage on a suite, and rankings of them.
 
 Calibration and tuning learn from these rankings: each item has its retrieval score, its rerank
 score and its position in the first stage's list.
@@ -18,16 +18,12 @@ from secondpass.evaluation.first_stages import (
     choose_stages,
 )
 from secondpass.evaluation.journal import Journal
-from secondpass.evaluation.reranking import Progress, SystemRun
+from secondpass.evaluation.reranking import Progress, SystemRun, no_progress
 from secondpass.evaluation.suites import Suite
 from secondpass.formats.errors import check_numbers
 from secondpass.reranker import Reranker
 from secondpass.settings import describe
 from secondpass.types import Candidate, Ranking
-
-
-def _ignore(_name: str, _done: int, _total: int) -> None:
-    """Reports no progress."""
 
 
 class Observations:
@@ -41,7 +37,7 @@ class Observations:
         depth: maximum number of candidates of each query.
         concurrency: number of rankings at a time. Times then include waiting for each other.
         progress: called after each query.
-        journal: receives each finished ranking; those that it has are not made again.
+        journal: receives each finished ranking; rankings that it has are reused.
 
     Attributes:
         stage: the name of the first stage.
@@ -67,7 +63,7 @@ class Observations:
         self.suite = suite
         self.depth = depth
         self.concurrency = concurrency
-        self.progress = progress or _ignore
+        self.progress = progress or no_progress
         self.journal = journal
         stages, behinds = choose_stages(suite, None, behind)
         self._search = FirstStages(suite, retriever, depth, self.progress)
@@ -87,7 +83,7 @@ class Observations:
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """Query id -> seconds that the first stage took; empty if it was not run here."""
+        """Query id -> seconds of the first stage; empty for candidates of the suite."""
         return self._retrieved.seconds
 
     def rankings(
@@ -101,11 +97,11 @@ class Observations:
         """Query id -> ranking of its candidates.
 
         Args:
-            name: of the reranker, by which the journal and progress reports know it.
-            reranker: loaded by the caller, who also closes it. What its floor or ``top_k`` leaves
-                out is not in the rankings.
-            candidates: other lists than those of the first stage, by query id.
-            label: follows the name then.
+            name: name of the reranker in the journal and in progress reports.
+            reranker: the caller closes it. Candidates that its floor or ``top_k`` leaves out are
+                not in the rankings.
+            candidates: query id -> list. None: the lists of the first stage.
+            label: appended to the name, to distinguish other lists.
         """
         lists = self.candidates if candidates is None else candidates
         return self.system(name, reranker).rankings(lists, label)
@@ -115,7 +111,7 @@ class Observations:
         return len(self.system(name, reranker).unfinished(self.candidates))
 
     def system(self, name: str, reranker: Reranker) -> SystemRun:
-        """A reranker and the candidates, to estimate what its rankings take."""
+        """A reranker with the candidates of every query."""
         return SystemRun(
             f"{self.stage}+{name}",
             reranker,

@@ -1,4 +1,4 @@
-"""Tests that compare the rankings of two periods, without the correction for their number."""
+"""Tests that compare the rankings of two periods; their p-values are not corrected."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from secondpass.formats.ranking_days import DayCounts, DayKey
 from secondpass.formats.sketches import Sketch
 
 FEWEST = 20
-"""Fewest rankings of a period, and of a method in it, that are compared."""
+"""Fewest rankings of a period, or of a method in it, to compare."""
 
 _EXACT_UP_TO = 500
-"""Rankings of a period up to which the exact distribution of the test is computed."""
+"""Most rankings of a period for which the exact distribution of the test is computed."""
 
 
 class Period:
-    """The rankings of a period, by what is compared."""
+    """The rankings of a period.
+
+    Attributes:
+        days: as read from a monitor.
+        rankings: number of rankings.
+        methods: method -> number of rankings.
+        sketches: method -> statistic -> sketch; the method None has the statistics of candidates.
+        shares: property, such as ``status partial`` -> number of rankings that have it.
+    """
 
     def __init__(self, days: Mapping[DayKey, DayCounts]) -> None:
         self.days = days
@@ -36,24 +44,27 @@ class Period:
             self._count("status", counts.statuses)
             self._count("issue", counts.issues)
             for name, sketch in counts.sketches.items():
-                # What the retriever returned does not depend on the method.
-                of_all = name.startswith("candidates.") and name != "candidates.scored"
-                sketches = self.sketches.setdefault(None if of_all else method, {})
+                # The candidates that were retrieved do not depend on the method.
+                is_retrieved = name.startswith("candidates.") and name != "candidates.scored"
+                sketches = self.sketches.setdefault(None if is_retrieved else method, {})
                 sketches.setdefault(name, Sketch()).merge(sketch)
 
-    def _count(self, what: str, counts: Mapping[str, int]) -> None:
+    def _count(self, kind: str, counts: Mapping[str, int]) -> None:
         for name, count in counts.items():
-            label = f"{what} {name}"
+            label = f"{kind} {name}"
             self.shares[label] = self.shares.get(label, 0) + count
 
     def values(self, read: Callable[[DayKey], str | None]) -> set[str]:
-        """What the keys have, without those that have none."""
+        """The values that ``read`` returns for the keys, without None."""
         return {value for key in self.days if (value := read(key)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodTest:
-    """One test, before the correction."""
+    """The result of one test; fields as of :class:`~secondpass.evaluation.DriftChange`.
+
+    ``p`` is not corrected for the number of tests.
+    """
 
     method: str | None
     name: str
@@ -65,12 +76,12 @@ class PeriodTest:
 
 
 def share_tests(before: Period, after: Period) -> Iterator[PeriodTest]:
-    """Tests of what can be said of each ranking. What all have, or none, is not tested."""
+    """Tests of the shares of rankings with a property; not of one that all rankings have."""
     stats = _scipy_stats()
     for name in sorted({*before.shares, *after.shares}):
         counts = [before.shares.get(name, 0), after.shares.get(name, 0)]
         totals = [before.rankings, after.rankings]
-        # The tests that are made depend on both periods together only, so they select no result.
+        # Decided by both periods together, so that leaving tests out does not bias the others.
         if sum(counts) == sum(totals):
             continue
         table = [counts, [total - count for count, total in zip(counts, totals, strict=True)]]
@@ -125,15 +136,20 @@ def _kolmogorov_smirnov(first: Sketch, second: Sketch) -> tuple[float, float]:
 
 @lru_cache(maxsize=10_000)
 def _exact_p(counts: tuple[int, int], below: tuple[int, int]) -> float:
-    """The p-value of samples of two values, of which so many are the lower one.
+    """The exact p-value for samples of two distinct values.
 
-    It depends on the sizes and the distance only, so these stand for all with the same distance.
+    It depends only on the sizes and the distance, so these samples stand for all others with the
+    same distance.
+
+    Args:
+        counts: sizes of the samples.
+        below: number of lower values in each sample.
     """
     samples = [
         [0] * lower + [1] * (count - lower) for count, lower in zip(counts, below, strict=True)
     ]
     with warnings.catch_warnings():
-        # Where rounding defeats the exact computation, the asymptotic p is returned.
+        # scipy warns and returns the asymptotic p if the exact computation fails by rounding.
         warnings.simplefilter("ignore", RuntimeWarning)
         result: Any = _scipy_stats().ks_2samp(*samples, method="exact")
     return min(1.0, float(result.pvalue))

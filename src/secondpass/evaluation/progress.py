@@ -1,4 +1,4 @@
-"""A progress bar for `compare`, in terminals and notebooks, without further packages."""
+"""A progress bar for `compare` in terminals and notebooks, without further packages."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def progress_bar(progress: Progress | bool | None) -> Iterator[Progress]:
     """Yield the function that is called with each step.
 
     Args:
-        progress: such a function, which is yielded as it is; True or False: with or without a bar
-            on standard error; None: with one if that is a terminal, or in a Jupyter notebook.
+        progress: a function to call; True or False: whether to show a bar on standard error; None:
+            show one if that is a terminal, or in a Jupyter notebook.
 
     Raises:
         InputError: it is none of these.
@@ -52,7 +52,7 @@ def _is_interactive(stream: TextIO | None) -> bool:
 
 
 class _Bar:
-    """One line that is written again and again; where that is not possible, a line per system."""
+    """A line that is rewritten at each step; if the stream cannot rewrite, a line per system."""
 
     def __init__(self, stream: TextIO, *, rewrites: bool) -> None:
         self.stream = stream

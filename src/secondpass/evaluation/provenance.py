@@ -1,4 +1,4 @@
-"""Configurations that are written with the evidence they rest on, as comments."""
+"""Writes configurations as YAML, with the evidence for them as comments."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _SUFFIXES = (".yaml", ".yml")
 
 
 def with_provenance(config: Mapping[str, Any], lines: Iterable[str]) -> str:
-    """A configuration as YAML, after comments that say where it comes from.
+    """A configuration as YAML, after comments.
 
     Args:
-        config: plain values, as :meth:`~secondpass.Reranker.to_config` returns them; what is
-            loaded from the text is equal to it.
+        config: plain values, as :meth:`~secondpass.Reranker.to_config` returns them. Loading the
+            text returns an equal configuration.
         lines: the comments, without ``#``. Each begins on a new line and is wrapped; line feeds
-            and control characters cannot end a comment. An empty one separates paragraphs.
+            and control characters cannot end a comment. An empty line separates paragraphs.
 
     Raises:
-        ConfigurationError: the configuration holds a key, which no file may, or an object that
-            YAML has no form for.
+        ConfigurationError: the configuration holds a key, which files must not contain, or an
+            object that YAML cannot represent.
     """
     import yaml
 
@@ -52,44 +52,45 @@ def with_provenance(config: Mapping[str, Any], lines: Iterable[str]) -> str:
 
 
 def check_output(path: AnyPath, *, force: bool = False) -> Path:
-    """The path of a configuration to write; to be called before any work is done.
+    """Check the path of a configuration to write; call it before any expensive work.
 
     Raises:
-        InputError: it is no name of a YAML file, its folder does not exist, or there is such a file
+        InputError: it is not the name of a YAML file, its folder does not exist, or the file exists
             and ``force`` is not set.
     """
-    place = Path(path)
-    if place.suffix not in _SUFFIXES:
-        raise InputError(f"{place}: must end in .yaml or .yml")
-    if place.is_dir() or not place.parent.is_dir():
-        where = "is a folder" if place.is_dir() else f"the folder {place.parent} does not exist"
-        raise InputError(f"{place}: {where}")
-    if place.exists() and not force:
-        raise InputError(f"{place}: already exists; use --force (force=True) to overwrite it")
-    return place
+    file = Path(path)
+    if file.suffix not in _SUFFIXES:
+        raise InputError(f"{file}: must end in .yaml or .yml")
+    if file.is_dir():
+        raise InputError(f"{file}: is a folder")
+    if not file.parent.is_dir():
+        raise InputError(f"{file}: the folder {file.parent} does not exist")
+    if file.exists() and not force:
+        raise InputError(f"{file}: already exists; use --force (force=True) to overwrite it")
+    return file
 
 
 def write_config(
     path: AnyPath, config: Mapping[str, Any], lines: Iterable[str], *, force: bool = False
 ) -> Path:
-    """Write :func:`with_provenance` to a file: all of it, or nothing.
+    """Write a configuration and comments to a file, atomically.
 
     Args:
         path: the file, ``.yaml`` or ``.yml``.
-        config: as above.
-        lines: likewise.
+        config: as for :func:`with_provenance`.
+        lines: as for :func:`with_provenance`.
         force: overwrite the file if there is one.
 
     Raises:
-        ConfigurationError: as above.
+        ConfigurationError: as for :func:`with_provenance`.
         InputError: as for :func:`check_output`.
         OSError: the file cannot be written.
     """
-    place = check_output(path, force=force)
+    target = check_output(path, force=force)
     text = with_provenance(config, lines)
-    with atomic_write(place) as file:
+    with atomic_write(target) as file:
         file.write(text.encode())
-    return place
+    return target
 
 
 def _comment(line: str) -> list[str]:

@@ -25,7 +25,7 @@ class NamedReranker(NamedTuple):
 def create_rerankers(
     rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec,
 ) -> tuple[dict[str, NamedReranker], dict[str, str]]:
-    """The rerankers by name; and, by name, why others cannot be created: a package is missing.
+    """The rerankers by name; and, by name, why others cannot be created (a missing package).
 
     Raises:
         ConfigurationError: a configuration is wrong.
@@ -43,7 +43,7 @@ def create_rerankers(
 
 
 def unique_name(name: str, taken: Container[str]) -> str:
-    """The name, with a number behind it if it is taken: ``mine``, ``mine-2``, ``mine-3``, …"""
+    """The name, with a number appended if it is taken: ``mine``, ``mine-2``, ``mine-3``, …"""
     unique, number = name, 2
     while unique in taken:
         unique, number = f"{name}-{number}", number + 1

@@ -22,9 +22,12 @@ from secondpass.reranker import Reranker
 from secondpass.types import Candidate, Ranking, Report
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the name of a system, the number of queries done, and their total.
+"""Called with the name of a system, the number of queries done, and their total; while vectors are
+computed, with ``Encoding the corpus`` and numbers of passages."""
 
-While vectors of the corpus are computed, with ``Encoding the corpus`` and numbers of passages."""
+
+def no_progress(_name: str, _done: int, _total: int) -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,13 @@ class SystemRun:
     """A reranker, and the candidates of every query that it reranks.
 
     Attributes:
-        journal: has the rankings of an interrupted comparison, and receives new ones.
+        name: name in the journal and in progress reports.
+        reranker: loaded and closed by the caller.
+        suite: has the texts of the queries.
+        candidates: query id -> candidates, best first.
+        concurrency: number of rankings at a time.
+        progress: called after each query.
+        journal: rankings that it has are reused; it receives new ones. None: no journal.
     """
 
     name: str
@@ -71,7 +80,7 @@ class SystemRun:
         ]
 
     def _recorded_config(self) -> Mapping[str, Any] | None:
-        """The configuration that journaled rankings are recognized by; None: none is."""
+        """The configuration in the keys of journaled rankings; None if there are no such keys."""
         return None if self.journal is None else _config_of(self.reranker)
 
     def _key(
@@ -92,7 +101,7 @@ class SystemRun:
 
         def rerank(query: str) -> Ranking:
             text, items = self.suite.queries[query], candidates[query]
-            if self.journal is None or config is None:  # without one it cannot be recognized
+            if self.journal is None or config is None:
                 return self._ranking(text, items)
             key = self._key(label, config, query, items)
             ranking = self.journal.find(key, text, items)

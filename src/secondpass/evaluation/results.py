@@ -1,4 +1,4 @@
-"""What a comparison measured, as plain records."""
+"""The results of a comparison as plain records."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Result:
         fallbacks: number of ``degraded`` rankings by fallback method. The others come from a
             cascade in which a stage failed.
         stability: with ``shuffles`` only.
-        differences: from what it is compared with (``Comparison.base_of``), by measure.
+        differences: measure -> difference from the system ``Comparison.base_of``.
         gains: the queries that gain most over its first stage.
         losses: the queries that lose most.
         moves: rank of each relevant document before and after; None if it is not in the list.
@@ -134,7 +134,7 @@ class Result:
     def to_dict(self, *, text: bool = False) -> dict[str, Any]:
         """Return everything except run and moves as plain values; keys are hidden.
 
-        With ``text`` also the queries of gains and losses, and what their documents begin with.
+        With ``text`` also the queries of gains and losses, and the beginnings of their documents.
         """
         system: dict[str, Any] = {
             "name": self.name,
@@ -205,7 +205,7 @@ class Result:
 
 
 def _change(change: Change, *, text: bool) -> dict[str, Any]:
-    """A change as plain values; without the query's text and those of documents, unless asked."""
+    """A change as plain values; the texts of query and documents only with ``text``."""
     record = asdict(change)
     for part in () if text else (record, *record["top"], *record["top_before"]):
         del part["text"]
@@ -237,8 +237,7 @@ class ComparisonData:
     def end_to_end(self, result: Result) -> dict[str, float]:
         """Seconds of search and reranking together, by query id; of the search for a first stage.
 
-        Where the search has no time, as with candidates that are part of the suite, those of the
-        reranking alone.
+        Candidates that are part of the suite have no search time.
         """
         before: Mapping[str, float] = {}
         if result.first_stage is not None:

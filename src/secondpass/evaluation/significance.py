@@ -23,7 +23,7 @@ from secondpass.settings import describe
 Test: TypeAlias = Literal["randomization", "t"]
 
 TIE = 1e-9
-"""Differences up to this are ties: rounding errors are smaller, effects of other ranks larger."""
+"""Differences up to this are ties: rounding errors are smaller, changes of ranks larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def _interval_and_p(
     low: float | None = None
     high: float | None = None
     if np.all(np.abs(values - values[0]) <= TIE):
-        # Without variance t is undefined, but its p has a limit.
+        # t is undefined without variance, but its p has a limit.
         p = 0.0 if values[0] else 1.0
     else:
         t_test: Any = stats.ttest_1samp(values, 0.0)
@@ -190,7 +190,7 @@ def _interval_and_p(
     if test == "randomization":
         result: Any = stats.permutation_test(
             (values,),
-            # Rounded: the order of summation must not matter.
+            # Rounded, so that the order of summation has no effect.
             lambda sample, axis: np.round(np.mean(sample, axis=axis), 12),
             vectorized=True,
             permutation_type="samples",

@@ -1,4 +1,4 @@
-"""How much a reranker depends on the order of its input, measured by shuffling it."""
+"""Measures how much a reranker depends on the order of its input, by shuffling it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def measure_stability(
         candidates: by query id, in their original order.
         unshuffled: the reranker's run on these.
         qrels: query id -> document id -> relevance.
-        depth: only so many candidates are judged, and thus shuffled and compared. None: all.
+        depth: number of candidates that are judged; only these are shuffled and compared. None:
+            all.
         measure: name of the measure whose means are reported.
         shuffles: number of shuffles, 1 or more.
         seed: of the random numbers.
@@ -48,7 +49,7 @@ def measure_stability(
         run = rerank(shuffled, label)
         for query, scores in run.items():
             ranks = {document: rank for rank, document in enumerate(scores)}
-            # Without the tail, which never moves and would raise the correlation.
+            # Not the tail, which never moves and would raise the correlation.
             common = [doc for doc in unshuffled[query] if doc in ranks and doc in heads[query]]
             if len(common) > 1:
                 tau, _ = kendalltau(range(len(common)), [ranks[document] for document in common])
@@ -62,12 +63,12 @@ def measure_stability(
 def shuffled_candidates(
     candidates: Mapping[str, Sequence[Candidate]], *, depth: int | None, shuffles: int, seed: int
 ) -> Iterator[tuple[str, dict[str, list[Candidate]]]]:
-    """Each shuffle: its label, and the candidates by query id. Arguments as above."""
+    """Yield the label and the candidates of each shuffle; see :func:`measure_stability`."""
     rng = random.Random(seed)
     for number in range(1, shuffles + 1):
         shuffled = {}
         for query, items in candidates.items():
-            # The tail keeps its place: otherwise other candidates would be judged.
+            # The tail stays in place, so that the same candidates are judged.
             head = list(items[:depth])
             rng.shuffle(head)
             shuffled[query] = [*head, *items[len(head) :]]

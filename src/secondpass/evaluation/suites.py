@@ -188,7 +188,7 @@ def with_title(passage: Candidate) -> Candidate:
     title = passage.metadata.get("title")
     if not isinstance(title, str) or not title:
         return passage
-    # Not kept in the metadata as well: a search would read it twice.
+    # Removed from the metadata, or a search would read it twice.
     metadata = {key: value for key, value in passage.metadata.items() if key != "title"}
     return replace(passage, text=f"{title}\n{passage.text}", metadata=metadata)
 
@@ -201,10 +201,10 @@ def _check_mapping(what: str, value: object) -> None:
 def candidates_with_ids(
     items: Iterable[CandidateLike], what: str, unique: bool = False
 ) -> list[Candidate]:
-    """Candidates that all have ids; with ``unique``, different ones.
+    """Convert candidates, and check that all have ids; with ``unique``, different ones.
 
     Raises:
-        InputError: they have not; the message begins with ``what``.
+        InputError: an id is missing or repeated; the message begins with ``what``.
     """
     try:
         candidates = to_candidates(items, text_needed=False)

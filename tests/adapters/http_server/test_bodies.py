@@ -8,7 +8,7 @@ import pytest
 from fakes import ByTable
 from secondpass import Reranker
 from secondpass.adapters.http_server import application, bodies
-from secondpass.adapters.http_server.problems import RequestError
+from secondpass.adapters.http_server.errors import RequestError
 
 
 @pytest.mark.parametrize("raw", [b'"\\' * 10**6, b'"' + b'\\"' * 10**6, b'"' * (10**6 + 1)])

@@ -10,8 +10,8 @@ import pytest
 from fakes import ByTable
 from secondpass import ConfigurationError, Reranker
 from secondpass.adapters.http_server.application import create_app
+from secondpass.adapters.http_server.errors import RequestError
 from secondpass.adapters.http_server.keys import Keys
-from secondpass.adapters.http_server.problems import RequestError
 from secondpass.adapters.http_server.settings import ServerSettings, is_loopback
 
 OLD, NEW = "old-key-0001", "new-key-0002"

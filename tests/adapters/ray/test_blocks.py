@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 
 import pytest
 from hypothesis import given
@@ -208,3 +209,13 @@ def test_stamps_of_paths_and_uris_are_the_same(tmp_path):
     path.write_bytes(b'{"query": "x"}\n')
     (stamp,) = JobInput(str(path)).stamps().values()
     assert JobInput(path.as_uri()).stamps() == {path.as_uri(): stamp}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+@pytest.mark.parametrize("argument", ["name", "run"])
+def test_a_pipe_as_input_is_an_error(tmp_path, argument):
+    pipe = tmp_path / "requests.jsonl"
+    os.mkfifo(pipe)
+    source = JobInput(str(pipe)) if argument == "name" else JobInput(run=pipe)
+    with pytest.raises(InputError, match=r"must be a regular file: .* a pipe cannot"):
+        source.check()

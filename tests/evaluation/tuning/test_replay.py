@@ -12,8 +12,8 @@ from secondpass.evaluation.tuning.replay import (
     replayed,
     replayed_rankings,
     replayed_run,
-    scores_alone,
 )
+from secondpass.scoring import scores_alone
 
 
 class ByText:

@@ -1,1 +1,1 @@
-"""An HTTP server in front of rerankers, with the rerank APIs that clients already speak."""
+"""An HTTP server for rerankers with the rerank APIs of existing clients."""

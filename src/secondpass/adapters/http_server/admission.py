@@ -1,21 +1,21 @@
-"""Bounds the requests that are under way, by number and by the bytes of their bodies."""
+"""Limits the running requests, by number and by the bytes of their bodies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from secondpass.adapters.http_server.problems import RequestError
+from secondpass.adapters.http_server.errors import RequestError
 from secondpass.adapters.http_server.settings import ServerSettings
 
 _LONGEST_WAIT = 30
-"""Seconds of ``Retry-After`` at most."""
+"""Maximum seconds of ``Retry-After``."""
 _WEIGHT = 0.1
-"""Of the last request in the mean duration."""
+"""Weight of the last request in the moving average of durations."""
 
 
 class Slot:
-    """The place of one request among those under way."""
+    """The place of one running request."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
@@ -25,11 +25,12 @@ class Slot:
         """Count bytes of the body that have arrived.
 
         Raises:
-            RequestError: the bodies under way are too large together.
+            RequestError: the bodies of all running requests together are too large.
         """
         admission = self._admission
+        # A single request is always admitted; its body has its own limit.
         if admission.bytes + count > admission.max_bytes and admission.bytes > self.bytes:
-            raise admission.refusal("the requests under way are too large")
+            raise admission.overloaded("the requests under way are too large")
         self.bytes += count
         admission.bytes += count
 
@@ -38,10 +39,10 @@ class Admission:
     """Admits requests while there is room.
 
     Attributes:
-        requests: number under way.
-        bytes: of their bodies.
-        max_bytes: the most of these.
-        seconds: mean duration of the last requests.
+        requests: number of running requests.
+        bytes: bytes of their bodies.
+        max_bytes: maximum of ``bytes``.
+        seconds: moving average of the durations of requests.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -53,13 +54,13 @@ class Admission:
 
     @contextmanager
     def slot(self) -> Iterator[Slot]:
-        """Hold a place.
+        """Admit a request for the duration of the block.
 
         Raises:
-            RequestError: there is none; status 429, with ``Retry-After``.
+            RequestError: too many requests are running; status 429, with ``Retry-After``.
         """
         if self.requests >= self._max_requests:
-            raise self.refusal(f"{self._max_requests} requests are under way")
+            raise self.overloaded(f"{self._max_requests} requests are under way")
         slot = Slot(self)
         self.requests += 1
         try:
@@ -69,11 +70,11 @@ class Admission:
             self.bytes -= slot.bytes
 
     def add_duration(self, seconds: float) -> None:
-        """Count a request that was answered with a ranking."""
+        """Add the duration of a request that was answered with a ranking to the average."""
         self.seconds += (seconds - self.seconds) * (_WEIGHT if self.seconds else 1)
 
-    def refusal(self, reason: str) -> RequestError:
-        """The error of a request for which there is no room."""
+    def overloaded(self, reason: str) -> RequestError:
+        """The error of a request that is not admitted."""
         wait = min(max(1, round(self.seconds)), _LONGEST_WAIT)
         headers = {"Retry-After": str(wait)}
         message = f"{reason}; try again in {wait} s"

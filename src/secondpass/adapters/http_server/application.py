@@ -1,4 +1,4 @@
-"""The application: paths, and the way of a request through them."""
+"""The ASGI application: its paths, and how requests are answered."""
 
 from __future__ import annotations
 
@@ -17,11 +17,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from secondpass.adapters.http_server.admission import Admission
-from secondpass.adapters.http_server.bodies import LARGE_BYTES, Body
+from secondpass.adapters.http_server.bodies import (
+    CLOSE,
+    LARGE_BYTES,
+    Body,
+    error_headers,
+    wait_for_disconnect,
+)
+from secondpass.adapters.http_server.errors import ClientGoneError, RequestError
 from secondpass.adapters.http_server.fields import Fields
 from secondpass.adapters.http_server.keys import Keys
 from secondpass.adapters.http_server.metrics import Metrics
-from secondpass.adapters.http_server.problems import ClientGoneError, RequestError
 from secondpass.adapters.http_server.service import Service, response_headers
 from secondpass.adapters.http_server.settings import ServerSettings, is_loopback
 from secondpass.adapters.http_server.shapes import COMMON, SHAPES, Answer, Shape, shape_of
@@ -30,7 +36,7 @@ from secondpass.reranker import Reranker
 from secondpass.runtime.diagnostics import log, log_exception
 
 _GONE = 499
-"""Status in the metrics of a request whose client has left; nothing is sent."""
+"""Status in the metrics of a request whose client has disconnected; nothing is sent."""
 _HOST = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]+)(?::[0-9]*)?")
 
 
@@ -40,8 +46,8 @@ def create_app(
     """An ASGI application that answers rerank requests in the shapes of several APIs.
 
     Args:
-        rerankers: by the model names that clients send; the first answers all other names.
-        settings: bounds, keys and defaults; None for the defaults.
+        rerankers: by the model names that clients send; the first is used for all other names.
+        settings: limits, keys and defaults. None: the default settings.
 
     Returns:
         The application; ``app.state.service`` is its :class:`Service`. Its lifespan loads the
@@ -130,38 +136,41 @@ class _Server:
                 fields = Fields(await body.read(slot), self.settings)
                 if by_body:
                     shape = shape_of(fields)
-                asked = shape.read(fields)
+                rerank_request = shape.read(fields)
                 answer = await self.service.rank(
-                    asked, shape, request.headers, arrived, lambda: _gone(request)
+                    rerank_request,
+                    shape,
+                    request.headers,
+                    arrived,
+                    lambda: wait_for_disconnect(request.receive),
                 )
-                self.metrics.add_ranking(answer.model, answer.ranking, len(asked.texts))
+                self.metrics.add_ranking(answer.model, answer.ranking, len(rerank_request.texts))
                 self.admission.add_duration(time.monotonic() - arrived)
-                # It may have the documents, which take as long to write as to parse.
+                # A response with the documents takes as long to write as the request to parse.
                 if slot.bytes <= LARGE_BYTES:
-                    response = _answered(shape, answer)
+                    response = _response(shape, answer)
                 else:
-                    response = await asyncio.to_thread(_answered, shape, answer)
+                    response = await asyncio.to_thread(_response, shape, answer)
         except RequestError as error:
-            whole = await body.discard()
-            headers = {**error.headers, **({} if whole and not error.close else _CLOSE)}
+            headers = await error_headers(error, body)
             response = _json(shape.error(error), shape.status(error), headers)
         except ClientGoneError:
             response = Response(status_code=_GONE)
         except Exception as error:
             log_exception(error, "the server")
             log("error", "a request raised %s", type(error).__name__)
-            problem = RequestError(500, "internal error", "internal_error")
-            response = _json(shape.error(problem), 500, _CLOSE)
+            internal = RequestError(500, "internal error", "internal_error")
+            response = _json(shape.error(internal), 500, CLOSE)
         finally:
             self.metrics.set_under_way()
         self.metrics.add_request(shape.name, response.status_code, time.monotonic() - arrived)
         return self._finished(request, response)
 
     def _check_client(self, request: Request) -> None:
-        """Check the name by which the client calls the server, and its key.
+        """Check the Host header, the address and the key of the client.
 
         Raises:
-            RequestError: either is not accepted.
+            RequestError: one of them is not accepted.
         """
         if self.settings.local_names:
             if not is_loopback(_host(request)):
@@ -174,7 +183,7 @@ class _Server:
 
     def _finished(self, request: Request, response: Response) -> Response:
         headers = request.headers
-        # With both, a proxy in front may see another end of the request (RFC 9112, section 6.1).
+        # With both, a proxy may disagree about the end of the request (RFC 9112, section 6.1).
         ambiguous = "content-length" in headers and "transfer-encoding" in headers
         if self.service.draining or ambiguous:
             response.headers["connection"] = "close"
@@ -203,7 +212,7 @@ class _Server:
         return _json({"object": "list", "data": rows})
 
     def _info(self, _request: Request) -> Response:
-        """As TEI describes itself."""
+        """The server in the format of TEI's ``/info``."""
         return _json(
             {
                 "model_id": next(iter(self.service.rerankers)),
@@ -218,7 +227,7 @@ class _Server:
         return Response(text, media_type=media_type)
 
     async def _health(self, request: Request) -> Response:
-        """Whether the process answers at all."""
+        """Always 200: the process is alive."""
         return self._finished(request, _json({"status": "ok"}))
 
     async def _ready(self, request: Request) -> Response:
@@ -227,28 +236,18 @@ class _Server:
         return self._finished(request, _json({"status": state}, 200 if ready else 503))
 
     async def _http_error(self, request: Request, error: Exception) -> Response:
-        """Unknown paths and methods, in the form of the API whose prefix the path has."""
+        """Answer unknown paths and methods in the format of the API with the path's prefix."""
         assert isinstance(error, HTTPException)
-        # The path may be "*"; and it begins with that of a mount.
+        # The path may be "*", and begins with that of a mount, if any.
         path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
         prefix = path.lstrip("/").partition("/")[0]
         shape = SHAPES.get(prefix, COMMON)
         message = "there is no such path" if error.status_code == 404 else error.detail
         kind = error.detail.lower().replace(" ", "_")
-        problem = RequestError(error.status_code, message, kind)
-        whole = await Body(request, self.settings).discard()
-        headers = {**(error.headers or {}), **({} if whole else _CLOSE)}
+        converted = RequestError(error.status_code, message, kind, headers=error.headers)
+        headers = await error_headers(converted, Body(request, self.settings))
         self.metrics.add_request("none", error.status_code)
-        return self._finished(request, _json(shape.error(problem), error.status_code, headers))
-
-
-_CLOSE = {"Connection": "close"}
-
-
-async def _gone(request: Request) -> None:
-    """Return when the client has closed the connection."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+        return self._finished(request, _json(shape.error(converted), error.status_code, headers))
 
 
 def _host(request: Request) -> str:
@@ -257,11 +256,11 @@ def _host(request: Request) -> str:
     return match[1] if match else ""
 
 
-def _answered(shape: Shape, answer: Answer) -> Response:
+def _response(shape: Shape, answer: Answer) -> Response:
     return _json(shape.response(answer), headers=response_headers(answer))
 
 
 def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    # Escaped, because documents may have lone surrogates, which UTF-8 has not.
+    # ASCII only, because documents may have lone surrogates, which UTF-8 cannot encode.
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return Response(text, status, headers, media_type="application/json")

@@ -1,4 +1,4 @@
-"""Reads bodies of requests, within bounds."""
+"""Reads bodies of requests, with limits on size and time."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ import re
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message, Receive
 
 from secondpass.adapters.http_server.admission import Slot
-from secondpass.adapters.http_server.problems import ClientGoneError, RequestError
+from secondpass.adapters.http_server.errors import ClientGoneError, RequestError
 from secondpass.adapters.http_server.settings import ServerSettings
+
+CLOSE = {"Connection": "close"}
 
 _DISCARDED_BYTES = 2**20
 _DISCARD_SECONDS = 1.0
-"""Of the body of a request that is refused, so much is read and dropped before the answer: a
-connection that is closed with unread bytes is reset, and the client may not see the answer."""
+"""Limits of the part of a body that is read and dropped before an error is sent: closing a
+connection with unread bytes resets it, and the client may not see the response."""
 LARGE_BYTES = 2**17
-"""Bytes of JSON from which it is parsed and written in a thread. Other requests go on between the
-steps, of which the longest, the parser's, holds the interpreter for 45 ms at 8 MiB."""
+"""Bytes of JSON from which it is parsed and written in a thread, so that other requests continue
+between the steps. The longest step, the parser's, blocks them for 45 ms at 8 MiB."""
 _MAX_VALUES = 200_000
-"""JSON values of one body."""
+"""Maximum number of JSON values in a body."""
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.S)
-"""A string, or one without an end: tried again at each of its quotes, it would take hours."""
+"""A string, also an unterminated one: otherwise the search would restart at each of its quotes."""
 
 
 class Body:
@@ -45,11 +48,11 @@ class Body:
         """Check the headers that describe the body.
 
         Raises:
-            RequestError: it is no JSON, compressed, of ambiguous length, or too long.
+            RequestError: it is not JSON, is compressed, has an ambiguous length, or is too long.
         """
         headers = self._request.headers
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        # A web page of another origin can send all other types without asking.
+        # Browsers send other types for pages of any origin without a preflight request.
         if media_type != "application/json" and not media_type.endswith("+json"):
             message = "the content type must be application/json"
             raise RequestError(415, message, "unsupported_media_type")
@@ -67,8 +70,8 @@ class Body:
         """The JSON value of the body.
 
         Raises:
-            RequestError: as :meth:`read_bytes`, or it is no JSON.
-            ClientGoneError: the connection has ended.
+            RequestError: as for :meth:`read_bytes`, or it is not JSON.
+            ClientGoneError: the client has disconnected.
         """
         raw = await self.read_bytes(slot)
         return parse(raw) if len(raw) <= LARGE_BYTES else await asyncio.to_thread(parse, raw)
@@ -80,8 +83,8 @@ class Body:
             slot: counts the bytes.
 
         Raises:
-            RequestError: it is too long or too slow.
-            ClientGoneError: the connection has ended.
+            RequestError: it is too long or arrives too slowly.
+            ClientGoneError: the client has disconnected.
         """
         chunks = bytearray()
         try:
@@ -100,9 +103,9 @@ class Body:
         return bytes(chunks)
 
     async def discard(self) -> bool:
-        """Read and drop what is left of the body; whether that was all of it."""
+        """Read and drop the rest of the body, within limits; return whether its end was read."""
         expect = self._request.headers.get("expect", "").lower()
-        if self._ended or "100-continue" in expect:  # such a client waits for the answer
+        if self._ended or "100-continue" in expect:  # the client sends no body before a response
             return self._ended
         dropped = 0
         try:
@@ -122,21 +125,34 @@ class Body:
         return RequestError(413, message, "too_large")
 
 
+async def error_headers(error: RequestError, body: Body) -> dict[str, str]:
+    """The headers of a response to a failed request; closes the connection if bytes are unread."""
+    is_read = await body.discard()
+    return error.headers if is_read and not error.close else {**error.headers, **CLOSE}
+
+
+async def wait_for_disconnect(receive: Receive) -> Message:
+    """Return the message that the client has disconnected, when it comes."""
+    while (message := await receive())["type"] != "http.disconnect":
+        pass
+    return message
+
+
 def parse(raw: bytes) -> Any:
     """The value of a JSON text in UTF-8.
 
     Raises:
-        RequestError: it is no JSON, has NaN or infinities, or too many values.
+        RequestError: it is not JSON, has NaN or infinities, or too many values.
     """
     if _separators(raw) > _MAX_VALUES and _count_values(raw) > _MAX_VALUES:
         message = f"the body has too many JSON values; at most {_MAX_VALUES} are accepted"
         raise RequestError(413, message, "too_large")
     try:
-        return json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse, parse_float=_finite)
+        return json.loads(raw.decode("utf-8-sig"), parse_constant=_reject, parse_float=_finite)
     except UnicodeDecodeError:
         raise RequestError(400, "the body is not UTF-8") from None
     except (ValueError, RecursionError):
-        # The message of the parser is left out: it may quote the body.
+        # Without the parser's message, which may quote the body.
         raise RequestError(400, "the body is not valid JSON") from None
 
 
@@ -145,11 +161,11 @@ def _count_values(raw: bytes) -> int:
 
 
 def _separators(raw: bytes) -> int:
-    """What begins a value, and the like within strings: not less than the number of values."""
+    """An upper bound of the number of values: characters before values, also within strings."""
     return sum(map(raw.count, (b",", b"[", b"{")))
 
 
-def _refuse(_name: str) -> float:
+def _reject(_name: str) -> float:
     raise ValueError
 
 

@@ -1,4 +1,4 @@
-"""HTTP connections that wait neither for a request nor for a slow reader for ever."""
+"""HTTP connections with time limits for receiving requests and sending responses."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 10.0
-"""Seconds in which the head of a request must arrive. uvicorn itself waits without a limit."""
+"""Seconds in which the head of a request must arrive. uvicorn itself has no limit."""
 READ_SECONDS = 30.0
 READ_BYTES_PER_SECOND = 2**15
-"""A client has so many seconds to read a response, and one more for so many bytes. uvicorn itself
-waits without a limit."""
+"""A client must read a response in ``READ_SECONDS`` plus its bytes / ``READ_BYTES_PER_SECOND``
+seconds. uvicorn itself has no limit."""
 _TIMEOUT = b"the head of the request did not arrive in time"
 
 
@@ -26,12 +26,12 @@ class Connection(H11Protocol):
     _read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for the first request."""
+        """Start the timer for the first request."""
         super().connection_made(transport)
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the rest of a head, unless a request is being answered."""
+        """Start the timer for the rest of a head, unless a request is being answered."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_timer()
@@ -39,10 +39,10 @@ class Connection(H11Protocol):
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
 
     def on_response_complete(self) -> None:
-        """The time of what was pipelined begins now; an idle connection has another limit."""
+        """Start the timers for reading the response, and for a pipelined request."""
         super().on_response_complete()
-        # uvicorn writes no response before most of the one before it has been read, so that a
-        # client that does not read cannot put the limit off.
+        # uvicorn writes no response before most of the previous one has been read, so a client that
+        # does not read cannot postpone the limit.
         self._stop_read_timer()
         if unread := self._unread():
             seconds = READ_SECONDS + unread / READ_BYTES_PER_SECOND
@@ -51,7 +51,7 @@ class Connection(H11Protocol):
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timers."""
+        """Stop the timers."""
         self._stop_timer()
         self._stop_read_timer()
         super().connection_lost(exc)
@@ -87,8 +87,9 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def _unread(self) -> int:
-        """Bytes that the system has not taken yet, because the client does not read."""
+        """Bytes in the write buffers, because the client does not read."""
         transport: Any = self.transport
-        # What is encrypted waits in the transport below, to which asyncio gives no public access.
-        below = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
-        return sum(one.get_write_buffer_size() for one in (transport, below) if one is not None)
+        # Encrypted bytes are in the underlying transport, to which asyncio gives no public access.
+        underlying = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
+        transports = (transport, underlying)
+        return sum(item.get_write_buffer_size() for item in transports if item is not None)

@@ -1,4 +1,4 @@
-"""The fields of a request, as all APIs have them."""
+"""Reads and checks the fields of requests of all APIs."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from secondpass.adapters.http_server.problems import RequestError, TooManyTextsError
+from secondpass.adapters.http_server.errors import RequestError, TooManyTextsError
 from secondpass.adapters.http_server.settings import ServerSettings
 
 _NAME = re.compile(r"[A-Za-z_]\w{0,39}", re.A)
 _MOST_NAMES = 10
+"""Maximum number of unused fields to report."""
 _MOST_FIELDS = 100
-"""Names in ``rank_fields``: each is looked up in each document."""
+"""Maximum number of names in ``rank_fields``, as each is looked up in each document."""
 
 
 @dataclass(frozen=True, slots=True)
 class RerankRequest:
-    """A request, whatever API it came by.
+    """A rerank request of any API.
 
     Attributes:
         query: the query.
-        texts: what is ranked.
-        documents: as the client sent them, to be returned.
-        model: the name that the client gave; None if it gave none.
-        top_n: number of results; None for all.
+        texts: the texts to rank.
+        documents: the documents as the client sent them, to be returned.
+        model: the name in the request; None if it has none.
+        top_n: number of results; None: all.
         instruction: what counts as relevant in this request.
         return_documents: whether the response has the documents.
-        raw_scores: whether the client asked for scores as the model gives them.
-        span_threshold: least score of the documents whose spans the client asked for; None if it
-            asked for none.
+        raw_scores: whether scores are requested as the model gives them.
+        span_threshold: lowest score of documents whose spans are requested; None: no spans.
         unused: names of fields that have no effect.
     """
 
@@ -54,7 +54,7 @@ class Fields:
         settings: of the server.
 
     Raises:
-        RequestError: the body is no object.
+        RequestError: the body is not an object.
     """
 
     def __init__(self, body: Any, settings: ServerSettings) -> None:
@@ -71,18 +71,18 @@ class Fields:
         self._read.add(name)
         return self._body.get(name)
 
-    def expect(self, name: str, done: bool) -> None:
-        """Check a boolean that has no effect: it is `unused` unless it asks for what is done.
+    def expect(self, name: str, behaviour: bool) -> None:
+        """Check a boolean that has no effect; it is `unused` unless it equals the behaviour.
 
         Raises:
-            RequestError: it is something else.
+            RequestError: it is not a boolean.
         """
-        if self.flag(name, done) != done:
+        if self.flag(name, behaviour) != behaviour:
             self._read.discard(name)
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """Names of fields that were not read and are not null; odd names are left out."""
+        """Names of fields that were not read and are not null; only identifiers."""
         names = [
             name
             for name, value in self._body.items()
@@ -94,16 +94,16 @@ class Fields:
         """A string.
 
         Raises:
-            RequestError: it is something else, or too long.
+            RequestError: it is not a string, or too long.
         """
         value = self._get(name)
         if value is None:
             return None
         if not isinstance(value, str):
             raise RequestError(None, f"{name}: must be a string, not {_kind(value)}")
-        most = self._settings.max_query_characters if longest is None else longest
-        if len(value) > most:
-            message = f"{name}: has {len(value)} characters; at most {most} are accepted"
+        limit = self._settings.max_query_characters if longest is None else longest
+        if len(value) > limit:
+            message = f"{name}: has {len(value)} characters; at most {limit} are accepted"
             raise RequestError(None, message)
         return value
 
@@ -111,7 +111,7 @@ class Fields:
         """The query.
 
         Raises:
-            RequestError: it is absent or blank, or as :meth:`text`.
+            RequestError: it is absent or blank, or as for :meth:`text`.
         """
         value = self.text(name)
         if value is None:
@@ -128,7 +128,7 @@ class Fields:
         """A boolean.
 
         Raises:
-            RequestError: it is something else.
+            RequestError: it is not a boolean.
         """
         value = self._get(name)
         if value is None:
@@ -138,10 +138,10 @@ class Fields:
         return value
 
     def count(self, name: str) -> int | None:
-        """A whole number of at least 1.
+        """A whole number of 1 or more.
 
         Raises:
-            RequestError: it is something else.
+            RequestError: it is not such a number.
         """
         value = self._get(name)
         if value is None:
@@ -156,7 +156,7 @@ class Fields:
         """An object.
 
         Raises:
-            RequestError: it is something else.
+            RequestError: it is not an object.
         """
         value = self._get(name)
         if value is not None and not isinstance(value, dict):
@@ -167,7 +167,7 @@ class Fields:
         """A list of strings that is not empty.
 
         Raises:
-            RequestError: it is something else, or too long.
+            RequestError: it is not such a list, or too long.
         """
         value = self._get(name)
         if value is None:
@@ -185,12 +185,13 @@ class Fields:
         """The texts to rank, and the documents as they were sent.
 
         Args:
-            name: of the field.
-            objects: whether objects with a ``text`` are accepted beside strings.
-            fields: of these objects, what is ranked instead: a line ``name: value`` for each.
+            name: name of the field.
+            objects: whether objects with a ``text`` are accepted as well as strings.
+            fields: fields of these objects that are ranked instead of ``text``, as lines
+                ``name: value``.
 
         Raises:
-            RequestError: it is absent, empty, too long, or holds something else.
+            RequestError: it is absent, empty or too long, or an item has a wrong type.
         """
         value = self._get(name)
         if value is None:
@@ -218,7 +219,7 @@ class Fields:
 
 
 def _text_of(document: Any, place: str, fields: list[str] | None) -> Any:
-    """The text of a document: of an object its ``text``, or the given fields."""
+    """The text of a document; for an object its ``text``, or the requested fields."""
     if not isinstance(document, dict):
         return document
     if fields is None:
@@ -237,7 +238,7 @@ def _text_of(document: Any, place: str, fields: list[str] | None) -> Any:
 
 
 def _kind(value: Any) -> str:
-    """What a JSON value is, without its text."""
+    """The type of a JSON value in words, without its content."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Keys of clients."""
+"""Checks the API keys of clients."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import re
 import time
 from collections.abc import Callable, Mapping
 
-from secondpass.adapters.http_server.problems import RequestError
+from secondpass.adapters.http_server.errors import RequestError
 from secondpass.adapters.http_server.settings import ServerSettings
 from secondpass.errors import ConfigurationError
 from secondpass.runtime.diagnostics import log
 from secondpass.settings import variable, variables
 
 _CHECK_SECONDS = 1.0
-"""How often a file of keys is looked at."""
+"""Minimum seconds between checks whether a file of keys has changed."""
 _SHORTEST = 8
-"""Characters of a key."""
+"""Minimum characters of a key."""
 
 
 class Keys:
     """The keys that are accepted at the moment.
 
-    Several keys make rotation possible: clients change to the new one while the old one still
-    holds. A file is read again when it has changed; if it cannot be read then, or has no valid key,
-    the keys that were read before remain.
+    Several keys make rotation possible: clients change to the new key while the old one is still
+    valid. A file is read again when it has changed; if that fails, or it has no valid key, the
+    previous keys remain.
 
     Args:
         settings: of the server.
-        clock: seconds, rising.
+        clock: a monotonic clock, in seconds.
 
     Raises:
         ConfigurationError: a variable or the file has no key, or one that is too short.
@@ -44,7 +44,7 @@ class Keys:
         self._fixed: tuple[bytes, ...] = ()
         for name in variables(settings.api_key_env):
             self._fixed += _keys_in(variable(name), f"api_key_env: the variable {name}")
-        self._looked = clock()
+        self._checked = clock()
         self._version: object = None
         self._stale = False
         self._from_file: tuple[bytes, ...] = ()
@@ -62,34 +62,34 @@ class Keys:
         if not self.demanded:
             return
         self._refresh()
-        given = headers.get("authorization") or headers.get("x-api-key") or ""
-        given = re.sub(r"(?i)^bearer\s+", "", given.strip())
+        sent = headers.get("authorization") or headers.get("x-api-key") or ""
+        sent = re.sub(r"(?i)^bearer\s+", "", sent.strip())
         # Every key is compared, so that the time does not depend on which one matches.
         matches = [
-            hmac.compare_digest(given.encode("utf-8", "replace"), key)
+            hmac.compare_digest(sent.encode("utf-8", "replace"), key)
             for key in (*self._fixed, *self._from_file)
         ]
         if not any(matches):
-            problem = "is not valid" if given else "is missing"
+            reason = "is not valid" if sent else "is missing"
             raise RequestError(
                 401,
-                f"the API key {problem}; send it as 'Authorization: Bearer KEY'",
+                f"the API key {reason}; send it as 'Authorization: Bearer KEY'",
                 "unauthorized",
                 headers={"WWW-Authenticate": "Bearer"},
             )
 
     def _refresh(self) -> None:
         now = self._clock()
-        if self._path is None or now - self._looked < _CHECK_SECONDS:
+        if self._path is None or now - self._checked < _CHECK_SECONDS:
             return
-        self._looked = now
+        self._checked = now
         try:
             version = _version(self._path)
             if version != self._version:
                 self._from_file = _read(self._path)
                 self._version = version
         except ConfigurationError as error:
-            # It may be being written; it is looked at again. A key that was removed still holds.
+            # The file may be half written; the next check reads it again.
             if not self._stale:
                 log("warning", "the keys that were read before remain: %s", error)
             self._stale = True
@@ -102,10 +102,10 @@ class Keys:
 
 def _version(path: str) -> object:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError as error:
         raise ConfigurationError(f"api_key_file: cannot be read: {error.strerror}") from None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _read(path: str) -> tuple[bytes, ...]:

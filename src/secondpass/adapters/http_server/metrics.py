@@ -1,7 +1,7 @@
 """Metrics for Prometheus.
 
-prometheus_client keeps them, since it also adds up those of several worker processes. No label or
-value comes from a request: names of models are those that are served.
+They use prometheus_client, which also adds up the metrics of several worker processes. Labels never
+have text of a request: names of models are those that are served.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from secondpass.types import Ranking
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _CANDIDATES = (1, 5, 10, 20, 50, 100, 200, 500, 1000)
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-"""Names the folder in which worker processes keep their numbers."""
+"""Variable with the folder in which worker processes store their metrics."""
 
 
 class Metrics:
@@ -29,7 +29,7 @@ class Metrics:
     def __init__(self, admission: Admission) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-        # A registry of its own, so that an application can have several servers.
+        # Not the global registry, so that a process can have several servers.
         self._registry = registry = CollectorRegistry()
         own: dict[str, Any] = {"namespace": "secondpass", "registry": registry}
         self._requests = Counter(
@@ -56,13 +56,13 @@ class Metrics:
         self._admission = admission
 
     def add_request(self, api: str, status: int, seconds: float | None = None) -> None:
-        """Count a response; its time is that of a path which ranks."""
+        """Count a response, and record its duration if it has one."""
         self._requests.labels(api, status).inc()
         if seconds is not None:
             self._seconds.observe(seconds)
 
     def set_under_way(self) -> None:
-        """Note how many requests are under way."""
+        """Update the number of running requests."""
         self._under_way.set(self._admission.requests)
 
     def add_ranking(self, model: str, ranking: Ranking, candidates: int) -> None:
@@ -81,7 +81,7 @@ class Metrics:
             self._units.labels(model).inc(usage.units)
 
     def text(self) -> tuple[bytes, str]:
-        """What Prometheus reads, of all workers; and its content type."""
+        """The metrics of all workers in the format of Prometheus, and the content type."""
         from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
         registry = self._registry
@@ -94,5 +94,5 @@ class Metrics:
 
 
 def _codes(codes: Iterable[str]) -> set[str]:
-    """Each code once; one that is no identifier, as of a method of yours, is ``other``."""
+    """Each code once. Custom methods may have codes that are not identifiers: ``other``."""
     return {code if code.isidentifier() and len(code) <= 50 else "other" for code in codes}

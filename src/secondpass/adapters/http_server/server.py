@@ -1,4 +1,4 @@
-"""Runs the application with uvicorn, in this process or in several workers."""
+"""Runs the application with uvicorn."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from secondpass.config import load
 from secondpass.errors import ConfigurationError
 
 _KEEP_ALIVE = 75
-"""Seconds that an idle connection stays open: more than clients keep them, so that the server does
-not close one at the moment at which a client uses it."""
+"""Seconds that an idle connection stays open: longer than clients keep them, so that the server
+does not close a connection while a client sends a request."""
 _HEAD_BYTES = 2**15
-"""Bytes of the head of a request."""
+"""Maximum bytes of the head of a request."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is served and how. It can be sent to worker processes.
+    """The rerankers and settings of a server. It can be pickled for worker processes.
 
     Attributes:
-        configurations: of the rerankers, by the names that clients call them by.
+        configurations: model name that clients send -> configuration of the reranker.
         settings: of the application.
         host: name or address to listen on.
-        port: 0 for any that is free.
-        workers: processes.
-        drain: seconds in which, after SIGTERM, connections are still accepted, and closed after
-            their response, so that clients and load balancers turn elsewhere.
-        grace: seconds that requests under way have to end after that.
+        port: 0: any free port.
+        workers: number of processes.
+        drain: seconds after SIGTERM in which connections are still accepted, and closed after
+            their response, so that clients and load balancers connect to other servers.
+        grace: seconds after that for running requests to finish.
         tls_certificate, tls_key: paths of PEM files; None for HTTP.
     """
 
@@ -53,10 +53,10 @@ class Plan:
     tls_key: str | None = None
 
     def checked(self) -> Plan:
-        """The plan, with what follows from the address.
+        """Check the plan; without keys, the result accepts only local clients.
 
         Raises:
-            ConfigurationError: the address is not of this machine alone, and no keys are set; or a
+            ConfigurationError: other machines can reach the address, but no keys are set; or a
                 configuration is wrong.
         """
         from dataclasses import replace
@@ -117,7 +117,7 @@ class Plan:
 
     def config(self, application: Any) -> uvicorn.Config:
         """Settings of uvicorn."""
-        # What it warns of is a client's error, or is logged by the application.
+        # Its warnings are errors of clients, or are logged by the application.
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
         return uvicorn.Config(
             application,
@@ -126,7 +126,7 @@ class Plan:
             ws="none",
             lifespan="on",
             log_config=None,
-            access_log=False,  # paths of rerank requests say nothing; the metrics do
+            access_log=False,  # the metrics count requests
             proxy_headers=False,
             server_header=False,
             limit_concurrency=4 * self.settings.max_requests + 100,
@@ -143,11 +143,11 @@ class Server(uvicorn.Server):
 
     Args:
         config: of uvicorn.
-        service: is told that the server drains; None for another application.
-        drain: seconds.
+        service: its ``draining`` is set; None for another application.
+        drain: seconds to accept connections after SIGTERM.
 
     Attributes:
-        cut_off: requests that had not ended after the grace.
+        cut_off: number of requests that had not finished after the grace period.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service | None, drain: float) -> None:
@@ -157,20 +157,20 @@ class Server(uvicorn.Server):
         self._drain = drain
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer what comes until clients have turned elsewhere; then stop."""
+        """Accept connections for the drain period, then stop."""
         if self._service is not None:
             self._service.draining = True
-        if signal.SIGINT not in self._captured_signals:  # Ctrl-C
+        if signal.SIGINT not in self._captured_signals:  # Ctrl-C stops without draining
             await asyncio.sleep(self._drain)
         watch = asyncio.create_task(self._count_cut_off())
         await super().shutdown(sockets)
         watch.cancel()
         if signal.SIGINT not in self._captured_signals:
-            self._captured_signals.clear()  # uvicorn would raise SIGTERM again, which is no success
+            self._captured_signals.clear()  # uvicorn would raise SIGTERM again: exit code not 0
 
     async def _count_cut_off(self) -> None:
         grace = self.config.timeout_graceful_shutdown or 0
-        await asyncio.sleep(0.1 + grace)  # as uvicorn, which then cancels what is left
+        await asyncio.sleep(0.1 + grace)  # when uvicorn cancels the remaining requests
         self.cut_off = len(self.server_state.tasks)
 
 

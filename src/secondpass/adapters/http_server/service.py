@@ -1,4 +1,4 @@
-"""Ranks what a request asks for, and says what was done."""
+"""Ranks the texts of requests with the served rerankers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from secondpass.adapters.http_server.errors import ClientGoneError, RequestError
 from secondpass.adapters.http_server.fields import RerankRequest
-from secondpass.adapters.http_server.problems import ClientGoneError, RequestError
 from secondpass.adapters.http_server.settings import ServerSettings
 from secondpass.adapters.http_server.shapes import Answer, Shape
 from secondpass.adapters.scores import stated_scores
@@ -26,16 +26,16 @@ from secondpass.types import Issue, Ranking
 DEADLINE_HEADER = "secondpass-deadline"
 STRICT_HEADER = "secondpass-strict"
 _RETRY_LOADING = 60.0
-"""Seconds until a model that could not be loaded is tried again."""
+"""Seconds until loading a model is retried."""
 _SHORTEST = 0.001
-"""Seconds that are left to a ranking whose deadline has passed: it has the input order then."""
+"""Deadline in seconds of a ranking whose deadline has passed; it returns the input order."""
 
 
 class Service:
     """The rerankers of a server.
 
     Args:
-        rerankers: by the names that clients call them by; the first is the default.
+        rerankers: by the model names that clients send; the first is the default.
         settings: of the server.
 
     Raises:
@@ -43,7 +43,7 @@ class Service:
 
     Attributes:
         ready: whether the models are loaded.
-        draining: whether the server ends, so that clients should connect elsewhere.
+        draining: whether the server is stopping, so that clients should connect to another one.
     """
 
     def __init__(self, rerankers: Mapping[str, Reranker], settings: ServerSettings) -> None:
@@ -59,7 +59,7 @@ class Service:
         self.draining = False
 
     async def load(self) -> None:
-        """Load all models; those that cannot be loaded are tried again until they are."""
+        """Load all models; failed ones are retried until they are loaded."""
         waiting = dict(self.rerankers)
         while waiting:
             for name, reranker in list(waiting.items()):
@@ -84,14 +84,14 @@ class Service:
         """The reranker that a request names, and its name.
 
         Raises:
-            RequestError: there is none of that name, and names are strict.
+            RequestError: no reranker has that name, and ``strict_models`` is set.
         """
         if name in self.rerankers:
             return name, self.rerankers[name]
         if self.settings.strict_models:
-            problem = "model: is required" if name is None else "model: there is none of this name"
+            reason = "model: is required" if name is None else "model: there is none of this name"
             hint = suggestion(name or "", [*self.rerankers])
-            raise RequestError(404, f"{problem}{hint}", "model_not_found")
+            raise RequestError(404, f"{reason}{hint}", "model_not_found")
         return next(iter(self.rerankers.items()))
 
     async def rank(
@@ -100,21 +100,21 @@ class Service:
         shape: Shape,
         headers: Mapping[str, str],
         arrived: float,
-        gone: Callable[[], Awaitable[None]],
+        gone: Callable[[], Awaitable[object]],
     ) -> Answer:
-        """Rank the texts of a request. If the client leaves, the ranking is abandoned.
+        """Rank the texts of a request; the ranking is cancelled if the client disconnects.
 
         Args:
-            request: what is asked.
-            shape: whose scores are wanted.
-            headers: may have a deadline, and say whether the ranking must be complete.
-            arrived: value of ``time.monotonic()``.
-            gone: returns when the client has closed the connection.
+            request: the parsed request.
+            shape: the API, which determines the range of scores.
+            headers: of the request, which may set a deadline and ``strict``.
+            arrived: ``time.monotonic()`` when the request arrived.
+            gone: returns when the client has disconnected.
 
         Raises:
             RequestError: a header is not valid, no reranker has the name, or the ranking is not
-                complete and must be.
-            ClientGoneError: the client has left.
+                complete under ``strict``.
+            ClientGoneError: the client has disconnected.
         """
         model, reranker = self.choose(request.model)
         options: CallOptions = {"top_k": request.top_n, "instruction": request.instruction}
@@ -129,7 +129,7 @@ class Service:
         return Answer(uuid.uuid4().hex, model, request, ranking, scores, rule, report)
 
     def _deadline(self, headers: Mapping[str, str], reranker: Reranker) -> float | None:
-        """The shortest of those that the server, the reranker and the client set."""
+        """The shortest deadline of the server, the reranker and the client, in seconds."""
         known = [self.settings.deadline, reranker.limits.deadline]
         if (text := headers.get(DEADLINE_HEADER)) is not None:
             try:
@@ -157,15 +157,15 @@ async def _ranked(reranker: Reranker, request: RerankRequest, options: CallOptio
     except RerankError as error:
         raise incomplete(error.ranking) from None
     except Exception as error:
-        # Such as an exception of an observer's; its message may hold anything.
+        # Such as an exception of an observer; its message may contain texts or keys.
         log_exception(error, "a ranking of the server")
         log("error", "a ranking raised %s", type(error).__name__)
         message = f"ranking raised {type(error).__name__}"
         raise RequestError(500, message, "internal_error") from None
 
 
-async def _unless_gone(work: Awaitable[Ranking], gone: Callable[[], Awaitable[None]]) -> Ranking:
-    """Await the work; cancel it when the client has left."""
+async def _unless_gone(work: Awaitable[Ranking], gone: Callable[[], Awaitable[object]]) -> Ranking:
+    """Await the work; cancel it when the client disconnects."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(retrieve_exception)
     watch = asyncio.ensure_future(gone())
@@ -180,7 +180,7 @@ async def _unless_gone(work: Awaitable[Ranking], gone: Callable[[], Awaitable[No
 
 
 def incomplete(ranking: Ranking) -> RequestError:
-    """The error of a ranking that is not complete and must be."""
+    """The error of a ranking that is not complete under ``strict``."""
     issues = ranking.report.issues
     codes = [issue.code for issue in issues]
     late = bool(codes) and all(code in {"deadline", "asked_again"} for code in codes)
@@ -200,7 +200,14 @@ def _unused(request: RerankRequest) -> tuple[Issue, ...]:
 def report_of(
     ranking: Ranking, model: str, rule: str, further: tuple[Issue, ...] = ()
 ) -> dict[str, Any]:
-    """What a response says of a ranking, ready for JSON."""
+    """The report of a ranking in a response, ready for JSON.
+
+    Args:
+        ranking: the ranking.
+        model: name of the reranker.
+        rule: how scores were computed; see :data:`~secondpass.adapters.scores.ScoreRule`.
+        further: issues that the ranking's report does not have.
+    """
     report = ranking.report
     usage = report.usage
     known = {
@@ -234,7 +241,7 @@ def report_of(
 
 
 def response_headers(answer: Answer) -> dict[str, str]:
-    """Status, issues, usage and rule of the scores as headers, for shapes without room."""
+    """The report as headers, for APIs whose response has no place for it."""
     usage = answer.report["usage"]
     codes = list(dict.fromkeys(issue["code"] for issue in answer.report["issues"]))
     return {
@@ -250,7 +257,7 @@ def _head(ranking: Ranking, codes: list[str] | None = None) -> dict[str, str]:
     report = ranking.report
     if codes is None:
         codes = list(dict.fromkeys(issue.code for issue in report.issues))
-    # A method of yours may have other codes.
+    # Custom methods may have codes that headers cannot hold.
     plain = [code if code.isascii() and code.isidentifier() else "other" for code in codes]
     issues = {"Secondpass-Issues": ", ".join(plain)} if plain else {}
     skipped = {} if report.skipped is None else {"Secondpass-Skipped": str(report.skipped.pairs)}

@@ -19,7 +19,7 @@ class ServerSettings:
 
     Attributes:
         api_key_env: environment variables that hold the keys of clients; each may hold several,
-            separated by commas or white space. None, without ``api_key_file``: no key is demanded.
+            separated by commas or white space. None, without ``api_key_file``: no key is needed.
         api_key_file: path of a file with a key per line. It is read again when it changes.
         local_names: whether only requests from this machine, to ``localhost`` and loopback
             addresses, are answered. Without keys, this keeps web pages in a local browser out (DNS
@@ -30,13 +30,14 @@ class ServerSettings:
             deadline). Clients may ask for it per request, by the header ``Secondpass-Strict``.
         deadline: seconds for a request, from its arrival; at the deadline the best order so far is
             the answer. Clients may set a shorter one, by the header ``Secondpass-Deadline``.
-        max_requests: requests that are under way at a time; further ones are answered 429.
-        max_total_bytes: bytes of the bodies of these, together; likewise.
-        max_bytes: bytes of one body.
-        max_candidates: candidates of one request.
-        max_query_characters: characters of a query, and of an instruction.
-        max_text_characters: characters of a candidate.
-        body_timeout: seconds for a request's body to arrive.
+        max_requests: maximum number of running requests; further ones are answered 429.
+        max_total_bytes: maximum bytes of the bodies of all running requests; a request beyond is
+            answered 429.
+        max_bytes: maximum bytes of a body.
+        max_candidates: maximum number of candidates in a request.
+        max_query_characters: maximum length of a query, and of an instruction.
+        max_text_characters: maximum length of a candidate.
+        body_timeout: seconds in which the body of a request must arrive.
     """
 
     api_key_env: Variables = None
@@ -60,7 +61,7 @@ class ServerSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address leads to this machine only."""
+    """Whether a host name or address is reachable from this machine only."""
     if host.lower() in {"localhost", "localhost."}:
         return True
     try:

@@ -23,13 +23,12 @@ from secondpass.runtime.diagnostics import log
 
 _POLL_SECONDS = 0.2
 _SHORTEST_LIFE = 5.0
-"""A worker that ends sooner is replaced when so many seconds have passed: what ended it may end the
-next one, too."""
+"""Seconds from the start of a worker before which it is not replaced: the next may fail, too."""
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 def log_to_stderr() -> None:
-    """Log to standard error, a line for each record, in place of other handlers."""
+    """Log to standard error, one line per record, instead of to other handlers."""
     logger = logging.getLogger("secondpass")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(LOG_FORMAT))
@@ -88,7 +87,7 @@ def _work(plan: Plan, listening: socket.socket) -> None:
 
 
 def _end_with_parent() -> None:
-    """End as after SIGTERM if the parent is killed: nobody would stop this worker any more."""
+    """Send SIGTERM to this worker when its parent is killed, which would have stopped it."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -96,7 +95,7 @@ def _end_with_parent() -> None:
 
 
 def _forget(pid: int | None) -> None:
-    """Leave a process that has ended out of the metrics of what is under way."""
+    """Remove the running requests of a process that has ended from the metrics."""
     from prometheus_client.multiprocess import mark_process_dead
 
     mark_process_dead(pid)  # type: ignore[no-untyped-call]
@@ -104,7 +103,7 @@ def _forget(pid: int | None) -> None:
 
 @contextmanager
 def _metrics_folder() -> Iterator[None]:
-    """A folder in which the workers keep their metrics, unless the user names one."""
+    """Create the folder for the metrics of the workers, unless the variable names one."""
     if os.environ.get(FOLDER_VARIABLE):
         yield
         return

@@ -1,4 +1,4 @@
-"""The tools over HTTP: keys, names of the host, and the server's life."""
+"""Serves the tools over HTTP, with keys and limits."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from secondpass.adapters.http_server.admission import Admission
-from secondpass.adapters.http_server.bodies import Body
+from secondpass.adapters.http_server.bodies import Body, error_headers, wait_for_disconnect
+from secondpass.adapters.http_server.errors import ClientGoneError, RequestError
 from secondpass.adapters.http_server.keys import Keys
-from secondpass.adapters.http_server.problems import ClientGoneError, RequestError
 from secondpass.adapters.http_server.server import Plan, Server
 from secondpass.adapters.http_server.settings import ServerSettings
 
@@ -26,14 +26,14 @@ def create_app(server: MCPServer[None], settings: ServerSettings, host: str) -> 
 
     Args:
         server: of :func:`~secondpass.adapters.mcp_server.tools.create_server`.
-        settings: keys, and the bounds of bodies and of requests under way.
-        host: the address that is listened on. Without keys, only requests to loopback names are
-            answered, which keeps web pages in a local browser out (DNS rebinding).
+        settings: keys, and the limits of bodies and of running requests.
+        host: the address to listen on. Without keys, only requests to loopback names are answered,
+            which keeps web pages in a local browser out (DNS rebinding).
 
     Raises:
         ConfigurationError: a key is wrong.
     """
-    # Whoever has a key may call the server by any name.
+    # With a key, any Host header is accepted.
     anywhere = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     application = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -47,9 +47,9 @@ def create_app(server: MCPServer[None], settings: ServerSettings, host: str) -> 
 
 
 class _Guarded:
-    """Asks for a key before anything else of a request is read, and bounds what is under way.
+    """Checks the key before the body is read, and limits bodies and running requests.
 
-    The SDK waits for a body without a limit of time, and goes on with a call whose client has left.
+    The SDK has no time limit for bodies, and continues calls whose client has disconnected.
     """
 
     def __init__(self, application: ASGIApp, settings: ServerSettings) -> None:
@@ -74,16 +74,15 @@ class _Guarded:
                 content = await body.read_bytes(slot)
                 await self._call(scope, content, receive, send)
         except RequestError as error:
-            whole = await body.discard()
-            headers = {**error.headers, **({} if whole and not error.close else _CLOSE)}
+            headers = await error_headers(error, body)
             response = JSONResponse({"error": str(error)}, error.status or 400, headers)
             await response(scope, receive, send)
         except ClientGoneError:
             pass
 
     async def _call(self, scope: Scope, content: bytes, receive: Receive, send: Send) -> None:
-        """Call the application until it has answered or the client has left."""
-        gone = asyncio.ensure_future(_gone(receive))
+        """Call the application until it has answered or the client disconnects."""
+        gone = asyncio.ensure_future(wait_for_disconnect(receive))
         unread = [{"type": "http.request", "body": content, "more_body": False}]
         answered = False
 
@@ -106,19 +105,9 @@ class _Guarded:
             await asyncio.gather(task, gone, return_exceptions=True)
 
 
-_CLOSE = {"Connection": "close"}
-
-
-async def _gone(receive: Receive) -> Message:
-    """The message that the client has closed the connection."""
-    while (message := await receive())["type"] != "http.disconnect":
-        pass
-    return message
-
-
 def run(application: ASGIApp, plan: Plan, listening: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT; calls under way then have the plan's ``grace`` to end.
+    """Serve until SIGTERM or SIGINT; running calls then have the plan's ``grace`` to finish.
 
-    Connections, the time for heads and the size of these are bounded as those of ``serve``.
+    Connections have the same limits as those of ``secondpass serve``.
     """
     Server(plan.config(application), None, plan.drain).run(sockets=[listening])

@@ -1,4 +1,4 @@
-"""What the tools take and return. Their schemas are made from these."""
+"""Arguments and results of the tools, which define their schemas."""
 
 from __future__ import annotations
 

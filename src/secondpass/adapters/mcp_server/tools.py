@@ -1,4 +1,4 @@
-"""The tools: rerank, explain and pack."""
+"""The MCP server with the tools rerank, explain and pack."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempo
 
 @dataclass(frozen=True)
 class ToolLimits:
-    """What one call of a tool may send.
+    """Limits of one call of a tool.
 
     Attributes:
-        documents: number of documents.
-        characters: of one document.
-        query_characters: of the query, and of the instruction.
-        deadline: seconds for a ranking; None for that of the configuration. At the deadline the
-            best order so far is the answer.
+        documents: maximum number of documents.
+        characters: maximum length of a document.
+        query_characters: maximum length of the query, and of the instruction.
+        deadline: seconds for a ranking; None: that of the configuration. At the deadline the best
+            order so far is the answer.
     """
 
     documents: int = 1000
@@ -70,8 +70,8 @@ def create_server(
     """A server of the Model Context Protocol with the tools `rerank`, `explain` and `pack`.
 
     Args:
-        rerankers: by the names that clients may choose among; the first is the default. They are
-            closed when the server ends.
+        rerankers: by the names that clients can choose; the first is the default. They are closed
+            when the server stops.
         limits: of one call.
 
     Raises:
@@ -104,7 +104,7 @@ def create_server(
 
 
 def _tool(function: Callable[..., Any]) -> Tool:
-    """The tool of a function. Errors of its arguments name them without their values."""
+    """The tool of a function. Errors name wrong arguments without their values."""
     tool = Tool.from_function(function, annotations=_READ_ONLY)
     arguments = tool.fn_metadata.arg_model
     arguments.model_config["hide_input_in_errors"] = True
@@ -187,7 +187,7 @@ class _Tools:
         fit whole is packed as its best part, or left out; none is cut elsewhere.
         """
         ranking = await self._ranking(query, documents, None, instruction, model)
-        # Large texts are measured again and again: in a thread, so that other calls go on.
+        # Measuring large texts takes long; in a thread it does not block other calls.
         packed = (await asyncio.to_thread(pack, ranking, tokens, parts=parts)).to_dict()
         sources = [
             PackedSource(index=source.pop("position"), **source) for source in packed.pop("sources")
@@ -205,7 +205,8 @@ class _Tools:
         """The ranking of the documents.
 
         Raises:
-            ToolError: the call is not valid, or the reranker refuses it. The message has no text.
+            ToolError: the arguments are not valid, or the ranking failed. The message has no text
+                of the query or the documents.
         """
         self._check(query, documents, instruction)
         reranker = self._reranker(model)
@@ -220,7 +221,7 @@ class _Tools:
             options["deadline"] = self.limits.deadline
         try:
             return await reranker.arerank(query, candidates, **options)
-        except RerankError as error:  # of `strict`: the report says what is missing
+        except RerankError as error:  # under `strict`; the report has the issues
             return error.ranking
         except SecondPassError as error:
             raise ToolError(str(error)) from None

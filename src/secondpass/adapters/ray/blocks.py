@@ -1,4 +1,4 @@
-"""Blocks: runs of consecutive rows of the input, which are ranked and written at once."""
+"""Reads blocks: consecutive rows of the input, which one worker ranks and writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from secondpass.adapters.ray.storage import open_file
 from secondpass.formats.errors import FormatError
 
 _PARQUET_ROWS = 64
-"""Rows of Parquet that are held in memory at a time."""
+"""Rows of Parquet to hold in memory at a time."""
 
 REQUEST = "request"
 """Column with the JSON text of a request."""
@@ -28,9 +28,9 @@ class Block:
 
     Attributes:
         file: path or URI of the file.
-        source: its name in messages; another one if ``file`` is a copy.
-        form: ``lines`` of JSON, or ``parquet``.
-        start, stop: what of the file has the rows: bytes of lines, row groups of Parquet.
+        source: name of the file in messages; the original if ``file`` is a copy.
+        form: ``lines`` (JSON lines) or ``parquet``.
+        start, stop: range of the rows in the file: bytes of lines, or row groups of Parquet.
         line: 1-based number, in the source, of the first line or row.
         first: number of the first row in the input, from 0.
         rows: number of rows.
@@ -50,10 +50,10 @@ class Row(NamedTuple):
     """One row of the input.
 
     Attributes:
-        number: in the whole input, from 0; None if rows are not numbered.
-        source: the name of its file in messages.
-        line: 1-based number of the line or row there.
-        content: the JSON text, or why there is none.
+        number: number in the whole input, from 0; None if rows are not numbered.
+        source: name of its file in messages.
+        line: 1-based number of the line or row in the file.
+        content: the JSON text, or the error if there is none.
     """
 
     number: int | None
@@ -83,7 +83,7 @@ def read_rows(block: Block, first: int) -> Iterator[Row]:
 
 
 def is_blank(raw: bytes) -> bool:
-    """Whether a line counts as none: white space, as in :mod:`secondpass.formats.lines`."""
+    """Whether a line is skipped: only white space, as in :mod:`secondpass.formats.lines`."""
     stripped = raw.strip()
     if not stripped:
         return True
@@ -104,7 +104,7 @@ def _lines(block: Block, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 def _parquet_rows(
     block: Block, file: BinaryIO, skip: int
 ) -> Iterator[tuple[int, bytes | FormatError]]:
-    """The rows of row groups; those before ``skip`` are empty."""
+    """The rows of row groups; the first ``skip`` are not decoded, but empty."""
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(file) as table:
@@ -123,7 +123,7 @@ def _parquet_rows(
 def record_texts(table: Any, source: str, line: int) -> Iterator[bytes | FormatError]:
     """The JSON text of each row of an Arrow table, the first of which has the number ``line``."""
     for index in range(table.num_rows):
-        # Each by itself: one that Python cannot hold must not fail those beside it.
+        # One by one, so that a value that Python cannot represent fails only its own row.
         try:
             (record,) = table.slice(index, 1).to_pylist(maps_as_pydicts="strict")
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -134,10 +134,10 @@ def record_texts(table: Any, source: str, line: int) -> Iterator[bytes | FormatE
 
 
 def record_text(record: Mapping[str, Any], source: str, line: int) -> bytes | FormatError:
-    """The JSON text of a row of columns, or why it has none.
+    """The JSON text of a row of columns, or the error if it has none.
 
     A column ``request`` has the text already. Otherwise the columns are the keys of a request, and
-    a null is a key that is absent, since all rows of a column have the same keys.
+    a null means that the key is absent, since all rows have the same columns.
     """
     text = record.get(REQUEST)
     if isinstance(text, str):

@@ -1,4 +1,4 @@
-"""Configurations on their way to workers: mappings, never objects, and without keys."""
+"""Prepares configurations for workers: plain mappings without keys."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from secondpass.errors import ConfigurationError
 
 
 def check_keys(config: Mapping[str, Any]) -> None:
-    """Check that a configuration names keys by their variables only.
+    """Check that a configuration has only names of variables, and no keys.
 
     Raises:
-        ConfigurationError: it holds one.
+        ConfigurationError: it holds a key.
     """
     if problems := [*literal_keys(config)]:
         raise ConfigurationError(problems)
 
 
 def with_share(config: Mapping[str, Any], concurrency: int | None, workers: int) -> dict[str, Any]:
-    """The configuration of one worker, with its share of the concurrent questions."""
+    """The configuration of one worker, with its share of the concurrent requests to services."""
     if concurrency is None:
         return dict(config)
     return _with_limits(config, {"concurrency": max(1, concurrency // workers)})
 
 
 def within_budget(config: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
-    """A configuration whose rankings have limits, and prices where the budget is a cost."""
+    """A configuration whose rankings are limited to the budget, unless it has lower limits."""
     limits = config.get("limits") or {}
     changes: dict[str, Any] = {}
     if budget.tokens is not None and "tokens" not in limits:

@@ -1,4 +1,4 @@
-"""What the workers of a job share: the budget, and how often a block was begun."""
+"""The coordinator of a job's workers: the budget, and the attempts at each block."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 from secondpass.adapters.ray.storage import write_whole
 
 MOST_ATTEMPTS = 10
-"""How often a block is begun. What kills its worker each time would do so for ever."""
+"""Maximum number of attempts at a block; rows that kill their worker would be retried for ever."""
 
 _LONGEST_WAIT = 3600.0
-"""Seconds without news from others after which rows are not waited for. What they hold may be lost
-with a node, whose worker gets no other place while all places wait for it."""
+"""Seconds without reports from other workers after which waiting for their budget ends. A lost node
+may have held it, and its worker cannot restart while all others wait."""
 
 SPENT = "spent.json"
 
@@ -40,7 +40,7 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most that a job may spend, over all its runs; None where there is no limit."""
+    """The limits of what a job may spend, over all its runs; None: no limit."""
 
     tokens: int | None = None
     cost: float | None = None
@@ -49,23 +49,23 @@ class Budget:
         return self.tokens is not None or self.cost is not None
 
     def allows(self, amounts: Amounts) -> bool:
-        """Whether so much may be spent."""
+        """Whether these amounts are within the limits."""
         return (self.tokens is None or amounts.tokens <= self.tokens) and (
             self.cost is None or amounts.cost <= self.cost * (1 + 1e-9)
         )
 
 
 class Coordinator:
-    """An actor of the job, beside its workers.
+    """An actor that divides the budget of a job among its workers.
 
-    What rows may take is held before they are ranked, and what they took is counted afterwards.
-    What was held for a worker that was killed counts as spent: nobody knows what it took. The
-    folder has the sum of both at any time, so that a driver that is killed forgets none of it.
+    The maximum use of rows is reserved before they are ranked, and replaced by their actual use
+    afterwards. If a worker was killed, its reservation counts as spent, as its use is unknown. The
+    folder always has the sum of both, so that it is not lost if the driver is killed.
 
     Args:
         folder: of the job.
         budget: of the job.
-        spent: by earlier runs.
+        spent: amounts of earlier runs.
     """
 
     def __init__(self, folder: str, budget: Budget, spent: Amounts) -> None:
@@ -76,7 +76,7 @@ class Coordinator:
         self._changed = asyncio.Condition()
 
     async def begin(self, block: int) -> tuple[int, bool]:
-        """Begin a block: how often it was begun, this time included, and whether it may be."""
+        """Count an attempt at a block; return its number, from 1, and whether budget is left."""
         async with self._changed:
             self._attempts[block] += 1
             if lost := self._held.pop(block, None):
@@ -86,11 +86,11 @@ class Coordinator:
             return self._attempts[block], not self._closed
 
     async def hold(self, block: int, needs: Sequence[Amounts]) -> int:
-        """Hold what the next rows may take; the number of rows, from the first, that fit.
+        """Reserve the maximum use of the next rows; return how many of them, from the first, fit.
 
-        If they do not all fit, the call waits for what others hold, most of which is not spent.
-        Once rows did not fit, none do: the budget is used up. So it is after an hour in which the
-        others report nothing: their machine may be lost.
+        If not all fit, the call waits until other workers release reservations, most of which are
+        not spent. When rows do not fit, the budget is used up, and further calls return 0; also
+        after an hour without a report of the others, whose machine may be lost.
         """
         async with self._changed:
             while True:
@@ -113,7 +113,7 @@ class Coordinator:
             return fitting
 
     async def settle(self, block: int, spent: Amounts) -> None:
-        """Count what the rows took in place of what is held for them."""
+        """Replace the reservation of rows by their actual use."""
         async with self._changed:
             self._held.pop(block, None)
             self._spent += spent
@@ -135,9 +135,9 @@ class Coordinator:
 
 
 def amounts_of(record: Mapping[str, float]) -> Amounts:
-    """The amounts that the file in the folder has.
+    """The amounts in a JSON record.
 
     Raises:
-        ValueError, LookupError, TypeError: it has none.
+        ValueError, LookupError, TypeError: the record is malformed.
     """
     return Amounts(float(record["tokens"]), float(record["cost"]))

@@ -1,4 +1,4 @@
-"""Rerank the rows of a Ray Dataset."""
+"""Reranks the rows of a Ray Dataset."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ def rerank_dataset(
     text: bool = True,
     timings: bool = False,
 ) -> Dataset:
-    """Rerank each row of a Dataset, lazily; one row out for one row in.
+    """Rerank each row of a Dataset, lazily; the result has one row for each row.
 
     A row is a request: a column ``request`` with the JSON text of a line of ``secondpass rerank``,
-    or columns ``query`` and ``candidates`` and, as needed, the other keys of such a line. In those,
-    a null stands for a key that is absent, and only the JSON text keeps metadata byte for byte.
+    or columns ``query`` and ``candidates`` and, as needed, the other keys of such a line. A null in
+    these columns means that the key is absent; only the JSON text preserves metadata exactly.
 
     Args:
         ds: the requests.
         config: a configuration, the name of a preset, or the path of a YAML file, which is read
-            here. Each worker builds its own reranker from the mapping; variables and keys are read
-            there, from the worker's environment.
-        workers: number of processes; None: one for each GPU of the cluster, or without GPUs one
-            for each ``cpus`` of its CPUs, but for one CPU that is left to reading the Dataset.
-        cpus: CPUs of each worker, which is also how many threads its model uses.
-        gpus: GPUs of each worker; None: 1 where the cluster has GPUs, else 0.
-        concurrency: concurrent questions of language models and rerank APIs, over all workers;
-            None: that of the configuration in each worker.
+            here. Each worker builds its own reranker from the mapping, and reads variables and keys
+            from its own environment.
+        workers: number of processes; None: one per GPU of the cluster; without GPUs, one per
+            ``cpus`` CPUs, after one CPU is reserved for reading the Dataset.
+        cpus: CPUs of each worker, and threads of its model.
+        gpus: GPUs of each worker; None: 1 if the cluster has GPUs, else 0.
+        concurrency: concurrent requests to language models and rerank APIs, over all workers; None:
+            that of the configuration, in each worker.
         batch_size: number of rows that are ranked together.
         text: whether rankings have texts and metadata.
         timings: whether reports have durations.
 
     Returns:
         The Dataset with a column ``ranking``: the JSON text of a line that ``secondpass rerank``
-        writes. Of a row that is not a request it is an object with an ``error``.
+        writes, or for a row that is not a request an object with an ``error``.
 
     Raises:
         ConfigurationError: the configuration is wrong, or holds a key.
@@ -95,8 +95,8 @@ class DatasetWorker:
 
     Args:
         config: the configuration's mapping; its variables and keys are read in this process.
-        choices: what is the same for all rows.
-        cpus: how many CPUs the worker has, and so how many threads its model uses.
+        choices: options of all rows.
+        cpus: CPUs of the worker, and threads of its model.
     """
 
     def __init__(self, config: Mapping[str, Any], choices: Mapping[str, Any], cpus: int) -> None:
@@ -107,7 +107,7 @@ class DatasetWorker:
         """Add the rankings to a table.
 
         Raises:
-            RuntimeError: it could not be ranked; Ray logs it, so it has no text of a row.
+            RuntimeError: ranking failed; without text of rows, as Ray logs the message.
         """
         try:
             return self._ranked(table)

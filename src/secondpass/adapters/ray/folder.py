@@ -1,4 +1,4 @@
-"""The folder of a job: what it was made of, its blocks, and the parts that are done.
+"""The folder of a job: its state, and the parts that are done.
 
 ``job.json`` is written when the input has been read, before anything is ranked.
 """
@@ -39,14 +39,14 @@ _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, Typ
 
 
 class JobFolder:
-    """The output folder. One process at a time works in one of this machine.
+    """The output folder. A local folder is locked, so that one process at a time uses it.
 
     Args:
         name: path, or URI.
 
     Raises:
-        InputError: the name is a file's, or another process works in the folder.
-        OSError: the folder cannot be made.
+        InputError: it is a file, or another process uses the folder.
+        OSError: the folder cannot be created.
     """
 
     def __init__(self, name: str) -> None:
@@ -62,29 +62,29 @@ class JobFolder:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        # Deleted while it is locked: afterwards it may be another process that has locked it.
+        # Deleted while it is locked: afterwards another process may have locked it.
         if not is_uri(self.name):
             (Path(self.name) / _LOCK).unlink(missing_ok=True)
         self._stack.close()
 
     def state(self, *, resume: bool, force: bool) -> dict[str, Any] | None:
-        """What ``job.json`` has; None of a new job.
+        """The content of ``job.json``; None for a new job.
 
         Args:
-            resume: whether a job that is there is to be continued.
-            force: whether its files are to be deleted.
+            resume: continue a job in the folder.
+            force: delete the files of a job in the folder.
 
         Raises:
-            InputError: there is one and neither is set, or the folder has something else.
+            InputError: there is a job and neither is set, or the folder has other files.
         """
         files = self._files()
         if force:
-            # The state first: parts without it are never taken for those of another job.
+            # The state first: parts without a state are never used for another job.
             self._delete([STATE])
             self._delete(name for name in files if _is_ours(name))
             files = self._files()
         if STATE not in files:
-            # Of a job that ended while it read:
+            # Left by a job that was interrupted while it read its input.
             self._delete(name for name in files if is_temporary(name) or is_copy(name))
             files = self._files()
             if files:
@@ -110,10 +110,10 @@ class JobFolder:
         return dict(state)
 
     def check(self, state: Mapping[str, Any], made_of: Mapping[str, str]) -> None:
-        """Check that a job is continued with what it was begun with.
+        """Check that a job is continued with the input and settings that it was begun with.
 
         Raises:
-            InputError: something else was given; the message says what.
+            InputError: one of them differs; the message names it.
         """
         before = state["made_of"]
         if other := [name for name in made_of if before.get(name) != made_of[name]]:
@@ -124,9 +124,9 @@ class JobFolder:
         """Write the state of a new job.
 
         Args:
-            made_of: hashes of what may not change.
-            blocks: of the input.
-            piece: rows of a part.
+            made_of: hashes of the input and the settings, which must not change.
+            blocks: blocks of the input.
+            piece: number of rows of a part.
         """
         state = {
             "format": _FORMAT,
@@ -138,10 +138,9 @@ class JobFolder:
         write_whole(self.name, STATE, json.dumps(state).encode() + b"\n")
 
     def done(self) -> tuple[list[Part], Counter[str]]:
-        """The parts that are there, and what the summary counts of them.
+        """The finished parts, and their counts for the summary.
 
-        What was not whole when its process was killed is deleted, and so is a part of which a
-        larger one has all rows.
+        Incomplete files of killed processes are deleted, and parts whose rows a larger part has.
 
         Raises:
             InputError: a part was changed, or two have rows in common.
@@ -153,10 +152,10 @@ class JobFolder:
         return parts, counts
 
     def spent(self) -> Amounts:
-        """What runs with a budget have spent so far; nothing without a budget.
+        """The amounts that earlier runs with a budget have spent.
 
         Raises:
-            InputError: the file that says so was changed.
+            InputError: the file with the amounts is damaged.
         """
         if SPENT not in self._files():
             return Amounts()
@@ -168,12 +167,12 @@ class JobFolder:
             raise InputError(f"{self.name}: {problem}; use --force to start again") from None
 
     def lacks_copies(self, blocks: Iterable[Block]) -> bool:
-        """Whether blocks are of copies that are gone, as after the end of a job."""
+        """Whether copies that blocks refer to were deleted, as at the end of a job."""
         copies = {joined(self.name, name) for name in self._files() if is_copy(name)}
         return any(block.file != block.source and block.file not in copies for block in blocks)
 
     def finish(self, rows: int) -> None:
-        """Delete the copies of the input, and what workers of a run before have left.
+        """Delete the copies of the input, and files that workers of earlier runs have left.
 
         Args:
             rows: number of rows that the parts must have.
@@ -183,8 +182,8 @@ class JobFolder:
         """
         files = self._files()
         parts, useless = parts_in(self.name, files)
-        if (found := sum(part.rows for part in parts)) != rows:
-            problem = f"its parts have {found:,} rows, and the input has {rows:,}"
+        if (written := sum(part.rows for part in parts)) != rows:
+            problem = f"its parts have {written:,} rows, and the input has {rows:,}"
             raise InputError(f"{self.name}: {problem}; use --resume, or --force to start again")
         self._delete([*useless, *filter(is_temporary, files), *filter(is_copy, files)])
 

@@ -1,4 +1,4 @@
-"""The input of a job: where its blocks are, and the hash by which a change is noticed."""
+"""The input of a job: its files, its blocks, and the hash that detects changes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from secondpass.adapters.ray.blocks import Block, Progress
 from secondpass.adapters.ray.scanning import (
+    NOT_A_FILE,
     PACKED_LINES,
     InputFile,
     hash_of,
@@ -24,10 +25,10 @@ from secondpass.formats.reading import read_queries
 
 @dataclass(frozen=True, slots=True)
 class JobInput:
-    """What is to be ranked: a file or folder of requests, or a TREC run.
+    """The input of a job: a file or folder of requests, or a TREC run.
 
     Attributes:
-        name: path or URI of a file or folder of JSON lines or Parquet; None: a run.
+        name: path or URI of a file or folder of JSON lines or Parquet; None for a run.
         run: path of the run.
         queries: path of its queries.
         corpus: path of its documents.
@@ -39,16 +40,19 @@ class JobInput:
     corpus: Path | None = None
 
     def prepare(self, folder: str, rows: int, progress: Progress) -> tuple[list[Block], str]:
-        """The blocks, and the hash. What cannot be read from the middle is copied to the folder.
+        """Read the input once; return its blocks and its hash.
+
+        Files that cannot be read from the middle are copied to the folder.
 
         Args:
             folder: of the job.
-            rows: of a block, at most.
-            progress: of reading.
+            rows: maximum number of rows of a block.
+            progress: called while the input is read.
 
         Raises:
-            FormatError: the input is malformed as far as one look at each line can tell.
-            InputError, OSError: a file cannot be read, or a copy not written.
+            FormatError: the input is not JSON lines, Parquet or a run with these documents. Rows
+                are checked in full only when they are ranked.
+            InputError, OSError: a file cannot be read, or a copy cannot be written.
         """
         if self.run is not None and self.queries is not None and self.corpus is not None:
             lines = run_lines(self.run, read_queries(self.queries), self.corpus, progress)
@@ -58,7 +62,7 @@ class JobInput:
         total = 0
         for file in self._files():
             if file.form == PACKED_LINES:
-                found = [*staged(folder, file.name, packed_lines(file.name), total, rows)]
+                file_blocks = [*staged(folder, file.name, packed_lines(file.name), total, rows)]
                 hashes.append(_named(file, hash_of(file.name)))
             else:
                 before = total
@@ -66,16 +70,16 @@ class JobInput:
                 def report(count: int, before: int = before) -> None:
                     progress("Reading the input", before + count, None)
 
-                found, digest = scan(file, rows, report)
-                found = numbered(found, total)
+                file_blocks, digest = scan(file, rows, report)
+                file_blocks = numbered(file_blocks, total)
                 hashes.append(_named(file, digest))
-            blocks += found
-            total += sum(block.rows for block in found)
+            blocks += file_blocks
+            total += sum(block.rows for block in file_blocks)
             progress("Reading the input", total, None)
         return blocks, _combined(hashes)
 
     def hash(self) -> str:
-        """The hash of all files, in their order, and of their names: blocks are read by name.
+        """The hash of the names and contents of all files, in order.
 
         Raises:
             InputError, OSError: a file cannot be read.
@@ -85,7 +89,7 @@ class JobInput:
         return _combined(_named(file, hash_of(file.name)) for file in self._files())
 
     def stamps(self) -> dict[str, tuple[int, int | None]]:
-        """Sizes and times of the files that are read while rows are ranked; nothing of a run.
+        """Sizes and times of the files that workers read; empty for a run, which is copied.
 
         Raises:
             InputError, OSError: a file cannot be reached.
@@ -94,21 +98,23 @@ class JobInput:
         return dict(zip(names, in_parallel(stamp, names), strict=True))
 
     def names(self) -> list[str]:
-        """The paths or URIs that are given, as they mean the same in every process."""
-        given = (self.name, self.run, self.queries, self.corpus)
-        return [located(str(name)) for name in given if name is not None]
+        """The absolute paths or URIs of the input."""
+        names = (self.name, self.run, self.queries, self.corpus)
+        return [located(str(name)) for name in names if name is not None]
 
     def check(self) -> None:
         """Check that there is an input, without reading it.
 
         Raises:
-            InputError: a file is not there, or of no known format.
+            InputError: a file does not exist, is a pipe or a device, or has an unknown format.
         """
         if self.run is None:
             self._files()
         for path in (self.run, self.queries, self.corpus):
-            if path is not None and not path.is_file():
+            if path is not None and not path.exists():
                 raise InputError(f"{path}: there is no such file")
+            if path is not None and not path.is_file():
+                raise InputError(f"{path}: {NOT_A_FILE}")
 
     def _files(self) -> list[InputFile]:
         return input_files(located(self.name or ""))

@@ -1,9 +1,9 @@
-"""Parts of the output: a file for each block, or for what of it was done.
+"""Parts of the output: a file for each block, or for the rows of it that were ranked.
 
-``part-000000000000-000000000255.jsonl`` has the rows 0 to 255. Beside it, ``….BYTES.json`` has what
-the summary counts; it is written before. Both are whole as soon as they have their names, so a part
-that is there is done, whoever was killed. The size in the name keeps the counts with their part,
-should a worker of a driver that was killed write the same rows at the same time.
+``part-000000000000-000000000255.jsonl`` has the rows 0 to 255. Beside it, ``….BYTES.json`` has the
+counts for the summary; it is written first. Both get their names when they are complete, so an
+existing part is done, whichever process was killed. The size in the name matches counts and part,
+in case a worker of a killed driver writes the same rows at the same time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from secondpass.errors import InputError
 _NAME = re.compile(r"part-([0-9]{12,})-([0-9]{12,})\.jsonl")
 _COUNTS_NAME = re.compile(r"part-[0-9]{12,}-[0-9]{12,}\.[0-9]+\.json")
 _MOST_READS = 64
-"""Pieces that a block is divided into at most. For each, the block is read up to it."""
+"""Maximum number of pieces of a block. For each, the block is read up to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class Part:
 
     @property
     def name(self) -> str:
-        """Its file, in the folder of the job."""
+        """Name of its file."""
         return f"part-{self.first:012d}-{self.last:012d}.jsonl"
 
     def counts_name(self, size: int) -> str:
-        """The file with its counts, if the part has so many bytes."""
+        """Name of the file with the counts of a part of ``size`` bytes."""
         return f"{self.name.removesuffix('.jsonl')}.{size}.json"
 
     @property
@@ -50,14 +50,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """Rows of a block that are to be ranked."""
+    """The rows ``part`` of a block, which are to be ranked."""
 
     block: Block
     part: Part
 
 
 class PartWriter:
-    """Writes a part that begins at a row; it exists from :meth:`finish` on.
+    """Writes a part, which exists only after :meth:`finish`.
 
     Args:
         folder: of the job.
@@ -65,10 +65,10 @@ class PartWriter:
 
     Attributes:
         rows: number of rows so far.
-        counts: what the summary counts of them.
+        counts: their counts for the summary.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the file cannot be created.
     """
 
     def __init__(self, folder: str, first: int) -> None:
@@ -84,7 +84,7 @@ class PartWriter:
         self._new.__exit__()
 
     def write(self, lines: Sequence[str], counts: Mapping[str, int]) -> None:
-        """Add lines, each of one row."""
+        """Add lines, one per row."""
         data = "".join(lines).encode("utf-8", "backslashreplace")
         self._new.file.write(data)
         self._size += len(data)
@@ -92,7 +92,7 @@ class PartWriter:
         self.counts.update(counts)
 
     def finish(self) -> None:
-        """Write the counts, then the part; nothing if it has no row.
+        """Write the counts, then the part; nothing if there are no rows.
 
         Raises:
             InputError, OSError: they cannot be written.
@@ -106,22 +106,23 @@ class PartWriter:
 
 
 def is_of_part(name: str) -> bool:
-    """Whether a file of this name is a part, or has the counts of one."""
+    """Whether this is the name of a part, or of the counts of one."""
     return any(pattern.fullmatch(name) for pattern in (_NAME, _COUNTS_NAME))
 
 
 def parts_in(folder: str, files: Mapping[str, int]) -> tuple[list[Part], list[str]]:
-    """The parts among the files of a folder, in order, and the names of those that are of no use.
+    """The parts among the files of a folder, in order, and the names of useless files.
 
-    Of no use are a part whose rows are all in a larger one, and counts without a part.
+    Useless are parts whose rows are all in a larger one, and counts without a part.
 
     Raises:
-        InputError: two parts have rows in common, and others.
+        InputError: two parts overlap, and neither contains the other.
     """
-    found = [Part(int(it[1]), int(it[2])) for it in map(_NAME.fullmatch, files) if it]
+    matches = filter(None, map(_NAME.fullmatch, files))
+    candidates = [Part(int(match[1]), int(match[2])) for match in matches]
     parts: list[Part] = []
     useless = []
-    for part in sorted(found, key=lambda part: (part.first, -part.last)):
+    for part in sorted(candidates, key=lambda part: (part.first, -part.last)):
         if parts and part.last <= parts[-1].last:
             useless.append(part.name)
         else:
@@ -136,17 +137,17 @@ def parts_in(folder: str, files: Mapping[str, int]) -> tuple[list[Part], list[st
 
 
 def count_parts(folder: str, parts: Sequence[Part], files: Mapping[str, int]) -> Counter[str]:
-    """What the summary counts of parts. Files are read concurrently: stores take their time.
+    """The counts of parts for the summary. Files are read concurrently, as object stores are slow.
 
     Raises:
         InputError: a part has changed since it was written.
     """
-    found = in_parallel(lambda part: read_counts(folder, part, files[part.name]), parts)
-    return sum(found, Counter())
+    counts = in_parallel(lambda part: read_counts(folder, part, files[part.name]), parts)
+    return sum(counts, Counter())
 
 
 def read_counts(folder: str, part: Part, size: int) -> Counter[str]:
-    """What the summary counts of a part of so many bytes.
+    """The counts of a part of ``size`` bytes for the summary.
 
     Raises:
         InputError: the part has changed since it was written.
@@ -167,13 +168,13 @@ def read_counts(folder: str, part: Part, size: int) -> Counter[str]:
 def missing(blocks: Iterable[Block], parts: Sequence[Part], rows: int) -> Iterator[Todo]:
     """The rows that no part has, in pieces of blocks.
 
-    A block is divided at the same rows whenever it is, so that pieces of two runs are the same, or
-    one of them is within the other.
+    A block is always divided at the same rows, so that pieces of two runs are equal, or one of them
+    contains the other.
 
     Args:
         blocks: in order.
-        parts: in order, without rows in common.
-        rows: of a piece, at most, unless the block would be read too often.
+        parts: in order, without common rows.
+        rows: maximum number of rows of a piece; more if the block would have too many pieces.
     """
     waiting = list(reversed(parts))
     for block in blocks:

@@ -1,4 +1,4 @@
-"""Rank rows: JSON text of requests to lines of rankings, one line for one row."""
+"""Ranks rows: converts JSON texts of requests to lines of rankings, one line per row."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from secondpass.reranker import Reranker
 from secondpass.types import Ranking, Request, Usage
 
 NOT_A_REQUEST, STRICT = "not_a_request", "not_complete"
-"""Codes of the errors of rows."""
+"""Codes of errors of rows."""
 
 _MOST_BYTES = 32_000_000
-"""Bytes of rows after which a batch ends; it bounds the memory."""
+"""Bytes of rows after which a batch ends, which bounds the memory."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What is the same for all rows, besides the configuration.
+    """The options of all rows, besides the configuration.
 
     Attributes:
-        options: call options, where a request has none of its own.
-        context: of every query, where a request has none of its own.
+        options: default call options; a request may have its own.
+        context: default context; a request may have its own.
         text: whether rankings have texts and metadata.
         timings: whether reports have durations.
         batch: number of rows that are ranked together.
@@ -48,7 +48,7 @@ class Choices:
 
 
 class RankedRows(NamedTuple):
-    """Lines of rows, what the summary counts of them, and what each ranking took."""
+    """Lines of rows, their counts for the summary, and the usage of each ranking."""
 
     lines: list[str]
     counts: Counter[str]
@@ -59,11 +59,11 @@ class RowRanker:
     """Ranks rows with one reranker.
 
     Args:
-        reranker: that ranks them.
-        choices: what is the same for all.
+        reranker: the reranker.
+        choices: the options of all rows.
 
     Attributes:
-        warnings: about keys of requests that are ignored.
+        warnings: about unknown keys of requests.
     """
 
     def __init__(self, reranker: Reranker, choices: Choices) -> None:
@@ -72,7 +72,7 @@ class RowRanker:
         self._unknown = UnknownKeys(self.warnings.append)
 
     def parse(self, row: Row) -> InputRequest | FormatError:
-        """The request of a row, or why it is none."""
+        """The request of a row, or the error if it is not a request."""
         if isinstance(row.content, FormatError):
             return row.content
         try:
@@ -90,7 +90,7 @@ class RowRanker:
     def lines(
         self, rows: Sequence[Row], parsed: Sequence[InputRequest | FormatError]
     ) -> RankedRows:
-        """The lines of rows, and what they took."""
+        """Rank rows; ``parsed`` has the request or error of each row."""
         requests = [item for item in parsed if isinstance(item, InputRequest)]
         rankings = iter(self._rank(requests))
         ranked = RankedRows([], Counter(), [])
@@ -114,7 +114,7 @@ class RowRanker:
         return ranked
 
     def _rank(self, requests: Sequence[InputRequest]) -> Iterator[tuple[Ranking, str]]:
-        """The ranking of each request, and why it is not complete, where it must be."""
+        """The ranking of each request, and under ``strict`` the error if it is not complete."""
         try:
             for ranking in self._ranked(requests):
                 yield ranking, ""
@@ -122,7 +122,7 @@ class RowRanker:
             if len(requests) == 1:
                 yield error.ranking, str(error)
                 return
-            for request in requests:  # by itself: the others are complete, or have errors, too
+            for request in requests:  # one by one, to find the incomplete rankings
                 yield from self._rank([request])
 
     def _ranked(self, requests: Sequence[InputRequest]) -> list[Ranking]:
@@ -139,7 +139,7 @@ class RowRanker:
 
 
 def in_batches(rows: Iterable[Row], count: int) -> Iterator[list[Row]]:
-    """Group rows: a batch ends at ``count`` rows, or when it has many bytes."""
+    """Group rows into batches of at most ``count`` rows and about 32 MB."""
     batch: list[Row] = []
     size = 0
     for row in rows:

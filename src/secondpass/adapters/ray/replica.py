@@ -17,12 +17,13 @@ from secondpass.settings import changed, from_mapping
 
 @serve.ingress()
 class RerankServer:
-    """A replica: the application, with rerankers that are built in its own process.
+    """A replica: the application, with rerankers built in its own process.
 
     Args:
-        models: configurations by the names that clients call them by. Variables that they name are
-            read here, from the environment of the replica.
-        settings: of :class:`~secondpass.adapters.http_server.settings.ServerSettings`, likewise.
+        models: configurations by the model names that clients send. Their variables are read from
+            the environment of the replica.
+        settings: arguments of :class:`~secondpass.adapters.http_server.settings.ServerSettings`;
+            their variables are also read here.
     """
 
     def __init__(
@@ -38,18 +39,18 @@ class RerankServer:
         """The application. Its models are loaded before Serve sends requests to this replica.
 
         Raises:
-            SecondPassError: a model cannot be loaded. Serve starts another replica then; during an
-                update it keeps those that it has.
+            SecondPassError: a model cannot be loaded. Serve then starts another replica; during an
+                update it keeps the old ones.
         """
         for name, reranker in self._rerankers.items():
             try:
                 await reranker.awarm_up()
             except SecondPassError:
                 raise
-            except Exception as error:  # its message may hold anything
+            except Exception as error:  # its message may contain secrets
                 reason = type(error).__name__
                 raise SecondPassError(f"the model {name!r} could not be loaded: {reason}") from None
         return self._application
 
     async def check_health(self) -> None:
-        """Answer on the event loop of the requests: Serve replaces a replica that hangs."""
+        """Do nothing: Serve replaces a replica whose event loop does not run this."""

@@ -1,4 +1,4 @@
-"""Run a job: the driver's part. It sees places, counts and errors; texts pass it by."""
+"""The driver of a job. It handles block positions, counts and errors, but no texts."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ from secondpass.errors import InputError, SecondPassError
 from secondpass.formats.summary import tokens_and_cost
 
 LOCAL_ROWS, SERVICE_ROWS = 256, 32
-"""Rows of a block: of methods that run here, and of those that ask services, which take longer."""
+"""Maximum rows of a block, for local methods and for services, which are slower."""
 
 
 PIECES = 50
-"""Into which the share of a worker is divided at least: the end comes late by 1.4 of them."""
+"""Minimum number of parts per worker, as the workers finish up to 1.4 parts apart."""
 
 
 class JobError(SecondPassError, RuntimeError):
-    """A job could not be finished; what was done is in its folder."""
+    """A job could not be finished; the finished parts are in its folder."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done.
+    """The input, configuration and resources of a job.
 
     Attributes:
         source: the input.
         output: path or URI of the folder.
         config: the configuration; its variables and keys are read by the workers.
-        choices: what is the same for all rows.
-        workers: what works on it.
-        budget: the most that it may spend, runs before included.
-        context_hash: of the file that the context was read from.
-        block: rows of a block, at most; None: by the method.
+        choices: options of all rows.
+        workers: number and resources of the workers.
+        budget: the limits of what it may spend, including earlier runs.
+        context_hash: hash of the file that the context was read from.
+        block: maximum number of rows of a block; None: by the method.
     """
 
     source: JobInput
@@ -74,12 +74,12 @@ class Job:
 
 @dataclass
 class JobResult:
-    """What a job has done.
+    """The result of a job.
 
     Attributes:
         rows: number of rows of the input.
         done: number of rows in the output.
-        counts: what the summary counts of them.
+        counts: their counts for the summary.
         workers: number of workers; 0 if nothing was left to do.
         exhausted: whether rows were left out because the budget is used up.
     """
@@ -102,11 +102,11 @@ def run_job(
     """Rank all rows of an input, and write them to a folder.
 
     Args:
-        job: what is to be done.
-        resume: continue the job that is in the folder.
-        force: delete the job that is in the folder.
-        progress: is called with a label, the number of rows done, and the total.
-        warn: is called with each warning.
+        job: the job.
+        resume: continue the job in the folder.
+        force: delete the job in the folder.
+        progress: called with a label, the number of rows done, and the total.
+        warn: called with each warning.
 
     Raises:
         ConfigurationError: the configuration holds a key.
@@ -149,7 +149,7 @@ def run_job(
                 sum(block.rows for block in blocks), sum(part.rows for part in parts), counts
             )
             todo = [*missing(blocks, parts, job.block or piece)]
-            if folder.lacks_copies(one.block for one in todo):
+            if folder.lacks_copies(item.block for item in todo):
                 most = max(block.rows for block in blocks)
                 blocks, digest = job.source.prepare(folder.name, most, progress)
                 folder.begin({**made_of, "input": digest}, blocks, piece)
@@ -171,7 +171,7 @@ def run_job(
 
 
 def _made_of(choices: Choices, context: str, configuration: str) -> dict[str, str]:
-    """Hashes of what a job may not be continued without, but for its input."""
+    """Hashes of everything except the input that must not change when a job is continued."""
     options = [dict(choices.options), choices.text, choices.timings, choices.batch]
     return {
         "configuration": configuration,
@@ -182,7 +182,7 @@ def _made_of(choices: Choices, context: str, configuration: str) -> dict[str, st
 
 
 def _piece(rows: int, workers: int, most: int) -> int:
-    """Number of rows of a part: small enough that no worker has nothing to do for long."""
+    """Number of rows of a part: small enough that workers finish at about the same time."""
     return max(1, min(most, math.ceil(rows / (workers * PIECES))))
 
 
@@ -202,9 +202,9 @@ def _count(result: JobResult, outcome: Outcome, warn: Callable[[str], None]) -> 
 
 
 def _coordinator(ray: Any, job: Job, folder: JobFolder, counts: Counter[str], workers: int) -> Any:
-    """The actor that all workers share, which knows what was spent before."""
+    """The actor that all workers share, with the amounts that earlier runs have spent."""
     spent = folder.spent().or_more(Amounts(*tokens_and_cost(counts)))
-    # Ray's limit is 1,000 calls: if so many waited, the one that frees them could not be made.
+    # Ray's default is 1,000 calls: if as many waited, the one that releases them could not run.
     actor = ray.remote(num_cpus=0, max_concurrency=2 * workers + 10)(Coordinator)
     return actor.remote(folder.name, job.budget, spent)
 
@@ -212,11 +212,11 @@ def _coordinator(ray: Any, job: Job, folder: JobFolder, counts: Counter[str], wo
 def _outcomes(
     ray: Any, job: Job, todo: Sequence[Todo], crew: Crew, coordinator: Any
 ) -> Iterator[Outcome]:
-    """Have the workers do what is to be done; what became of each block, as they finish."""
-    _quieten(ray)
-    # A block of Ray's for each of ours, so that one that is tried again is just one of ours.
+    """Start the workers, and yield the outcome of each block when it is finished."""
+    _silence(ray)
+    # One block of Ray Data for each of the job, so that Ray retries single blocks.
     blocks = ray.data.from_items(
-        [{TODO: dump_todo(one)} for one in todo], override_num_blocks=len(todo)
+        [{TODO: dump_todo(item)} for item in todo], override_num_blocks=len(todo)
     )
     config = within_budget(job.config, job.budget)
     outcomes = blocks.map_batches(
@@ -245,12 +245,12 @@ def _errors_of(ray: Any) -> Iterator[None]:
     try:
         yield
     except ray.exceptions.RayError as error:
-        # Its message has the addresses of machines, and tracebacks.
+        # Without its message, which has addresses of machines and tracebacks.
         message = f"Ray could not go on ({type(error).__name__}); use --resume to continue"
         raise JobError(message) from None
 
 
-def _quieten(ray: Any) -> None:
+def _silence(ray: Any) -> None:
     """Keep Ray Data from printing; the driver shows its own progress."""
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False

@@ -1,4 +1,4 @@
-"""One pass over the input: what it has, where its rows begin, and its hash."""
+"""Finds the files of the input, and reads them once for their blocks and their hash."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BufferedReader
+from pathlib import Path
 from typing import Any, cast
 
 from secondpass.adapters.ray.blocks import Block, is_blank
-from secondpass.adapters.ray.storage import files_in, joined, kind_of, open_file
+from secondpass.adapters.ray.storage import files_in, is_uri, joined, kind_of, open_file
 from secondpass.errors import InputError
 from secondpass.formats.errors import FormatError
 
@@ -27,6 +28,8 @@ _SUFFIXES = {
 BLOCK_BYTES = 16 * 2**20
 """Bytes of lines after which a block ends."""
 
+NOT_A_FILE = "must be a regular file: a job reads its input more than once, which a pipe cannot do"
+
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
@@ -37,42 +40,44 @@ class InputFile:
 
 
 def input_files(name: str) -> list[InputFile]:
-    """The files of a path or URI: itself, or those of known formats below a folder, by name.
+    """The file of a path or URI, or the files of known formats below a folder, by name.
 
     Raises:
-        InputError: nothing is there, or the format is not known.
+        InputError: it does not exist, is a pipe or a device, or its format is not known.
     """
     kind = kind_of(name)
     if kind is None:
         raise InputError(f"{name}: there is no such file or folder")
     if kind == "file":
+        if not is_uri(name) and not Path(name).is_file():
+            raise InputError(f"{name}: {NOT_A_FILE}")
         form = _form(name)
         if form is None:
             known = ", ".join(_SUFFIXES)
             raise InputError(f"{name}: its format is not known; the name must end in {known}")
         return [InputFile(name, form)]
-    found = []
+    files = []
     for child in files_in(name):
         form = _form(child)
         hidden = any(part.startswith((".", "_")) for part in child.split("/"))
         if form is not None and not hidden:
-            found.append(InputFile(joined(name, child), form))
-    if not found:
+            files.append(InputFile(joined(name, child), form))
+    if not files:
         known = ", ".join(_SUFFIXES)
         raise InputError(f"{name}: has no file whose name ends in {known}")
-    return found
+    return files
 
 
 def scan(file: InputFile, rows: int, progress: Callable[[int], None]) -> tuple[list[Block], str]:
     """The blocks of a file, numbered from row 0, and the hash of its content.
 
     Args:
-        file: not compressed.
-        rows: of a block, at most.
-        progress: is called with the number of rows so far.
+        file: an uncompressed file.
+        rows: maximum number of rows of a block.
+        progress: called with the number of rows so far.
 
     Raises:
-        FormatError: the file is not of its format.
+        FormatError: the content does not have the format of the name.
         InputError, OSError: it cannot be read.
     """
     if file.form == PARQUET:
@@ -103,7 +108,7 @@ def scan(file: InputFile, rows: int, progress: Callable[[int], None]) -> tuple[l
 
 
 def numbered(blocks: Sequence[Block], first: int) -> list[Block]:
-    """Blocks of one file as those of an input that has ``first`` rows before it."""
+    """Blocks of one file, renumbered for an input that has ``first`` rows before it."""
     return [replace(block, first=block.first + first) for block in blocks]
 
 
@@ -124,14 +129,18 @@ def _form(name: str) -> str | None:
 
 
 def check_object(name: str, number: int, raw: bytes) -> None:
-    """What a look at each line can tell before anything is ranked: that it is an object."""
+    """Check that a line looks like a JSON object, without parsing it.
+
+    Raises:
+        FormatError: it does not.
+    """
     text = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
     if not text.lstrip().startswith(b"{"):
         raise FormatError(name, number, "must be a JSON object, which begins with {")
 
 
 def _parquet_blocks(file: InputFile, rows: int) -> list[Block]:
-    """Blocks of whole row groups; those of small groups have several."""
+    """Blocks of whole row groups; a block can have several small groups."""
     blocks: list[Block] = []
     total = count = start = 0
     sizes = [*_row_groups(file.name)]

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 Source: TypeAlias = str | PathLike[str] | Mapping[str, Any]
 
 _RETRY_AFTER = 1.0
-"""Seconds after which a client that Serve's proxy refuses may try again."""
+"""Seconds after which a client may retry when Serve's proxy is overloaded."""
 _TARGET = 16
-"""Requests under way for which a replica is added. Serve's own 2 is for replicas that work on one
-request at a time; here, requests under way share batches."""
+"""Running requests per replica at which Serve scales. Its default, 2, is for replicas that process
+requests one by one; here, running requests share batches."""
 _GRACE = 30.0
-"""Seconds that requests under way have to end before their replica is stopped."""
+"""Seconds for running requests to finish before their replica is stopped."""
 _SURGE = 25
 """Percentage of replicas, at least one, that a rolling update may start before it stops others.
-Serve's own 0 would leave a deployment of one replica without any during the update."""
+With Serve's default, 0, a single replica would be stopped before its successor runs."""
 
 
 def deployment(
@@ -47,27 +47,27 @@ def deployment(
 
         serve.run(deployment("embedded", autoscaling_config={"min_replicas": 1, "max_replicas": 8}))
 
-    Each replica builds its rerankers in its own process. Only mappings travel there; keys are read
-    on the replica, from its environment. Without keys of clients (`api_key_env` or `api_key_file`
-    in the settings), only clients on the machine of the proxy are answered.
+    Each replica builds its rerankers in its own process, from mappings; it reads keys from its own
+    environment. Without keys of clients (`api_key_env` or `api_key_file` in the settings), only
+    clients on the machine of the proxy are answered.
 
     Args:
-        config: name of a preset, path of a YAML file, or a configuration. The path is read here.
-        models: several of these instead, by the names that clients call them by; the first one
-            answers all other names.
-        settings: bounds, keys and defaults, as of ``secondpass serve``.
-        options: of ``ray.serve.deployment``, such as `num_replicas`, `autoscaling_config` and
-            `ray_actor_options`. `max_ongoing_requests` and `max_queued_requests` are the
-            `max_requests` of the settings unless they are given: what is under way on a replica,
-            and what waits in each proxy. Further requests are answered 429 with ``Retry-After``.
+        config: name of a preset, path of a YAML file, or a configuration. A file is read here.
+        models: several of these instead, by the model names that clients send; the first one is
+            used for all other names.
+        settings: limits, keys and defaults, as for ``secondpass serve``.
+        options: arguments of ``ray.serve.deployment``, such as `num_replicas`,
+            `autoscaling_config` and `ray_actor_options`. `max_ongoing_requests` (running on a
+            replica) and `max_queued_requests` (waiting in each proxy) default to the `max_requests`
+            of the settings. Further requests are answered 429 with ``Retry-After``.
 
     Returns:
         A bound application, for ``serve.run``.
 
     Raises:
         ConfigurationError: there is no preset or file of that name; a configuration holds a key
-            instead of the name of its variable; or a setting is wrong. What only a replica can
-            know, such as a variable that is not set, its log says.
+            instead of the name of its variable; or a setting is wrong. Errors that only a replica
+            can detect, such as a variable that is not set, are in its log.
         MissingExtraError: Ray is not installed.
     """
     try:
@@ -131,12 +131,16 @@ def app_builder(args: dict[str, Any]) -> Application:
 
 
 def _name(source: Source) -> str:
-    """The name of the only model: that of the preset, or of the file without its ending."""
+    """The name of the only model: that of the preset, or of the file without its suffix."""
     return "default" if isinstance(source, Mapping) else Path(fspath(source)).stem
 
 
 def _portable(name: str, source: Source) -> dict[str, Any]:
-    """A configuration whose variables are still to be read, and which holds no key."""
+    """A configuration with names of variables instead of values.
+
+    Raises:
+        ConfigurationError: it holds a key.
+    """
     config, about = read(source)
     problems = [*literal_keys(config)]
     if problems:
@@ -144,13 +148,13 @@ def _portable(name: str, source: Source) -> dict[str, Any]:
     return config
 
 
-def _settings(given: ServerSettings | Mapping[str, Any] | None) -> ServerSettings:
-    if given is None or isinstance(given, ServerSettings):
-        return given or ServerSettings()
-    if not isinstance(given, Mapping):
-        raise ConfigurationError(f"settings: give a mapping, not {describe(given)}")
+def _settings(settings: ServerSettings | Mapping[str, Any] | None) -> ServerSettings:
+    if settings is None or isinstance(settings, ServerSettings):
+        return settings or ServerSettings()
+    if not isinstance(settings, Mapping):
+        raise ConfigurationError(f"settings: give a mapping, not {describe(settings)}")
     try:
-        known: ServerSettings = from_mapping(ServerSettings, given)
+        known: ServerSettings = from_mapping(ServerSettings, settings)
     except ConfigurationError as error:
         problems = [problem.under(("settings",)) for problem in error.problems]
         raise ConfigurationError(problems) from None

@@ -1,4 +1,4 @@
-"""What rows may take of a job's budget, and what they took."""
+"""The maximum and the actual use of a job's budget by rows."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from secondpass.settings import changed
 from secondpass.types import Usage
 
 _PLANNED = ("depth", "top_k", "instruction")
-"""Call options that change what a ranking takes."""
+"""Call options that affect the use of a ranking."""
 
 
 class Spending:
-    """Keeps a reranker within what was held for its rows.
+    """Limits a reranker to the budget that was reserved for its rows.
 
-    A row may take the upper bound of its plan, repairs included, or what the limits of the
-    configuration allow, if that is less. This is the limit of its ranking, so that retries and
-    fallbacks cannot take more.
+    The maximum use of a row is the upper bound of its plan, including repairs, or the limits of the
+    configuration, if they are lower. It is set as the limit of its ranking, so that retries and
+    fallbacks cannot exceed it.
 
     Args:
-        reranker: whose limits are changed for each batch.
-        options: call options, where a request has none of its own.
+        reranker: its limits are changed for each batch.
+        options: default call options; a request may have its own.
     """
 
     def __init__(self, reranker: Reranker, options: Mapping[str, Any]) -> None:
@@ -35,17 +35,17 @@ class Spending:
         self._limits = reranker.limits
 
     def needs(self, requests: Sequence[InputRequest]) -> list[Amounts]:
-        """What each request may take; all may take what the largest may."""
-        found = [self._need(request) for request in requests]
+        """The maximum use of each request: for all of them, that of the largest."""
+        needs = [self._need(request) for request in requests]
         most = Amounts(
-            max((need.tokens for need in found), default=0.0),
-            max((need.cost for need in found), default=0.0),
+            max((need.tokens for need in needs), default=0.0),
+            max((need.cost for need in needs), default=0.0),
         )
         self._reranker.limits = _limited(self._limits, most)
-        return [most] * len(found)
+        return [most] * len(needs)
 
     def spent(self, usages: Sequence[Usage], need: Amounts) -> Amounts:
-        """What rankings took; of one that asked and does not know it, what it may have taken."""
+        """The use of rankings; if a service did not report its usage, the maximum ``need``."""
         total = Amounts()
         for usage in usages:
             tokens = cost = 0.0
@@ -79,10 +79,10 @@ class Spending:
 
 
 def check_budget(reranker: Reranker, budget: Budget) -> None:
-    """Check that a budget can be kept to: what a row may take has an upper bound.
+    """Check that the use of a row has an upper bound, so that a budget can be guaranteed.
 
     Raises:
-        ConfigurationError: the method states no bounds, and the limits set none.
+        ConfigurationError: neither the method nor the limits bound it.
     """
     if not budget:
         return

@@ -1,6 +1,6 @@
-"""Copies of input that cannot be read from the middle: compressed lines, and TREC runs.
+"""Copies input that cannot be read from the middle: compressed lines, and TREC runs.
 
-They are written to the job's folder as JSON lines, a file for each block, before anything is
+Copies are JSON lines in the job's folder, one file per block. They are written before anything is
 ranked, and deleted when the job is done.
 """
 
@@ -21,16 +21,16 @@ from secondpass.formats.requests import request_line
 from secondpass.formats.trec_requests import CorpusFile, read_run_requests
 
 _NAME = re.compile(r"input-[0-9]{12,}\.jsonl")
-"""Of a copy."""
+"""Name of a copy."""
 
 
 def is_copy(name: str) -> bool:
-    """Whether a file of this name in the folder of a job is a copy."""
+    """Whether this is the name of a copy in the folder of a job."""
     return _NAME.fullmatch(name) is not None
 
 
 def packed_lines(name: str) -> Iterator[tuple[int, bytes]]:
-    """The lines of a compressed file with their numbers, blank ones included.
+    """The lines of a compressed file with their numbers, including blank ones.
 
     Raises:
         FormatError: it is not a gzip file of JSON objects.
@@ -80,10 +80,10 @@ def staged(
 
     Args:
         folder: of the job.
-        source: the name of the lines in messages.
-        lines: with their numbers.
+        source: name of the input in messages.
+        lines: numbers and contents.
         first: number of the first row.
-        rows: of a block, at most.
+        rows: maximum number of rows of a block.
 
     Raises:
         SecondPassError, OSError: a file cannot be read or written.

@@ -1,4 +1,4 @@
-"""Ray: an existing cluster, or one on this machine for as long as it is needed."""
+"""Connects to an existing Ray cluster, or starts one on this machine for a job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from secondpass.errors import InputError, MissingExtraError
 from secondpass.scorers.engines.processor import usable_cpus
 
 _STORE_BYTES = 128 * 2**20
-"""Of the object store of a cluster of our own. Only places of rows pass through it."""
+"""Size of the object store of a local cluster; it holds only positions of blocks."""
 
 
 _ENVIRONMENT = {
@@ -28,10 +28,10 @@ _ENVIRONMENT = {
 
 
 def imported() -> Any:
-    """The package Ray; quiet, if nobody has imported it before.
+    """Import Ray; without its output, unless it was imported before.
 
     Raises:
-        MissingExtraError: it is not installed.
+        MissingExtraError: Ray is not installed.
     """
     if "ray" not in sys.modules:
         os.environ.update(_ENVIRONMENT)
@@ -47,12 +47,14 @@ def imported() -> Any:
 
 @contextmanager
 def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
-    """Ray, connected to a cluster, and not any more after the block.
+    """Ray, connected to a cluster within the block.
+
+    An existing connection of this process is used, and kept afterwards.
 
     Args:
-        address: of an existing cluster; None starts one on this machine, which other machines
-            cannot reach. A process that is connected already stays so.
-        cpus: the fewest CPUs of the one on this machine; None: what the machine has.
+        address: of an existing cluster; None: start one on this machine, which other machines
+            cannot reach.
+        cpus: minimum number of CPUs of a local cluster; None: those of the machine.
 
     Raises:
         InputError: no cluster answers at the address.
@@ -78,7 +80,7 @@ def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
         else:
             with _native_output_hidden():
                 ray.init(address=address, **quiet)
-    except Exception as error:  # bare ones, too, whose messages go on for pages
+    except Exception as error:  # Ray also raises plain exceptions, with messages of many lines
         if address is None:
             problem = "did not start on this machine; is it overloaded, or is its memory used up?"
         else:
@@ -92,7 +94,7 @@ def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
 
 @contextmanager
 def _native_output_hidden() -> Iterator[None]:
-    """Hide what Ray's core prints past Python while it starts, such as its log level."""
+    """Hide the output of Ray's native code while it starts, which bypasses Python."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:

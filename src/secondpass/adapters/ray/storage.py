@@ -1,6 +1,6 @@
-"""Files by path or URI: on this machine, or wherever pyarrow and fsspec reach.
+"""Files by path or URI: on this machine, or in any store of pyarrow and fsspec.
 
-Credentials come from the environment of the process that opens a file, never from a URI: a URI is
+Credentials come from the environment of the process that opens a file, never from a URI, which is
 written into the job's folder and into messages.
 """
 
@@ -27,20 +27,20 @@ _R = TypeVar("_R")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)@")
 _TEMPORARY = re.compile(r"\.secondpass-job-[0-9a-f]+")
-"""Name of a file that is not whole."""
+"""Name of an incomplete file."""
 
 _SIGNATURES = frozenset({"sig"})
-"""Short names of what signs an address."""
+"""Names of query parameters with the signature of a URI."""
 
-_AT_ONCE = 32
-"""Requests to an object store that are under way."""
+_CONCURRENCY = 32
+"""Maximum number of concurrent requests to an object store."""
 
-_WHOLE_OBJECTS = frozenset({"s3", "gcs", "abfs"})
-"""File systems of which no reader sees a part of a file that is being written."""
+_ATOMIC_STORES = frozenset({"s3", "gcs", "abfs"})
+"""File systems in which a file appears only when it is complete."""
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file of this name is one that is not whole."""
+    """Whether this is the name of an incomplete file."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
@@ -49,15 +49,15 @@ def _temporary_name() -> str:
 
 
 def is_uri(name: str) -> bool:
-    """Whether a name is a URI, and not a path of this machine."""
+    """Whether a name is a URI, not a local path."""
     return _URI.match(name) is not None
 
 
 def located(name: str) -> str:
-    """A name that means the same in every process: an absolute path, or the URI as it is.
+    """A name that is valid in every process: an absolute path, or the unchanged URI.
 
     Raises:
-        InputError: the URI holds a user name or a password, or what may be a key in its query.
+        InputError: the URI holds a user name, a password, or possibly a key in its query.
     """
     if not is_uri(name):
         return os.path.abspath(name)
@@ -82,12 +82,14 @@ def joined(folder: str, child: str) -> str:
 
 
 def is_within(name: str, folder: str) -> bool:
-    """Whether a name, as :func:`located` has it, is that of something in a folder."""
+    """Whether a file or folder is within a folder; both names are from :func:`located`."""
     return name.partition("?")[0].rstrip("/").startswith(folder.partition("?")[0].rstrip("/") + "/")
 
 
 def kind_of(name: str) -> Literal["file", "folder"] | None:
-    """Whether a file or a folder has this name; None if nothing has.
+    """Whether a path or URI is a file or a folder; None if it does not exist.
+
+    Pipes and devices count as files.
 
     Raises:
         InputError: the URI cannot be reached.
@@ -99,12 +101,12 @@ def kind_of(name: str) -> Literal["file", "folder"] | None:
 
     with _errors_of(name):
         system, path_ = _resolved(name)
-        found = system.get_file_info(path_).type
-    return {FileType.File: "file", FileType.Directory: "folder"}.get(found)  # type: ignore[return-value]
+        kind = system.get_file_info(path_).type
+    return {FileType.File: "file", FileType.Directory: "folder"}.get(kind)  # type: ignore[return-value]
 
 
 def stamp(name: str) -> tuple[int, int | None]:
-    """Size and time of the last change of a file; None where a store has no times.
+    """Size and modification time (ns) of a file; the time is None if a store has none.
 
     Raises:
         InputError: the URI cannot be reached.
@@ -128,27 +130,27 @@ def files_in(folder: str) -> dict[str, int]:
     if not is_uri(folder):
         root = Path(folder)
         paths = (path for path in root.rglob("*") if path.is_file())
-        found = {path.relative_to(root).as_posix(): path.stat().st_size for path in paths}
-        return dict(sorted(found.items()))
+        sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in paths}
+        return dict(sorted(sizes.items()))
     from pyarrow.fs import FileSelector
 
     with _errors_of(folder):
         system, base = _resolved(folder)
         selector = FileSelector(base, allow_not_found=True, recursive=True)
-        found = {
+        sizes = {
             PurePosixPath(info.path).relative_to(PurePosixPath(base)).as_posix(): info.size
             for info in system.get_file_info(selector)
             if info.is_file
         }
-    return dict(sorted(found.items()))
+    return dict(sorted(sizes.items()))
 
 
 def open_file(name: str) -> BinaryIO:
-    """Open a file for reading, at any place.
+    """Open a file for reading.
 
     Raises:
-        InputError: a URI that cannot be opened.
-        OSError: a path that cannot be opened.
+        InputError: a URI cannot be opened.
+        OSError: a path cannot be opened.
     """
     if not is_uri(name):
         return open(name, "rb")
@@ -158,23 +160,23 @@ def open_file(name: str) -> BinaryIO:
 
 
 class NewFile:
-    """A file that is written to a temporary place, and gets its name when it is whole.
+    """A file that gets its name only when it is complete.
 
     Args:
         folder: path or URI of its folder.
 
     Attributes:
-        file: to write to.
+        file: the temporary file to write to.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the temporary file cannot be created.
     """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._temporary: Path | None = None
         if is_uri(folder):
-            # Collected here first: a stream to an object store has no way to be abandoned.
+            # A local file, as a stream to an object store cannot be abandoned.
             self.file = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - see __exit__
         else:
             self._temporary = Path(folder) / _temporary_name()
@@ -189,11 +191,11 @@ class NewFile:
             self._temporary.unlink(missing_ok=True)
 
     def publish(self, name: str) -> None:
-        """Give the file its name in the folder, in place of one that has it.
+        """Move the file to its name in the folder; an existing file is replaced.
 
         Raises:
-            InputError: a URI that cannot be written.
-            OSError: a path that cannot be written.
+            InputError: a URI cannot be written.
+            OSError: a path cannot be written.
         """
         if self._temporary is not None:
             flush_file(self.file)
@@ -204,19 +206,19 @@ class NewFile:
         target = joined(self._folder, name)
         with _errors_of(target):
             system, path = _resolved(target)
-            is_whole = system.type_name in _WHOLE_OBJECTS
-            written = path if is_whole else f"{path.removesuffix(name)}{_temporary_name()}"
+            is_atomic = system.type_name in _ATOMIC_STORES
+            written = path if is_atomic else f"{path.removesuffix(name)}{_temporary_name()}"
             with system.open_output_stream(written) as stream:
                 copyfileobj(self.file, stream, 1 << 20)
-            if not is_whole:
+            if not is_atomic:
                 system.move(written, path)
 
 
 def write_whole(folder: str, name: str, data: bytes) -> None:
-    """Write a file that no reader sees a part of.
+    """Write a file atomically.
 
     Raises:
-        InputError, OSError: as of :class:`NewFile`.
+        InputError, OSError: as for :class:`NewFile`.
     """
     with NewFile(folder) as new:
         new.file.write(data)
@@ -224,11 +226,11 @@ def write_whole(folder: str, name: str, data: bytes) -> None:
 
 
 def delete(name: str) -> None:
-    """Delete a file, if it is there.
+    """Delete a file, if it exists.
 
     Raises:
-        InputError: a URI that cannot be reached.
-        OSError: a path that cannot be deleted.
+        InputError: a URI cannot be reached.
+        OSError: a path cannot be deleted.
     """
     if not is_uri(name):
         Path(name).unlink(missing_ok=True)
@@ -240,17 +242,17 @@ def delete(name: str) -> None:
 
 
 def in_parallel(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
-    """The results of a function of each item; an object store takes its time for each request."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    """Map a function over items in threads, as each request to an object store is slow."""
+    with ThreadPoolExecutor(_CONCURRENCY) as pool:
         return [*pool.map(function, items)]
 
 
 def make_folder(name: str) -> None:
-    """Make a folder, and those above it.
+    """Create a folder and its parents.
 
     Raises:
-        InputError: a URI that cannot be reached.
-        OSError: a path where it cannot be made.
+        InputError: a URI cannot be reached.
+        OSError: a path cannot be created.
     """
     if not is_uri(name):
         Path(name).mkdir(parents=True, exist_ok=True)
@@ -267,14 +269,14 @@ def _errors_of(name: str) -> Iterator[None]:
     except (OSError, ValueError, ImportError) as error:
         if isinstance(error, MissingExtraError | InputError):
             raise
-        # Its first line alone: those of AWS and Hadoop go on for pages.
+        # Only the first line: messages of AWS and Hadoop have many.
         reason = next(iter(str(error).splitlines()), "")[:200] or type(error).__name__
         raise InputError(f"{name.partition('?')[0]}: {reason}") from None
 
 
 @lru_cache(maxsize=64)
 def _resolved(name: str) -> tuple[Any, str]:
-    """The file system of a URI, as pyarrow or fsspec knows it, and the path there."""
+    """The file system of a URI, from pyarrow or fsspec, and the path in it."""
     try:
         from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem
     except ImportError:
@@ -282,8 +284,8 @@ def _resolved(name: str) -> tuple[Any, str]:
     import pyarrow
 
     try:
-        found: tuple[Any, str] = FileSystem.from_uri(name)
-        return found
+        system_and_path: tuple[Any, str] = FileSystem.from_uri(name)
+        return system_and_path
     except pyarrow.ArrowInvalid:  # a scheme that pyarrow does not know
         from fsspec.core import url_to_fs
 

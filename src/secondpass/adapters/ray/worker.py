@@ -1,4 +1,4 @@
-"""A worker: an actor with a reranker of its own, which ranks block by block and writes parts."""
+"""The worker: an actor with its own reranker, which ranks blocks and writes parts."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from secondpass.settings.environment import fill
 from secondpass.strategies.parts import asks
 
 OUTCOME, TODO = "outcome", "todo"
-"""Columns of what goes to a worker and comes back, as JSON: places and counts, never texts."""
+"""Columns of the JSON messages to and from a worker: positions and counts, never texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the rows of a block.
+    """The outcome of a block.
 
     Attributes:
         rows: number of rows that were written.
-        counts: what the summary counts of them.
-        warnings: about keys that are ignored.
+        counts: their counts for the summary.
+        warnings: about unknown keys of requests.
         failed: why the block could not be ranked or written; empty otherwise.
         exhausted: whether rows were left out because the budget is used up.
     """
@@ -54,11 +54,11 @@ class BlockWorker:
 
     Args:
         config: the configuration's mapping; its variables and keys are read in this process.
-        choices: what is the same for all rows.
+        choices: options of all rows.
         folder: of the job.
-        cpus: how many CPUs the worker has, and so how many threads its model uses.
+        cpus: CPUs of the worker, and threads of its model.
         coordinator: the actor that all workers share.
-        budget: whether what rows may take is held there before they are ranked.
+        budget: whether to reserve the maximum use of rows there before they are ranked.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class BlockWorker:
         return pyarrow.table({OUTCOME: outcomes})
 
     def _outcome(self, text: str) -> Outcome:
-        # Nothing is raised: Ray would put the message and the traceback into its logs.
+        # Errors are returned, as Ray would log their messages and tracebacks.
         try:
             todo = parse_todo(text)
             attempts, may_begin = self._ask("begin", todo.part.first)
@@ -117,7 +117,7 @@ class BlockWorker:
         return Outcome(writer.rows, dict(writer.counts), tuple(ranker.warnings), "", exhausted)
 
     def _rank(self, ranker: RowRanker, todo: Todo, batch: list[Row], writer: PartWriter) -> bool:
-        """Rank rows and write them; whether some were left out, since the budget is used up."""
+        """Rank and write rows; return whether the budget is used up and rows were left out."""
         parsed = [ranker.parse(row) for row in batch]
         spending = self._spending
         if spending is None:
@@ -126,11 +126,13 @@ class BlockWorker:
             return False
         requests = [item for item in parsed if isinstance(item, InputRequest)]
         needs = iter(spending.needs(requests))
-        of_rows = [next(needs) if isinstance(one, InputRequest) else Amounts() for one in parsed]
-        fitting = self._ask("hold", todo.part.first, of_rows)
+        row_needs = [
+            next(needs) if isinstance(item, InputRequest) else Amounts() for item in parsed
+        ]
+        fitting = self._ask("hold", todo.part.first, row_needs)
         ranked = ranker.lines(batch[:fitting], parsed[:fitting])
         writer.write(ranked.lines, ranked.counts)
-        spent = spending.spent(ranked.usages, reduce(Amounts.or_more, of_rows))
+        spent = spending.spent(ranked.usages, reduce(Amounts.or_more, row_needs))
         self._ask("settle", todo.part.first, spent)
         return bool(fitting < len(batch))
 
@@ -140,11 +142,11 @@ class BlockWorker:
         try:
             return ray.get(getattr(self._coordinator, method).remote(*arguments))
         except ray.exceptions.RayTaskError as error:
-            raise error.cause from None  # its own message is a traceback
+            raise error.cause from None  # the message of Ray's error is a traceback
 
 
 def use_cpus(count: float) -> None:
-    """Use so many threads in models and tokenizers that are loaded from now on."""
+    """Set the number of threads of models and tokenizers that are loaded afterwards."""
     threads = max(1, int(count))
     limit_cpus(threads)
     for variable in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):
@@ -170,7 +172,7 @@ def parse_outcome(text: str) -> Outcome:
 
 
 def describe_error(error: Exception) -> str:
-    """An error without any text of a row: ours in full, of others the type."""
+    """A message without text of rows: errors of other packages are described by their type."""
     if isinstance(error, SecondPassError):
         return str(error)
     if isinstance(error, OSError):
@@ -180,17 +182,17 @@ def describe_error(error: Exception) -> str:
 
 
 def inspected(config: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
-    """What the driver must know of a configuration, as a worker would build it.
+    """Build a reranker like a worker, and return what the driver needs to know about it.
 
     Returns:
-        ``error`` if it cannot be built, or the budget not be kept to; otherwise ``asks``, whether
-        it asks services, and ``hash``, of the configuration with its variables, but
-        without keys and the budget, which may be others in each run.
+        ``error`` if it cannot be built or has no bounds for the budget; otherwise ``asks``, whether
+        it asks services, and ``hash``, of the configuration with the values of its variables but
+        without keys and the budget, which can differ between runs.
     """
     try:
         check_budget(load(config), budget)
         reranker = load(within_budget(config, budget))
-        known = with_hidden_keys(fill(config)[0])  # keys may be changed, and leave no trace
+        known = with_hidden_keys(fill(config)[0])
         return {"asks": any(map(asks, reranker._methods)), "hash": hash_of_value(known)}
     except Exception as error:
         return {"error": describe_error(error)}

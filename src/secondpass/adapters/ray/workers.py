@@ -1,4 +1,4 @@
-"""How many workers there are, and what each has of the cluster."""
+"""The number of workers, and the resources of each."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from secondpass.errors import InputError
 
 @dataclass(frozen=True)
 class Workers:
-    """What is wanted.
+    """The requested workers.
 
     Attributes:
         address: of an existing Ray cluster; None: one on this machine.
-        count: number of workers; None: one for each GPU, or without GPUs for each ``cpus`` CPUs.
-        cpus: CPUs, and so threads, of each.
-        gpus: GPUs of each; None: 1 where the cluster has GPUs, else 0.
-        concurrency: concurrent questions to services, over all workers; None: the configuration's
-            in each.
+        count: number of workers; None: one per GPU; without GPUs, one per ``cpus`` CPUs.
+        cpus: CPUs of each worker, and threads of its model.
+        gpus: GPUs of each worker; None: 1 if the cluster has GPUs, else 0.
+        concurrency: concurrent requests to services, over all workers; None: that of the
+            configuration, in each worker.
     """
 
     address: str | None = None
@@ -30,7 +30,7 @@ class Workers:
 
 @dataclass(frozen=True)
 class Crew:
-    """What a cluster has room for."""
+    """The workers to start: their number, and the CPUs and GPUs of each."""
 
     count: int
     cpus: int
@@ -38,15 +38,16 @@ class Crew:
 
 
 def crew(ray: Any, workers: Workers, *, spare: int = 0) -> Crew:
-    """The workers of a cluster.
+    """The workers that a cluster has resources for.
 
     Args:
-        ray: connected to it.
-        workers: what is wanted.
-        spare: CPUs that are left to others, unless the first worker needs them.
+        ray: the package, connected to the cluster.
+        workers: the requested workers.
+        spare: CPUs to leave free, unless the first worker needs them.
 
     Raises:
-        InputError: a worker needs more than the cluster has, or has no question to ask.
+        InputError: the workers need more than the cluster has, or ``concurrency`` is below their
+            number.
     """
     available = ray.cluster_resources()
     cpus, gpus = int(available.get("CPU", 0)), workers.gpus

@@ -68,7 +68,7 @@ def calibrate(
     ] = Exchangeable.query,
     probabilities: Annotated[
         bool,
-        typer.Option("--probabilities", help="Fit probabilities of relevance to the scores, too."),
+        typer.Option("--probabilities", help="Also fit probabilities of relevance to the scores."),
     ] = False,
     relevant: Annotated[
         int, typer.Option(min=1, help="Lowest relevance that counts as relevant.")
@@ -98,19 +98,19 @@ def calibrate(
 ) -> None:
     """Fit a threshold (`floor`) that keeps a share of the relevant candidates.
 
-    The threshold is bound to the method, its model and settings, the blend and the depth: a
-    configuration with another of these does not load. Where the best score tells whether a list has
-    a relevant candidate, reports say `nothing_relevant`. For example:
+    The threshold is bound to the method, its model and settings, the blend and the depth; a
+    configuration in which one of these differs does not load. If the best score separates lists
+    with a relevant candidate from others, reports also have `nothing_relevant`. For example:
 
     `secondpass calibrate suite --keep 0.9 --config rerank.yaml --into calibrated.yaml`
     """
-    from secondpass.cli.vectors import cache_folder
+    from secondpass.cli.vectors import vector_folder
     from secondpass.evaluation.calibration.calibrating import calibrate as run_calibration
     from secondpass.evaluation.provenance import check_output, with_provenance
 
     check_suite(suite, queries, qrels)
     reranker = configuration(preset, config, settings)
-    if into is not None:  # before anything is paid for
+    if into is not None:  # fail before a model is called
         check_output(into, force=force)
         with_provenance(reranker, ())
     loaded, make_retriever = open_suite(
@@ -130,7 +130,8 @@ def calibrate(
         progress_bars(quiet) as progress,
         open_journal(rankings, resume=True, kept=True) as journal,
     ):
-        retriever = make_retriever(needed, None if no_cache else cache or cache_folder(), progress)
+        folder = vector_folder(cache, no_cache=no_cache)
+        retriever = make_retriever(needed, folder, progress)
         result = run_calibration(
             reranker,
             loaded,

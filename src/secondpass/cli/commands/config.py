@@ -37,10 +37,10 @@ def validate(
     settings: Set = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check configurations: every setting, with the place of everything that is wrong.
+    """Check every setting of configurations, and name the place of each error.
 
-    No model is loaded, no connection is opened, and no key is needed. Packages that are missing
-    here are only warned of; `secondpass doctor` runs a configuration. The exit code is 1 if one is
+    No model is loaded, no connection is opened, and no key is needed. A missing package is only a
+    warning; `secondpass doctor` runs a configuration. The exit code is 1 if a configuration is
     wrong.
 
     For example: `secondpass config validate rerank.yaml`
@@ -52,8 +52,8 @@ def validate(
         fail("missing FILE, or --preset (see --help)", USAGE_ERROR)
     records = []
     for file in sources:
-        about = str(preset if file is None else file)
-        record: dict[str, Any] = {"configuration": about, "valid": True, "problems": []}
+        name = str(preset if file is None else file)
+        record: dict[str, Any] = {"configuration": name, "valid": True, "problems": []}
         try:
             _, missing = _checked(preset, file, settings)
         except ConfigurationError as error:
@@ -63,9 +63,9 @@ def validate(
         else:
             record["missing"] = missing
             if missing is not None:
-                warn(f"{about}: {missing}")
+                warn(f"{name}: {missing}")
             if not as_json:
-                write(one_line(f"{about}: valid") + "\n")
+                write(one_line(f"{name}: valid") + "\n")
         records.append(record)
     if as_json:
         print_json(records)
@@ -82,7 +82,7 @@ def show(
     settings: Set = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a configuration as YAML, laid over its preset and with `--set` applied.
+    """Show a configuration as YAML, merged with its preset and with `--set` applied.
 
     It is checked as by `secondpass config validate`. Variables are shown by name and not read. Keys
     are never shown.

@@ -55,16 +55,16 @@ def doctor(
         "platform": platform.platform(),
         "extras": _extras(),
     }
-    described: dict[str, Any] | None = None
+    config_values: dict[str, Any] | None = None
     if preset_name is not None or config is not None or settings:
         try:
-            described = configuration(preset_name, config, settings)
+            config_values = configuration(preset_name, config, settings)
         except ConfigurationError as error:
             result["reranker"] = {"runs": False, "reason": str(error)}
     if network:
-        result["network"] = check_network(described)
-    if described is not None:
-        result["reranker"] = _try(described)
+        result["network"] = check_network(config_values)
+    if config_values is not None:
+        result["reranker"] = _run_reranker(config_values)
     if as_json:
         print_json(result)
     else:
@@ -104,12 +104,12 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _try(config: Mapping[str, Any]) -> dict[str, Any]:
+def _run_reranker(config: Mapping[str, Any]) -> dict[str, Any]:
     """Construct a reranker, load its models, and rank two sentences."""
     result: dict[str, Any] = {"runs": False}
     try:
         reranker = load({**config, "log_level": "debug"})  # issues are printed, not logged
-        reranker.cache = None  # a stored answer says nothing about the service
+        reranker.cache = None  # a cached answer would hide a service that is down
         result["made"] = True
         try:
             reranker.warm_up()

@@ -33,21 +33,22 @@ _Period: TypeAlias = tuple[str | None, str | None]
 def drift(
     *,
     first: Annotated[
-        Path, typer.Argument(metavar="A", help="Folder or file of a monitor: the period before.")
+        Path,
+        typer.Argument(metavar="A", help="Folder or file of a monitor with the earlier period."),
     ],
     second: Annotated[
         Path | None,
-        typer.Argument(metavar="[B]", help="The period after. Default: A, of other days."),
+        typer.Argument(metavar="[B]", help="The later period. Default: other days of A."),
     ] = None,
     before: Annotated[
         str | None,
         typer.Option(
             metavar="DAYS",
-            help="Days of the period before: `2026-11-01..2026-11-14`, a day, or open: `..DAY`.",
+            help="Days of the earlier period: `2026-11-01..2026-11-14`, a day, or open: `..DAY`.",
         ),
     ] = None,
     after: Annotated[
-        str | None, typer.Option(metavar="DAYS", help="Days of the period after, such as `DAY..`.")
+        str | None, typer.Option(metavar="DAYS", help="Days of the later period, such as `DAY..`.")
     ] = None,
     alpha: Annotated[
         float, typer.Option(min=0, max=1, help="Highest chance of any false alarm.")
@@ -65,9 +66,9 @@ def drift(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two periods of a monitor: have scores, moves, candidates or faults changed?
+    """Test whether scores, moves, candidates or errors changed between two periods of a monitor.
 
-    The exit code is 0 if there is no alarm, and 3 if there is one. For example:
+    The exit code is 0 without an alarm, and 3 with one. For example:
 
     - `secondpass drift monitoring --after 2026-11-15..`
 
@@ -76,14 +77,10 @@ def drift(
     from secondpass.evaluation.drift import drift as compare
     from secondpass.formats.ranking_days import read_days
 
-    ranges = _ranges(first, second, before, after)
-    days = [
-        read_days(path, *range_)
-        for path, range_ in zip((first, second or first), ranges, strict=True)
-    ]
+    earlier, later = _periods(first, second, before, after)
     result = compare(
-        days[0],
-        days[1],
+        read_days(first, *earlier),
+        read_days(second or first, *later),
         alpha=alpha,
         smallest_shift=smallest_shift,
         smallest_share=smallest_share,
@@ -96,33 +93,31 @@ def drift(
         raise typer.Exit(DRIFT)
 
 
-def _ranges(
+def _periods(
     first: Path, second: Path | None, before: str | None, after: str | None
 ) -> tuple[_Period, _Period]:
-    """The days of both periods."""
-    periods = _days("--before", before), _days("--after", after)
+    """The days of both periods. With one option, the other period is all days before or after."""
+    earlier, later = _parse_days("--before", before), _parse_days("--after", after)
     if second is not None and second.resolve() != first.resolve():
-        return periods
+        return earlier, later
     if before is None and after is None:
         fail("missing B, or the days of the two periods: --before, --after", USAGE_ERROR)
-    # With one of them, the other period is what lies before or after it.
-    earlier, later = periods
     if before is None and later[0] is not None:
-        earlier = None, _next_day(later[0], -1)
+        earlier = None, _shifted(later[0], -1)
     elif after is None and earlier[1] is not None:
-        later = _next_day(earlier[1], 1), None
+        later = _shifted(earlier[1], 1), None
     if earlier[1] is None or later[0] is None or earlier[1] >= later[0]:
         fail("--before, --after: the first period must end before the second begins", USAGE_ERROR)
     return earlier, later
 
 
-def _days(option: str, text: str | None) -> _Period:
-    if text is None:
-        return None, None
-    first, dots, last = text.partition("..")
-    last = last if dots else first
+def _parse_days(option: str, text: str | None) -> _Period:
     from secondpass.formats.ranking_days import is_day
 
+    if text is None:
+        return None, None
+    first, separator, last = text.partition("..")
+    last = last if separator else first
     if not all(map(is_day, filter(None, (first, last)))):
         message = f"{option}: must be days such as 2026-11-01..2026-11-14, not {text!r}"
         fail(message, USAGE_ERROR)
@@ -131,8 +126,8 @@ def _days(option: str, text: str | None) -> _Period:
     return first or None, last or None
 
 
-def _next_day(day: str, step: int) -> str:
-    return (datetime.date.fromisoformat(day) + datetime.timedelta(days=step)).isoformat()
+def _shifted(day: str, days: int) -> str:
+    return (datetime.date.fromisoformat(day) + datetime.timedelta(days=days)).isoformat()
 
 
 def _print(result: Drift, *, details: bool) -> None:

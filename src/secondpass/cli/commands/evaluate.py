@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class Test(StrEnum):
-    """Significance tests."""
+    """Significance tests for ``--test``."""
 
     randomization = "randomization"
     t = "t"
@@ -160,10 +160,10 @@ def evaluate(
     `secondpass eval suite --preset embedded --compare mine.yaml other.yaml --out results`
 
     It prints the verdict and one table; `--details` prints the rest. After an interruption, the
-    same command with `--resume` continues: no finished ranking is made again.
+    same command with `--resume` continues without repeating finished rankings.
     """
     from secondpass.cli.dry_run import print_comparison, print_expected
-    from secondpass.cli.vectors import cache_folder
+    from secondpass.cli.vectors import vector_folder
     from secondpass.evaluation.dry_run import expected_comparison
     from secondpass.evaluation.experiment import compare as run_comparison
     from secondpass.evaluation.measures import DEFAULT_MEASURES
@@ -188,13 +188,13 @@ def evaluate(
     stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
     behinds: list[FirstStage] | None = [member.value for member in behind] if behind else None
     needed = {*(stages or default_stages(suite)), *(behinds or ())}
-    if dry_run:  # it neither begins nor ends a run
+    if dry_run:  # which reads a journal, but creates none
         begun = resume and journal_path is not None and journal_path.exists()
         journal_path = journal_path if begun else None
     elif out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with progress_bars(quiet) as progress, open_journal(journal_path, resume=resume) as journal:
-        folder = None if no_cache else cache or cache_folder()
+        folder = vector_folder(cache, no_cache=no_cache)
         retriever = make_retriever(needed, folder, progress)
         if dry_run:
             expected = expected_comparison(
@@ -243,6 +243,6 @@ def _split_arguments(arguments: Sequence[str] | None) -> tuple[str | None, list[
     files = [argument for argument in arguments or () if argument.endswith((".yaml", ".yml"))]
     suites = [argument for argument in arguments or () if argument not in files]
     if len(suites) > 1:
-        problem = f"SUITE: only one is allowed, not {' and '.join(suites)}"
-        fail(f"{problem}; a preset needs --preset or --compare before it", USAGE_ERROR)
+        message = f"SUITE: only one is allowed, not {' and '.join(suites)}"
+        fail(f"{message}; a preset needs --preset or --compare before it", USAGE_ERROR)
     return next(iter(suites), None), files

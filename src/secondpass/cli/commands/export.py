@@ -53,8 +53,8 @@ def export(
         Path | None,
         typer.Option(
             "--pairs",
-            help="JSON lines with `query` and `text`, to compare the scores on. Default: 200 pairs "
-            "that are shipped.",
+            help="JSON lines with `query` and `text`, to compare the scores on. Default: the 200 "
+            "pairs shipped with secondpass.",
         ),
     ] = None,
     force: Annotated[
@@ -67,9 +67,9 @@ def export(
 ) -> None:
     """Make an ONNX or OpenVINO file of a cross-encoder, which runs faster and without torch.
 
-    The file is written to `onnx/` or `openvino/` in the folder of the model, or with `--into` to a
-    folder of its own. It is compared with the original on sample pairs, and refused if fewer than
-    98 % of the ten best passages of a query are the same.
+    The file is written to `onnx/` or `openvino/` in the folder of the model, or in that of
+    `--into`. It is compared with the original on sample pairs, and rejected if fewer than 98 % of
+    the ten best passages of the queries are the same.
     """
     from secondpass.scorers.engines.conversion import ExportError
     from secondpass.scorers.engines.exporting import export

@@ -57,11 +57,11 @@ def index(
 
     Folders are read recursively, except hidden files and folders. A file is split into passages
     between paragraphs and before headings; a passage has the id `path#number`. Files that are not
-    text are skipped with a warning. Of a site that Sphinx has made, only the pages are read; in
-    HTML, navigation is left out.
+    text are skipped with a warning. Only the pages of a Sphinx site are read; navigation in HTML
+    is left out.
 
-    Patterns are compared with the path below SOURCE, or, without a `/`, with each of its names. In
-    a shell, put them in quotes.
+    A pattern is compared with the path below SOURCE; without a `/`, with each name in that path.
+    Quote patterns in a shell.
 
     An existing index is replaced when the new one is complete; vectors of unchanged passages are
     reused. If nothing has changed, nothing is done.

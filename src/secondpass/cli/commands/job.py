@@ -1,4 +1,4 @@
-"""``secondpass job``: rerank what is too much for one process, on Ray."""
+"""``secondpass job``: rerank more requests than one process can, on Ray."""
 
 from __future__ import annotations
 
@@ -70,30 +70,36 @@ def job(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes. Default: one per GPU, or without GPUs per CPU."),
+        typer.Option(
+            min=1, help="Number of processes. Default: one per GPU; without GPUs, one per CPU."
+        ),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="CPUs, and threads, of each worker.")] = 1,
     gpus: Annotated[
         float | None,
-        typer.Option(min=0, help="GPUs of each worker. Default: 1 where there are GPUs, else 0."),
+        typer.Option(min=0, help="GPUs of each worker. Default: 1 if there are GPUs, else 0."),
     ] = None,
     concurrency: Annotated[
         int | None,
-        typer.Option(min=1, help="Concurrent questions to services, over all workers."),
+        typer.Option(min=1, help="Concurrent requests to services, over all workers."),
     ] = None,
     max_tokens: Annotated[
         int | None,
-        typer.Option(min=1, help="Of prompts and replies, over all workers and runs of the job."),
+        typer.Option(
+            min=1,
+            help="Maximum tokens of prompts and replies, over all workers and runs of the job.",
+        ),
     ] = None,
     max_cost: Annotated[
         float | None,
-        typer.Option(min=1e-12, help="In the currency of the models' prices, likewise."),
+        typer.Option(
+            min=1e-12,
+            help="Maximum cost at the models' prices, over all workers and runs of the job.",
+        ),
     ] = None,
     block: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="ROWS", help="Rows that are written, or tried again, at a time."
-        ),
+        typer.Option(min=1, metavar="ROWS", help="Rows to write, or to retry, at a time."),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Number of queries to rank at a time.")] = 64,
     quiet: Annotated[
@@ -122,12 +128,12 @@ def job(
     _check(source, run, queries, corpus, resume=resume, force=force)
     if workers is not None and concurrency is not None and workers > concurrency:
         fail("--concurrency: must be at least the number of --workers", USAGE_ERROR)
-    described = configuration(preset, config, settings)
+    config_values = configuration(preset, config, settings)
     context_value, context_hash = read_context(context)
     options: dict[str, Any] = {
         "top_k": top_k,
         "depth": depth,
-        "order": None if order is None else parse_order(load(described), order),
+        "order": None if order is None else parse_order(load(config_values), order),
         "instruction": None if instruction is None else decode_argument(instruction),
     }
     started = time.monotonic()
@@ -136,7 +142,7 @@ def job(
             Job(
                 JobInput(source, run, queries, corpus),
                 output,
-                described,
+                config_values,
                 Choices(options, context_value, text=text, timings=timings, batch=batch),
                 Workers(address, workers, threads, gpus, concurrency),
                 Budget(max_tokens, max_cost),
@@ -150,14 +156,14 @@ def job(
         )
     if not quiet:
         info(summary(result.done, result.counts, time.monotonic() - started))
-    problems = {
+    errors = {
         f"{result.counts[NOT_A_REQUEST]:,} rows are not requests": result.counts[NOT_A_REQUEST],
         f"{result.counts[STRICT]:,} rankings are not complete": result.counts[STRICT],
         f"the budget is used up, and {result.rows - result.done:,} rows are not ranked; continue "
         "with --resume and a larger one": result.exhausted and result.done < result.rows,
     }
-    if wrong := [message for message, is_wrong in problems.items() if is_wrong]:
-        fail("; ".join(wrong), ERROR)
+    if messages := [message for message, is_wrong in errors.items() if is_wrong]:
+        fail("; ".join(messages), ERROR)
 
 
 def _check(

@@ -1,4 +1,4 @@
-"""``secondpass judge``: judgements by a language model, and by a person of a part of them."""
+"""``secondpass judge``: have a language model judge results, and a person some of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from secondpass.cli.console import USAGE_ERROR, fail, info
 from secondpass.cli.judging import (
     DryRunDoneError,
     folder_journal,
-    inputs,
+    open_inputs,
     pool_rerankers,
     print_estimate,
     print_judgements,
@@ -59,7 +59,7 @@ def judge(
         list[str] | None,
         typer.Option(
             metavar="[NAME=]WHAT",
-            help="Preset or YAML file of a reranker whose results are judged, too. Repeatable.",
+            help="Preset or YAML file of a reranker whose results are also judged. Repeatable.",
         ),
     ] = None,
     stage: Annotated[
@@ -92,9 +92,7 @@ def judge(
     no_cache: NoCache = False,
     ask: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Ask a person about this many queries, in the terminal, afterwards."
-        ),
+        typer.Option(min=1, help="Number of queries that a person then judges in the terminal."),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue in the folder, or judge a larger sample.")
@@ -106,32 +104,30 @@ def judge(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Have a language model judge what searches and rerankers find, and a person a part of it.
+    """Have a language model judge the results of searches and rerankers, and a person some of them.
 
-    `--preset` or `--config` names the language model, by a reranker that asks one. It grades the
-    first results of each system from 0 to 3, by UMBRELA's question. The folder is then a suite for
-    `eval`, with the same `--corpus`. For example:
+    The judge is the language model of the reranker that `--preset` or `--config` describes. It
+    grades the first results of each system from 0 to 3, with the prompt of UMBRELA. The folder is
+    then a suite for `eval`, with the same `--corpus`. For example:
 
     `secondpass judge log.jsonl --corpus docs.index --config judge.yaml --sample 200 --into suite`
 
-    A person who judges some of the queries corrects the figures for what the model gets wrong:
+    Judgements of some queries by a person correct the figures for errors of the model:
 
     `secondpass judge --into suite --ask 20`
 
-    Answers are written at once; the same command continues.
+    Each answer is written at once; the same command continues.
     """
     if source is None:
         if ask is None:
-            fail(
-                "missing QUERIES, or --ask with the --into of judgements (see --help)", USAGE_ERROR
-            )
+            fail("missing QUERIES, or --ask for judgements in --into (see --help)", USAGE_ERROR)
         review_folder(into, ask, as_json=as_json)
         return
     if config is None and preset is None:
-        fail("--config or --preset: name the language model, by what asks it", USAGE_ERROR)
+        fail("missing --config or --preset, with the language model that judges", USAGE_ERROR)
     if ask is not None and dry_run:
         fail("--ask, --dry-run: give one of them", USAGE_ERROR)
-    from secondpass.cli.vectors import cache_folder
+    from secondpass.cli.vectors import vector_folder
     from secondpass.config import load
     from secondpass.evaluation.judging.judge import judge as judge_queries
 
@@ -141,16 +137,16 @@ def judge(
         progress_bars(quiet) as progress,
         folder_journal(into, resume=resume, force=force, dry_run=dry_run) as journal,
     ):
-        queries, parts, make_retriever = inputs(
+        queries, documents, make_retriever = open_inputs(
             source, corpus, run, passage_size=passage_size, stale_ok=stale_ok, depth=retrieved
         )
-        folder = None if no_cache else cache or cache_folder()
+        folder = vector_folder(cache, no_cache=no_cache)
         needed = {*(stages or ()), *([behind.value] if behind else ())}
         try:
             judgements = judge_queries(
                 queries,
                 grader,
-                **parts,
+                **documents,
                 pool=pool_rerankers(pool, dry_run=dry_run),
                 retriever=make_retriever(needed, folder, progress),
                 first_stages=stages,
@@ -167,7 +163,7 @@ def judge(
                 expected=stop_before_asking if dry_run else print_estimate,
             )
         except DryRunDoneError as done:
-            done.show(as_json=as_json)
+            done.show(min(sample or len(queries), len(queries)), as_json=as_json)
             return
         finally:
             grader.close()

@@ -43,16 +43,20 @@ def mcp(
         typer.Option(
             min=0.001,
             metavar="SECONDS",
-            help="For a ranking; then the best order so far is the answer.",
+            help="Time limit of a ranking; the answer is then the best order so far.",
         ),
     ] = None,
-    max_documents: Annotated[int, typer.Option(min=1, help="Documents of a call.")] = 1000,
-    max_characters: Annotated[int, typer.Option(min=1, help="Characters of a document.")] = 200_000,
+    max_documents: Annotated[
+        int, typer.Option(min=1, help="Maximum number of documents in a call.")
+    ] = 1000,
+    max_characters: Annotated[
+        int, typer.Option(min=1, help="Maximum length of a document.")
+    ] = 200_000,
 ) -> None:
     """Serve rerankers to agents as tools of the Model Context Protocol.
 
     The tools are `rerank`, `explain` and `pack` (the best passages within a number of tokens, with
-    sources). Each says whether it really reranked, and why not. For example:
+    sources). Each result says whether it was reranked, and if not, why. For example:
 
     - `secondpass mcp --preset embedded`, as the command of a client's configuration
 

@@ -1,4 +1,4 @@
-"""``secondpass plan``: what a ranking would take, without calling anything."""
+"""``secondpass plan``: estimate what a ranking takes, without calling a model."""
 
 from __future__ import annotations
 
@@ -30,26 +30,27 @@ def plan(
         int, typer.Option("--candidates", "-n", min=0, max=100_000, help="Number of candidates.")
     ] = 100,
     tokens_per_passage: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Length of what the model is shown of each.")
+        int, typer.Option(min=1, max=100_000, help="Tokens of each candidate in a prompt.")
     ] = 100,
     seconds_per_call: Annotated[
         float | None,
-        typer.Option(min=0.001, help="How long the model takes to answer, for the time."),
+        typer.Option(min=0.001, help="Duration of a call of the model, to estimate the time."),
     ] = None,
     top_k: TopK = None,
     depth: Depth = None,
     instruction: Instruction = None,
     compare: Annotated[
         bool,
-        typer.Option("--compare", help="Plan every strategy with the language model instead."),
+        typer.Option(
+            "--compare", help="Compare all strategies with the configured language model."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what a ranking would take: calls, rounds, tokens, cost and time. Nothing is called.
+    """Estimate calls, rounds, tokens, cost and time of a ranking, without calling a model.
 
-    Calls and rounds are exact where they are fixed, else a lower and an upper bound. Tokens and
-    cost are estimated. Retries, repairs, fallbacks and hits of a cache are not included. For
-    example:
+    Calls and rounds are exact if they are fixed, otherwise a lower and an upper bound. Tokens and
+    cost are estimates. Retries, repairs, fallbacks and cache hits are not included. For example:
 
     - `secondpass plan --preset accurate --candidates 100 --tokens-per-passage 120`
 

@@ -63,7 +63,7 @@ def query(
         str | None, typer.Argument(metavar="[QUESTION]", help="The search query.")
     ] = None,
     question: Annotated[
-        str | None, typer.Option("--question", "-q", help="The same, as an option.")
+        str | None, typer.Option("--question", "-q", help="The search query, as an option.")
     ] = None,
     corpus: Annotated[
         Path,
@@ -109,14 +109,14 @@ def query(
     monitor: MonitorFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search documents, by vectors unless told otherwise, and rerank the results.
+    """Search documents, by vectors by default, and rerank the results.
 
     For example: `secondpass query "How do I cancel?" --corpus docs/ --hybrid --rerank`
 
     On a terminal the results are a table. In a pipe, and with `--json`, they are JSON with a
     `mode`: `vector`, `lexical` or `hybrid`, with `+rerank` appended if they were reranked.
     """
-    question = decode_argument(_one_question(argument, question))
+    question = decode_argument(_question(argument, question))
     _check_call(question, rrf_k, hybrid=hybrid, lexical=lexical)
     if not rerank and (dry_run or explain):
         fail(f"{'--dry-run' if dry_run else '--explain'}: needs --rerank", USAGE_ERROR)
@@ -126,8 +126,8 @@ def query(
     if rerank:
         if mode == "vector":
             warn("--rerank without --hybrid reranks the results of the vector search alone")
-        described = with_depth(configuration(preset, config, settings), rerank_top_n)
-        reranker = _load_reranker(described, rerank_model, device)
+        config_values = with_depth(configuration(preset, config, settings), rerank_top_n)
+        reranker = _load_reranker(config_values, rerank_model, device)
         options["order"] = parse_order(reranker, order)
         options["instruction"] = None if instruction is None else decode_argument(instruction)
     elif any(
@@ -188,7 +188,7 @@ def _explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
     return explanations
 
 
-def _one_question(argument: str | None, option: str | None) -> str:
+def _question(argument: str | None, option: str | None) -> str:
     if argument is not None and option is not None:
         fail("QUESTION, --question: give one of them", USAGE_ERROR)
     question = argument if option is None else option
@@ -264,7 +264,7 @@ def _candidates_needed(reranker: Reranker, k: int, top_n: int | None) -> int:
 def _warn_of_issues(report: Report) -> None:
     if report.status == "ok":
         for issue in report.issues:
-            if issue.code == INSTRUCTION_NOT_USED:  # of an option that was given
+            if issue.code == INSTRUCTION_NOT_USED:  # --instruction had no effect
                 warn(f"{issue.code}: {issue.message} ({issue.method})")
         return
     issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)

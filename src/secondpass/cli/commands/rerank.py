@@ -143,8 +143,8 @@ def rerank(
     is_resumable = output is not None and _is_regular(output)
     if output is not None and is_resumable:
         source.check_not_overwritten(output, config, context)
-    described = configuration(preset, config, settings)
-    reranker = load(described)
+    config_values = configuration(preset, config, settings)
+    reranker = load(config_values)
     options: dict[str, Any] = {
         "top_k": top_k,
         "depth": depth,
@@ -180,7 +180,7 @@ def rerank(
         sink: Stream | Resumable
         if output is not None and is_resumable:
             made_of = {
-                "configuration": fill(described)[0],
+                "configuration": fill(config_values)[0],
                 "version": __version__,
                 "query": query,
                 "context": context_hash,
@@ -226,7 +226,7 @@ def _write_rankings(
             numbered = [*enumerate(window, total + 1)][done:]
             for number, request in numbered:
                 formatter.check(number, request)
-            # Requests that are done are ranked, too: only the same batch has the same scores.
+            # The whole batch, as scores can depend on how candidates are batched.
             rankings = rank(window, total)[done:]
             texts = [
                 formatter.format_ranking(number, request, ranking)
@@ -242,8 +242,8 @@ def _without_ids_of(requests: Iterable[InputRequest], ids: set[str]) -> Iterator
     """Pass requests on, and remove the ids of their candidates from a set."""
     for request in requests:
         if ids:
-            known = (one.id for one in request.candidates if one.id is not None)
-            ids.difference_update(map(str, known))
+            known = (candidate.id for candidate in request.candidates)
+            ids.difference_update(str(id_) for id_ in known if id_ is not None)
         yield request
 
 
@@ -263,7 +263,7 @@ def _rank(
 
 
 def _request(item: InputRequest, context: Any) -> Request:
-    """A request with its own context, else that of all."""
+    """A request with its own context, else with the shared one."""
     return Request(item.query, item.candidates, context if item.context is None else item.context)
 
 

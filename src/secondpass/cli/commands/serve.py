@@ -1,4 +1,4 @@
-"""``secondpass serve``: rerankers behind the rerank APIs that clients already speak."""
+"""``secondpass serve``: serve rerankers through the rerank APIs of existing clients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def serve(
     api_key_env: ApiKeyEnv = None,
     api_key_file: ApiKeyFile = None,
     strict_models: Annotated[
-        bool, typer.Option("--strict-models", help="Refuse model names that are not served.")
+        bool, typer.Option("--strict-models", help="Reject model names that are not served.")
     ] = False,
     strict: Annotated[
         bool,
@@ -38,31 +38,33 @@ def serve(
         typer.Option(
             min=0.001,
             metavar="SECONDS",
-            help="For a request; then the best order so far is the answer.",
+            help="Time limit of a request; the answer is then the best order so far.",
         ),
     ] = None,
     max_requests: Annotated[
-        int, typer.Option(min=1, help="Requests under way at a time; further ones get 429.")
+        int, typer.Option(min=1, help="Maximum number of concurrent requests; others get 429.")
     ] = 256,
     max_body: Annotated[
-        int, typer.Option(min=1, max=1024, metavar="MIB", help="Size of a request's body.")
+        int, typer.Option(min=1, max=1024, metavar="MIB", help="Maximum size of a request body.")
     ] = 8,
-    max_candidates: Annotated[int, typer.Option(min=1, help="Candidates of a request.")] = 1000,
+    max_candidates: Annotated[
+        int, typer.Option(min=1, help="Maximum number of candidates in a request.")
+    ] = 1000,
     max_characters: Annotated[
-        int, typer.Option(min=1, help="Characters of a candidate.")
+        int, typer.Option(min=1, help="Maximum length of a candidate.")
     ] = 200_000,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Number of processes.")] = 1,
     drain: Annotated[
         float,
         typer.Option(
             min=0.0,
             metavar="SECONDS",
-            help="After SIGTERM, time in which new requests are still answered.",
+            help="Time after SIGTERM in which new requests are still accepted.",
         ),
     ] = 1.0,
     grace: Annotated[
         float,
-        typer.Option(min=1.0, metavar="SECONDS", help="Time that requests have to end after that."),
+        typer.Option(min=1.0, metavar="SECONDS", help="Time after --drain for requests to finish."),
     ] = 25.0,
     tls_certificate: Annotated[
         Path | None, typer.Option(help="PEM file with the certificate, for HTTPS.")
@@ -73,8 +75,8 @@ def serve(
 
     Set a client's base URL to the server's; with a prefix (`/cohere`, `/jina`, `/voyage`, `/tei`,
     `/vllm`, `/infinity`, `/llama_cpp`, `/mixedbread`) it answers as that API does. Further paths:
-    `/health`, `/ready`, `/v1/models`, `/metrics`. SIGTERM ends it without losing a request. For
-    example:
+    `/health`, `/ready`, `/v1/models`, `/metrics`. On SIGTERM, requests are finished before the
+    server stops. For example:
 
     - `secondpass serve --preset embedded --port 8080`
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class LatencyOf(StrEnum):
-    """What of the seconds is limited."""
+    """The statistic of the seconds per query that is limited."""
 
     p95 = "p95"
     mean = "mean"
@@ -80,20 +80,20 @@ def tune(
     report: Annotated[Path | None, typer.Option(help="HTML file to write the report to.")] = None,
     latency: Annotated[
         float | None,
-        typer.Option(min=0, metavar="SECONDS", help="Most seconds of a query's second pass."),
+        typer.Option(min=0, metavar="SECONDS", help="Time limit of the second pass of a query."),
     ] = None,
     latency_of: Annotated[
         LatencyOf, typer.Option(help="Whether --latency limits the 95th percentile or the mean.")
     ] = LatencyOf.p95,
     cost: Annotated[
-        float | None, typer.Option(min=0, help="Most that a query may cost, at configured prices.")
+        float | None, typer.Option(min=0, help="Maximum cost of a query, at configured prices.")
     ] = None,
     smallest_gain: Annotated[
         float | None,
         typer.Option(min=0, help="Smallest gain to adopt a reranker for. Default: 0.01."),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(min=0.5, max=0.999, help="Of intervals and the test.")
+        float, typer.Option(min=0.5, max=0.999, help="Confidence of the intervals and the test.")
     ] = 0.95,
     measure: Annotated[
         str, typer.Option("--measure", "-m", help="Measure of ir_measures, such as nDCG@10.")
@@ -103,8 +103,8 @@ def tune(
         list[int] | None,
         typer.Option(
             min=1,
-            help="Number of candidates to judge. Repeatable. Default: 20, 50, 100 and the "
-            "configuration's own; of services only the last.",
+            help="Number of candidates to rerank. Repeatable. Default: 20, 50, 100 and the `depth` "
+            "of the configuration; for services only the latter.",
         ),
     ] = None,
     behind: Behind = None,
@@ -129,18 +129,18 @@ def tune(
 ) -> None:
     """Choose a reranker, its depth and its blend on judged queries, or keep the first stage.
 
-    A reranker is adopted only if it wins on held-out queries beyond chance, corrected for all that
-    was tried, and by the smallest gain or more. Otherwise nothing is written, and the output says
-    how many more judged queries it would take to know. For example:
+    A reranker is adopted only if its gain on held-out queries is significant, corrected for
+    everything that was tried, and at least the smallest gain. Otherwise nothing is written, and the
+    output estimates how many more judged queries a decision needs. For example:
 
     `secondpass tune suite --try embedded --try mine.yaml --latency 0.5 --into rerank.yaml`
 
-    A language model or a rerank API is asked only if it is named; what that is expected to take is
-    printed first. With `--rankings FILE`, a second run, such as with another `--cost` or after an
-    interruption, asks nothing again.
+    A language model or a rerank API is called only if `--try` names it; its expected calls, tokens
+    and cost are printed first. With `--rankings FILE`, a second run, such as with another `--cost`
+    or after an interruption, repeats no call.
     """
     from secondpass.cli.dry_run import print_expected
-    from secondpass.cli.vectors import cache_folder
+    from secondpass.cli.vectors import vector_folder
     from secondpass.evaluation.tuning.tuning import SMALLEST_GAIN
     from secondpass.evaluation.tuning.tuning import tune as run_tuning
 
@@ -168,7 +168,7 @@ def tune(
         progress_bars(quiet) as progress,
         open_journal(journal_path, resume=resume, kept=kept) as journal,
     ):
-        folder = None if no_cache else cache or cache_folder()
+        folder = vector_folder(cache, no_cache=no_cache)
         tuning = run_tuning(
             loaded,
             specs,

@@ -1,1 +1,1 @@
-"""Thresholds with a stated share of relevant candidates, and scores as probabilities."""
+"""Thresholds that keep a stated share of relevant candidates, and probabilities of relevance."""

@@ -1,4 +1,4 @@
-"""Fits a threshold, and probabilities, to the judged queries of a suite."""
+"""Fits a threshold and probabilities to the judged queries of a suite."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ from secondpass.types import Ranking
 
 _NAME = "rerank"
 _FITTED = ("floor", "probabilities")
-_UNCHANGED: Mapping[str, Any] = {
+_WITHOUT_EFFECT: Mapping[str, Any] = {
     **dict.fromkeys((*_FITTED, "order", "top_k")),
-    # Below every score: as with the fitted one, scores of an unexpected kind are an error.
+    # Not None: only with a floor are scores of an unexpected kind an error, as they are later.
     "floor": -sys.float_info.max,
 }
+"""Settings with which all candidates are scored and none is left out."""
 
 
 def calibrate(
@@ -65,16 +66,16 @@ def calibrate(
 ) -> Calibration:
     """Fit a threshold that keeps a share of the relevant candidates.
 
-    It is on the final score, unless a blend makes that relative to the list: then on the rerank
-    score. Fallbacks, orderings, ``top_k`` and the present threshold are not used.
+    The threshold is compared with the final score, or, if a blend makes that relative to the list,
+    with the rerank score. Fallbacks, orderings, ``top_k`` and a configured threshold are not used.
 
     Args:
-        reranker: or a configuration, the path of one, or the name of a preset.
+        reranker: a reranker, a configuration, the path of one, or the name of a preset.
         suite: judged queries; candidates without a judgement count as not relevant.
         keep: the share of relevant candidates to keep, above 0 and below 1.
-        per: what the bound assumes to be exchangeable: ``query`` bounds the mean over queries of
-            the share that each keeps; ``document`` that over all relevant candidates.
-        probabilities: whether to fit probabilities of relevance, too.
+        per: what the bound assumes to be exchangeable. ``query`` bounds the share kept, as a mean
+            over queries; ``document`` bounds the share of all relevant candidates.
+        probabilities: whether to fit probabilities of relevance as well.
         relevant: the lowest relevance that counts as relevant, 1 or more.
         retriever: searches the corpus. None: BM25 and the embedded model's vectors.
         behind: the first stage. None: the first of ``given``, ``hybrid``, ``lexical`` and
@@ -83,19 +84,19 @@ def calibrate(
         concurrency: number of rankings at a time.
         seed: of the folds that choose the mapping of probabilities.
         progress: called after each query.
-        journal: receives each finished ranking; those that it has are not made again.
+        journal: receives each finished ranking; rankings that it has are reused.
 
     Raises:
         ConfigurationError: a setting of the reranker is wrong.
-        InputError: an argument is wrong, the scores are ranks, or the queries do not suffice: too
-            few have a relevant candidate with a score, or all scores are equal.
+        InputError: an argument is wrong, the scores are ranks, too few queries have a relevant
+            candidate with a score, or all scores are equal.
     """
     _check(keep, per)
     check_numbers(relevant=(relevant, 1), seed=(seed, 0))
-    config, whole = _loaded(reranker)
+    config, configured = _load(reranker)
     try:
-        on = _compared(whole)
-        probe = changed(whole, **_UNCHANGED, fallback=(), strict=False, tail="keep")
+        on = _floor_on(configured)
+        scorer = changed(configured, **_WITHOUT_EFFECT, fallback=(), strict=False, tail="keep")
         observed = Observations(
             suite,
             retriever=retriever,
@@ -105,32 +106,32 @@ def calibrate(
             progress=progress,
             journal=journal,
         )
-        rankings = observed.rankings(_NAME, probe)
-        found, notes = samples(rankings, suite.qrels, relevant)
-        check_samples(found, keep, per)
-        alone = scores_alone(probe.method)
+        rankings = observed.rankings(_NAME, scorer)
+        by_query, notes = samples(rankings, suite.qrels, relevant)
+        check_samples(by_query, keep, per)
+        pointwise = scores_alone(scorer.method)
         without = None
-        if not alone and not asks(probe.method):
-            without = lists_without(observed, _NAME, probe, relevant)
-        apart = separation(found, without)
-        fit = _fit(found, rankings, whole, stage=observed.stage, on=on, per=per)
-        floor = _floor(found, keep, fit, on=on, apart=apart)
-        mapping = _mapping(found, fit, seed) if probabilities else None
+        if not pointwise and not asks(scorer.method):
+            without = scores_without_relevant(observed, _NAME, scorer, relevant)
+        separated = separation(by_query, without)
+        fit = _fit(by_query, rankings, configured, stage=observed.stage, on=on, per=per)
+        floor = _floor(by_query, keep, fit, on=on, separated=separated)
+        mapping = _mapping(by_query, fit, seed) if probabilities else None
     finally:
         if not isinstance(reranker, Reranker):
-            whole.close()
-    notes += _notes(apart, alone, estimated=not alone and without is None)
-    if whole.depth is None or depth < whole.depth:
-        judged = "all" if whole.depth is None else f"up to {whole.depth:,}"
+            configured.close()
+    notes += _notes(separated, pointwise, estimated=not pointwise and without is None)
+    if configured.depth is None or depth < configured.depth:
+        judged = "all" if configured.depth is None else f"up to {configured.depth:,}"
         notes.append(f"lists have {depth:,} candidates at most, and the reranker judges {judged}")
     return _result(
         suite,
-        found,
+        by_query,
         floor,
         stage=observed.stage,
         config=config,
         mapping=mapping,
-        apart=apart,
+        separated=separated,
         notes=[*suite.notes, *notes],
     )
 
@@ -142,8 +143,8 @@ def _check(keep: object, per: object) -> None:
         raise InputError(f"per: must be {' or '.join(get_args(Per))}, not {describe(per)}")
 
 
-def _loaded(spec: Spec) -> tuple[dict[str, Any] | None, Reranker]:
-    """The configuration without what is fitted here, None if there is none; and its reranker."""
+def _load(spec: Spec) -> tuple[dict[str, Any] | None, Reranker]:
+    """The configuration without the settings fitted here, None if it has none; and its reranker."""
     if isinstance(spec, Reranker):
         try:
             config = spec.to_config()
@@ -151,13 +152,13 @@ def _loaded(spec: Spec) -> tuple[dict[str, Any] | None, Reranker]:
             return None, spec
         return {key: value for key, value in config.items() if key not in _FITTED}, spec
     config, _ = read(spec)
-    # A fit for other settings would be refused.
+    # Loading fails if fitted settings do not match the others.
     config = {key: value for key, value in config.items() if key not in _FITTED}
     return config, load(config)
 
 
-def _compared(reranker: Reranker) -> FloorOn:
-    """What the threshold is compared with.
+def _floor_on(reranker: Reranker) -> FloorOn:
+    """The score that the threshold is compared with.
 
     Raises:
         InputError: the scores are ranks.
@@ -172,16 +173,19 @@ def _compared(reranker: Reranker) -> FloorOn:
     return "final" if stage.blend is None or stage.blend.by_value else "rerank"
 
 
-def lists_without(
+def scores_without_relevant(
     observed: Observations, name: str, reranker: Reranker, lowest: int
 ) -> dict[str, list[float]]:
-    """Scores of the lists without their relevant candidates, by query id.
+    """Rerank the lists without their relevant candidates.
 
     Args:
         observed: the first stage's lists.
         name: of the reranker.
-        reranker: ranks them again.
+        reranker: ranks the shorter lists.
         lowest: the lowest relevance that counts as relevant.
+
+    Returns:
+        Query id -> rerank scores, for queries with a relevant candidate.
     """
     qrels = observed.suite.qrels
     rest = {
@@ -198,7 +202,7 @@ def lists_without(
 
 
 def _fit(
-    found: Mapping[str, Sample],
+    by_query: Mapping[str, Sample],
     rankings: Mapping[str, Ranking],
     reranker: Reranker,
     *,
@@ -206,48 +210,49 @@ def _fit(
     on: FloorOn,
     per: Per,
 ) -> Fit:
-    relevant = relevant_scores(found, on)
+    relevant = relevant_scores(by_query, on)
     parts = fingerprint(reranker, stage, blended=on == "final", rankings=rankings.values())
     return Fit(**parts, per=per, queries=len(relevant), documents=sum(map(len, relevant)))
 
 
 def _floor(
-    found: Mapping[str, Sample],
+    by_query: Mapping[str, Sample],
     keep: float,
     fit: Fit,
     *,
     on: FloorOn,
-    apart: Separation | None,
+    separated: Separation | None,
 ) -> Floor:
-    at, unblended = (fitted_threshold(found, keep, fit.per, scores) for scores in (on, "rerank"))
-    assert at is not None
+    threshold = fitted_threshold(by_query, keep, fit.per, on)
+    unblended = fitted_threshold(by_query, keep, fit.per, "rerank")
+    assert threshold is not None
     assert unblended is not None
-    usable = apart is not None and apart.usable
+    usable = separated is not None and separated.usable
     nothing = rounded_down(unblended) if usable else None
-    return Floor(rounded_down(at), on, nothing, keep, fit)
+    return Floor(rounded_down(threshold), on, nothing, keep, fit)
 
 
-def _mapping(found: Mapping[str, Sample], fit: Fit, seed: int) -> MappingFit:
-    # Probabilities are those of rerank scores, whatever the blend.
-    return fit_probabilities(found, replace(fit, blend=None), seed)
+def _mapping(by_query: Mapping[str, Sample], fit: Fit, seed: int) -> MappingFit:
+    # Probabilities are fitted to rerank scores, so they do not depend on the blend.
+    return fit_probabilities(by_query, replace(fit, blend=None), seed)
 
 
-def _notes(apart: Separation | None, alone: bool, *, estimated: bool) -> list[str]:
+def _notes(separated: Separation | None, pointwise: bool, *, estimated: bool) -> list[str]:
     notes = []
-    if not alone:
+    if not pointwise:
         notes.append(
             "the scores depend on the whole list: the bound holds for lists of this first stage "
             "and depth only"
         )
-    if apart is None:
+    if separated is None:
         notes.append(
             f"fewer than {FEWEST_QUERIES} queries have relevant candidates among others, too few "
             "to tell whether this score can find lists without any: nothing_relevant stays off"
         )
-    elif not apart.usable:
+    elif not separated.usable:
         notes.append(
             "this score cannot tell lists with a relevant candidate from lists without "
-            f"(AUROC {apart.auroc:.2f}, below {USABLE:g}): nothing_relevant stays off"
+            f"(AUROC {separated.auroc:.2f}, below {USABLE:g}): nothing_relevant stays off"
         )
     elif estimated:
         notes.append("the AUROC is estimated with the scores of the complete lists")
@@ -256,37 +261,37 @@ def _notes(apart: Separation | None, alone: bool, *, estimated: bool) -> list[st
 
 def _result(
     suite: Suite,
-    found: Mapping[str, Sample],
+    by_query: Mapping[str, Sample],
     floor: Floor,
     *,
     stage: str,
     config: dict[str, Any] | None,
     mapping: MappingFit | None,
-    apart: Separation | None,
+    separated: Separation | None,
     notes: Sequence[str],
 ) -> Calibration:
     per = floor.fitted.per if floor.fitted else "query"
-    everything = sum(len(sample.rerank) for sample in found.values())
-    kept = sum(int((sample.scores(floor.on) >= floor.at).sum()) for sample in found.values())
+    candidates = sum(len(sample.rerank) for sample in by_query.values())
+    kept = sum(int((sample.scores(floor.on) >= floor.at).sum()) for sample in by_query.values())
     if config is not None:
         config["floor"] = registry.dump_settings(floor, "floor")
         if mapping is not None:
             dumped = registry.dump_settings(mapping.probabilities, "probabilities")
             config["probabilities"] = dumped
     flagged = found_empty = None
-    if apart is not None and floor.nothing is not None:
-        flagged = float((apart.best < floor.nothing).mean())
-        found_empty = float((apart.best_without < floor.nothing).mean())
+    if separated is not None and floor.nothing is not None:
+        flagged = float((separated.best < floor.nothing).mean())
+        found_empty = float((separated.best_without < floor.nothing).mean())
     return Calibration(
         suite=suite.name,
         first_stage=stage,
         floor=floor,
         mapping=mapping,
-        queries=len(found),
-        candidates=everything,
-        relevant_kept=share_kept(relevant_scores(found, floor.on), floor.at, per),
-        candidates_kept=kept / everything,
-        auroc=apart.auroc if apart else None,
+        queries=len(by_query),
+        candidates=candidates,
+        relevant_kept=share_kept(relevant_scores(by_query, floor.on), floor.at, per),
+        candidates_kept=kept / candidates,
+        auroc=separated.auroc if separated else None,
         flagged=flagged,
         found_empty=found_empty,
         notes=tuple(notes),

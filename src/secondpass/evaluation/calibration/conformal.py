@@ -9,10 +9,10 @@ expected loss of at most ``1 - keep`` on the new one, and if scores have no ties
 Per document: split conformal prediction (Vovk, Gammerman and Shafer, "Algorithmic learning in a
 random world", Springer, 2005). If the n relevant candidates and a new one are exchangeable, the new
 one is at or above the threshold with a probability of at least ``keep``, and if scores have no ties
-of at most ``keep + 1 / (n + 1)``. Candidates of one query are alike, so this holds only as far as
-each has a query of its own.
+of at most ``keep + 1 / (n + 1)``. Candidates of one query are not exchangeable with those of
+others, so this holds only if each candidate has a different query.
 
-Both are over the draw of the calibration data as well, not given it.
+Both expectations are also over the draw of the calibration data, not conditional on it.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     Scores = NDArray[np.float64]
 
 _DIGITS = 9
-"""Significant digits: as many as single precision tells apart."""
+"""Significant digits: those of single precision."""
 _ROUNDING = 1e-9
-"""Sums of shares differ from exact ones by less."""
+"""Bound of the rounding error of a sum of shares."""
 
 
 def threshold(relevant: Sequence[Scores], keep: float, per: Per) -> float | None:
     """The highest threshold that keeps the stated share of relevant candidates.
 
     Args:
-        relevant: for each query with a relevant candidate, the scores of these.
+        relevant: the scores of the relevant candidates of each query that has any.
         keep: the share, above 0 and below 1.
-        per: ``query`` or ``document``, see above.
+        per: ``query`` or ``document``; see the module.
 
     Returns:
         One of the scores; None if there are fewer than :func:`fewest` queries or documents.
@@ -55,9 +55,10 @@ def threshold(relevant: Sequence[Scores], keep: float, per: Per) -> float | None
 
 
 def best_threshold(relevant: Sequence[Scores], keep: float, per: Per) -> float:
-    """The highest threshold that keeps this share of these candidates themselves.
+    """The highest threshold that keeps this share of the given candidates.
 
-    It promises nothing of others; benchmarks compare with it.
+    It has no bound for other candidates; benchmarks compare with it. Arguments as for
+    :func:`threshold`.
     """
     scores, lost = _losses(relevant, per)
     count = len(relevant) if per == "query" else len(scores)
@@ -65,7 +66,7 @@ def best_threshold(relevant: Sequence[Scores], keep: float, per: Per) -> float:
 
 
 def share_kept(relevant: Sequence[Scores], floor: float, per: Per) -> float:
-    """The share of relevant candidates at or above a floor: the mean over queries, or of all."""
+    """The share of relevant candidates at or above a floor: mean over queries, or over all."""
     shares = [float((scores >= floor).mean()) for scores in relevant]
     weights = [1 if per == "query" else len(scores) for scores in relevant]
     total = math.fsum(share * weight for share, weight in zip(shares, weights, strict=True))
@@ -89,7 +90,7 @@ def rounded_down(value: float) -> float:
 
 
 def _losses(relevant: Sequence[Scores], per: Per) -> tuple[Scores, Scores]:
-    """Rising scores, and what is lost by a threshold at each, in queries or documents."""
+    """Scores in ascending order, and the loss of a threshold at each, in queries or documents."""
     import numpy as np
 
     scores = np.concatenate([*relevant])

@@ -1,4 +1,4 @@
-"""What a fit is bound to: method, model, template, blend, depth, first stage and precision."""
+"""The settings that a fit is valid for: method, model, template, blend, depth and others."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ def fingerprint(
     blended: bool = True,
     rankings: Iterable[Ranking] = (),
 ) -> dict[str, Any]:
-    """What the scores of a reranker's method depend on, as settings of a ``Fit``.
+    """The settings that the scores of a reranker depend on, as arguments of ``Fit``.
 
     Args:
-        reranker: its method, not its fallbacks.
+        reranker: its fallbacks are not used.
         stage_name: name of the first stage.
-        blended: whether it is about final scores, which depend on the blend.
-        rankings: made by it; they tell the precision of its model.
+        blended: whether the fit is for final scores, which depend on the blend.
+        rankings: rankings of the reranker; their reports have the precision of its model.
 
     Returns:
         ``method``, ``model``, ``template``, ``settings``, ``blend``, ``depth``, ``first_stage`` and
-        ``precision``; plain values but for ``blend``, a Blend. Template and settings are hashes.
-        What is not known is None.
+        ``precision``: plain values, except that ``blend`` is a Blend. Template and settings are
+        hashes. Unknown values are None.
     """
     blend = reranker.blend if blended else None
     parts = identity(reranker.method, blend, reranker.depth, reranker.render, reranker.passages)
-    found = dict.fromkeys(
+    precisions = dict.fromkeys(
         precision
         for ranking in rankings
         if (precision := precision_of(reranker.method, ranking.report.engines)) is not None
     )
-    return {**parts, "first_stage": stage_name, "precision": ", ".join(found) or None}
+    return {**parts, "first_stage": stage_name, "precision": ", ".join(precisions) or None}

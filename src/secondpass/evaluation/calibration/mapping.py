@@ -1,4 +1,9 @@
-"""Rerank scores as probabilities: logistic or isotonic, whichever holds out better."""
+"""Maps rerank scores to probabilities, by a logistic or an isotonic regression.
+
+Platt, "Probabilistic outputs for support vector machines and comparisons to regularized likelihood
+methods", 1999; Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass
+probability estimates", KDD 2002. The kind with the lower log loss on held-out queries is used.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +25,18 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 _DIGITS = 9
-"""Significant digits: as many as single precision tells apart."""
+"""Significant digits: those of single precision."""
 
 
 @dataclass(frozen=True)
 class MappingFit:
-    """A mapping, and how well each kind did on queries that it was not fitted on.
+    """A mapping, and the loss of each kind on held-out queries.
 
     Attributes:
-        probabilities: the better one, fitted on all queries.
+        probabilities: the better mapping, fitted on all queries.
         kind: ``platt`` or ``isotonic``.
-        losses: mean log loss in nats by kind, and of the share of relevant candidates alone
-            (``constant``), over the folds.
+        losses: mean log loss in nats over the folds, by kind; ``constant`` predicts the share of
+            relevant candidates.
     """
 
     probabilities: Probabilities
@@ -39,23 +44,26 @@ class MappingFit:
     losses: Mapping[str, float]
 
 
-def fit_probabilities(found: Mapping[str, Sample], fitted: Fit | None, seed: int = 0) -> MappingFit:
+def fit_probabilities(
+    by_query: Mapping[str, Sample], fitted: Fit | None, seed: int = 0
+) -> MappingFit:
     """Fit both mappings, and choose by cross-validated log loss over queries.
 
-    Candidates of a query are in one fold. Candidates without a judgement count as not relevant.
+    All candidates of a query are in the same fold. Candidates without a judgement count as not
+    relevant.
 
     Args:
-        found: the queries.
-        fitted: what the mapping is bound to.
+        by_query: query id -> scores.
+        fitted: the settings that the mapping is valid for.
         seed: of the folds.
 
     Raises:
-        InputError: there are fewer than two queries a fold, candidates of one class only, or the
-            scores do not rise with relevance.
+        InputError: there are fewer than two queries per fold, all or no candidates are relevant,
+            or the scores predict relevance no better than a constant.
     """
     import numpy as np
 
-    samples = [*found.values()]
+    samples = [*by_query.values()]
     if len(samples) < 2 * FOLDS:
         raise InputError(
             f"probabilities: needs {2 * FOLDS} queries with scores, not {len(samples)}"
@@ -64,7 +72,9 @@ def fit_probabilities(found: Mapping[str, Sample], fitted: Fit | None, seed: int
     labels = np.concatenate([sample.relevant for sample in samples])
     if labels.all() or not labels.any():
         which = "all" if labels.all() else "none"
-        raise InputError(f"probabilities: needs both classes, and {which} of them are relevant")
+        raise InputError(
+            f"probabilities: needs relevant and other candidates, but {which} of them are relevant"
+        )
     folds = np.random.default_rng(seed).permutation(len(samples)) % FOLDS
     fold = np.concatenate(
         [np.full(len(sample.rerank), number) for sample, number in zip(samples, folds, strict=True)]
@@ -84,8 +94,8 @@ def fit_probabilities(found: Mapping[str, Sample], fitted: Fit | None, seed: int
     constant = settings["slope"] == 0 if kind == "platt" else len({*settings["values"]}) == 1
     if constant or losses[kind] >= losses["constant"]:
         raise InputError(
-            "probabilities: the scores say no more of relevance than the share of relevant "
-            "candidates does, on queries that were held out"
+            "probabilities: on held-out queries, the scores predict relevance no better than the "
+            "share of relevant candidates does"
         )
     return MappingFit(_probabilities(settings, fitted), kind, losses)
 
@@ -95,7 +105,7 @@ def _probabilities(settings: Mapping[str, Any], fitted: Fit | None) -> Probabili
 
 
 def _smoothed(labels: Labels) -> Scores:
-    """Platt's targets: near 0 and 1, by the number of examples of each class."""
+    """Platt's targets, which are near 0 and 1, depending on the number of examples per class."""
     import numpy as np
 
     positive = int(labels.sum())
@@ -117,9 +127,9 @@ def _platt(scores: Scores, labels: Labels) -> dict[str, Any]:
         return float(value), np.array([(error * unit).mean(), error.mean()])
 
     start = np.array([1.0, float(np.log(targets.mean() / (1 - targets.mean())))])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None), (None, None)])
-    slope = float(found.x[0] / spread)
-    return {"slope": _rounded(slope), "intercept": _rounded(found.x[1] - slope * middle)}
+    fit = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None), (None, None)])
+    slope = float(fit.x[0] / spread)
+    return {"slope": _rounded(slope), "intercept": _rounded(fit.x[1] - slope * middle)}
 
 
 def _isotonic(scores: Scores, labels: Labels) -> dict[str, Any]:
@@ -130,10 +140,10 @@ def _isotonic(scores: Scores, labels: Labels) -> dict[str, Any]:
     counts = np.bincount(places)
     shares = np.bincount(places, weights=labels) / counts
     values = isotonic_regression(shares, weights=counts).x
-    # The ends of each step: what is between them is interpolated.
+    # Keep only the ends of each step; values between them are interpolated.
     steps = np.flatnonzero(np.diff(values)) if len(values) > 1 else np.array([], int)
     kept = sorted({0, *steps.tolist(), *(steps + 1).tolist(), len(values) - 1})
-    lowest = 1 / (len(scores) + 2)  # no certainty from so many examples
+    lowest = 1 / (len(scores) + 2)  # a finite sample does not justify 0 or 1
     points: dict[float, float] = {}
     for index in kept:
         value = float(np.clip(values[index], lowest, 1 - lowest))

@@ -1,4 +1,4 @@
-"""What a calibration found, and the configuration that has it."""
+"""The result of a calibration, and its configuration as YAML."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Calibration:
 
     Attributes:
         suite: name of the suite.
-        first_stage: retrieved the candidates.
-        floor: the threshold, with what it is bound to; ``floor.nothing`` is None where the score
-            cannot tell lists without a relevant candidate.
-        mapping: scores as probabilities, and how well they held out; None if not requested.
+        first_stage: name of the first stage that retrieved the candidates.
+        floor: the threshold, and the settings that it is valid for; ``floor.nothing`` is None if
+            the score cannot identify lists without a relevant candidate.
+        mapping: scores as probabilities, and their held-out losses; None if not requested.
         queries: number of queries with scores.
         candidates: number of their candidates with scores.
         relevant_kept: share of the relevant candidates that the threshold keeps, by ``fitted.per``.
         candidates_kept: share of all candidates that it keeps.
-        auroc: how well the best rerank score tells lists with a relevant candidate from the same
-            lists without, 0.5 (not at all) to 1; None with too few queries.
+        auroc: how well the best rerank score separates lists with a relevant candidate from the
+            same lists without, 0.5 (not at all) to 1; None with too few queries.
         flagged: share of the lists with a relevant candidate for which ``nothing_relevant`` is
             True; None if it is off.
         found_empty: share of the lists without their relevant candidates for which it is True.
@@ -71,7 +71,7 @@ class Calibration:
 
     @property
     def bound(self) -> str:
-        """What is promised of a new query, under which assumption."""
+        """The guarantee for a new query or candidate, and its assumption, in words."""
         keep, fit = self.floor.keep or 0.0, self.fitted
         count = (fit.queries if fit.per == "query" else fit.documents) or 0
         high = highest_share(keep, count, fit.per)
@@ -83,8 +83,8 @@ class Calibration:
                 "risk control, Angelopoulos et al., ICLR 2024"
             )
         return (
-            f"a new relevant candidate that is exchangeable with these {count:,}, which is not so "
-            f"among those of one query, is kept with probability {keep} or more {ties}; "
+            f"a new relevant candidate that is exchangeable with these {count:,} (candidates of "
+            f"one query are not) is kept with probability {keep} or more {ties}; "
             "split conformal prediction, Vovk et al., 2005"
         )
 
@@ -110,7 +110,7 @@ class Calibration:
         }
 
     def write(self, path: str | PathLike[str], *, force: bool = False) -> Path:
-        """Write the configuration with the threshold as YAML, what it rests on as comments.
+        """Write the configuration with the threshold as YAML, and its evidence as comments.
 
         Raises:
             InputError: the file exists and ``force`` is not set, or the path is wrong.

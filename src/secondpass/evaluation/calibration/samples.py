@@ -10,7 +10,7 @@ from secondpass.errors import InputError
 from secondpass.evaluation.calibration.conformal import fewest, threshold
 from secondpass.formats.runs import Qrels
 from secondpass.runtime.floors import FloorOn, Per
-from secondpass.types import Ranked, Ranking
+from secondpass.types import Ranking
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     Scores = NDArray[np.float64]
 
 FEWEST_QUERIES = 20
-"""Queries with relevant candidates, below which nothing is said about lists without any."""
+"""Queries with relevant candidates that are needed to separate lists with and without any."""
 
 USABLE = 0.75
-"""The lowest AUROC at which a score tells lists with a relevant candidate from others."""
+"""Lowest AUROC at which a score is used to report that a list has no relevant candidate."""
 
 
 @dataclass(frozen=True)
@@ -56,21 +56,21 @@ def samples(
     """
     import numpy as np
 
-    found: dict[str, Sample] = {}
-    skipped = failed = doubted = 0
+    by_query: dict[str, Sample] = {}
+    skipped = failed = degraded = 0
     for query, ranking in rankings.items():
         scored = [item for item in ranking if item.status == "scored"]
         if ranking.report.status == "degraded":
-            doubted += 1
+            degraded += 1
         elif not scored and ranking.report.skipped is not None:
             skipped += 1
         elif not scored:
             failed += 1
         else:
-            found[query] = Sample(
+            by_query[query] = Sample(
                 np.array([item.rerank_score for item in scored], float),
                 np.array([item.final_score for item in scored], float),
-                np.array([qrels[query].get(_id(item), 0) >= lowest for item in scored], bool),
+                np.array([qrels[query].get(str(item.id), 0) >= lowest for item in scored], bool),
             )
     notes = []
     if skipped:
@@ -80,29 +80,25 @@ def samples(
         )
     if failed:
         notes.append(f"without scores, left out: {failed} of {len(rankings)} queries")
-    if doubted:
-        notes.append(f"with degraded rankings, left out: {doubted} of {len(rankings)} queries")
-    return found, notes
+    if degraded:
+        notes.append(f"with degraded rankings, left out: {degraded} of {len(rankings)} queries")
+    return by_query, notes
 
 
-def _id(item: Ranked) -> str:
-    return str(item.id)
+def relevant_scores(by_query: Mapping[str, Sample], on: FloorOn) -> list[Scores]:
+    """The scores of the relevant candidates of each query that has any."""
+    return [item.scores(on)[item.relevant] for item in by_query.values() if item.relevant.any()]
 
 
-def relevant_scores(found: Mapping[str, Sample], on: FloorOn) -> list[Scores]:
-    """For each query that has any, the scores of its relevant candidates."""
-    return [item.scores(on)[item.relevant] for item in found.values() if item.relevant.any()]
-
-
-def check_samples(found: Mapping[str, Sample], keep: float, per: Per) -> None:
-    """Check that there is something to learn from.
+def check_samples(by_query: Mapping[str, Sample], keep: float, per: Per) -> None:
+    """Check that a threshold can be fitted.
 
     Raises:
-        InputError: there is not, in one sentence.
+        InputError: there are too few queries or relevant candidates, or all scores are equal.
     """
-    if not found:
+    if not by_query:
         raise InputError("calibrate: no query has candidates with scores")
-    relevant = relevant_scores(found, "rerank")
+    relevant = relevant_scores(by_query, "rerank")
     if not relevant:
         raise InputError("calibrate: no query has a relevant candidate with a score")
     count = len(relevant) if per == "query" else sum(map(len, relevant))
@@ -110,29 +106,30 @@ def check_samples(found: Mapping[str, Sample], keep: float, per: Per) -> None:
         noun = "queries with a relevant candidate" if per == "query" else "relevant candidates"
         message = f"to keep {keep} takes {fewest(keep)} {noun} or more, and there are {count}"
         raise InputError(f"calibrate: {message}")
-    if len({float(score) for sample in found.values() for score in sample.rerank}) == 1:
+    if len({float(score) for sample in by_query.values() for score in sample.rerank}) == 1:
         raise InputError("calibrate: all scores are equal, so no threshold separates them")
-    if all(sample.relevant.all() for sample in found.values()):
+    if all(sample.relevant.all() for sample in by_query.values()):
         raise InputError("calibrate: all candidates are relevant, so there is nothing to leave out")
 
 
 def fitted_threshold(
-    found: Mapping[str, Sample], keep: float, per: Per, on: FloorOn
+    by_query: Mapping[str, Sample], keep: float, per: Per, on: FloorOn
 ) -> float | None:
     """:func:`~secondpass.evaluation.calibration.conformal.threshold` of these queries."""
-    return threshold(relevant_scores(found, on), keep, per)
+    return threshold(relevant_scores(by_query, on), keep, per)
 
 
 @dataclass(frozen=True)
 class Separation:
-    """How well the best rerank score tells whether a list has a relevant candidate.
+    """How well the best rerank score separates lists with and without a relevant candidate.
 
     Attributes:
         auroc: the probability, 0 to 1, that the best score of a query's list is higher than that of
             another query's list without its relevant candidates (a tie counts half): the mean over
             all ways to remove them from half of the queries.
         best: the best score of each list with a relevant candidate.
-        best_without: the best scores of the lists without them, where others are left.
+        best_without: the best scores of these lists without their relevant candidates, if any
+            candidate is left.
     """
 
     auroc: float
@@ -141,33 +138,33 @@ class Separation:
 
     @property
     def usable(self) -> bool:
-        """Whether the score tells them apart well enough to say that nothing is relevant."""
+        """Whether it is good enough to report that nothing is relevant."""
         return self.auroc >= USABLE
 
 
 def separation(
-    found: Mapping[str, Sample], without: Mapping[str, Sequence[float]] | None = None
+    by_query: Mapping[str, Sample], without: Mapping[str, Sequence[float]] | None = None
 ) -> Separation | None:
-    """How well the best rerank score tells lists with a relevant candidate from lists without.
+    """Measure how well the best rerank score separates lists with and without a relevant candidate.
 
     Args:
-        found: the queries; those without a relevant candidate are ignored.
+        by_query: the scores; queries without a relevant candidate are ignored.
         without: query id -> scores of its list without the relevant candidates, for scores that
-            depend on the list. None takes them from ``found``.
+            depend on the list. None: those in ``by_query``.
 
     Returns:
         None for fewer than :data:`FEWEST_QUERIES` queries.
     """
     import numpy as np
 
-    pairs = [*_best_scores(found, without)]
+    pairs = [*_best_scores(by_query, without)]
     if sum(other is not None for _, other in pairs) < FEWEST_QUERIES:
         return None
     best = np.array([score for score, _ in pairs])
     removed = np.array([np.nan if other is None else other for _, other in pairs])
     left = ~np.isnan(removed)
     without_any = removed[left]
-    # Lists that lose and lists that tie count a half each, less what each query has with itself.
+    # Twice the number of wins plus ties of all pairs, less those of each query with itself.
     ordered = np.sort(without_any)
     lower, not_above = (np.searchsorted(ordered, best, side) for side in ("left", "right"))
     own, other = best[left], without_any
@@ -177,9 +174,10 @@ def separation(
 
 
 def _best_scores(
-    found: Mapping[str, Sample], without: Mapping[str, Sequence[float]] | None
+    by_query: Mapping[str, Sample], without: Mapping[str, Sequence[float]] | None
 ) -> Iterator[tuple[float, float | None]]:
-    for query, sample in found.items():
+    """The best score of each list, with and without its relevant candidates."""
+    for query, sample in by_query.items():
         if sample.relevant.any():
             rest = sample.rerank[~sample.relevant] if without is None else without.get(query, ())
             yield float(sample.rerank.max()), float(max(rest)) if len(rest) else None

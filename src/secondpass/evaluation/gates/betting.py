@@ -1,4 +1,4 @@
-"""The test of a gate: a bet against the hypothesis that its mean regret is larger than a bound."""
+"""Tests by betting whether the mean regret of a gate is at most a bound."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ _STAKES = (0.25, 0.5, 0.75, 1.0)
 
 
 def fewest_queries(max_regret: float = 0.01, confidence: float = 0.95, sequences: int = 2) -> int:
-    """The smallest number of queries with which any gate can be accepted.
-
-    That is if none of them has any regret.
+    """The smallest number of queries with which a gate without any regret is accepted.
 
     Args:
-        max_regret: as in :func:`~secondpass.evaluation.learn_gate`.
-        confidence: likewise.
-        sequences: number of kinds of gates that are tried.
+        max_regret: as for :func:`~secondpass.evaluation.learn_gate`.
+        confidence: as for :func:`~secondpass.evaluation.learn_gate`.
+        sequences: number of sequences of thresholds that are tested, 1 or more.
 
     Raises:
         InputError: an argument is out of range.
@@ -33,12 +31,11 @@ def fewest_queries(max_regret: float = 0.01, confidence: float = 0.95, sequences
     check_shares(max_regret=max_regret, confidence=confidence)
     check_numbers(sequences=(sequences, 1))
     needed = math.log(sequences / (1 - confidence))
+    gains = [math.log1p(_bet(share, max_regret) * max_regret) for share in _STAKES]
     low, high = 0, math.ceil(2 * (needed + math.log(len(_STAKES))) / max_regret) + 1
     while high - low > 1:
         middle = (low + high) // 2
-        if _log_mean_exp(
-            [middle * math.log1p(_bet(s, max_regret) * max_regret) for s in _STAKES]
-        ) >= (needed):
+        if _log_mean_exp([middle * gain for gain in gains]) >= needed:
             high = middle
         else:
             low = middle
@@ -68,7 +65,7 @@ def evidence(regrets: np.ndarray[Any, Any], max_regret: float) -> float:
 
 
 def _bet(share: float, max_regret: float) -> float:
-    """The bet on each query: with all of it, a regret of 1 loses the capital."""
+    """The bet on each query, for a share of the largest, with which a regret of 1 loses all."""
     return share / (1 - max_regret)
 
 

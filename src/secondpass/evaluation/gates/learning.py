@@ -1,17 +1,17 @@
 """Learns the setting ``when`` of a reranker from rankings of a suite.
 
-The *regret* of a query is its measure with the pass, less that with the gate: 0 where the pass
-runs, and below 0 where the first stage alone is better. A gate is accepted if its mean regret over
-all queries like those of the suite is at most ``max_regret``, with probability ``confidence``.
+The *regret* of a query is its measure with the pass minus its measure with the gate: 0 where the
+pass runs, and below 0 where the first stage alone is better. A gate is accepted if its mean regret
+on future queries is at most ``max_regret``, with probability ``confidence``.
 
 Thresholds are tested from the most cautious on, each only if all before it passed (fixed-sequence
-testing), and the last one that passes is taken: Angelopoulos, Bates, Candès, Jordan and Lei, "Learn
+testing), and the last one that passes is used: Angelopoulos, Bates, Candès, Jordan and Lei, "Learn
 then test: calibrating predictive algorithms to achieve risk control", Annals of Applied Statistics
 2025. The grids are fixed, and the sequences share the error probability equally (Bonferroni), so
-the bound holds for the gate that is chosen. The test is a bet against the hypothesis that the mean
-regret is larger (:mod:`secondpass.evaluation.gates.betting`). It is exact for any number of
-queries, and assumes only that they are drawn independently from those to come, and that the measure
-lies within 0 to 1.
+the bound holds for the chosen gate. The test is a bet against the hypothesis that the mean regret
+is larger (:mod:`secondpass.evaluation.gates.betting`). It is exact for any number of queries, and
+assumes only that they are drawn independently from the distribution of future queries, and that the
+measure is within 0 to 1.
 """
 
 from __future__ import annotations
@@ -35,26 +35,25 @@ GRIDS: Mapping[str, tuple[float, ...]] = {
     "margin": tuple(step / 50 for step in range(49, 0, -1)),
     "top_zscore": tuple(step / 4 for step in range(40, 0, -1)),
 }
-"""The thresholds that are tried, from the most cautious on. Queries at or above one skip."""
+"""Thresholds of each signal, most cautious first. Queries at or above a threshold are skipped."""
 
 _LEAST_SAVED = 0.1
-"""Share of the pairs that a gate has to save."""
+"""Smallest share of the pairs that a gate has to save."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateFit:
-    """A gate that was learned, and what it rests on.
+    """A learned gate, and its figures on the queries that it was learned from.
 
     Attributes:
-        when: the setting ``when`` of a configuration, as a mapping; None if no gate can be shown
-            to help.
+        when: the setting ``when`` of a configuration, as a mapping; None if no gate is accepted.
         reason: one sentence: what the gate saves and what it costs, or why there is none.
         queries: number of queries that it was learned from.
         skipped: share of them, 0 to 1, for which the pass is left out or made shorter.
         saved: share of all query-candidate pairs that are not judged, 0 to 1.
-        regret: mean of the measure with the pass for every query, less that with the gate, on
+        regret: mean of the measure with the pass for every query, minus the mean with the gate, on
             these queries.
-        max_regret: what it is at most on queries to come, with probability ``confidence``.
+        max_regret: upper bound of the regret on future queries, with probability ``confidence``.
         confidence: 0 to 1.
         measure: name of the measure.
     """
@@ -88,19 +87,19 @@ def learn_gate(
         suite: its judgements. Only the queries of ``rankings`` count.
         candidates: query id -> the first stage's candidates, best first.
         rankings: query id -> the reranker's ranking of them, made without a gate and complete:
-            without ``top_k``, floor, dropped tail and ordering. Those that are ``unchanged`` or
-            ``degraded`` are left out.
-        measure: that must not suffer; its values lie within 0 to 1.
-        max_regret: the mean loss of the measure to accept, above 0 and below 1. The smaller, the
-            more judged queries it takes.
-        confidence: with which the loss is not larger, above 0 and below 1.
+            without ``top_k``, floor, dropped tail and ordering. ``unchanged`` and ``degraded``
+            rankings are left out.
+        measure: the measure of the loss; its values are within 0 to 1.
+        max_regret: mean loss of the measure to accept, above 0 and below 1. A smaller loss needs
+            more judged queries.
+        confidence: probability that the loss is not larger, above 0 and below 1.
         depths: numbers of candidates to judge for a skipped query, in order of preference: the
-            first is taken with which any gate passes. 0 judges none. What a ranking would be with
-            a smaller depth is taken from the full one, which is exact if scores and blend do not
-            depend on the list.
-        reranker: made the rankings. The gate is bound to it: ``when`` has ``fitted``, and holds
-            for this method, model, prompt, settings, blend and depth only.
-        first_stage: name of what retrieved the candidates, which ``fitted`` records.
+            first depth with which a gate passes is used. 0 judges none. The ranking with a smaller
+            depth is computed from the full one, which is exact if scores and blend do not depend on
+            the list.
+        reranker: the reranker of the rankings. If given, the gate is valid only for its method,
+            model, prompt, settings, blend and depth, which ``when`` has as ``fitted``.
+        first_stage: name of the first stage of the candidates, for ``fitted``.
 
     Returns:
         The gate with the largest share of skipped queries; its ``when`` is None if there is none.
@@ -116,7 +115,7 @@ def learn_gate(
     if not depths:
         raise InputError("depths: give at least one")
 
-    # Where the pass failed, its order is the first stage's: that it gains nothing is no evidence.
+    # A failed pass has the first stage's order, so it is no evidence that the pass gains nothing.
     rankings = {
         query: ranking
         for query, ranking in rankings.items()
@@ -150,8 +149,8 @@ def gate_of(regrets: Regrets, *, max_regret: float, confidence: float) -> GateFi
             **values,
         )
 
-    if (problem := _unfit(regrets, max_regret, confidence, len(depths))) is not None:
-        return result(f"No gate: {problem}.")
+    if (reason := _why_none(regrets, max_regret, confidence, len(depths))) is not None:
+        return result(f"No gate: {reason}.")
     needed = len(GRIDS) * len(depths) / (1 - confidence)
     passed = [
         gate
@@ -169,9 +168,9 @@ def gate_of(regrets: Regrets, *, max_regret: float, confidence: float) -> GateFi
     preferred = next(depth for depth in depths if depth in {gate.depth for gate in worthwhile})
     gate = max((g for g in worthwhile if g.depth == preferred), key=lambda g: g.saved)
     values = {"skipped": gate.skipped, "saved": gate.saved, "regret": gate.regret}
-    what = "leaves the pass out" if gate.depth == 0 else f"judges only {gate.depth} candidates"
+    effect = "leaves the pass out" if gate.depth == 0 else f"judges only {gate.depth} candidates"
     reason = (
-        f"The gate {what} for {gate.skipped:.0%} of the queries, which saves {gate.saved:.0%} of "
+        f"The gate {effect} for {gate.skipped:.0%} of the queries, which saves {gate.saved:.0%} of "
         f"the pairs, at a mean loss of {gate.regret:+.4f} {measure} ({confidence:.0%} confidence: "
         f"at most {max_regret:g})."
     )
@@ -201,9 +200,9 @@ def _last_passed(
 
     gate = None
     for threshold in GRIDS[name]:
-        skips = regrets.signals[name] >= threshold  # not those whose signal is not known
+        skips = regrets.signals[name] >= threshold  # False where the signal is not known (NaN)
         regret = np.where(skips, regrets.of_skip[depth], 0.0)
-        # The mean of these queries as well: more than a quarter is a trend, not chance.
+        # Stop early if the mean on these queries comes near the bound: a caution, not the test.
         if float(regret.mean()) > max_regret / 4 or evidence(regret, max_regret) < needed:
             break
         gate = _Gate(
@@ -217,8 +216,8 @@ def _last_passed(
     return gate
 
 
-def _unfit(regrets: Regrets, max_regret: float, confidence: float, depths: int) -> str | None:
-    """Why nothing can be learned from these queries, or None."""
+def _why_none(regrets: Regrets, max_regret: float, confidence: float, depths: int) -> str | None:
+    """Why no gate can be learned from these queries, or None."""
     count = len(regrets.pairs)
     if regrets.outside is not None:
         return f"the measure has values outside 0 to 1, such as {regrets.outside:g}"

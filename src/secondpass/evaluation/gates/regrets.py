@@ -1,4 +1,4 @@
-"""What each query loses if the pass does not run for it, and how certain its first stage is."""
+"""The loss of each query without the pass, and the signals that predict it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Regrets:
-    """The queries of a suite; arrays are aligned with them.
+    """Arrays with a value for each query.
 
     Attributes:
-        measure: its name.
+        measure: name of the measure.
         signals: by name, how certain the first stage is; NaN where that is not known.
-        of_skip: by the depth that a skipped query has all the same, the measure with the pass less
-            that without: -1 to 1.
+        of_skip: depth of a skipped query -> the measure with the pass minus the measure with only
+            this depth, -1 to 1.
         pairs: number of candidates that the pass judges.
         relevant: whether any value of the measure is above 0.
         outside: a value of the measure that is not within 0 to 1; None if there is none.
@@ -38,13 +38,13 @@ class Regrets:
     outside: float | None
 
     def known(self, name: str) -> int:
-        """Number of queries of which a signal is known."""
+        """Number of queries whose signal is known."""
         import numpy as np
 
         return int(np.count_nonzero(~np.isnan(self.signals[name])))
 
     def part(self, indices: np.ndarray[Any, Any]) -> Regrets:
-        """Some of the queries; an index may be repeated."""
+        """The queries at these indices, which may repeat."""
         return replace(
             self,
             signals={name: values[indices] for name, values in self.signals.items()},
@@ -90,7 +90,7 @@ def regrets_of(
         for depth in depths
     }
     every = np.concatenate([full, *without.values()])
-    outside = every[~((every >= 0) & (every <= 1))]  # not a number is outside, too
+    outside = every[~((every >= 0) & (every <= 1))]  # includes NaN
     return Regrets(
         measure,
         {
@@ -107,7 +107,7 @@ def regrets_of(
 
 
 def shares_saved(skips: np.ndarray[Any, Any], pairs: np.ndarray[Any, Any], depth: int) -> float:
-    """The share of all pairs that are not judged, if these queries have only this depth."""
+    """The share of all pairs that are not judged if the skipped queries have only this depth."""
     import numpy as np
 
     saved = np.where(skips, np.maximum(pairs - depth, 0), 0).sum()
@@ -115,7 +115,7 @@ def shares_saved(skips: np.ndarray[Any, Any], pairs: np.ndarray[Any, Any], depth
 
 
 def _with_depth(ranking: Ranking, depth: int) -> list[Ranked]:
-    """The ranking if only so many candidates had been judged."""
+    """The order if only the first ``depth`` candidates had been judged."""
     head = [item for item in ranking if item.position < depth]
     tail = [item for item in ranking if item.position >= depth]
     return head + sorted(tail, key=lambda item: item.position)

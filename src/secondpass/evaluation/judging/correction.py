@@ -1,4 +1,4 @@
-"""The figures of a comparison on a model's judgements, corrected by a person's."""
+"""Corrects the figures of a comparison on a model's judgements by those of a person."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from secondpass.evaluation.results import ComparisonData
 
 
 def corrected_results(comparison: ComparisonData) -> tuple[CorrectedResult, ...]:
-    """The means of every measured system, and its differences from its base, by every measure.
+    """Corrected means of every measured system, and differences from its base, for every measure.
 
-    Empty if people made the judgements, or a person has judged too few queries. A measure that is
-    equal on all of the person's queries is left out.
+    Empty if people made the judgements, or a person has judged too few queries. A measure with the
+    same value on all of the person's queries is left out.
     """
     judged = comparison.judged_by
     people = {} if judged is None else judged.people
@@ -42,7 +42,7 @@ def corrected_results(comparison: ComparisonData) -> tuple[CorrectedResult, ...]
         for measure in comparison.measures:
             model, person = by_model[result.name][measure], by_people[result.name][measure]
             difference: Corrected | None = None
-            with suppress(InputError):  # equal values
+            with suppress(InputError):  # the values are equal, so there is no variance
                 mean = corrected_mean(measure, model, person)
                 if base is not None:
                     pairs = (model, by_model[base][measure]), (person, by_people[base][measure])

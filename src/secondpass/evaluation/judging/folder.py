@@ -12,23 +12,23 @@ from secondpass.formats.lines import AnyPath, check_field
 QRELS, QUERIES, POOL = "qrels.txt", "queries.jsonl", "pool.jsonl"
 
 _OTHERS = ("qrels/test.tsv", "qrels/test.tsv.gz", "qrels.tsv", "qrels.tsv.gz", "qrels.txt.gz")
-"""Judgements that would be read instead of ``qrels.txt``, or by the mark beside it."""
+"""Judgements that would be read instead of ``qrels.txt``, or share its mark."""
 
 
 def check_folder(folder: AnyPath) -> None:
     """Check that judgements can be written into a folder, which need not exist.
 
     Raises:
-        InputError: it has judgements, queries or documents that no model's mark is beside.
+        InputError: it has judgements, queries or documents without the mark of a model.
     """
-    place = Path(folder)
+    path = Path(folder)
     names = [*_OTHERS, "qrels", "qrels.gz"]
-    if not judged_by_path(place / QRELS).is_file():
+    if not judged_by_path(path / QRELS).is_file():
         names += QRELS, QUERIES, POOL
-    if found := [name for name in names if (place / name).is_file()]:
+    if unmarked := [name for name in names if (path / name).is_file()]:
         raise InputError(
-            f"{folder}: has {', '.join(found)}, which is not marked as a model's and is not "
-            "overwritten; name a folder of its own"
+            f"{folder}: has {', '.join(unmarked)}, which is not marked as a model's and is not "
+            "overwritten; name another folder"
         )
 
 

@@ -1,10 +1,10 @@
-"""The question that a language model grades passages by, and the reranker that asks it.
+"""The prompt by which a language model grades passages, and the reranker that uses it.
 
 Upadhyay, Pradeep, Thakur, Craswell and Lin, "UMBRELA: UMbrela is the (open-source reproduction of
 the) Bing RELevance Assessor", arXiv 2406.06519, 2024; after Thomas, Spielman, Craswell and Mitra,
 "Large language models can accurately predict searcher preferences", SIGIR 2024. The scale and the
-criteria are theirs, which are those of TREC's Deep Learning track; the words, the fences around
-passages and the format of the reply are ours.
+criteria are theirs, which are those of TREC's Deep Learning track; the wording, the delimiters
+around passages and the format of the reply are not.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from secondpass.settings import registry
 from secondpass.strategies.graded import Graded
 
 Grader: TypeAlias = Spec | LLM | Callable[..., Any]
-"""A language model, as a mapping with a ``type``, an object or a function; or what asks one: a
-reranker, a configuration, the path of one, or the name of a preset."""
+"""A language model, as a mapping with a ``type``, an object or a function; or a reranker that asks
+one, a configuration of it, the path of one, or the name of a preset."""
 
 TEMPLATE = "umbrela-1"
-"""Name and version of the question."""
+"""Name and version of the prompt."""
 
 GRADES = {
     0: "has nothing to do with the query",
@@ -35,7 +35,7 @@ GRADES = {
     2: "holds an answer, but an unclear one, or hidden among other content",
     3: "is dedicated to the query and holds the exact answer",
 }
-"""What each grade means, of a passage."""
+"""What each grade says about a passage."""
 
 INSTRUCTION = (
     "Give each document a whole grade from {lowest} to {highest}:\n"
@@ -50,8 +50,8 @@ def grading_reranker(grader: Grader, *, batch_size: int = 1) -> tuple[Reranker, 
     """The reranker that asks a language model for grades of 0 to 3.
 
     Args:
-        grader: the language model. Of a reranker also its limits, which hold for each query, its
-            response cache, and what it shows of a passage are taken.
+        grader: the language model, or a reranker, whose limits (per query), response cache and
+            rendering of passages are also used.
         batch_size: documents per question.
 
     Returns:
@@ -95,7 +95,7 @@ def _is_language_model(grader: object) -> bool:
 def _language_model(reranker: Reranker) -> Any:
     """The last language model that the method asks: in a cascade, that of the last stage."""
     services = getattr(reranker.method, "language_models", ())
-    # Those of rerank APIs are methods as well.
+    # Rerank APIs are methods themselves.
     models = [service for service in services if not hasattr(service, "judge")]
     if not models:
         raise ConfigurationError(

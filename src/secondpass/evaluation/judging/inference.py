@@ -1,4 +1,4 @@
-"""Means over queries from a model's judgements of all of them and a person's of some.
+"""Estimates means over queries from a model's judgements of all and a person's of some.
 
 Prediction-powered inference: Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, "Prediction-powered
 inference", Science 382, 2023; with the tuned weight of Angelopoulos, Duchi and Zrnic, "PPI++:
@@ -6,8 +6,8 @@ efficient prediction-powered inference", arXiv 2311.01453, 2023. For a mean it i
 estimator of two-phase sampling (Cochran, "Sampling Techniques", 1977, section 12.7).
 
 The unit is a query: judgements of the documents of one query depend on each other, and measures
-such as nDCG are not linear in them. Of each query that a person judges, all pooled documents are
-judged, so its value is what it would be if no model had judged.
+such as nDCG are not linear in them. A person judges all pooled documents of a query, so the value
+of such a query does not depend on the model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from secondpass.settings import describe
 
 K = TypeVar("K")
 _LARGEST = 1e100
-"""Sums of squares of larger values overflow."""
+"""Largest value: the sum of squares of larger ones overflows."""
 _EQUAL = 1e-12
 """Sums of squares below this are rounding errors of equal values."""
 
@@ -44,7 +44,7 @@ class Corrected:
         people_mean: mean over the person's queries by the person's judgements alone.
         people_low: lower end of its confidence interval (Student's t).
         people_high: upper end.
-        weight: of the model's judgements, λ of PPI++. 0: they are no help, and the corrected mean
+        weight: of the model's judgements, λ of PPI++. 0: they do not help, and the corrected mean
             is that of the person's judgements alone.
         confidence: of both intervals, 0 to 1.
     """
@@ -68,10 +68,11 @@ class CorrectedResult:
     """Figures of a system on a model's judgements, corrected by a person's.
 
     Attributes:
-        name: of the system.
-        mean: of the measure.
-        base: the system that ``difference`` is taken from; None if there is none.
-        difference: mean difference from it; None also if it cannot be corrected.
+        name: name of the system.
+        mean: corrected mean of the measure.
+        base: name of the system that it is compared with; None if there is none.
+        difference: corrected mean difference from ``base``; None also if all differences on the
+            person's queries are equal.
     """
 
     name: str
@@ -81,7 +82,7 @@ class CorrectedResult:
 
 
 def fewest_people(confidence: float = 0.95) -> int:
-    """The smallest number of queries of a person to correct by: as for a significance test."""
+    """The smallest number of a person's queries for a correction: as for a significance test."""
     return fewest_queries(confidence)
 
 
@@ -94,16 +95,16 @@ def corrected_mean(
 ) -> Corrected:
     """Correct the mean of a measure, or of a difference between two rankers.
 
-    The mean is that of queries like these, of which the model's queries are a random sample. The
-    person's must be a random sample of the model's, drawn without looking at the judgements. Then
-    the mean is unbiased up to terms of the order 1 / n for n queries of the person, however wrong
-    the model is.
+    It estimates the mean over the population of which the model's queries are a random sample. The
+    person's queries must be a random sample of the model's, drawn without looking at the
+    judgements. Then the mean is unbiased up to terms of the order 1 / n for n queries of the
+    person, however wrong the model is.
 
     The interval is asymptotic, with three corrections for few queries: Student's t with n - 2
-    degrees of freedom, errors of the regression that leave out the query that they are of, and a
-    term for the error of the weight. If it is wider than that of the person's judgements alone,
-    those are returned, with the weight 0: never wider. Of distributions that are far from normal,
-    such as 0 on most queries, neither interval holds its confidence with few queries.
+    degrees of freedom, leave-one-out errors of the regression, and a term for the error of the
+    weight. If it would be wider than the interval of the person's judgements alone, that interval
+    and its mean are returned, with the weight 0. If the distribution is far from normal, such as 0
+    on most queries, both intervals have less than their nominal coverage with few queries.
 
     Args:
         measure: name of the measure.
@@ -141,7 +142,7 @@ def corrected_mean(
     regression = _regression([model[query] for query in people], values, mean, every)
     if regression is not None:
         slope, squares, leverage = regression
-        # First what would be left if a person judged all queries, then the rest.
+        # The variance if a person judged all queries, plus that of the regression.
         total = variance / size + squares * (1 / n - 1 / size + leverage)
         width = _quantile(confidence, n - 2) * math.sqrt(total)
         if width <= alone:
@@ -170,13 +171,13 @@ def corrected_difference(
     *,
     confidence: float = 0.95,
 ) -> Corrected:
-    """Correct the mean difference of a ranker from another; arguments as of `corrected_mean`.
+    """Correct the mean difference between two rankers; see :func:`corrected_mean`.
 
     Args:
         measure: name of the measure.
-        model: values of the ranker and of the other by the model's judgements.
-        people: the same by the person's.
-        confidence: of the intervals.
+        model: query id -> value by the model's judgements, of the ranker and of the other.
+        people: query id -> value by the person's judgements, of the ranker and of the other.
+        confidence: of the intervals, above 0 and below 1.
 
     Raises:
         InputError: as for :func:`corrected_mean`, or the queries of the two rankers differ.
@@ -192,19 +193,19 @@ def corrected_difference(
 
 
 def excludes_zero(corrected: Corrected, comparisons: int) -> bool:
-    """Whether the interval of a corrected difference, one of several, excludes 0 (Bonferroni).
+    """Whether the interval of one of several corrected differences excludes 0 (Bonferroni).
 
     Args:
         corrected: the difference.
-        comparisons: how many there are.
+        comparisons: number of differences.
 
     Raises:
         MissingExtraError: scipy is not installed.
     """
-    one, degrees = corrected.confidence, corrected.people - 2
-    every = 1 - (1 - one) / max(1, comparisons)
-    wider = _quantile(every, degrees) / _quantile(one, degrees)
-    return abs(corrected.mean) > wider * (corrected.high - corrected.mean)
+    confidence, degrees = corrected.confidence, corrected.people - 2
+    adjusted = 1 - (1 - confidence) / max(1, comparisons)
+    factor = _quantile(adjusted, degrees) / _quantile(confidence, degrees)
+    return abs(corrected.mean) > factor * (corrected.high - corrected.mean)
 
 
 def kappa(model: Mapping[K, int], people: Mapping[K, int]) -> float | None:
@@ -219,7 +220,7 @@ def kappa(model: Mapping[K, int], people: Mapping[K, int]) -> float | None:
 
     Returns:
         1 for judges that always agree, 0 for agreement by chance. None without a common document,
-        and if both give one and the same grade to all.
+        and if both give the same grade to all documents.
     """
     common = [(model[document], grade) for document, grade in people.items() if document in model]
     if not common:
@@ -239,9 +240,9 @@ def _regression(
 ) -> tuple[float, float, float] | None:
     """Slope, mean square error, and the share of it that the error of the slope adds.
 
-    None if the predictors are equal. Errors leave out the query that they are of (PRESS; Allen,
-    "The relationship between variable selection and data augmentation and a method for prediction",
-    Technometrics 16, 1974): those of the fit itself are too small with few queries.
+    None if the predictors are equal. Errors are leave-one-out (PRESS; Allen, "The relationship
+    between variable selection and data augmentation and a method for prediction", Technometrics 16,
+    1974), as residuals of the fit are too small with few queries.
     """
     n = len(values)
     center = math.fsum(predictors) / n
@@ -273,6 +274,6 @@ def _check(name: str, values: Mapping[str, float]) -> None:
         raise InputError(f"{name}: must be a mapping, not {describe(values)}")
     for query, value in values.items():
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        if not is_number or not abs(value) <= _LARGEST:  # nor NaN
+        if not is_number or not abs(value) <= _LARGEST:  # also True for NaN
             problem = f"must be a finite number up to {_LARGEST:g}, not {describe(value)}"
             raise InputError(f"{name}[{query!r}]: {problem}")

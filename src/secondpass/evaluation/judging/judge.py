@@ -1,4 +1,4 @@
-"""Judgements by a language model, where nobody has any."""
+"""Creates judgements with a language model."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from secondpass.evaluation.first_stages import FirstStage, Retriever
 from secondpass.evaluation.journal import Journal
 from secondpass.evaluation.judging.folder import POOL, QRELS, QUERIES, check_folder, check_ids
 from secondpass.evaluation.judging.grading import TEMPLATE, Grader, grading_reranker
-from secondpass.evaluation.judging.labels import JudgedBy, write_judged_by
+from secondpass.evaluation.judging.labels import JudgedBy, judged_by_path, write_judged_by
 from secondpass.evaluation.judging.pool_file import pool_lines
 from secondpass.evaluation.judging.pools import Pools, pooled, sampled
 from secondpass.evaluation.rerankers import Spec
-from secondpass.evaluation.reranking import Progress, SystemRun
+from secondpass.evaluation.reranking import Progress, SystemRun, no_progress
 from secondpass.evaluation.suites import Suite, candidates_with_ids
 from secondpass.formats.errors import check_numbers
 from secondpass.formats.lines import AnyPath, write_lines
@@ -41,7 +41,7 @@ class Judgements:
         qrels: query id -> document id -> grade, 0 to 3.
         judged_by: how they were made.
         pools: query id -> the judged documents, in random order.
-        cost: what the calls cost, by the model's prices; None without prices.
+        cost: cost of the calls at the model's prices; None without prices.
         calls: number of calls of the language model.
         stopped: why fewer queries were judged than were sampled; empty if all were.
     """
@@ -55,7 +55,7 @@ class Judgements:
     stopped: str = ""
 
     def write(self, folder: AnyPath) -> list[str]:
-        """Write the judgements into a folder, which is created if need be.
+        """Write the judgements into a folder, which is created if it does not exist.
 
         The folder is a suite for :func:`~secondpass.evaluation.load_suite` with the corpus that was
         searched. ``pool.jsonl`` holds the texts of the judged documents, so that a person can be
@@ -69,17 +69,17 @@ class Judgements:
                 mark.
             OSError: a file cannot be written.
         """
-        place = Path(folder)
-        check_folder(place)
-        place.mkdir(parents=True, exist_ok=True)
-        # The mark first: judgements without it would pass for those of people.
-        write_judged_by(place / QRELS, self.judged_by)
+        path = Path(folder)
+        check_folder(path)
+        path.mkdir(parents=True, exist_ok=True)
+        # The mark first: judgements without it would count as made by people.
+        write_judged_by(path / QRELS, self.judged_by)
         queries = {query: well_formed(text) for query, text in self.queries.items()}
-        write_queries(place / QUERIES, queries)
-        write_lines(place / POOL, pool_lines(self.queries, self.pools))
-        write_qrels(place / QRELS, self.qrels)
-        names = (QUERIES, POOL, "qrels.judged-by.json", QRELS)
-        return [str(place / name) for name in names]
+        write_queries(path / QUERIES, queries)
+        write_lines(path / POOL, pool_lines(self.queries, self.pools))
+        write_qrels(path / QRELS, self.qrels)
+        mark = judged_by_path(path / QRELS)
+        return [str(file) for file in (path / QUERIES, path / POOL, mark, path / QRELS)]
 
 
 def judge(
@@ -103,42 +103,42 @@ def judge(
     journal: Journal | None = None,
     expected: Callable[[Sequence[Expected]], object] | None = None,
 ) -> Judgements:
-    """Have a language model judge what first stages and rerankers find.
+    """Have a language model judge the results of first stages and rerankers.
 
-    It is asked UMBRELA's question, in words of our own
-    (:mod:`~secondpass.evaluation.judging.grading` cites it): grades of 0 to 3. A query of which
-    nothing can be graded is left out.
+    It gives grades from 0 to 3 by the criteria of UMBRELA
+    (:mod:`~secondpass.evaluation.judging.grading` cites it). A query without a graded document is
+    left out.
 
     Args:
         queries: query id -> text, such as those of a log.
         grader: the language model: a mapping with a ``type``, an object or a function; or a
-            reranker, a configuration, a path or a preset that asks one.
+            reranker, a configuration, a path or a preset whose language model is used.
         corpus: the passages that first stages search, each with a unique id.
         candidates: a first stage's results by query id, best first, each with an id.
-        pool: rerankers whose results are judged, too.
+        pool: rerankers whose results are also judged.
         retriever: searches the corpus. None: BM25, and the embedded model's vectors.
         first_stages: whose results are judged. None: ``given`` with ``candidates``, otherwise all
             three searches that can run.
         behind: the first stage before the rerankers.
-        retrieved: number of candidates that rerankers are given for each query.
+        retrieved: number of candidates of each query that rerankers rerank.
         sample: number of queries, drawn at random. None: all.
         depth: number of results of each system that are judged.
         batch_size: documents per question. With 1, as in UMBRELA, no document can influence the
-            grade of another; more take fewer calls.
-        budget: cost, by the model's prices, after which no further query is judged. The queries
-            that were judged are then a smaller random sample. Where the model does not report its
-            usage, the expected cost counts.
+            grade of another; a larger number takes fewer calls.
+        budget: cost, at the model's prices, after which no further query is judged. The judged
+            queries are then a smaller random sample. If the model does not report its usage, the
+            expected cost counts.
         seed: of the sample and of the order of the documents.
         concurrency: number of rankings at a time.
         progress: called after each query.
-        journal: receives what is finished; what it has is not asked again.
-        expected: called before the language model is asked, with what it is expected to take. An
-            exception that it raises stops before anything is asked.
+        journal: receives each finished ranking; rankings that it has are reused.
+        expected: called before the language model, with its expected calls, tokens and cost. An
+            exception that it raises passes through.
 
     Raises:
         InputError: an argument is wrong, no first stage can run, nothing was found, nothing could
             be graded, or ``budget`` is set for a model without prices.
-        FormatError: an id does not fit into TREC's files; before anything is asked.
+        FormatError: an id does not fit into TREC's files; raised before any call.
         ConfigurationError: the grader asks no language model, or a reranker cannot be created.
     """
     check_numbers(
@@ -151,11 +151,11 @@ def judge(
     )
     _check_budget(budget)
     suite = _unjudged(queries, corpus, candidates, sample, seed)
-    report = progress or _ignore
+    report = progress or no_progress
     reranker, model, owned = grading_reranker(grader, batch_size=batch_size)
     try:
         if budget is not None and getattr(model, "prices", None) is None:
-            raise InputError("budget: the language model has no prices to reckon by; set `prices`")
+            raise InputError("budget: the language model has no prices; set `prices`")
         pools, systems = pooled(
             suite,
             pool,
@@ -172,7 +172,7 @@ def judge(
         pools = {query: items for query, items in pools.items() if items}
         if not pools:
             raise InputError("judge: nothing was found for any query, so there is nothing to judge")
-        check_ids(pools)  # before anything is paid for that cannot be written
+        check_ids(pools)  # before calls whose results could not be written
         system = SystemRun("judge", reranker, suite, pools, concurrency, report, journal)
         if expected is not None:
             expected(expected_use(reranker, system.unfinished(pools)))
@@ -193,7 +193,8 @@ def judge(
     if not qrels:
         raise InputError(f"judge: nothing was graded{_reasons(rankings)}")
     costs = [ranking.report.usage.cost for ranking in rankings.values()]
-    count = sum(map(len, qrels.values()))
+    grade_counts = Counter(grade for judged in qrels.values() for grade in judged.values())
+    count = grade_counts.total()
     mark = JudgedBy(
         model=model.name,
         template=TEMPLATE,
@@ -201,7 +202,7 @@ def judge(
         sampled_from=len(queries),
         queries=len(qrels),
         documents=count,
-        grades=dict(sorted(Counter(g for each in qrels.values() for g in each.values()).items())),
+        grades=dict(sorted(grade_counts.items())),
         ungraded=sum(len(pools[query]) for query in rankings) - count,
         pools=systems,
         depth=depth,
@@ -222,7 +223,7 @@ def judge(
 def _graded(
     system: SystemRun, pools: Pools, budget: float | None, concurrency: int
 ) -> tuple[dict[str, Ranking], str]:
-    """Rankings of the pools, in order, until the budget is spent; and why it stopped."""
+    """Rankings of the pools, in order, until the budget is spent; and why it stopped, or ""."""
     rankings: dict[str, Ranking] = {}
     if budget is None:
         return system.rankings(pools), ""
@@ -243,7 +244,7 @@ def _graded(
 
 
 def _cost(system: SystemRun, query: str, ranking: Ranking) -> float:
-    """What a ranking cost; what it was expected to if that was not reported."""
+    """The cost of a ranking; the expected cost if it was not reported."""
     usage = ranking.report.usage
     if usage.cost is not None or not usage.calls:
         return usage.cost or 0.0
@@ -258,7 +259,7 @@ def _unjudged(
     sample: int | None,
     seed: int,
 ) -> Suite:
-    """A suite without judgements, of a sample of the queries."""
+    """A suite of a sample of the queries, without judgements."""
     if not isinstance(queries, Mapping) or not queries:
         raise InputError("queries: give a mapping of at least one id to its text")
     for query, text in queries.items():
@@ -290,7 +291,3 @@ def _reasons(rankings: Mapping[str, Ranking]) -> str:
     codes = Counter(issue.code for each in rankings.values() for issue in each.report.issues)
     listed = ", ".join(f"{code} ({count:,})" for code, count in sorted(codes.items()))
     return f"; issues: {listed}" if listed else ""
-
-
-def _ignore(_name: str, _done: int, _total: int) -> None:
-    """Reports no progress."""

@@ -1,7 +1,8 @@
-"""Judgements of a language model: the file beside them that says so, and a person's of a part.
+"""The files beside a language model's judgements: its mark, and a person's judgements.
 
-Beside ``qrels.txt`` lie ``qrels.judged-by.json``, which names the model, and, once a person has
-been asked, ``qrels.people.txt`` with the person's judgements. Both files of judgements are TREC's.
+Beside ``qrels.txt`` there are ``qrels.judged-by.json``, which names the model, and, after a person
+has judged some documents, ``qrels.people.txt`` with these judgements. Both files of judgements have
+TREC's format.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ class JudgedBy:
 
     Attributes:
         model: name of the language model.
-        template: name and version of the question.
+        template: name and version of the prompt.
         date: when it was finished, in UTC, by ISO 8601.
-        sampled_from: number of queries that the judged ones are a random sample of.
+        sampled_from: number of queries of which the judged ones are a random sample.
         queries: number of queries that were judged.
         documents: number of judgements.
         grades: number of judgements by grade.
-        ungraded: number of documents that the model gave no usable grade; they have no judgement.
+        ungraded: number of documents without a usable grade, which have no judgement.
         pools: names of the systems whose results were judged.
         depth: how many results of each system were judged.
         seed: of the samples.
         order: the queries in the random order in which a person is asked about them.
-        people: query id -> document id -> a person's grade, of the queries at the beginning of
-            ``order`` of which a person has judged every document that the model has.
+        people: query id -> document id -> a person's grade, for the queries at the beginning of
+            ``order`` whose documents a person has all judged.
     """
 
     model: str
@@ -63,7 +64,7 @@ class JudgedBy:
 
     @property
     def note(self) -> str:
-        """What figures on these judgements stand on, in one sentence."""
+        """A sentence for reports: who made these judgements, and whether figures are corrected."""
         by = f"judged by the model {self.model} ({self.template}, {self.date[:10]}), not by people"
         count = len(self.people)
         if not count:
@@ -97,27 +98,27 @@ def read_judged_by(path: AnyPath, qrels: Qrels) -> JudgedBy | None:
         FormatError: a file is malformed.
         OSError: a file cannot be read.
     """
-    place = judged_by_path(path)
-    if not place.is_file():
+    mark = judged_by_path(path)
+    if not mark.is_file():
         return None
     try:
-        record = json.loads(place.read_text(encoding="utf-8"))
+        record = json.loads(mark.read_text(encoding="utf-8"))
         if record.pop("format") != _FORMAT:
-            raise FormatError(place, None, "is of another version of secondpass")
+            raise FormatError(mark, None, "was written by another version of secondpass")
         judged = _judged_by(record)
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
-        problem = f"is not what `secondpass judge` writes ({type(error).__name__})"
-        raise FormatError(place, None, problem) from None
+        message = f"was not written by `secondpass judge` ({type(error).__name__})"
+        raise FormatError(mark, None, message) from None
     return with_people(judged, qrels, read_people(path))
 
 
 def _judged_by(record: dict[str, Any]) -> JudgedBy:
-    """The mark of a record.
+    """The mark in a JSON record.
 
     Raises:
-        AttributeError, LookupError, TypeError or ValueError: it is not one.
+        AttributeError, LookupError, TypeError or ValueError: the record is malformed.
     """
     grades = {int(grade): count for grade, count in record.pop("grades").items()}
     pools, order = record.pop("pools"), record.pop("order")
@@ -134,18 +135,18 @@ def _judged_by(record: dict[str, Any]) -> JudgedBy:
 
 
 def read_people(path: AnyPath) -> Qrels:
-    """A person's judgements beside a model's, also of queries that are not complete.
+    """A person's judgements beside a model's, including those of incomplete queries.
 
     Raises:
         FormatError: the file is malformed.
         OSError: it cannot be read.
     """
-    place = people_path(path)
-    return read_qrels(place) if place.is_file() else {}
+    people = people_path(path)
+    return read_qrels(people) if people.is_file() else {}
 
 
 def with_people(judged: JudgedBy, qrels: Qrels, people: Qrels) -> JudgedBy:
-    """The mark with the person's judgements that count."""
+    """The mark with the person's judgements of complete queries."""
     counted: Qrels = {}
     for query in complete_queries(judged.order, qrels, people):
         counted[query] = {document: people[query][document] for document in qrels[query]}
@@ -153,10 +154,10 @@ def with_people(judged: JudgedBy, qrels: Qrels, people: Qrels) -> JudgedBy:
 
 
 def complete_queries(order: Sequence[str], qrels: Qrels, people: Qrels) -> list[str]:
-    """The queries at the beginning of ``order`` of which a person has judged every document.
+    """The queries at the beginning of ``order`` whose documents a person has all judged.
 
-    Only those: they are a random sample of the queries, wherever the person stops. A query further
-    on, or half of one, would be chosen by how long its documents take.
+    Only these are a random sample of the queries, wherever the person stops: whether a later query
+    is complete depends on how long its documents take.
     """
     complete = []
     for query in order:

@@ -1,8 +1,8 @@
 """The documents to judge: the first results of several systems on a random sample of queries.
 
 Pools as in TREC (Spärck Jones and van Rijsbergen, "Report on the need for and provision of an
-'ideal' information retrieval test collection", 1975). Their order is random, so neither a model
-nor a person learns from it which system found a document, or at what rank.
+'ideal' information retrieval test collection", 1975). Their order is random, so that it does not
+show a judge which system found a document, or at what rank.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Pools: TypeAlias = dict[str, tuple[Candidate, ...]]
 def sampled(queries: Mapping[str, str], count: int | None, seed: int) -> dict[str, str]:
     """A random sample of queries, in random order.
 
-    The order is that of hashes, so a smaller sample of the same seed is the beginning of a larger
-    one, and queries that are added to a log later change nothing about the order of the others.
+    The order is that of hashes, so a smaller sample with the same seed is the beginning of a larger
+    one, and queries that are added later do not change the order of the others.
 
     Args:
         queries: query id -> text.
@@ -55,7 +55,7 @@ def pooled(
     """The first ``depth`` results of every system, and the names of the systems.
 
     Raises:
-        InputError: no first stage can run, or one that is named cannot.
+        InputError: no first stage can run, or one in ``first_stages`` or ``behind`` cannot.
         ConfigurationError: a reranker cannot be created.
     """
     stages, behinds = choose_stages(suite, first_stages, behind)
@@ -63,14 +63,14 @@ def pooled(
     results: dict[str, Mapping[str, Sequence[Candidate]]] = {}
     reasons = {}
     for stage in stages:
-        found = search.retrieved(stage)
-        if found.reason:
-            reasons[stage] = found.reason
+        outcome = search.retrieved(stage)
+        if outcome.reason:
+            reasons[stage] = outcome.reason
         else:
-            results[stage] = found.candidates
-    # Those that are chosen by default may lack a package.
-    named = {*(first_stages or ()), *behinds} & reasons.keys()
-    if named or not results:
+            results[stage] = outcome.candidates
+    # A default first stage may lack a package; a requested one must run.
+    failed = {*(first_stages or ()), *behinds} & reasons.keys()
+    if failed or not results:
         raise InputError("; ".join(f"{stage}: {reason}" for stage, reason in reasons.items()))
     base = behinds[0] if behinds else search.preferred(stages)
     created, missing = create_rerankers(rerankers)
@@ -93,7 +93,7 @@ def pooled(
     pools: Pools = {}
     for query, text in suite.queries.items():
         documents = {
-            str(item.id): item for found in results.values() for item in found[query][:depth]
+            str(item.id): item for lists in results.values() for item in lists[query][:depth]
         }
         order = sorted(documents, key=lambda document: _hash(seed, text, document))
         pools[query] = tuple(documents[document] for document in order)

@@ -1,4 +1,4 @@
-"""Reads queries to judge: a file of queries, or a log of JSON lines."""
+"""Reads queries to judge from a file of queries or a log of JSON lines."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ import hashlib
 from pathlib import Path
 
 from secondpass.errors import InputError
+from secondpass.evaluation.loading import QUERY_KEYS, checked_id
 from secondpass.formats.compression import open_input
 from secondpass.formats.lines import AnyPath, Line, read_json_lines
 from secondpass.formats.reading import read_queries
 from secondpass.rendering import well_formed
 from secondpass.settings import describe
 
-_KEYS = ("query", "question", "text")
-
 
 def read_query_log(path: AnyPath) -> dict[str, str]:
     """Queries by id, each text once.
 
     Reads JSON lines with ``query``, ``question`` or ``text``, and any other keys; and lines of
-    ``id<TAB>text``. A line without an ``_id`` or ``id`` gets an id that is made of its text, so it
-    stays the same while the log grows. Of equal texts, but for white space and case, the first
-    counts; lines with an empty text are left out.
+    ``id<TAB>text``. A line without an ``_id`` or ``id`` gets an id computed from its text, which
+    stays the same while the log grows. Of texts that differ only in white space and case, the first
+    is used; lines with an empty text are left out.
 
     Raises:
-        FormatError: a line is malformed, or an id has another text before.
+        FormatError: a line is malformed, or two texts have the same id.
         InputError: there is no query.
         OSError: the file cannot be read.
     """
@@ -34,7 +33,7 @@ def read_query_log(path: AnyPath) -> dict[str, str]:
     seen: set[str] = set()
     if is_json:
         for line, record in read_json_lines(path):
-            text = next((record[key] for key in _KEYS if key in record), None)
+            text = next((record[key] for key in QUERY_KEYS if key in record), None)
             if not isinstance(text, str):
                 named = "a 'query' (or 'question', or 'text')"
                 raise line.error(f"needs {named}: a string, not {describe(text)}")
@@ -55,7 +54,7 @@ def _add(
     if not plain or plain in seen:
         return
     if line is not None and identifier in queries:
-        raise line.error(f"the id {identifier!r} has another text before")
+        raise line.error(f"the id {identifier!r} has another text in an earlier line")
     seen.add(plain)
     queries[identifier] = text
 
@@ -64,9 +63,7 @@ def _id(line: Line, record: dict[str, object], text: str) -> str:
     value = record.get("_id", record.get("id"))
     if value is None:
         return "q" + hashlib.sha256(_plain(well_formed(text)).encode()).hexdigest()[:12]
-    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise line.error(f"the id must be a string or an integer, not {describe(value)}")
-    return str(value)
+    return checked_id(line, value, "the id")
 
 
 def _plain(text: str) -> str:

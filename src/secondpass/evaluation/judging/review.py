@@ -1,4 +1,4 @@
-"""A person's judgements of a part of what a model has judged."""
+"""A person's judgements of documents that a model has judged."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from secondpass.formats.writing import write_qrels
 
 
 class Review:
-    """The questions for a person about a folder of judgements, and the answers so far.
+    """The documents of a folder of judgements for a person to judge, and the answers so far.
 
-    Queries come in the random order of the folder, so those that are complete are a random sample
-    wherever the person stops, as long as that does not depend on the grades. Documents come in
-    random order, without what the model has said about them.
+    Queries are in the random order of the folder, so the complete ones are a random sample wherever
+    the person stops, if that does not depend on the grades. Documents are in random order, without
+    the model's grades.
 
     Args:
         folder: written by :meth:`~secondpass.evaluation.Judgements.write`.
@@ -76,14 +76,14 @@ class Review:
         return [document for document in self.documents(query) if document not in answered]
 
     def complete(self) -> list[str]:
-        """The queries that count: complete, and none before them open."""
+        """The complete queries before the first incomplete one; only these are used."""
         return complete_queries(self.order, self.qrels, self.people)
 
     def answer(self, query: str, document: str, grade: int) -> None:
-        """Record a grade, in the file at once.
+        """Record a grade and write the file.
 
         Raises:
-            InputError: the document is not to be judged, or the grade is not one of 0 to 3.
+            InputError: the query has no such document, or the grade is not 0, 1, 2 or 3.
             OSError: the file cannot be written.
         """
         if document not in self.qrels.get(query, {}):

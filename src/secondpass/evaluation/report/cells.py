@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Tone: TypeAlias = Literal["", "gain", "loss", "issue"]
-"""The colour of a cell: better or worse than what it is compared with, or something went wrong."""
+"""The colour of a cell: better or worse than the system it is compared with, or an issue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell: plain text, perhaps coloured, or marked as the best of its column."""
+    """A cell: plain text, its colour, and whether it is the best of its column."""
 
     text: str
     tone: Tone = ""

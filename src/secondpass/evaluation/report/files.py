@@ -20,11 +20,11 @@ from secondpass.formats.writing import write_qrels, write_run
 from secondpass.rendering import well_formed
 
 _NAME_LENGTH = 120
-"""Most characters of a system's name in a file name; file systems allow 255 bytes or fewer."""
+"""Maximum length of a system's name in a file name; file systems allow 255 bytes or fewer."""
 
 
 def write(comparison: ComparisonData, folder: AnyPath) -> list[str]:
-    """Write the files into a folder, which is created if need be, and return their paths."""
+    """Write the files into a folder, which is created if it does not exist; return their paths."""
     place = Path(folder)
     (place / "runs").mkdir(parents=True, exist_ok=True)
     texts = {
@@ -36,7 +36,7 @@ def write(comparison: ComparisonData, folder: AnyPath) -> list[str]:
     for name, text in texts.items():
         write_lines(place / name, [well_formed(text)])
         written.append(str(place / name))
-    # After the others: the page needs jinja2, and ids with white space do not fit into TREC files.
+    # Last, as they can fail: the page needs jinja2, and TREC files allow no white space in ids.
     try:
         write_lines(place / "report.html", [well_formed(page.page(comparison))])
         written.append(str(place / "report.html"))
@@ -50,7 +50,7 @@ def _write_trec(comparison: ComparisonData, place: Path) -> list[str]:
     mark = judged_by_path(path)
     written = [str(path)]
     if comparison.judged_by is None:
-        mark.unlink(missing_ok=True)  # of an older comparison
+        mark.unlink(missing_ok=True)  # left by an earlier comparison
     else:
         write_judged_by(path, comparison.judged_by)
         written.append(str(mark))
@@ -64,7 +64,7 @@ def _write_trec(comparison: ComparisonData, place: Path) -> list[str]:
 
 
 def _file_name(name: str, taken: set[str]) -> str:
-    """A file name for a system, unique also where file names ignore case."""
+    """A file name for a system, unique even if the file system ignores case."""
     base = re.sub(r"[^A-Za-z0-9._+-]", "_", name)
     if len(base) > _NAME_LENGTH:
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
@@ -105,7 +105,7 @@ def as_dict(comparison: ComparisonData) -> dict[str, Any]:
 
 
 def _judged_by(comparison: ComparisonData) -> dict[str, Any]:
-    """Whose judgements they are, if a model's, and what a person's make of the figures."""
+    """The mark of a model's judgements, and the corrected figures; empty if people judged."""
     if comparison.judged_by is None:
         return {}
     mark = asdict(comparison.judged_by)
@@ -120,6 +120,6 @@ def _judged_by(comparison: ComparisonData) -> dict[str, Any]:
 def _system(comparison: ComparisonData, result: Result) -> dict[str, Any]:
     system = result.to_dict(text=True)
     if result.status != "not_run":
-        together = comparison.end_to_end(result).values()
-        system["seconds"]["end_to_end"] = percentiles(together)
+        seconds = comparison.end_to_end(result).values()
+        system["seconds"]["end_to_end"] = percentiles(seconds)
     return system

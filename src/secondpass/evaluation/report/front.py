@@ -1,4 +1,4 @@
-"""The plot of tuning: quality against time, and what no other variant beats."""
+"""The plot of tuning: quality against time, and the Pareto front."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from secondpass.evaluation.significance import TIE
 
 
 def all_queries(comparison: ComparisonData) -> Table:
-    """Every query with its values; those of a reranker are coloured if they differ."""
+    """Every query with its values, coloured where a reranker differs from its first stage."""
     measure = comparison.measures[0] if comparison.measures else ""
     measured = {result.name: result.evaluation for result in comparison.ran if result.evaluation}
     first_stages = {result.name: result.first_stage or "" for result in comparison.ran}

@@ -239,7 +239,7 @@ def settings(comparison: ComparisonData) -> Table:
 
 
 def settings_table(values: Mapping[str, Any]) -> Table:
-    """Settings by name, those in mappings one a row."""
+    """Settings by name; a mapping has a row for each of its settings."""
     rows = []
     for key, value in values.items():
         if isinstance(value, Mapping):

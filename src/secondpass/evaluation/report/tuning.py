@@ -1,4 +1,4 @@
-"""What tuning found, as sentences, tables, comments of a configuration, and a page."""
+"""The result of tuning as sentences, tables, comments of a configuration, and a page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from secondpass.evaluation.tuning.selection import Held
 def why_not(
     held: Held, adopted: str | None, smallest: float, confidence: float, gain: float
 ) -> str:
-    """Why a reranker was not adopted; ``gain`` is that of the adopted one."""
+    """Why a reranker was not adopted; ``gain`` is the mean gain of the adopted one."""
     if not held.changed:
         return "it changes the measure of no query"
     if held.mean <= 0:
@@ -32,7 +32,7 @@ def why_not(
 
 
 def verdict(tuning: TuningData) -> str:
-    """What to do, and how sure that is."""
+    """The recommendation, with its evidence."""
     if tuning.gain is None:
         return f"Keep {tuning.stage}: no reranker could be tried."
     if tuning.adopted is not None:
@@ -52,7 +52,7 @@ def verdict(tuning: TuningData) -> str:
 
 
 def _power(tuning: TuningData) -> str:
-    """How many more judged queries it takes."""
+    """How many more judged queries are needed, in a sentence; empty if not known."""
     if tuning.more_queries is None or tuning.detectable is None:
         return ""
     if tuning.more_queries == 0:
@@ -129,7 +129,7 @@ def tables(tuning: TuningData) -> list[Table]:
         "percentile of the second pass; cost: of 1,000 queries."
     )
     name = Column("reranker", "text")
-    found = [
+    sections = [
         Table(
             "tried",
             "Tried",
@@ -158,12 +158,12 @@ def tables(tuning: TuningData) -> list[Table]:
                 for point in tuning.front
             ),
             (
-                "What no other is at least as good, fast and cheap as. The means are over all "
-                "queries, so those of the best variants are likely to be too high.",
+                "Variants than which no other is at least as good, fast and cheap. The means are "
+                "over all queries, so those of the best variants are likely to be too high.",
             ),
         ),
     ]
-    return [table for table in found if table.rows]
+    return [table for table in sections if table.rows]
 
 
 def markdown(tuning: TuningData) -> str:
@@ -241,11 +241,12 @@ def _trial_row(trial: Trial) -> Row:
 
 
 def _cost(cost: float | None) -> str:
-    """Of a thousand queries."""
+    """The cost of a thousand queries."""
     return number(None if cost is None else cost * 1000, 2)
 
 
 def _takes(trial: Trial) -> str:
+    """The time and cost of the second pass, in words; empty if not known."""
     parts = []
     if trial.seconds is not None:
         parts.append(f"{in_milliseconds(trial.seconds)} ms a query (95th percentile)")

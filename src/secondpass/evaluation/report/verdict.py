@@ -34,8 +34,8 @@ class Verdict:
 def verdict(comparison: ComparisonData) -> Verdict:
     """The verdict by the first measure: the best reranker, its gain, and its cost.
 
-    Where a model made the judgements, it stands on the difference that is corrected by a person's;
-    without one it says that it is by the model's grades.
+    If a model made the judgements, the verdict uses the difference corrected by a person's
+    judgements; without these, it says that it depends on the model's grades alone.
     """
     rerankers = [result for result in comparison.ran if result.first_stage is not None]
     if not rerankers:
@@ -80,7 +80,7 @@ def is_significant_gain(difference: Difference) -> bool:
 
 
 def _is_gain(comparison: ComparisonData, result: Result) -> bool:
-    """Whether its gain is significant, by a person's judgements where they correct it."""
+    """Whether its gain is significant; the corrected gain, if a person's judgements correct it."""
     corrected = _corrected(comparison, result)
     if corrected is None:
         return is_significant_gain(result.differences[comparison.measures[0]])
@@ -88,7 +88,7 @@ def _is_gain(comparison: ComparisonData, result: Result) -> bool:
 
 
 def tone_of(difference: Difference) -> Tone:
-    """The colour of a difference: only a significant one has any."""
+    """The colour of a difference: none if it is not significant."""
     if not is_significant(difference) or abs(difference.mean) < _ZERO:
         return ""
     return "gain" if difference.mean > 0 else "loss"
@@ -118,7 +118,7 @@ def calls_per_query(result: Result) -> str | None:
 
 
 def degraded_by(result: Result) -> str:
-    """What made rankings degraded: the fallbacks by name, or a stage of a cascade that failed."""
+    """The causes of degraded rankings: fallbacks by name, or a failed stage of a cascade."""
     names = sorted(result.fallbacks)
     causes = []
     if names:
@@ -154,7 +154,7 @@ def _answer(comparison: ComparisonData, best: Result, difference: Difference) ->
 
 
 def _corrected(comparison: ComparisonData, result: Result) -> Corrected | None:
-    """The difference of the first measure that a person's judgements correct, if there is one."""
+    """The corrected difference of the first measure, if there is one."""
     for item in comparison.corrected:
         if (item.name, item.mean.measure) == (result.name, comparison.measures[0]):
             return item.difference
@@ -162,12 +162,12 @@ def _corrected(comparison: ComparisonData, result: Result) -> Corrected | None:
 
 
 def _compared(comparison: ComparisonData) -> int:
-    """How many systems are compared by the first measure."""
+    """Number of systems that are compared by the first measure."""
     return sum(comparison.measures[0] in result.differences for result in comparison.ran)
 
 
 def _grades(comparison: ComparisonData, best: Result) -> str:
-    """What these figures stand on, where a model made the judgements."""
+    """Sentences on a model's judgements and their correction; empty if people judged."""
     mark, corrected = comparison.judged_by, _corrected(comparison, best)
     if mark is None:
         return ""

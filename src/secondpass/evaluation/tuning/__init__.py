@@ -1,1 +1,1 @@
-"""Choosing a reranker, its settings, or none, on judged queries."""
+"""Chooses a reranker and its settings, or none, on judged queries."""

@@ -1,4 +1,4 @@
-"""Checks of the arguments of tuning, and its limits."""
+"""Checks the arguments of tuning, and applies its limits."""
 
 from __future__ import annotations
 
@@ -8,23 +8,31 @@ from collections.abc import Collection, Sequence
 from secondpass.errors import InputError
 from secondpass.evaluation.observations import Observations
 from secondpass.evaluation.suites import Suite
+from secondpass.evaluation.tuning.records import Variant
 from secondpass.evaluation.tuning.selection import MOST_METHODS
-from secondpass.evaluation.tuning.trials import Attempt, Variant
+from secondpass.evaluation.tuning.trials import Attempt
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import describe
 
-LEAST_SURE, SUREST = 0.5, 0.999
-"""Confidence. Beyond the second, the fewest queries and the number of random signs could adopt
-nothing, whatever the gains."""
+LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE = 0.5, 0.999
+"""With a higher confidence, nothing could be adopted on the fewest queries or with the number of
+random signs, whatever the gains."""
 
 FEWEST_QUERIES = 10
-"""Below it, a fold has a query or none, and a test of signs almost nothing to count."""
+"""With fewer, a fold has at most one query, and a test of signs has too few signs."""
 
 
 def keep_within(
     attempt: Attempt, latency: float | None, latency_of: str, cost: float | None
 ) -> None:
-    """Leave out the variants beyond the limits; the attempt says so if none is left."""
+    """Remove the variants beyond the limits; sets the attempt's reason if none is left.
+
+    Args:
+        attempt: with its variants.
+        latency: maximum seconds of a query; None: no limit.
+        latency_of: ``p95`` or ``mean`` of the seconds.
+        cost: maximum cost of a query; None: no limit.
+    """
 
     def seconds(variant: Variant) -> float:
         if latency_of == "p95":
@@ -82,9 +90,9 @@ def check_arguments(
             raise InputError(f"{name}: must be a number of 0 or more, not {describe(value)}")
     if latency_of not in {"p95", "mean"}:
         raise InputError(f"latency_of: must be p95 or mean, not {describe(latency_of)}")
-    if not _is_number(confidence) or not LEAST_SURE <= confidence <= SUREST:
+    if not _is_number(confidence) or not LOWEST_CONFIDENCE <= confidence <= HIGHEST_CONFIDENCE:
         raise InputError(
-            f"confidence: must be a number from {LEAST_SURE} to {SUREST}, "
+            f"confidence: must be a number from {LOWEST_CONFIDENCE} to {HIGHEST_CONFIDENCE}, "
             f"not {describe(confidence)}"
         )
     if len(suite.queries) < FEWEST_QUERIES:
@@ -94,7 +102,7 @@ def check_arguments(
 
 
 def check_candidates(observed: Observations) -> None:
-    """Check that there is something to gain.
+    """Check that a reranker can gain anything.
 
     Raises:
         InputError: no candidate is relevant.
@@ -112,10 +120,10 @@ def check_candidates(observed: Observations) -> None:
 
 
 def check_rerankers(created: Collection[str], missing: Collection[str]) -> None:
-    """Check the names of the rerankers and of those that cannot run, before any of them runs.
+    """Check the names of the rerankers, and of those that cannot run, before any of them runs.
 
     Raises:
-        InputError: there is none, or more than can be tested together; or a name is in both.
+        InputError: there are none, or too many to test together; or a name is in both.
     """
     if not created and not missing:
         raise InputError("rerankers: give at least one")

@@ -1,4 +1,4 @@
-"""The choice among variants: selection, the front, the queries that are missing, and the gate."""
+"""Chooses among variants: selection, Pareto front, number of missing queries, and gate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,15 @@ def choose(
     measure: str,
     settings: Mapping[str, Any],
 ) -> TuningData:
-    """Select on the gains of all variants."""
+    """Select a reranker and its variant by the gains of all variants.
+
+    Args:
+        observed: the suite and the first stage.
+        before: query id -> value of the measure for the first stage.
+        attempts: the rerankers with their variants.
+        measure: name as in ir_measures.
+        settings: ``confidence``, ``smallest_gain`` and ``seed``, and others for the record.
+    """
     import numpy as np
 
     suite = observed.suite
@@ -44,9 +52,9 @@ def choose(
         if attempt.variants
     }
     level, smallest = settings["confidence"], settings["smallest_gain"]
-    found = adopted = None
+    selection = adopted = None
     if values:
-        found = selections.select(
+        selection = selections.select(
             {name: rows - base for name, rows in values.items()},
             folds=FOLDS,
             repeats=REPEATS,
@@ -54,15 +62,17 @@ def choose(
             confidence=level,
             seed=settings["seed"],
         )
-        adopted = selections.winner(found, smallest_gain=smallest, confidence=level)
-    gain = found.methods[adopted].mean if found is not None and adopted is not None else 0.0
+        adopted = selections.winner(selection, smallest_gain=smallest, confidence=level)
+    gain = 0.0
+    if selection is not None and adopted is not None:
+        gain = selection.methods[adopted].mean
     trials = []
     for attempt in attempts:
-        if found is None or attempt.name not in values:
+        if selection is None or attempt.name not in values:
             statuses = dict(attempt.statuses)
             trials.append(Trial(attempt.name, "not_tried", attempt.reason, statuses=statuses))
             continue
-        held, index = found.methods[attempt.name], found.variants[attempt.name]
+        held, index = selection.methods[attempt.name], selection.variants[attempt.name]
         variant = attempt.variants[index]
         is_adopted = attempt.name == adopted
         trials.append(
@@ -81,8 +91,8 @@ def choose(
             )
         )
     more = target = None
-    if found is not None and adopted is None:
-        more, target = _more(found, len(base), smallest)
+    if selection is not None and adopted is None:
+        more, target = _more(selection, len(base), smallest)
     return TuningData(
         suite.name,
         len(base),
@@ -91,52 +101,55 @@ def choose(
         float(base.mean()),
         adopted,
         next((trial.config for trial in trials if trial.status == "adopted"), None),
-        None if found is None else found.together,
+        None if selection is None else selection.together,
         more,
         target,
         tuple(trials),
         _front(observed.stage, float(base.mean()), attempts, values),
         settings=settings,
-        notes=(*suite.notes, *_faults(attempts)),
+        notes=(*suite.notes, *_failures(attempts)),
     )
 
 
-def _more(found: selections.Selection, queries: int, smallest: float) -> tuple[int | None, float]:
-    """How many more queries tell the best gain so far, or the smallest, from chance.
+def _more(
+    selection: selections.Selection, queries: int, smallest: float
+) -> tuple[int | None, float]:
+    """Number of missing queries to detect the best gain so far, or the smallest; and that gain.
 
-    None are missing where a gain as large as the smallest would have been found.
+    The number is None if it cannot be estimated, and 0 if a gain as large as the smallest could
+    have been detected.
     """
-    name = max(found.methods, key=lambda name: found.methods[name].mean)
-    best = found.methods[name]
+    name = max(selection.methods, key=lambda name: selection.methods[name].mean)
+    best = selection.methods[name]
     gain = max(best.mean, smallest, 1e-6)
-    needed = selections.queries_needed(best, found.critical[name], gain)
+    needed = selections.queries_needed(best, selection.critical[name], gain)
     fewest = 1 if best.mean >= smallest else 0
     return None if needed is None else max(fewest, needed - queries), gain
 
 
-def _faults(attempts: Sequence[Attempt]) -> Iterator[str]:
-    """What is not by the reranker itself in the figures of those that were tried."""
+def _failures(attempts: Sequence[Attempt]) -> Iterator[str]:
+    """Notes on depths that failed, and on rankings that are not ``ok``."""
     for attempt in attempts:
         if not attempt.variants:
             continue
         if attempt.reason:
             yield f"{attempt.name} was not tried at all depths: {attempt.reason}"
-        faults = [
+        counts = [
             f"{number:,} {status}"
             for status, number in sorted(attempt.statuses.items())
             if status != "ok"
         ]
-        if faults:
+        if counts:
             yield (
-                f"{attempt.name}: of {attempt.statuses.total():,} rankings, {', '.join(faults)}; "
-                "its figures are with these"
+                f"{attempt.name}: of {attempt.statuses.total():,} rankings, {', '.join(counts)}; "
+                "its figures include these"
             )
 
 
 def _front(
     stage: str, baseline: float, attempts: Sequence[Attempt], values: Mapping[str, Any]
 ) -> tuple[Point, ...]:
-    """The first stage, and what nothing at least as good, fast and cheap is better than."""
+    """The Pareto front of quality, time and cost, including the first stage; fastest first."""
     points = [Point(stage, "no second pass", baseline, 0.0, 0.0)]
     for attempt in attempts:
         for index, variant in enumerate(attempt.variants):
@@ -159,13 +172,13 @@ def _front(
 def with_gate(
     tuning: TuningData, observed: Observations, attempts: Sequence[Attempt]
 ) -> TuningData:
-    """The configuration with the gate that is learned for it, if one helps."""
+    """The result with a gate learned for its configuration, or the reason why there is none."""
     attempt = next((item for item in attempts if item.name == tuning.adopted), None)
     if attempt is None or tuning.config is None or not attempt.depths:
         return tuning
     variant = next(item for item in attempt.variants if item.config == tuning.config)
     depth = variant.depth or observed.depth
-    rankings = attempt.rankings[attempt.runs[-1] if attempt.alone else depth]
+    rankings = attempt.rankings[attempt.runs[-1] if attempt.pointwise else depth]
     if variant.blend is not None or depth not in attempt.rankings:
         reranker = bare(attempt.config, depth)
         scale, name = reranker.method.scale, reranker.method.name
@@ -181,7 +194,7 @@ def with_gate(
             reranker=reranker,
             first_stage=observed.stage,
         )
-    except InputError as error:  # of configurations that leave candidates out
+    except InputError as error:  # the configuration leaves candidates out
         return replace(tuning, gate=f"No gate: {error}.")
     finally:
         reranker.close()

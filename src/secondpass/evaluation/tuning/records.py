@@ -1,4 +1,4 @@
-"""What tuning found, as plain records."""
+"""The result of tuning as plain records."""
 
 from __future__ import annotations
 
@@ -6,8 +6,45 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from secondpass.blending import Blend
 from secondpass.config.keys import with_hidden_keys
+from secondpass.evaluation.costs import percentile
 from secondpass.evaluation.tuning.selection import Held
+from secondpass.formats.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A reranker with one depth and one blend.
+
+    Attributes:
+        depth: number of candidates that the method judges; None: all.
+        blend: None: the method's scores alone.
+        config: the configuration of the reranker with this depth and blend.
+        run: query id -> document id -> score.
+        seconds: seconds of the second pass, for each query.
+        cost: mean cost of a query, at the configured prices; 0 for local models, None if unknown.
+    """
+
+    depth: int | None
+    blend: Blend | None
+    config: Mapping[str, Any] = field(repr=False)
+    run: Run = field(repr=False)
+    seconds: tuple[float, ...] = field(repr=False)
+    cost: float | None
+
+    @property
+    def label(self) -> str:
+        """Depth and blend in words."""
+        depth = "all candidates" if self.depth is None else f"depth {self.depth}"
+        if self.blend is None:
+            return f"{depth}, no blend"
+        return f"{depth}, blend {self.blend.original:g} {self.blend.normalize}"
+
+    @property
+    def p95(self) -> float:
+        """Seconds within which 95 % of the queries are reranked."""
+        return percentile(self.seconds, 0.95) or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +52,13 @@ class Trial:
     """One reranker that was tried, with the depth and blend that are best for it.
 
     Attributes:
-        name: as it was given.
+        name: name of the reranker.
         status: ``adopted``; ``tried``; or ``not_tried``, with the reason.
         reason: why it was not adopted, or not tried.
         config: of the best variant; None if it was not tried.
         variants: number of depths and blends that were compared within the limits.
         setting: depth and blend of the best variant, in words.
-        mean: its mean of the measure over all queries. It was chosen on these, so the mean is
+        mean: mean of the measure over all queries. The variant was chosen on these, so the mean is
             likely to be too high; the held-out gain is not.
         held: gains on queries that had no part in the choice of the variant.
         seconds: 95th percentile of the seconds of the second pass.
@@ -55,7 +92,7 @@ class Point:
     """A variant that nothing beats in quality, time and cost at once.
 
     Attributes:
-        name: of the reranker; of the first stage for the first stage alone.
+        name: name of the reranker, or of the first stage for the first stage alone.
         setting: depth and blend, in words.
         mean: of the measure over all queries.
         seconds: 95th percentile of the seconds of the second pass.

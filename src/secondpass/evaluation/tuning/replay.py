@@ -1,7 +1,7 @@
-"""Rankings with another depth or blend, computed from one set of rankings.
+"""Computes rankings with another depth or blend from one set of rankings.
 
-The blend is applied after the method has scored, so every blend follows from one ranking. A
-smaller depth does too if the score of a candidate does not depend on the others.
+A blend is applied after scoring, so every blend can be computed from one ranking. A smaller depth
+can be, too, if the score of a candidate does not depend on the others.
 """
 
 from __future__ import annotations
@@ -12,27 +12,14 @@ from dataclasses import replace
 from secondpass.blending import Blend, with_weight
 from secondpass.candidates import retrieval_score
 from secondpass.formats.runs import Run
-from secondpass.scoring import ScorerMethod, member
 from secondpass.types import Candidate, Ranked, Ranking
 
 _BEHIND = ("backfilled", "unjudged", "tail")
 """The statuses of items without a score, in the order in which they are ranked."""
 
 
-def scores_alone(method: object) -> bool:
-    """Whether the score of a candidate does not depend on the other candidates of its list.
-
-    Those of ``lexical`` do, and of ``embedded`` with its defaults, and of every method that a
-    language model answers about several candidates at once.
-    """
-    isolated = getattr(method, "isolated", getattr(method, "windows", "one") == "each")
-    if isinstance(method, ScorerMethod):
-        isolated = bool(member(method.scorer, "pointwise", True))
-    return isolated and getattr(method, "score_kind", "rank") != "rank"
-
-
 def can_replay(ranking: Ranking, method: str) -> bool:
-    """Whether the scores of a ranking are those of the method; else a fallback gave the order."""
+    """Whether the scores of a ranking come from the method, not from a fallback."""
     return ranking.report.method in {method, None}
 
 
@@ -43,12 +30,12 @@ def replayed(
     depth: int | None = None,
     scale: tuple[float, float] | None = None,
 ) -> list[int]:
-    """The input positions as they are ranked with a blend, from a ranking without one.
+    """The input positions in the order of a blend, computed from a ranking without one.
 
     Args:
         ranking: made without blend, floor, ordering and ``top_k``.
-        blend: None ranks by the method's scores.
-        depth: at most that of the ranking. None: the same.
+        blend: None: rank by the method's scores.
+        depth: at most the depth of the ranking. None: the same.
         scale: lowest and highest grade, if the scores are grades.
     """
     items = sorted(ranking, key=lambda item: item.position)
@@ -58,7 +45,7 @@ def replayed(
         return [item.position for item in items]
     reranked = [_score(item) for item in scored]
     originals = [retrieval_score(item.candidate) for item in scored]
-    # The method itself gave the original order a weight; such rankings are never journaled.
+    # Some methods weight the original order themselves; such rankings are never journaled.
     own = ranking.trace.blend if ranking.trace is not None else None
     weighted = with_weight(blend, None if own is None else own.original, originals)
     final = reranked if weighted is None else weighted.mix(originals, reranked, scale).final
@@ -79,15 +66,15 @@ def replayed_run(
 ) -> Run:
     """A run of rankings with another blend or depth; see :func:`replayed`.
 
-    Rankings that a fallback made are used as they are: its scores mean something else.
+    Rankings of a fallback are used unchanged, as their scores are not the method's.
 
     Args:
         rankings: query id -> ranking.
-        candidates: query id -> what was ranked.
-        method: the name of the method.
-        blend: as above.
-        depth: likewise.
-        scale: likewise.
+        candidates: query id -> candidates of the ranking.
+        method: name of the method.
+        blend: as for :func:`replayed`.
+        depth: as for :func:`replayed`.
+        scale: as for :func:`replayed`.
         top_k: number of items to keep; None: all.
     """
     run: Run = {}
@@ -109,7 +96,7 @@ def replayed_rankings(
     depth: int | None = None,
     scale: tuple[float, float] | None = None,
 ) -> dict[str, Ranking]:
-    """The rankings in the order of another blend or depth; final scores are not computed anew."""
+    """The rankings in the order of another blend or depth; final scores are not recomputed."""
     result = dict(rankings)
     for query, ranking in rankings.items():
         if can_replay(ranking, method):

@@ -1,4 +1,4 @@
-"""The statistics of tuning: nested cross-validation, and a test that counts everything tried.
+"""The statistics of tuning: nested cross-validation, and a test corrected for all variants.
 
 Each method has several variants (depths, blends), whose gains over the first stage are known on
 every query. In each outer fold, the variant with the highest mean on the other queries is chosen
@@ -9,9 +9,9 @@ cross-validation for model selection", BMC Bioinformatics 7, 2006.
 
 The test is a randomisation test of held-out gains. If a method changes queries for better or worse
 by chance alone, the gains of all its variants on a query could as well have the opposite sign,
-together. So signs are drawn at random for each query, *all choices are made again*, and the
-statistic is compared with those. A set of methods is tested as one, of which the best variant of
-all is chosen in each fold; the corrected p of a method is the largest p of all sets that it is in.
+together. So signs are drawn at random for each query, *all choices are repeated*, and the observed
+statistic is compared with the resulting ones. A set of methods is tested like one method with all
+their variants; the corrected p of a method is the largest p of all sets that contain it.
 This is closed testing: Marcus, Peritz and Gabriel, "On closed testing procedures with special
 reference to ordered analysis of variance", Biometrika 63, 1976. It bounds the chance that any
 method without a gain is adopted, whatever the number of methods and variants and however they are
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     Array: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 MOST_METHODS = 8
-"""They have 255 sets, each of which is tested."""
+"""Most methods of a selection: they have 255 sets, each of which is tested."""
 
-_NUMBERS = 2_000_000
-"""Held-out gains at a time, which bounds the memory."""
+_BATCH = 2_000_000
+"""Held-out gains to compute at a time, which bounds the memory."""
 
 _POWER = 0.8
+"""Probability of a significant result that :func:`queries_needed` plans for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,12 @@ class Held:
     """Gains on queries that had no part in the choice.
 
     Attributes:
-        mean: the mean over the queries.
+        mean: mean gain over the queries.
         low: lower end of its interval (Student's t over the queries); None if all gains are equal.
-            The folds share most of their queries, so it is approximate.
+            Approximate, as the folds share most of their queries.
         high: upper end.
         deviation: standard deviation over the queries.
-        p: one-sided, corrected for everything that was tried; 1 if no query changes.
+        p: one-sided p-value, corrected for everything that was tried; 1 if no query changes.
         changed: number of queries with a gain other than 0.
     """
 
@@ -64,14 +65,14 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What nested cross-validation found.
+    """The result of nested cross-validation.
 
     Attributes:
-        methods: by name, the held-out gains if the method is given and its variant chosen.
-        together: the held-out gains if the method is chosen in the training folds as well. Its p is
-            the smallest of those of the methods.
-        variants: by name of the method, the index of the variant that is best on all queries.
-        critical: by name of the method, the statistic that it has to exceed.
+        methods: name of a method -> held-out gains if only its variant is chosen.
+        together: held-out gains if the method is also chosen in the training folds. Its p is the
+            smallest p of the methods.
+        variants: name of a method -> index of the variant that is best on all queries.
+        critical: name of a method -> the statistic that it has to exceed.
     """
 
     methods: Mapping[str, Held]
@@ -92,10 +93,11 @@ def select(
     """Choose variants by cross-validation, and test the held-out gains of each method.
 
     Args:
-        gains: by name of each of at most :data:`MOST_METHODS` methods, the gains of its variants on
-            the queries (variants x queries). Of variants with the same mean, the first is chosen.
+        gains: name of a method -> gains of its variants on the queries (variants x queries), for
+            at most :data:`MOST_METHODS` methods. Of variants with the same mean, the first is
+            chosen.
         folds: number of outer folds.
-        repeats: number of times that the queries are divided anew; held-out gains are averaged.
+        repeats: number of random divisions into folds; held-out gains are averaged over them.
         resamples: number of random sign vectors. With the observed signs, that many plus one
             statistics are compared.
         confidence: of intervals; a method is significant if p is at most ``1 - confidence``.
@@ -119,7 +121,7 @@ def select(
             statistics.append(_statistic(*held))
     p_values, criticals = np.zeros(len(names)), np.zeros(len(names))
     for members, held, statistics in zip(sets, observed, drawn, strict=True):
-        # Rounded: sums in another order must not break ties between equal statistics.
+        # Rounded, so that rounding errors do not break ties between equal statistics.
         null = np.round(np.concatenate(statistics), 9)
         p = (1 + (null >= np.round(_statistic(*held)[0], 9)).sum()) / (resamples + 1)
         critical = np.quantile(null, confidence, method="higher")
@@ -138,8 +140,8 @@ def select(
 def winner(selection: Selection, *, smallest_gain: float, confidence: float) -> str | None:
     """The method to adopt; None keeps the first stage.
 
-    It is the one with the highest held-out gain among those that are significant, if that gain, and
-    that of the whole choice, are at least the smallest gain.
+    It is the significant method with the highest held-out gain, if that gain and the gain of the
+    whole choice (``together``) are at least the smallest gain.
     """
     significant = {
         name: held.mean
@@ -157,15 +159,15 @@ def queries_needed(held: Held, critical: float, gain: float) -> int | None:
 
     From the normal approximation ``((critical + 0.84) * deviation / gain) ** 2``, for the observed
     deviation: Cohen, "Statistical power analysis for the behavioral sciences", 2nd edition, 1988.
-    That is a probability of 0.8 for a single variant; every choice that can err takes from it.
+    The probability is 0.8 for a single variant; it is lower if variants have to be chosen.
 
     Args:
         held: held-out gains of a pilot.
-        critical: what the statistic has to exceed.
-        gain: the true mean, above 0.
+        critical: the statistic that has to be exceeded.
+        gain: the true mean gain, above 0.
 
     Returns:
-        None if the gains do not vary, so that nothing can be said.
+        None if the gains do not vary, so that the number cannot be estimated.
     """
     from scipy import stats
 
@@ -176,10 +178,10 @@ def queries_needed(held: Held, critical: float, gain: float) -> int | None:
 
 
 def _signs(rng: np.random.Generator, count: int, queries: int, copies: int) -> Iterator[Array]:
-    """Random signs, as many rows at a time as fit into the memory with these copies of each."""
+    """Batches of random sign vectors; each vector is copied ``copies`` times in memory."""
     import numpy as np
 
-    batch = max(1, _NUMBERS // (queries * copies))
+    batch = max(1, _BATCH // (queries * copies))
     for start in range(0, count, batch):
         rows = min(batch, count - start)
         yield rng.integers(0, 2, (rows, queries)).astype(np.float64) * 2 - 1
@@ -188,7 +190,7 @@ def _signs(rng: np.random.Generator, count: int, queries: int, copies: int) -> I
 def _held_out(
     gains: Sequence[Array], signs: Array, splits: Sequence[Any], sets: Sequence[Sequence[int]]
 ) -> Iterator[tuple[Array, Array]]:
-    """For each set of methods, what :func:`_statistic` takes.
+    """The arguments of :func:`_statistic` for each set of methods.
 
     Args:
         gains: of each method, variants x queries.
@@ -197,8 +199,8 @@ def _held_out(
         sets: indices of methods.
 
     Yields:
-        The held-out gains (sign vectors x queries), averaged over the splits; and the sum of their
-        squares over the queries, averaged likewise, for each sign vector.
+        The held-out gains (sign vectors x queries) and, for each sign vector, the sum of their
+        squares over the queries; both averaged over the splits.
     """
     import numpy as np
 
@@ -212,7 +214,7 @@ def _held_out(
             for fold in range(folds):
                 inside = np.flatnonzero(split == fold)
                 part = signs[:, inside]
-                # Rounded, so that ties stay ties.
+                # Rounded, so that rounding errors do not break ties.
                 training = np.round(total - part @ rows[:, inside].T, 9)
                 chosen = training.argmax(axis=1)
                 best[number, fold, method] = training.max(axis=1)
@@ -231,8 +233,8 @@ def _held_out(
 def _statistic(held: Array, squares: Array) -> Array:
     """Sum of gains over root of the sum of squares, for each row: monotone in Student's t.
 
-    The squares are those of the single splits: those of the averages would be smaller where the
-    choice differs from split to split, which would count an unstable choice for a sure one.
+    The squares are averaged over the splits, not taken of the averaged gains: those are smaller if
+    the choice differs between splits, so an unstable choice would appear more certain.
     """
     import numpy as np
 
@@ -254,7 +256,7 @@ def _held(gains: Array, p: float, confidence: float) -> Held:
 
     mean, deviation = float(gains.mean()), float(gains.std(ddof=1))
     changed = int((np.abs(gains) > 1e-9).sum())
-    if deviation < 1e-9:  # of sums in another order
+    if deviation < 1e-9:  # rounding errors of equal gains
         return Held(mean, None, None, 0.0, p if changed else 1.0, changed)
     margin = float(stats.t.ppf((1 + confidence) / 2, len(gains) - 1)) * deviation
     margin /= math.sqrt(len(gains))

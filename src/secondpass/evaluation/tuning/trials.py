@@ -1,4 +1,4 @@
-"""What is tried: rerankers, their depths and blends, and what each takes."""
+"""Runs the rerankers to try, and computes their variants: depths and blends."""
 
 from __future__ import annotations
 
@@ -12,82 +12,61 @@ from typing import Any
 from secondpass.blending import Blend
 from secondpass.config import load, preset_names
 from secondpass.errors import NotSerializableError, SecondPassError
-from secondpass.evaluation.costs import percentile
 from secondpass.evaluation.dry_run import expected_use
+from secondpass.evaluation.measures import ranking_to_run
 from secondpass.evaluation.observations import Observations
 from secondpass.evaluation.rerankers import Spec, unique_name
 from secondpass.evaluation.reranking import judged_nothing
-from secondpass.evaluation.tuning.replay import replayed_run, scores_alone
-from secondpass.formats.runs import Run
+from secondpass.evaluation.tuning.records import Variant
+from secondpass.evaluation.tuning.replay import replayed_run
 from secondpass.reranker import Reranker
+from secondpass.scoring import scores_alone
 from secondpass.types import Ranking
 
 INSTALLED = ("lexical", "embedded", "default")
-"""The presets that are tried if none is named: the local ones, which cost nothing."""
+"""The presets to try by default: those of local models, which cost nothing."""
 
 DEPTHS = (20, 50, 100)
 WEIGHTS = (0.2, 0.4, 0.6, 0.8)
 _FITTED = ("blend", "floor", "probabilities", "when")
-"""Settings that hold for one set of the others only. Variants leave them out or replace them."""
-_AS_IT_IS = frozenset({"order", "anchor"})
-"""Settings that change the order after or beside the scores, so that nothing can be replayed."""
+"""Settings that are valid only for the other settings. Variants remove or replace them."""
+_NOT_REPLAYABLE = frozenset({"order", "anchor"})
+"""Settings that change the order independently of the scores, so that it cannot be recomputed."""
 
 _SAMPLE = 20
-"""Rankings to estimate from what a service takes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """A reranker with one depth and one blend.
-
-    Attributes:
-        depth: number of candidates that the method judges; None: as in ``config``.
-        blend: None: the method's scores alone.
-        config: the configuration of all of it.
-        run: the order of the suite's candidates.
-        seconds: of the second pass, for each query.
-        cost: of a query, at the configured prices; 0 for local models, None if it is not known.
-    """
-
-    depth: int | None
-    blend: Blend | None
-    config: Mapping[str, Any] = field(repr=False)
-    run: Run = field(repr=False)
-    seconds: tuple[float, ...] = field(repr=False)
-    cost: float | None
-
-    @property
-    def label(self) -> str:
-        """Depth and blend in words."""
-        depth = "all candidates" if self.depth is None else f"depth {self.depth}"
-        if self.blend is None:
-            return f"{depth}, no blend"
-        return f"{depth}, blend {self.blend.original:g} {self.blend.normalize}"
-
-    @property
-    def p95(self) -> float:
-        """Seconds within which 95 % of the queries are reranked."""
-        return percentile(self.seconds, 0.95) or 0.0
+"""Number of rankings from which the cost of a service is estimated."""
 
 
 @dataclass(slots=True)
 class Attempt:
-    """A reranker to try, under a name; ``reason`` says why it is not tried, if so."""
+    """A reranker to try.
+
+    Attributes:
+        name: name of the reranker.
+        config: its configuration.
+        reason: why it is not tried; empty if it is.
+        asks: whether it calls a service.
+        depths: the depths of its variants; empty if the configuration is tried unchanged.
+        pointwise: whether smaller depths can be computed from the rankings of the largest.
+        rankings: depth -> query id -> ranking.
+        variants: the variants that were computed.
+        statuses: number of rankings by report status, over all runs.
+    """
 
     name: str
     config: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
     asks: bool = False
     depths: tuple[int, ...] = ()
-    alone: bool = False
+    pointwise: bool = False
     rankings: dict[int, dict[str, Ranking]] = field(default_factory=dict, repr=False)
     variants: list[Variant] = field(default_factory=list, repr=False)
     statuses: Counter[str] = field(default_factory=Counter)
 
     @property
     def runs(self) -> tuple[int, ...]:
-        """The depths to run the method at; the others follow from these."""
-        return self.depths[-1:] if self.alone else self.depths
+        """The depths to run the method at; the others are computed from these."""
+        return self.depths[-1:] if self.pointwise else self.depths
 
 
 def named(specs: Mapping[str, Spec] | Sequence[Spec] | Spec | None) -> Any:
@@ -119,7 +98,15 @@ def prepare(
     depths: Sequence[int] | None,
     cost: float | None,
 ) -> Attempt:
-    """What to run of a reranker, or why it is not tried."""
+    """Choose the depths of a reranker, or the reason why it is not tried.
+
+    Args:
+        name: name of the reranker.
+        reranker: the reranker.
+        observed: the suite and the first stage.
+        depths: the requested depths; None: chosen by the cost of calls.
+        cost: maximum cost of a query; None: no limit.
+    """
     attempt = Attempt(name)
     try:
         config = reranker.to_config()
@@ -133,13 +120,13 @@ def prepare(
     sample = [(queries[query], items) for query, items in observed.candidates.items()][:_SAMPLE]
     uses = expected_use(reranker, sample)
     attempt.asks = any(use.calls for use in uses)
-    attempt.alone = scores_alone(reranker.method)
-    if _AS_IT_IS & config.keys():
+    attempt.pointwise = scores_alone(reranker.method)
+    if _NOT_REPLAYABLE & config.keys():
         attempt.depths = ()
     elif depths is not None:
         attempt.depths = tuple(sorted({min(depth, longest) for depth in depths}))
-    elif attempt.asks:  # every other depth would be paid for, unless it follows from this one
-        smaller = [depth for depth in DEPTHS if depth < own] if attempt.alone else []
+    elif attempt.asks:  # only depths that take no further calls
+        smaller = [depth for depth in DEPTHS if depth < own] if attempt.pointwise else []
         attempt.depths = (*smaller, own)
     else:
         attempt.depths = tuple(sorted({own, *(min(depth, longest) for depth in DEPTHS)}))
@@ -149,26 +136,32 @@ def prepare(
             attempt.reason = "its cost is not known; set `prices` of its language model"
         else:
             each = sum(price or 0.0 for price in costs) / max(1, len(sample))
-            scale = min([*attempt.depths, own]) / own if attempt.alone else 1.0
+            scale = min([*attempt.depths, own]) / own if attempt.pointwise else 1.0
             if each * scale > cost:
                 attempt.reason = f"a query is expected to cost {each:.4g}, more than {cost:g}"
     return attempt
 
 
 def bare(config: Mapping[str, Any], depth: int) -> Reranker:
-    """The reranker at a depth without what is applied to its scores afterwards."""
-    left = {key: value for key, value in config.items() if key not in (*_FITTED, "top_k", "tail")}
-    return load({**left, "depth": depth})
+    """The reranker at a depth, without the settings that are applied after scoring."""
+    removed = (*_FITTED, "top_k", "tail")
+    kept = {key: value for key, value in config.items() if key not in removed}
+    return load({**kept, "depth": depth})
 
 
 def measure(attempt: Attempt, observed: Observations, warm: Callable[[Reranker], None]) -> None:
-    """Run an attempt, and compute its variants; a failure becomes its reason.
+    """Run an attempt and compute its variants; an error becomes its reason.
 
-    Variants of the depths before the one that failed remain.
+    If a depth fails, the variants of earlier depths remain.
+
+    Args:
+        attempt: the reranker to run.
+        observed: the suite and the first stage.
+        warm: loads the models of a reranker.
     """
     try:
         if not attempt.depths:
-            _measure_as_it_is(attempt, observed, warm)
+            _measure_unchanged(attempt, observed, warm)
             return
         for depth in attempt.runs:
             reranker = bare(attempt.config, depth)
@@ -187,10 +180,10 @@ def measure(attempt: Attempt, observed: Observations, warm: Callable[[Reranker],
     attempt.variants.sort(key=lambda item: (item.depth or 0, item.blend is not None))
 
 
-def _measure_as_it_is(
+def _measure_unchanged(
     attempt: Attempt, observed: Observations, warm: Callable[[Reranker], None]
 ) -> None:
-    """One variant, of a configuration of which nothing can be computed anew."""
+    """Add the configuration itself as the only variant."""
     reranker = load(attempt.config)
     try:
         warm(reranker)
@@ -198,7 +191,7 @@ def _measure_as_it_is(
         if _failed(attempt, rankings):
             return
         depth = reranker.depth
-        run = {query: _scores([str(item.id) for item in it]) for query, it in rankings.items()}
+        run = ranking_to_run(rankings)
         seconds = tuple(ranking.report.seconds for ranking in rankings.values())
         cost = _cost(rankings, attempt.asks)
         attempt.variants.append(Variant(depth, reranker.blend, attempt.config, run, seconds, cost))
@@ -207,7 +200,7 @@ def _measure_as_it_is(
 
 
 def _failed(attempt: Attempt, rankings: Mapping[str, Ranking], method: str | None = None) -> bool:
-    """Whether nothing was judged, or never by the method of this name; sets the reason."""
+    """Whether nothing was judged, or nothing by the method of this name; sets the reason."""
     reports = [ranking.report for ranking in rankings.values()]
     attempt.statuses += Counter(report.status for report in reports)
     issues = Counter(issue.code for report in reports for issue in report.issues)
@@ -231,7 +224,7 @@ def _add_variants(
     if own.blend is not None and own.blend not in blends:
         blends.append(own.blend)
     cost = _cost(rankings, attempt.asks)
-    for depth in attempt.depths if attempt.alone else (run_depth,):
+    for depth in attempt.depths if attempt.pointwise else (run_depth,):
         share = depth / run_depth
         seconds = tuple(ranking.report.seconds * share for ranking in rankings.values())
         for blend in blends:
@@ -277,15 +270,8 @@ def _cost(rankings: Mapping[str, Ranking], asks: bool) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _scores(documents: Sequence[str]) -> dict[str, float]:
-    scores: dict[str, float] = {}
-    for index, document in enumerate(documents):
-        scores.setdefault(document, float(len(documents) - index))
-    return scores
-
-
 def _spec(spec: Spec) -> Spec:
-    """A name that is neither a preset nor a file as the model of a cross-encoder."""
+    """A reranker; a name that is neither a preset nor a file is the model of a cross-encoder."""
     if isinstance(spec, str) and spec not in preset_names() and not _is_file(spec):
         return {"method": {"type": "cross_encoder", "model": spec}}
     return spec

@@ -33,27 +33,28 @@ from secondpass.formats.lines import AnyPath
 from secondpass.reranker import Reranker
 
 SMALLEST_GAIN = 0.01
-"""Of nDCG@10: one query in 37 has its only relevant passage at place 1 instead of 2. A gain below
-that is hardly noticed by anybody who searches, and every pass takes time."""
+"""A gain of 0.01 in nDCG@10 is as if, in one query of 37, the only relevant passage moved from rank
+2 to rank 1. Users hardly notice a smaller one, and every pass takes time."""
 
 
 @dataclass(frozen=True)
 class Tuning(TuningData):
-    """What :func:`tune` found, and its reports.
+    """The result of :func:`tune`, and its reports.
 
     Attributes:
         suite: name of the suite.
         queries: number of judged queries.
         stage: the first stage whose candidates were reranked.
-        measure: what was compared.
+        measure: name of the measure.
         baseline: mean of the measure for the first stage.
-        adopted: name of the reranker that is worth its while; None keeps the first stage.
-        config: its configuration with depth and blend, and perhaps a gate; None likewise.
-        gain: held-out gains of the whole choice, of reranker, depth and blend: what to expect of
-            ``config``. None if nothing could be tried.
-        more_queries: how many more judged queries it takes to know, if nothing is adopted; 0 where
-            there are enough; None where something is adopted, or where that cannot be said.
-        detectable: the gain that they all would tell from chance more often than not.
+        adopted: name of the adopted reranker; None: keep the first stage.
+        config: its configuration with depth and blend, and perhaps a gate; None if none is adopted.
+        gain: held-out gains of the whole choice of reranker, depth and blend, which is the gain to
+            expect of ``config``. None if nothing could be tried.
+        more_queries: number of further judged queries needed to detect the gain ``detectable``, if
+            nothing is adopted. 0: there are enough. None: something is adopted, or the number
+            cannot be estimated.
+        detectable: a mean gain; None if something is adopted.
         trials: the rerankers that were tried, and those that could not be.
         front: the variants that no other beats in quality, time and cost at once, cheapest first.
         gate: why the configuration has a gate (``when``), or has none.
@@ -138,10 +139,10 @@ def tune(
     corrected for everything that was tried, and at least ``smallest_gain``; see
     :mod:`secondpass.evaluation.tuning.selection` for the statistics and their assumptions.
 
-    A blend follows from the method's scores, so the method runs once for all blends; once for all
-    depths, too, where the score of a candidate does not depend on the others. A service is asked
-    for other depths only if ``depths`` are given. A floor and a gate of a configuration hold for
-    its own blend and depth only, so they are left out.
+    The method runs once for all blends, as they are computed from its scores, and once for all
+    depths if the score of a candidate does not depend on the others. A service is called for
+    further depths only if ``depths`` are given. A configuration's floor and gate are valid only for
+    its own blend and depth, so they are left out.
 
     Args:
         suite: queries, judgements, and a corpus or candidates; 10 judged queries or more.
@@ -151,25 +152,26 @@ def tune(
         behind: the first stage. None: the first of ``given``, ``hybrid``, ``lexical`` and
             ``vector`` that can run.
         depth: maximum number of candidates of each query.
-        depths: numbers of candidates to judge. None: 20, 50, 100 and the configuration's own; of
-            services their own, and smaller ones that follow from it.
-        latency: most seconds of a second pass. Rerankers and variants above it are not chosen.
+        depths: numbers of candidates to rerank. None: 20, 50, 100 and the configuration's own; for
+            services their own, and smaller ones that need no further calls.
+        latency: maximum seconds of a second pass. Rerankers and variants above it are not chosen.
             None: no limit.
-        latency_of: what of the seconds is limited: the 95th percentile, or the mean. It is measured
-            here, or where the journal was filled; for depths that were computed, in proportion.
-        cost: most that a query may cost, at the configured prices. A service that is expected to
-            cost more is not asked. None: no limit.
+        latency_of: the statistic that ``latency`` limits: the 95th percentile, or the mean. Times
+            are measured here, or were measured when the journal was written; for depths that are
+            computed, they are scaled in proportion.
+        cost: maximum cost of a query, at the configured prices. A service that is expected to cost
+            more is not called. None: no limit.
         measure: name as in ir_measures.
         smallest_gain: in units of the measure, 0 or more.
         confidence: of intervals and the test, from 0.5 to 0.999.
-        gate: learn which queries need the second pass, for what is adopted.
+        gate: learn a gate for the adopted reranker, which skips queries that do not need it.
         seed: of the folds and the test.
         concurrency: number of rankings at a time. Times then include waiting for each other.
         not_run: rerankers that the caller could not create, with the reasons.
         progress: as for :func:`~secondpass.evaluation.compare`.
-        journal: receives each finished ranking; those that it has are not made again.
-        expected: called with the calls, tokens and cost that are expected, before a language model
-            or a rerank API is asked. An exception that it raises stops everything.
+        journal: receives each finished ranking; rankings that it has are reused.
+        expected: called with the expected calls, tokens and cost before a language model or a
+            rerank API is called. An exception that it raises passes through.
 
     Raises:
         InputError: an argument is wrong; there are too few queries; or no relevant document is
@@ -238,10 +240,10 @@ def tune(
         "versions": environment.versions(),
         "machine": environment.machine(),
     }
-    found = choose(observed, before.per_query[measure], attempts, measure, settings)
+    tuning = choose(observed, before.per_query[measure], attempts, measure, settings)
     if gate:
-        found = with_gate(found, observed, attempts)
-    return Tuning(**vars(found))
+        tuning = with_gate(tuning, observed, attempts)
+    return Tuning(**vars(tuning))
 
 
 def _announce(
@@ -249,7 +251,7 @@ def _announce(
     observed: Observations,
     expected: Callable[[ExpectedComparison], object] | None,
 ) -> None:
-    """Say what services are expected to take, before they are asked."""
+    """Call ``expected`` with the expected use of services, if any is to be called."""
     if expected is None:
         return
     rerankers = [
@@ -274,7 +276,7 @@ def _measure(attempt: Attempt, observed: Observations) -> None:
             reranker.warm_up()  # keeps loading out of the first query's time
         except SecondPassError:
             raise
-        except Exception as error:  # of foreign code; its message may hold anything
+        except Exception as error:  # of other packages; its message may contain secrets
             raise ModelLoadError(type(error).__name__) from None
 
     trials.measure(attempt, observed, warm)

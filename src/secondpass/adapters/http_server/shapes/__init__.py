@@ -1,4 +1,4 @@
-"""The rerank APIs that the server speaks, a class each."""
+"""The formats of the rerank APIs that the server supports, one class each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from secondpass.adapters.http_server.shapes.voyage import Voyage
 __all__ = ["COMMON", "SHAPES", "Answer", "Fields", "Shape", "shape_of"]
 
 COMMON: Shape = Common()
-"""The shape at paths without a prefix, until the body shows another."""
+"""The format at paths without a prefix, unless the body has fields of another."""
 
 SHAPES: Mapping[str, Shape] = {
     shape.name: shape
@@ -31,11 +31,11 @@ SHAPES: Mapping[str, Shape] = {
         Mixedbread(),
     )
 }
-"""By the prefix of their paths."""
+"""Prefix of the paths -> API."""
 
 
 def shape_of(fields: Fields) -> Shape:
-    """The shape of a request that came by a path without a prefix."""
+    """The API of a request to a path without a prefix."""
     if "texts" in fields and "documents" not in fields:
         return SHAPES["tei"]
     return SHAPES["voyage"] if "top_k" in fields else COMMON

@@ -1,4 +1,4 @@
-"""What the rerank APIs have in common."""
+"""The base class of the supported rerank APIs."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from secondpass.adapters.http_server.errors import RequestError
 from secondpass.adapters.http_server.fields import Fields, RerankRequest
-from secondpass.adapters.http_server.problems import RequestError
 from secondpass.adapters.scores import ScoreRule
 from secondpass.types import Ranking
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A ranking and what a response says of it.
+    """A ranking, and the scores and report of its response.
 
     Attributes:
-        id: of the request, unique.
-        model: the name of the reranker that answered.
-        request: what was asked.
-        ranking: the answer.
+        id: unique id of the response.
+        model: name of the reranker.
+        request: the request.
+        ranking: the ranking.
         scores: one per item, never rising.
-        rule: what made these of the final scores.
-        report: status, issues, usage and rule, for shapes whose response has room for them.
+        rule: how they were computed from the final scores.
+        report: status, issues, usage and rule, for APIs whose response has a place for them.
     """
 
     id: str
@@ -51,8 +51,8 @@ class Shape(ABC):
 
     Attributes:
         name: prefix of its paths.
-        paths: of its requests, behind the prefix.
-        invalid: status of a response to an invalid request.
+        paths: paths of rerank requests, after the prefix.
+        invalid: status of the response to an invalid request.
     """
 
     name: ClassVar[str]
@@ -69,7 +69,7 @@ class Shape(ABC):
 
     @abstractmethod
     def parse(self, fields: Fields) -> RerankRequest:
-        """What a request asks for.
+        """Convert the fields of a request.
 
         Raises:
             RequestError: it is not valid.
@@ -81,7 +81,7 @@ class Shape(ABC):
 
     @abstractmethod
     def error(self, error: RequestError) -> Any:
-        """The body of a response to a request that is not answered with a ranking."""
+        """The body of an error response."""
 
     def unit_scores(self, request: RerankRequest) -> bool:  # noqa: ARG002
         """Whether the API promises scores within 0 to 1."""
@@ -99,13 +99,13 @@ def result_rows(
     document: str = "document",
     as_object: bool = True,
 ) -> list[dict[str, Any]]:
-    """Rows with index and score, and with the document if that was asked for.
+    """Rows with index and score, and with the document if it was requested.
 
     Args:
-        answer: has the rows.
-        score: name of the field of the score.
-        document: name of the field of the document.
-        as_object: whether a document that is a text is returned as an object with this ``text``.
+        answer: the answer.
+        score: name of the field for the score.
+        document: name of the field for the document.
+        as_object: whether a string is returned as an object with a ``text``.
     """
     rows: list[dict[str, Any]] = []
     for index, value, item in answer.rows():
@@ -117,7 +117,7 @@ def result_rows(
 
 
 def token_usage(answer: Answer) -> dict[str, int]:
-    """The tokens, if they are known. Clients compute with them, so an unknown number is absent."""
+    """The number of tokens, absent if it is unknown, as clients compute with it."""
     if answer.tokens is None:
         return {}
     return {"total_tokens": answer.tokens, "prompt_tokens": answer.tokens}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from secondpass.adapters.http_server.errors import RequestError
 from secondpass.adapters.http_server.fields import Fields, RerankRequest
-from secondpass.adapters.http_server.problems import RequestError
 from secondpass.adapters.http_server.shapes.base import Answer, Shape, result_rows
 
 
@@ -33,7 +33,7 @@ class Cohere(Shape):
 
 
 def read_request(fields: Fields) -> RerankRequest:
-    """The members of Cohere's requests."""
+    """The request that fields in Cohere's format describe."""
     rank_fields = fields.names("rank_fields")
     texts, documents = fields.documents("documents", objects=True, fields=rank_fields)
     return RerankRequest(
@@ -43,31 +43,31 @@ def read_request(fields: Fields) -> RerankRequest:
         model=fields.model(),
         top_n=fields.count("top_n"),
         return_documents=fields.flag("return_documents"),
-        # Of fields, a text is made here, in which the client's offsets would have no meaning.
+        # Texts made of several fields have other offsets than the client's document.
         span_threshold=_span_threshold(fields) if rank_fields is None else None,
     )
 
 
 def _span_threshold(fields: Fields) -> float | None:
-    """The threshold of ``relevant_spans``: 0 if it has none, and None if no spans are wanted."""
-    wanted = fields.mapping("relevant_spans")
-    if wanted is None:
+    """The threshold of ``relevant_spans``, by default 0; None if no spans are requested."""
+    spans = fields.mapping("relevant_spans")
+    if spans is None:
         return None
-    mode, most = wanted.get("mode"), wanted.get("max_spans")
+    mode, most = spans.get("mode"), spans.get("max_spans")
     if mode not in ("enabled", "disabled"):
         raise RequestError(None, "relevant_spans.mode: must be 'enabled' or 'disabled'")
     if most is not None and (type(most) is not int or most < 1):
         raise RequestError(None, "relevant_spans.max_spans: must be a whole number, 1 or more")
-    threshold = wanted.get("threshold")
+    threshold = spans.get("threshold")
     if threshold is not None and not (type(threshold) in (int, float) and 0 <= threshold <= 1):
         raise RequestError(None, "relevant_spans.threshold: must be a number from 0 to 1")
     return None if mode == "disabled" else threshold or 0.0
 
 
 def rows_with_spans(answer: Answer) -> list[dict[str, Any]]:
-    """Rows with the span of each document that has one, if spans were asked for.
+    """Rows with the span of each document that has one, if spans were requested.
 
-    A ranking states one span of a document, the best one. Its score is that of the document.
+    A ranking has only the best span of a document. Its score is that of the document.
     """
     rows = result_rows(answer)
     threshold = answer.request.span_threshold
@@ -81,7 +81,7 @@ def rows_with_spans(answer: Answer) -> list[dict[str, Any]]:
 
 
 def cohere_meta(answer: Answer) -> dict[str, Any]:
-    """The members ``meta``, with issues as warnings, and ``secondpass``."""
+    """The fields ``meta``, with issues as warnings, and ``secondpass``."""
     meta: dict[str, Any] = {"api_version": {"version": "2"}}
     if answer.tokens is not None:
         meta["tokens"] = {"input_tokens": answer.tokens}

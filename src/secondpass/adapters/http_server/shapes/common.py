@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from secondpass.adapters.http_server.errors import RequestError
 from secondpass.adapters.http_server.fields import Fields, RerankRequest
-from secondpass.adapters.http_server.problems import RequestError
 from secondpass.adapters.http_server.shapes.base import Answer, Shape, token_usage
 from secondpass.adapters.http_server.shapes.cohere import cohere_meta, read_request, rows_with_spans
 
 
 class Common(Shape):
-    """Reads the fields of both, and answers with those of both. Scores are within 0 to 1."""
+    """Requests and responses have the fields of both. Scores are within 0 to 1."""
 
     name = "common"
     paths = ("/rerank", "/v1/rerank", "/v2/rerank")
@@ -41,7 +41,7 @@ class Common(Shape):
         }
 
     def error(self, error: RequestError) -> Any:
-        """The message where clients of each API look for it."""
+        """The message in the fields of each API."""
         return {
             "message": error.message,
             "detail": error.message,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from secondpass.adapters.http_server.errors import RequestError
 from secondpass.adapters.http_server.fields import Fields, RerankRequest
-from secondpass.adapters.http_server.problems import RequestError
 from secondpass.adapters.http_server.shapes.base import Answer, Shape, result_rows, token_usage
 
 
@@ -70,7 +70,7 @@ class Infinity(Jina):
         return not request.raw_scores
 
     def response(self, answer: Answer) -> Any:
-        """Documents are strings here."""
+        """See :meth:`Shape.response`; documents are strings."""
         body = super().response(answer)
         for row in body["results"]:
             if "document" in row:

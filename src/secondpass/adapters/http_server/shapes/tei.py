@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from secondpass.adapters.http_server.errors import RequestError, TooManyTextsError
 from secondpass.adapters.http_server.fields import Fields, RerankRequest
-from secondpass.adapters.http_server.problems import RequestError, TooManyTextsError
 from secondpass.adapters.http_server.shapes.base import Answer, Shape, result_rows
 
 _ERROR_TYPES = {429: "Overloaded", 503: "Unhealthy", 504: "Backend", 500: "Backend"}
 
 
 class Tei(Shape):
-    """``POST /rerank``. The response is the list of rows: there is no room for a report.
+    """``POST /rerank``. The response is a list of rows, without a place for a report.
 
     Scores are within 0 to 1 unless ``raw_scores`` is set.
     """

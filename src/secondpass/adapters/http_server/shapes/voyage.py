@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from secondpass.adapters.http_server.errors import RequestError
 from secondpass.adapters.http_server.fields import Fields, RerankRequest
-from secondpass.adapters.http_server.problems import RequestError
 from secondpass.adapters.http_server.shapes.base import Answer, Shape, result_rows
 
 

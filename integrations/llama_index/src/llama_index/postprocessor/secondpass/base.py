@@ -1,4 +1,4 @@
-"""The node postprocessor: nodes to candidates, one call of the core, candidates to nodes."""
+"""The node postprocessor around :class:`secondpass.Reranker`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _updating = ForkLock()
 
 
 class SecondPassRerank(RerankFields, PromptMixin):
-    """Puts the best nodes first, loses none, and reports what it did.
+    """Reranks nodes: best first, none lost, with a report.
 
-    Every node comes back once, except those that ``top_n``, a threshold, a dropped tail or
+    Every node is returned once, except those that ``top_n``, a threshold, a dropped tail or
     ``dedupe`` leave out. If the method fails, the scores that it gave are used and the other nodes
-    keep their order. :meth:`rerank_nodes` returns the report along with the nodes.
+    keep their order. :meth:`rerank_nodes` also returns the report.
 
     The returned nodes are copies. Their scores fall with rank, so that components that sort by
     score keep the order. ``rerank_score``, ``rerank_final_score``, ``retrieval_score``,
@@ -38,22 +38,22 @@ class SecondPassRerank(RerankFields, PromptMixin):
     ``rerank_probability`` are added to their metadata and kept out of the texts for language models
     and embeddings.
 
-    The parameters from ``top_n`` to ``strict`` stand for settings of the configuration, which
-    decides if they are None. They override those of a preset or a file, and are refused beside a
-    mapping or a Reranker that has the setting too, and if the method has no such setting.
+    The parameters from ``top_n`` to ``strict`` override settings of a preset or a file; None: as
+    configured. They are an error if a mapping or a Reranker has the same setting, and if the method
+    has no such setting.
 
     Args:
         reranker: the name of a preset, a configuration, the path of one in YAML, or a Reranker.
         top_n: number of nodes to return.
         depth: number of nodes to score.
-        similarity_cutoff: scored nodes with a lower final score are left out. A fallback, whose
-            scores mean something else, has its own threshold or none.
+        similarity_cutoff: scored nodes with a lower final score are left out. It does not apply to
+            a fallback, whose scores have another scale.
         model: name or folder of the model: of the method itself, such as a cross-encoder or a
             rerank API, else of its language model.
         device: device of a local model, such as ``cpu`` or ``cuda:1``.
         choice_batch_size: nodes per call of a model.
-        api_key: of an API, or the hub token for a private model. It is never serialised; better
-            left to the environment.
+        api_key: of an API, or the hub token for a private model. It is never serialised; prefer an
+            environment variable.
         dedupe: of nodes with the same id, keep the one that was retrieved with the best score.
         strict: raise ``secondpass.RerankError`` if a node with a text could not be scored.
         order: a rule that moves nodes after they are ranked: the name of one of the configuration's
@@ -62,8 +62,8 @@ class SecondPassRerank(RerankFields, PromptMixin):
         metadata_mode: which text of a node is scored. The default is the bare text, and ``render``
             in the configuration adds metadata. The other modes show all metadata that is not
             excluded, file paths and dates included.
-        metadata_prefix: prefix of the five metadata keys.
-        keep_retrieval_score: whether ``retrieval_score`` is one of them.
+        metadata_prefix: prefix of the added metadata keys.
+        keep_retrieval_score: whether ``retrieval_score`` is added.
         llm: the language model, instead of that of the configuration, which then need not have one.
             It is never serialised: pass it to ``from_json`` again.
         callback_manager: receives an event for each reranking.
@@ -125,7 +125,7 @@ class SecondPassRerank(RerankFields, PromptMixin):
         context: Any = None,
         instruction: str | None = None,
     ) -> tuple[list[NodeWithScore], Report]:
-        """:meth:`rerank_nodes` for event loops: whatever blocks does so in a worker thread."""
+        """:meth:`rerank_nodes` for event loops; blocking calls are made in a worker thread."""
         text, nodes = _query_text(query), checked_nodes(nodes)
         settings = self._settings(top_n, order=order, context=context, instruction=instruction)
         with self._observe(query, nodes, settings) as observed:
@@ -172,8 +172,8 @@ class SecondPassRerank(RerankFields, PromptMixin):
             check_order(order, self._reranker)
         except ConfigurationError as error:
             raise InputError(str(error)) from None
-        set_here = {name: value for name, value in settings.items() if value is not None}
-        return scope(self._scope, set_here)
+        block_settings = {name: value for name, value in settings.items() if value is not None}
+        return scope(self._scope, block_settings)
 
     def candidates_needed(self, top_k: int | None = None) -> int | None:
         """How many nodes to ask the retriever for (its ``similarity_top_k``).
@@ -185,7 +185,7 @@ class SecondPassRerank(RerankFields, PromptMixin):
             top_k: number of nodes to return, instead of ``top_n``.
 
         Raises:
-            ValueError: ``top_k`` is no whole number of 1 or more.
+            ValueError: ``top_k`` is not a whole number of 1 or more.
         """
         top_k = whole_number("top_k", top_k)
         items = self._settings(top_k)["top_k"]

@@ -1,4 +1,4 @@
-"""Events of a reranking, for instrumentation and for callbacks."""
+"""Sends the events of a reranking to instrumentation and callbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes as candidates, and copies of nodes."""
+"""Converts nodes to candidates, and rankings to nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def checked_nodes(nodes: object) -> list[NodeWithScore]:
     """The nodes as a list.
 
     Raises:
-        InputError: they are no nodes with scores; the message names the wrong one.
+        InputError: one is not a NodeWithScore; the message has its index.
     """
     hints = {BaseNode: "; write NodeWithScore(node=...)"}
     return checked_list(nodes, NodeWithScore, "nodes", "NodeWithScore", hints)
@@ -50,10 +50,10 @@ def ranked(
     """Copies of the nodes in the order of the ranking, with its scores.
 
     Args:
-        nodes: those that were ranked.
-        ranking: of them.
-        prefix: of the metadata keys that are added.
-        omitted: one of these keys that is not added.
+        nodes: the nodes that were ranked.
+        ranking: their ranking.
+        prefix: prefix of the added metadata keys.
+        omitted: a key that is not added; None: all are.
     """
     copies = []
     if any(item.span is not None for item in ranking):
@@ -67,7 +67,7 @@ def ranked(
 
 
 def _with_own_span(item: Ranked, node: BaseNode) -> Ranked:
-    """The item with the part of its span that is of the node's own text; None if there is none."""
+    """The item with its span relative to the node's own text; None if it is outside of that."""
     text, own = item.text, node.get_content(metadata_mode=MetadataMode.NONE)
     if item.span is None or text == own:
         return item
@@ -82,8 +82,8 @@ def _with_own_span(item: Ranked, node: BaseNode) -> Ranked:
 
 
 def copied(node: BaseNode, added: Mapping[str, object]) -> BaseNode:
-    """A copy of the node with ``added`` metadata, whose mappings and lists are its own."""
-    # Like model_copy(update=...), which took half of the postprocessor's time.
+    """A copy of the node with ``added`` metadata; its mappings and lists are copies, too."""
+    # Equivalent to model_copy(update=...), which took half of the postprocessor's time.
     fields = node.__dict__.copy()
     fields["metadata"] = {**fields["metadata"], **added}
     fields["relationships"] = fields["relationships"].copy()

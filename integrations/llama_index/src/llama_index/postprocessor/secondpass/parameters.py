@@ -1,4 +1,4 @@
-"""LlamaIndex's parameters: the Reranker that they describe, and what may be written out."""
+"""Creates the Reranker that LlamaIndex's parameters describe, and keeps keys out of files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from secondpass.settings.registry import dump_part
 ALIASES = {"top_n": "top_k", "similarity_cutoff": "floor", "choice_batch_size": "batch_size"}
 """LlamaIndex's names of parameters that adapters share."""
 BESIDE_READY = {"top_n", "similarity_cutoff", "order"}
-"""Parameters that can be used beside a ready Reranker that does not set them."""
+"""Parameters that can be used with a ready Reranker that does not set them."""
 
 
 def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str, Override]:
-    """The overrides that the parameters stand for, without those that are passed with each call."""
+    """The settings that the parameters override, without those that are passed with each call."""
     key = values["api_key"]
     if isinstance(key, SecretStr):
         key = key.get_secret_value()
@@ -51,7 +51,7 @@ def resolved(
 
 
 def written_order(order: object) -> object:
-    """An ordering as YAML and JSON can hold it."""
+    """An ordering as plain values for YAML and JSON."""
     plain = order is None or isinstance(order, str | dict)
     return order if plain else dump_part(order, "order")
 
@@ -62,7 +62,7 @@ _KEY = re.compile(
 
 
 def holds_a_key(value: object) -> bool:
-    """Whether a configuration, or an LLM's fields, have a key in them."""
+    """Whether a configuration, or the fields of an LLM, contain a key."""
     if isinstance(value, Mapping):
         keys = [held for name, held in value.items() if _KEY.search(str(name))]
         if any(isinstance(key, SecretStr | str | Mapping) and len(key) for key in keys):

@@ -139,7 +139,7 @@ class RerankFields(BaseNodePostprocessor):
             raise ConfigurationError(unknown, type(self).__name__)
         values["model"] = None if model is None else str(model)
         values["order"] = dict(order) if isinstance(order, Mapping) else order
-        # Before pydantic, which would wrap the core's errors.
+        # Checked before pydantic, which would wrap errors of the core.
         fixed = self.PARAMETERS.fixed_by(reranker)
         for name in self.PARAMETERS.per_call:
             self.PARAMETERS.check_free(name, values[name], fixed)
@@ -152,7 +152,7 @@ class RerankFields(BaseNodePostprocessor):
     @field_validator("*")
     @classmethod
     def _not_set_twice(cls, value: Any, info: ValidationInfo) -> Any:
-        # For assignments, which do not pass through the constructor.
+        # For assignments; the constructor checks its arguments itself.
         fixed = cls.PARAMETERS.fixed_by(info.data.get("reranker"))
         cls.PARAMETERS.check_free(str(info.field_name), value, fixed)
         return value
@@ -189,7 +189,7 @@ class RerankFields(BaseNodePostprocessor):
         return written_order(value)
 
     def _configuration(self) -> str | dict[str, Any]:
-        """The reranker argument that, with the other fields, makes the same postprocessor."""
+        """The ``reranker`` argument that creates the same postprocessor with the other fields."""
         is_preset = isinstance(self.reranker, str) and self.reranker in preset_names()
         if is_preset and not self._prompts:
             return str(self.reranker)
@@ -222,7 +222,7 @@ class RerankFields(BaseNodePostprocessor):
     # ------------------------------------------------------------------ copies
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy; one that is not deep shares the models, unless ``update`` replaces them."""
+        """A copy. A shallow copy shares the models, unless ``update`` replaces them."""
         original = deepcopy(self) if deep else self
         copied = super(RerankFields, original).model_copy(update=update)
         fixed = {"reranker", "llm", *self.PARAMETERS.places} - self.PARAMETERS.per_call.keys()
@@ -242,9 +242,8 @@ class RerankFields(BaseNodePostprocessor):
         return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The base class leaves out, with no more than a log line, what cannot be pickled. Locks and
-        # models cannot; their configuration can. Handlers belong to the process, keys to the
-        # environment.
+        # The base class drops what cannot be pickled, such as locks and models, with only a log
+        # line; their configuration can be pickled. Handlers and keys are never written out.
         arguments = {**self._arguments(), "api_key": None}
         message = "holds a key, which is not written out; name its environment variable instead"
         if holds_a_key(arguments["reranker"]):
@@ -255,7 +254,7 @@ class RerankFields(BaseNodePostprocessor):
         return _rebuilt, (type(self), arguments, self._prompts)
 
     def _arguments(self) -> dict[str, Any]:
-        """Arguments for an equal postprocessor; what has no configuration is shared."""
+        """Arguments for an equal postprocessor; objects that have no configuration are shared."""
         values = self._values()
         if isinstance(self.reranker, Mapping):
             with suppress(NotSerializableError):

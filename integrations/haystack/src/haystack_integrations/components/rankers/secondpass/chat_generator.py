@@ -100,7 +100,7 @@ class OwnedChatGenerator(SavedByAdapter, ChatGeneratorLLM):
         """Do nothing: the core calls this, and the component warms up the generator."""
 
     def close(self) -> None:
-        """Do nothing, likewise."""
+        """Do nothing: the core calls this, and the component closes the generator."""
 
     def warm_up_sync(self) -> None:
         """Warm up the synchronous interface."""
@@ -117,15 +117,15 @@ class OwnedChatGenerator(SavedByAdapter, ChatGeneratorLLM):
             await in_thread(self.warm_up_sync)
 
     def close_sync(self) -> None:
-        """Close what was used, except an asynchronous interface that has a `close_async`."""
+        """Close the interfaces that were used, except an asynchronous one with a `close_async`."""
         if hasattr(self.chat_generator, "close") and self._take("sync"):
             self.chat_generator.close()
 
     async def close_async(self) -> None:
-        """Close what was used: asynchronous in this event loop, synchronous in a thread.
+        """Close the interfaces that were used: asynchronous here, synchronous in a thread.
 
-        A generator that cannot be closed, as those of Haystack 2, keeps the connections of its
-        event loop, so in another one its `run` is called.
+        A generator that cannot be closed, such as those of Haystack 2, keeps the connections of its
+        event loop, so in another event loop its `run` is called.
         """
         generator: Any = self.chat_generator
         has_async, has_sync = (hasattr(generator, name) for name in ("close_async", "close"))
@@ -137,9 +137,9 @@ class OwnedChatGenerator(SavedByAdapter, ChatGeneratorLLM):
             await in_thread(generator.close)
 
     def _take(self, interface: str) -> bool:
-        """Whether this interface was used since it was last closed; it counts as closed now.
+        """Mark an interface as closed; return whether it was used since it was last closed.
 
-        The only closing method of a generator closes both its interfaces.
+        If a generator has only one closing method, that closes both interfaces.
         """
         both = hasattr(self.chat_generator, "close") and hasattr(self.chat_generator, "close_async")
         interfaces = {interface} if both else {"sync", "async"}

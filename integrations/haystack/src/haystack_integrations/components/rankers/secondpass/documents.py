@@ -1,4 +1,4 @@
-"""Documents as candidates, and ranked copies of documents."""
+"""Converts documents to candidates, and rankings to documents."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ def checked_documents(documents: object) -> list[Document]:
     """The documents as a list.
 
     :raises secondpass.InputError:
-        If they are no documents. It is a `ValueError` and names the wrong one.
+        If one is not a Document; the message has its index. It is a `ValueError`.
     """
     checked = checked_list(documents, Document, "documents", "Documents")
     for index, document in enumerate(checked):
@@ -44,7 +44,7 @@ def ranked(documents: Sequence[Document], ranking: Ranking, prefix: str) -> list
     :param documents:
         The documents that were ranked.
     :param ranking:
-        The ranking of them.
+        Their ranking.
     :param prefix:
         The prefix of the metadata keys that are added.
     """

@@ -14,9 +14,9 @@ class Loaded(Saved):
     """Base class of the component."""
 
     def warm_up(self) -> None:
-        """Load the models and create the clients, unless that was done before.
+        """Load the models and create the clients, unless they exist.
 
-        Pipelines call this at each run, so an error raises here only if `raise_on_failure` is set.
+        Pipelines call this at each run, so an error is raised only if `raise_on_failure` is set.
         Otherwise it is logged, and the next `report` lists it.
 
         :raises Exception:
@@ -26,12 +26,12 @@ class Loaded(Saved):
             self._life.warm_up()
 
     async def warm_up_async(self) -> None:
-        """Do as `warm_up` does: the chat generator in this event loop, the rest in a thread."""
+        """Like `warm_up`; the chat generator in this event loop, the rest in a thread."""
         with use_logger(LOGGER_NAME):
             await self._life.awarm_up()
 
     def close(self) -> None:
-        """Close models and connections. They are loaded again when they are needed.
+        """Close models and connections; they are loaded again when they are needed.
 
         The asynchronous interface of a chat generator that has a `close_async` stays open.
         """
@@ -42,6 +42,6 @@ class Loaded(Saved):
         await self._life.aclose()
 
 
-def warn(what: str, error: Exception) -> None:
-    """Log that something cannot be warmed up."""
-    logger.warning("{what} can't be warmed up: {error}", what=what, error=type(error).__name__)
+def warn(name: str, error: Exception) -> None:
+    """Log that the chat generator or the models cannot be warmed up."""
+    logger.warning("{what} can't be warmed up: {error}", what=name, error=type(error).__name__)

@@ -1,4 +1,4 @@
-"""Haystack's parameters: checks of them, and their values in a configuration."""
+"""Checks Haystack's parameters, and converts them to settings of a configuration."""
 
 import os
 import re
@@ -26,17 +26,21 @@ ALIASES = {
     "raise_on_failure": "strict",
 }
 """Haystack's names of parameters that adapters share."""
+ASSIGNABLE = {"meta_prefix"}
+"""Parameters without a setting that can be assigned to a component."""
+BESIDE_READY = {"top_k", "dedupe"}
+"""Parameters that can be used with a ready Reranker that does not set them."""
 
 
 def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str, Override]:
-    """The overrides that a component's parameters stand for.
+    """The settings that a component's parameters override.
 
     :param parameters:
-        Those of the component.
+        The parameters of the component.
     :param values:
         Their values.
     :raises secondpass.ConfigurationError:
-        If one is of the wrong kind.
+        If a value has the wrong type.
     """
     problems = parameters.type_problems(values)
     generator = values["chat_generator"]
@@ -70,10 +74,10 @@ _ACTIVATIONS = {True: "sigmoid", False: "none"}
 
 
 def checked_top_k(value: Any) -> int | None:
-    """A number of documents, refused in the words of Haystack's own rankers.
+    """A number of documents; the error message is that of Haystack's rankers.
 
     :raises ValueError:
-        If it is no integer greater than 0.
+        If it is not an integer greater than 0.
     """
     if type(value) is int and value <= 0:
         raise ValueError(f"top_k must be > 0, but got {describe(value)}")
@@ -81,7 +85,7 @@ def checked_top_k(value: Any) -> int | None:
 
 
 def plain_types(value: Any) -> Any:
-    """Arguments with torch's types by name, which loaders accept and YAML can hold."""
+    """Arguments with types of torch as names, which loaders accept and YAML can represent."""
     if isinstance(value, Mapping):
         return {key: plain_types(item) for key, item in value.items()}
     if type(value).__module__ == "torch" or (isinstance(value, str) and _TORCH.fullmatch(value)):
@@ -90,11 +94,11 @@ def plain_types(value: Any) -> Any:
 
 
 _TORCH = re.compile(r"torch\.\w+")
-"""A type as Haystack's own rankers save it."""
+"""A type of torch as Haystack's rankers save it."""
 
 
 def saved_path(reranker: str | PathLike[str]) -> str:
-    """A preset's name or a path, as a string that is read as the same again."""
+    """A preset's name or a path, as a string from which the same is loaded."""
     name = fspath(reranker)
     if isinstance(reranker, str) or Path(name).name != name:
         return name
@@ -102,7 +106,7 @@ def saved_path(reranker: str | PathLike[str]) -> str:
 
 
 def _fields(names: Sequence[str] | None) -> list[str] | None:
-    """The fields to show, the content last; None leaves it to the configuration."""
+    """The fields of a text, the content last; None: as configured."""
     if not names:
         return None
     message = "give a list of metadata keys" if isinstance(names, str) else ""
@@ -124,7 +128,7 @@ def _device(device: ComponentDevice | None) -> str | None:
         if isinstance(device, str):
             message += ": ComponentDevice.from_str(...)"
     elif device.has_multiple_devices:
-        message = "give a single one; a map of devices goes into model_kwargs as 'device_map'"
+        message = "give a single device; pass a map of devices in model_kwargs as 'device_map'"
     if message:
         raise ConfigurationError([Problem(("device",), message)])
     return device.to_torch_str()

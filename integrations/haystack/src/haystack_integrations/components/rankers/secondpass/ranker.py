@@ -24,6 +24,8 @@ from haystack_integrations.components.rankers.secondpass.life_cycle import (
 )
 from haystack_integrations.components.rankers.secondpass.parameters import (
     ALIASES,
+    ASSIGNABLE,
+    BESIDE_READY,
     checked_top_k,
     overrides_of,
     saved_path,
@@ -42,12 +44,12 @@ _DEFAULTS = {"dedupe": True}
 class SecondPassRanker(Loaded):
     """Reranks documents: best first, none lost, with a report of what was done.
 
-    An error of the model fails no pipeline unless `raise_on_failure` is set: scored documents are
-    ranked, the others keep their order, and `report` lists what went wrong. The returned documents
-    are copies. Their `score` never rises along the list, and `rerank_score`, `rerank_final_score`,
-    `retrieval_score`, `rerank_rank`, `rerank_status` and, if there are any, `rerank_span`,
-    `rerank_spread` and `rerank_probability` are added to `meta`, except where something else wrote
-    a key of that name.
+    An error of the model does not fail the pipeline unless `raise_on_failure` is set: scored
+    documents are ranked, the others keep their order, and `report` lists the issues. The returned
+    documents are copies. Their `score` never rises along the list, and `rerank_score`,
+    `rerank_final_score`, `retrieval_score`, `rerank_rank`, `rerank_status` and, if there are any,
+    `rerank_span`, `rerank_spread` and `rerank_probability` are added to `meta`, except if another
+    component wrote a key of that name.
 
     ### Usage example
 
@@ -89,8 +91,8 @@ class SecondPassRanker(Loaded):
         """Create a SecondPassRanker. No model is loaded, no client made and no secret read yet.
 
         Parameters that are not at their defaults override settings of a preset or a file. They are
-        refused beside a mapping that has the setting too, beside a ready Reranker (except `dedupe`,
-        and `top_k` if that has none), and if the method has no such setting.
+        an error if a mapping has the same setting, with a ready Reranker (except `dedupe`, and
+        `top_k` if it has none), and if the method has no such setting.
 
         :param reranker:
             A preset's name, a configuration, the path of one in YAML, or a `secondpass.Reranker`.
@@ -99,7 +101,7 @@ class SecondPassRanker(Loaded):
         :param top_k:
             Number of documents to return. `None` leaves it to the configuration.
         :param depth:
-            Number of documents to score; those behind them keep their order.
+            Number of documents to score; those after them keep their order.
         :param score_threshold:
             Scored documents with a lower final score are left out; a fallback has its own.
         :param scale_score:
@@ -111,11 +113,11 @@ class SecondPassRanker(Loaded):
         :param query_prefix:
             Put before the query, such as an instruction.
         :param query_suffix:
-            Put behind the query.
+            Put after the query.
         :param document_prefix:
             Put before the text of each document.
         :param document_suffix:
-            Put behind the text of each document.
+            Put after the text of each document.
         :param device:
             Device of a local model. `None` takes an accelerator if there is one.
         :param token:
@@ -126,7 +128,7 @@ class SecondPassRanker(Loaded):
         :param model_kwargs:
             Further arguments for the `from_pretrained` of a local model.
         :param dedupe:
-            Whether to keep only the best document of each id. `None`: unless configured, yes.
+            Whether to keep only the best document of each id. `None`: as configured, else yes.
         :param meta_prefix:
             Prefix of each metadata key that is added.
         :param raise_on_failure:
@@ -150,24 +152,15 @@ class SecondPassRanker(Loaded):
         llm = None if chat_generator is None else OwnedChatGenerator(chat_generator)
         try:
             self._overrides = overrides_of(self.PARAMETERS, vars(self))
-            if self._is_ready:  # what it does not set is passed with each call
+            if self._is_ready:  # parameters that it does not set are passed with each call
                 for name in self.PARAMETERS.per_call.keys() - self._fixed:
                     self._overrides.pop(name, None)
             self.reranker = resolve(reranker, llm=llm, flat=self._overrides, defaults=_DEFAULTS)
         except ConfigurationError as error:
             raise ConfigurationError(error.problems, "SecondPassRanker") from None
-        # Presets and files are saved by name, mappings as what they meant at construction.
+        # Presets and files are saved by name, mappings as their values at construction.
         self._name = saved_path(reranker) if isinstance(reranker, str | PathLike) else None
         self._life = LifeCycle(self.reranker, llm, warn)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        parameter = not name.startswith("_") and not hasattr(type(self), name)
-        if type(self) is not SecondPassRanker:  # a subclass may have further attributes
-            parameter = name in self.PARAMETERS.defaults
-        if parameter and "_life" in vars(self):
-            value = self.PARAMETERS.assigned(name, value, self._overrides, self._fixed)
-        # Not super(): @component makes another class of this one.
-        object.__setattr__(self, name, value)
 
     def candidates_needed(self, top_k: int | None = None) -> int | None:
         """Return how many documents to ask the retriever for.
@@ -218,7 +211,7 @@ class SecondPassRanker(Loaded):
         :returns:
             A dictionary with the following keys:
             - `documents`: copies of the documents, best first.
-            - `report`: what was done, what it cost and what went wrong, as plain values.
+            - `report`: status, method, usage, cost and issues of the ranking, as plain values.
         :raises ValueError:
             If `top_k` is not greater than 0, or an argument is of the wrong kind.
         :raises secondpass.RerankError:
@@ -244,7 +237,7 @@ class SecondPassRanker(Loaded):
         context: Any = None,
         instruction: str | None = None,
     ) -> dict[str, Any]:
-        """Do as `run` does, with the same parameters; what blocks does so in a worker thread."""
+        """Like `run`, with the same parameters; blocking calls are made in a worker thread."""
         documents = checked_documents(documents)
         options = {"depth": depth, "order": order, "context": context, "instruction": instruction}
         settings = self._settings(len(documents), top_k, score_threshold, **options)
@@ -268,8 +261,5 @@ class SecondPassRanker(Loaded):
 
 
 SecondPassRanker.PARAMETERS = Parameters(
-    SecondPassRanker.__init__,
-    ALIASES,
-    assignable={"meta_prefix"},
-    beside_ready={"top_k", "dedupe"},
+    SecondPassRanker.__init__, ALIASES, assignable=ASSIGNABLE, beside_ready=BESIDE_READY
 )

@@ -1,4 +1,4 @@
-"""Saving, loading and copying the component."""
+"""Assigns parameters, and saves, loads and copies the component."""
 
 import inspect
 from copy import deepcopy
@@ -29,17 +29,26 @@ class Saved(Traced):
     chat_generator: ChatGenerator | None
     _name: str | None
     _is_ready: bool
+    _fixed: frozenset[str]
     _overrides: dict[str, Override]
     _life: LifeCycle
 
     def __new__(cls, *_arguments: Any, **named: Any) -> Self:
-        """Refuse unknown arguments with the nearest parameter, which Python's own error lacks."""
+        """Reject unknown arguments; the message has the nearest parameter, unlike Python's."""
         own = inspect.signature(cls.__init__).parameters.values()  # a subclass may have others
         names = named.keys() - {parameter.name for parameter in own}
         if names and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in own):
             unknown = "; ".join(map(str, cls.PARAMETERS.unknown(names)))
             raise TypeError(f"{cls.__name__}: {unknown}")
         return super().__new__(cls)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        is_parameter = not name.startswith("_") and not hasattr(type(self), name)
+        if "PARAMETERS" not in vars(type(self)):  # a subclass, which may have other attributes
+            is_parameter = name in self.PARAMETERS.defaults
+        if is_parameter and "_life" in vars(self):  # constructed
+            value = self.PARAMETERS.assigned(name, value, self._overrides, self._fixed)
+        super().__setattr__(name, value)
 
     def to_dict(self) -> dict[str, Any]:
         """Serialize this component to a dictionary.

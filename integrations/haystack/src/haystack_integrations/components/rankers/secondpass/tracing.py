@@ -1,4 +1,4 @@
-"""What OpenInference shows of the component."""
+"""Attributes of the component for OpenInference."""
 
 import sys
 
@@ -6,7 +6,7 @@ from secondpass import Reranker
 
 
 class Traced:
-    """Base class of the component: states its model and `top_k` as OpenInference expects them.
+    """Base class of the component: has its model and `top_k` as OpenInference expects them.
 
     The instrumentor of OpenInference opens a span for each run of a component, named after its
     class and method. It reads the component's `model_name`, but a `top_k` only from the arguments

@@ -1,4 +1,4 @@
-"""What a client is told when its request is not answered with a ranking."""
+"""The errors with which requests are answered."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class RequestError(Exception):
     """A request that is not answered with a ranking.
 
     Args:
-        status: HTTP status, 400 to 599; None is that which the API has for invalid requests.
+        status: HTTP status, 400 to 599; None: the API's status for invalid requests.
         message: what is wrong and what would be right, without text of the request.
         kind: a stable identifier for programs.
         headers: further headers of the response.
@@ -37,8 +37,9 @@ class TooManyTextsError(RequestError):
     """A request has more texts than the server accepts.
 
     Args:
-        count: texts of the request.
-        most: texts that are accepted.
+        field: name of the field with the texts.
+        count: number of texts in the request.
+        most: maximum number of texts.
     """
 
     def __init__(self, field: str, count: int, most: int) -> None:
@@ -48,4 +49,4 @@ class TooManyTextsError(RequestError):
 
 
 class ClientGoneError(Exception):
-    """The client has closed the connection, so nobody waits for a response."""
+    """The client has closed the connection."""
