@@ -19,7 +19,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remembered_model import remember_loaded
 from sampling import examples
 from secondpass import (
     ConfigurationError,
@@ -57,14 +56,6 @@ RUNTIMES = [
         marks=() if has_fast_bfloat16() else pytest.mark.long,
     ),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _loaded_once():
-    """A model is loaded once for all tests with its settings, which takes most of a second."""
-    with pytest.MonkeyPatch.context() as patch:
-        remember_loaded(patch)
-        yield
 
 
 @pytest.fixture(scope="module", params=RUNTIMES)
