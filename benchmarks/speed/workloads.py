@@ -14,6 +14,7 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -49,20 +50,26 @@ def shipped_text() -> str:
     return "\n".join(topics[name] for name in sorted(topics))
 
 
+@lru_cache(maxsize=4)
+def counted_words(tokenizer: Any, text: str) -> tuple[list[str], list[int]]:
+    """The words of a text that are not too long, and the number of tokens of each."""
+    words = text.split()
+    distinct = sorted(set(words))
+    encoded = tokenizer.encode_batch(distinct, add_special_tokens=False)
+    counts = {
+        word: len(item.ids)
+        for word, item in zip(distinct, encoded, strict=True)
+        if 0 < len(item.ids) <= LONGEST_WORD
+    }
+    kept = [word for word in words if word in counts]
+    return kept, [counts[word] for word in kept]
+
+
 class Passages:
     """Cuts passages of wished lengths from a text, at seeded places."""
 
     def __init__(self, tokenizer: Any, text: str, seed: int) -> None:
-        words = text.split()
-        distinct = sorted(set(words))
-        encoded = tokenizer.encode_batch(distinct, add_special_tokens=False)
-        counts = {
-            word: len(item.ids)
-            for word, item in zip(distinct, encoded, strict=True)
-            if 0 < len(item.ids) <= LONGEST_WORD
-        }
-        self._words = [word for word in words if word in counts]
-        self._counts = [counts[word] for word in self._words]
+        self._words, self._counts = counted_words(tokenizer, text)
         self._random = random.Random(seed)
 
     def take(self, tokens: int) -> str:

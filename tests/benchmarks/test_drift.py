@@ -11,6 +11,7 @@ import pytest
 from remembered_model import remember
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+QUERIES = 40
 WORDS = "owl cat sea moon tree night stone river bird snow train bread".split()
 
 
@@ -27,11 +28,11 @@ def data(tmp_path):
     json_lines(
         folder / "corpus.jsonl", [{"id": str(at), "text": one} for at, one in enumerate(passages)]
     )
-    queries = [" ".join(generator.sample(WORDS, 2)) for _ in range(44)]
+    queries = [" ".join(generator.sample(WORDS, 2)) for _ in range(QUERIES)]
     json_lines(
         folder / "queries.jsonl", [{"id": f"q{at}", "text": one} for at, one in enumerate(queries)]
     )
-    rows = [f"q{at}\t{at % 15}\t1\n" for at in range(44)]
+    rows = [f"q{at}\t{at % 15}\t1\n" for at in range(QUERIES)]
     (folder / "qrels.tsv").write_text("query-id\tdoc-id\trelevance\n" + "".join(rows))
     return tmp_path
 

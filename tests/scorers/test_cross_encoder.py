@@ -3,6 +3,7 @@ import math
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import pytest
 
@@ -139,23 +140,15 @@ def causal(tmp_path_factory):
     return str(write_causal(tmp_path_factory.mktemp("instructed") / "causal"))
 
 
+@cache
 def predicted(folder, **options):
     """What sentence-transformers makes of the documents."""
     import torch
     from sentence_transformers import CrossEncoder
 
-    own = {
-        name: options.pop(name) for name in ("prompts", "default_prompt_name") if name in options
-    }
-    return (
-        CrossEncoder(folder, device="cpu", **own)
-        .predict(
-            [("cat", document) for document in DOCUMENTS],
-            activation_fn=torch.nn.Identity(),
-            **options,
-        )
-        .tolist()
-    )
+    pairs = [("cat", document) for document in DOCUMENTS]
+    encoder = CrossEncoder(folder, device="cpu")
+    return encoder.predict(pairs, activation_fn=torch.nn.Identity(), **options).tolist()
 
 
 def test_the_prompt_holds_the_instruction_of_a_call(causal):

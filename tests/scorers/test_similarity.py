@@ -9,13 +9,13 @@ from secondpass.scorers.minilm import Encoding
 from secondpass.scorers.similarity import _cosines, encoded_text, list_scores, match
 
 VOCABULARY = 12
+VECTORS = np.random.default_rng(3).normal(size=(VOCABULARY, 384)).astype(np.float32)
 
 
 def text(ids):
     """A text whose tokens are fixed vectors of the vocabulary; the first are longer."""
-    vectors = np.random.default_rng(3).normal(size=(VOCABULARY, 384)).astype(np.float32)
     ids = np.array(ids)
-    states = vectors[ids] / (1 + ids)[:, None]
+    states = VECTORS[ids] / (1 + ids)[:, None]
     everything = np.ones(len(ids), dtype=bool)
     return encoded_text(Encoding(states, everything, ids, everything))
 

@@ -3,9 +3,10 @@
 import unicodedata
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sampling import examples
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.scorers.minilm import load_tokenizer
 from secondpass.scorers.truncation import Shortener, span_before
@@ -51,7 +52,7 @@ def tokenizer_of_32():
     return load_tokenizer(32 + 2)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(text=hostile)
 @example("a" * 99 + "\u0301" * 300 + "b" + " c" * 9)
 @example("a" * 101 + "." + "a" * 100 + " b" * 300)
@@ -63,7 +64,6 @@ def test_the_tokens_stay_the_same(tokenizer, text):
     assert tokenizer.encode(shortened).ids == tokenizer.encode(text).ids
 
 
-@settings(max_examples=100, deadline=None)
 @given(text=hostile, block=st.integers(1, 40))
 def test_the_tokens_stay_the_same_in_small_blocks(tokenizer, text, block):
     with pytest.MonkeyPatch.context() as patch:
@@ -73,7 +73,6 @@ def test_the_tokens_stay_the_same_in_small_blocks(tokenizer, text, block):
     assert tokenizer.encode(shortened).ids == tokenizer.encode(text).ids
 
 
-@settings(max_examples=100, deadline=None)
 @given(text=hostile, block=st.integers(1, 40))
 def test_tokens_are_found_in_the_text_before(tokenizer, text, block):
     with pytest.MonkeyPatch.context() as patch:
@@ -96,7 +95,7 @@ def test_reordered_marks(tokenizer):
     assert marks.isdisjoint("".join(tokenizer.get_vocab()))
 
 
-MANY = 2_000_000
+MANY = 1_000_000
 LONG = {
     "prose": "The quick brown fox jumps. " * (MANY // 27),
     "one word": "x" * MANY + " end",
@@ -106,7 +105,7 @@ LONG = {
     "accents": "e" + "\u0301" * MANY + " end",
     "ideographs": "中" * MANY,
     "punctuation": "." * MANY,
-    "long words": ("y" * 3000 + " ") * (MANY // 3001),
+    "long words": ("y" * 300 + " ") * (MANY // 301),
     "mixed": "\u0301 \u200b\n" * (MANY // 4) + "end",
 }
 
@@ -116,7 +115,7 @@ def test_little_of_a_long_text_is_tokenized(text, tokenizer_of_32):
     shortened = Shortener(tokenizer_of_32, 32)(text)
     assert len(shortened) <= 32 * 102
     encode = tokenizer_of_32.encode
-    assert encode(shortened).ids == encode(text[:110_000] + text[-9:]).ids
+    assert encode(shortened).ids == encode(text[:11_000] + text[-9:]).ids
 
 
 def test_short_texts_are_left_alone(tokenizer):
@@ -131,7 +130,7 @@ def test_surrogates_are_left_to_the_tokenizer(tokenizer):
 def test_scores_of_long_passages_and_queries():
     scorer = EmbeddedScorer(max_length=16, remember=2)
     long = "the capital of France is Paris " * 20
-    longer = long.replace(" ", "  \u200b") * 2000
+    longer = long.replace(" ", "  \u200b") * 200
     (expected,) = scorer.score_pairs("capital", [long])
     assert scorer.score_pairs("capital", [longer]) == [expected]
     assert scorer.score_pairs(longer, ["capital"]) == scorer.score_pairs(long, ["capital"])

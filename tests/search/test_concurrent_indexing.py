@@ -31,7 +31,7 @@ def test_readers_never_see_a_partial_index(docs, index) -> None:
 
     def renew() -> None:
         try:
-            for position in range(15):
+            for position in range(8):
                 (docs / "new.txt").write_text(f"text {position}")
                 build(docs, index, LetterEmbedder())
         finally:

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from letter_embedder import LetterEmbedder
+from sampling import examples
 from secondpass import Candidate
 from secondpass.evaluation import HybridRetriever, write_corpus
 from secondpass.formats.errors import IndexFaultError, StaleIndexError
@@ -61,7 +62,7 @@ metadata = st.dictionaries(
 # ---------------------------------------------------------------------- what is kept
 
 
-@settings(max_examples=25)
+@examples(20)
 @given(
     corpus=st.lists(st.tuples(any_text, metadata), min_size=1, max_size=8),
     query=any_text,

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 import bm25s
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from letter_embedder import LetterEmbedder
 from native_lists import NATIVE_LISTS
+from sampling import examples
 from secondpass import Candidate, InputError, MissingExtraError
 from secondpass.evaluation import HybridRetriever
 from secondpass.search.fusion import reciprocal_rank_fusion
@@ -80,7 +81,7 @@ texts = st.lists(words, max_size=5).map(" ".join)
     k=st.integers(1, 12),
     rrf_k=st.sampled_from([0, 1, 60]),
 )
-@settings(deadline=None, max_examples=60)
+@examples(30)
 def test_hybrid_is_reciprocal_rank_fusion_of_both(corpus, query, depth, k, rrf_k) -> None:
     candidates = [Candidate(text, str(number)) for number, text in enumerate(corpus)]
     retriever = HybridRetriever(candidates, LetterEmbedder(), depth=depth)
@@ -123,7 +124,7 @@ european = st.text(st.sampled_from("aAbßÉéДд٣_7 -.☂"), max_size=20)
 
 @pytest.mark.parametrize("stem", [None, lambda words: [word[:2] for word in words]])
 @given(corpus=st.lists(european, min_size=1, max_size=8), query=european)
-@settings(deadline=None, max_examples=60)
+@examples(30)
 def test_scores_of_other_languages_are_those_of_bm25s(stem, corpus, query) -> None:
     def tokens(texts: list[str]) -> list[list[str]]:
         return bm25s.tokenize(

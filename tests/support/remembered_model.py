@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from secondpass.scorers import minilm
+from secondpass.scorers import minilm, minilm_graph
+from secondpass.scorers.engines import runtimes
 from secondpass.scorers.engines.processor import usable_cpus
-from secondpass.scorers.engines.runtimes import Backend, Runtime
+from secondpass.scorers.engines.runtimes import Backend, Precision, Runtime
 from secondpass.scorers.minilm import MAX_TOKENS, Encoding, MiniLM, Tokens, choose_backend
 
 _MODELS = 8
@@ -28,6 +29,8 @@ _ENCODINGS = 500
 _load = MiniLM.__init__
 _encode_batch = MiniLM.encode_batch
 _open_runtime = minilm.open_runtime
+_build = minilm_graph.build
+_graphs: dict[int, bytes] = {}
 _runtimes: dict[Hashable, Runtime] = {}
 _loaded: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
 _encodings: OrderedDict[Hashable, Encoding] = OrderedDict()
@@ -42,9 +45,11 @@ def remember(patch: pytest.MonkeyPatch) -> None:
 def remember_loaded(patch: pytest.MonkeyPatch) -> None:
     """Let models with the same settings share what one of them has loaded.
 
-    A runtime is shared whatever the length to which the tokenizer truncates.
+    A runtime is shared whatever the length to which the tokenizer truncates, and by both precisions
+    where they are the same.
     """
     patch.setattr(MiniLM, "__init__", _load_once)
+    patch.setattr(minilm_graph, "build", _build_once)
     patch.setattr(minilm, "open_runtime", _open_once)
 
 
@@ -67,10 +72,18 @@ def _load_once(model: MiniLM, **settings: Any) -> None:
     vars(model).update(found, reason=reason)
 
 
-def _open_once(model: bytes, backend: Backend, **settings: Any) -> Runtime:
-    key = (os.getpid(), backend, *settings.items())  # a child loads its own
+def _build_once(data: bytes) -> bytes:
+    key = hash(data)
+    if key not in _graphs:
+        _graphs[key] = _build(data)
+    return _graphs[key]
+
+
+def _open_once(model: bytes, backend: Backend, *, precision: Precision, threads: int) -> Runtime:
+    reduced = backend == "openvino" and precision == "auto" and runtimes.has_fast_bfloat16()
+    key = (os.getpid(), backend, reduced, threads)  # a child loads its own
     if key not in _runtimes:
-        _runtimes[key] = _open_runtime(model, backend, **settings)
+        _runtimes[key] = _open_runtime(model, backend, precision=precision, threads=threads)
     return _runtimes[key]
 
 

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 
 def sampled(rows: Iterable[Any], count: int = 30) -> list[Any]:
@@ -26,6 +27,16 @@ def sampled(rows: Iterable[Any], count: int = 30) -> list[Any]:
         else pytest.param(*row.values, id=row.id, marks=pytest.mark.long)
         for number, row in enumerate(rows)
     ]
+
+
+def examples(count: int) -> settings:
+    """At most that many examples of a property in `make test`; in long runs, as many as of others.
+
+    Args:
+        count: fewer than usual where an example is expensive, more where the property needs them.
+    """
+    usual = settings().max_examples
+    return settings(deadline=None, max_examples=usual if usual > 1000 else count)
 
 
 def rotating(**axes: Sequence[Any]) -> pytest.MarkDecorator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable
 from functools import wraps
 from pathlib import Path
@@ -127,8 +128,27 @@ def write_tokenizer(path: Path, kind: str) -> Path:
     return path
 
 
+_traced: dict[bytes, bytes] = {}
+
+
 def write_onnx(folder: Path) -> Path:
-    """Add ``onnx/model.onnx`` to a classifier's folder, as hubs have it."""
+    """Add ``onnx/model.onnx`` to a classifier's folder, as hubs have it.
+
+    A model is traced once a process.
+    """
+    model = hashlib.sha256()
+    for name in ("config.json", "model.safetensors"):
+        model.update((folder / name).read_bytes())
+    path = folder / "onnx" / "model.onnx"
+    path.parent.mkdir(exist_ok=True)
+    if model.digest() not in _traced:
+        _trace(folder, path)
+        _traced[model.digest()] = path.read_bytes()
+    path.write_bytes(_traced[model.digest()])
+    return folder
+
+
+def _trace(folder: Path, path: Path) -> None:
     import warnings
 
     import torch
@@ -139,8 +159,6 @@ def write_onnx(folder: Path) -> Path:
     if model.config.model_type == "bert":
         names.append("token_type_ids")
     example = torch.ones(2, 5, dtype=torch.long)
-    path = folder / "onnx" / "model.onnx"
-    path.parent.mkdir(exist_ok=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
@@ -152,7 +170,6 @@ def write_onnx(folder: Path) -> Path:
             dynamic_axes={name: {0: "pairs", 1: "tokens"} for name in names},
             dynamo=False,
         )
-    return folder
 
 
 def write_late_interaction(

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from remembered_trace import remember
 from secondpass import ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines.exporting import export
@@ -23,8 +24,10 @@ def unlimited(request, tmp_path_factory):
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     settings["model_max_length"] = int(1e30)
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    for backend in ("onnx", "openvino"):
-        export(str(folder), backend=backend, pairs=word_pairs(queries=2))
+    with pytest.MonkeyPatch.context() as patch:
+        remember(patch)
+        for backend in ("onnx", "openvino"):
+            export(str(folder), backend=backend, pairs=word_pairs(queries=2))
     return str(folder)
 
 

@@ -7,17 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joined_calls import SECONDS, Calls, FakePair, Model, expected, score_of, wait_until
+from sampling import examples
 from secondpass.scorers.engines.joining import JoinedBatches
 from secondpass.scorers.engines.pairs import PairEngine
 
 PASSAGES = st.lists(st.text("ab", max_size=30), max_size=12)
 
 
-@settings(deadline=None, max_examples=50)
+@examples(30)
 @given(st.lists(st.lists(PASSAGES, max_size=3), min_size=1, max_size=8), st.integers(1, 3))
 def test_every_pair_once_and_to_its_call(calls, threads):
     model = Model(threads)
@@ -33,7 +34,7 @@ def test_every_pair_once_and_to_its_call(calls, threads):
     assert run == sorted(q + p for one in requests for q, passages in one for p in {*passages})
 
 
-@settings(deadline=None, max_examples=50)
+@examples(30)
 @given(st.lists(PASSAGES.filter(len), min_size=2, max_size=8), st.integers(1, 3))
 def test_waiting_calls_are_planned_as_one_list(lists, threads):
     model = Model(threads, budget=10_000)

@@ -2,7 +2,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
@@ -36,7 +36,6 @@ def test_an_unsupported_element_type():
         read_tensors(model_with({"double": np.zeros(2)}))
 
 
-@settings(max_examples=50)
 @given(st.integers(0, 100), st.binary(max_size=20))
 def test_damaged_files_are_value_errors(keep, tail):
     data = model_with(ARRAYS)[:keep] + tail
