@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import secondpass
+from example_counts import at_most
 from fakes import Answering, InOrder
 from secondpass import Candidate, InputError, MethodError, Reranker
 from secondpass.formats.files import lock
@@ -152,7 +153,7 @@ def test_adapters(tmp_path):
 
 
 @given(query=st.text("αβγδ", min_size=4), text=st.text("κλμν", min_size=4), code=st.text())
-@settings(max_examples=6)
+@settings(max_examples=at_most(6))
 def test_no_text(tmp_path_factory, query, text, code):
     folder = tmp_path_factory.mktemp("monitor")
 

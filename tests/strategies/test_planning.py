@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import at_most
 from fake_provider import FakeProvider
 from fakes import ByTable, Model, graded, numbered, ranked
 from secondpass import Candidate, InputError, Reranker
@@ -31,6 +32,7 @@ def within(number, bounds):
     return bounds[0] <= number <= bounds[1]
 
 
+@settings(max_examples=at_most(20))
 @given(
     st.sampled_from(sorted(STRATEGIES)),
     st.integers(0, 150),
@@ -60,6 +62,7 @@ def test_a_ranking_takes_what_was_planned(kind, count, depth, behind_another, ra
     assert planned.notes == []
 
 
+@settings(max_examples=at_most(20))
 @given(
     st.integers(0, 30),
     st.integers(0, 30),
@@ -180,6 +183,7 @@ def test_a_fallback_is_left_its_time():
     assert (item.limit, item.allowed) == ("deadline", 8)
 
 
+@settings(max_examples=at_most(20))
 @given(st.permutations(range(12)), st.integers(1, 12), st.integers(0, 12), st.integers(1, 12))
 def test_a_confirmation_is_planned(order, count, lift, depth):
     texts = numbered(order[:count])

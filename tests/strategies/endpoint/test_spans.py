@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fake_provider as fake
+from example_counts import at_most
 from fake_provider import http
 from rankings import codes, scores
 from rerank_answers import KEY, documents, where
@@ -259,6 +260,7 @@ def read(text, listed, unit="code_points", **places):
 
 
 @pytest.mark.parametrize("unit", SIZES)
+@settings(max_examples=at_most(20))
 @given(cut=cuts(), with_text=st.booleans())
 def test_a_span_cuts_out_the_text_that_the_server_means(unit, cut, with_text):
     text, start, stop = cut
@@ -309,7 +311,7 @@ ASKED = st.lists(
 
 
 @given(asked=ASKED)
-@settings(max_examples=40)
+@settings(max_examples=at_most(20))
 def test_a_span_of_the_ranking_cuts_out_what_the_server_meant(asked, provider, titled):
     """Of its own text: what the server meant of a title or of a prefix is left out."""
     before = f"passage: {TITLE}\n"
