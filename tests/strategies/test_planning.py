@@ -283,7 +283,7 @@ def voyage(provider):
     return {"type": "endpoint", "api": "voyage", "model": "m", "prices": prices, **address}
 
 
-@pytest.mark.parametrize(("count", "tokens"), [(50, 100), (50, 40_000), (30, 300_000), (7, 1000)])
+@pytest.mark.parametrize(("count", "tokens"), [(50, 100), (13, 40_000), (5, 300_000), (7, 1000)])
 def test_batches_that_are_split_by_their_tokens_count(count, tokens):
     with FakeProvider() as provider:
         reranker = Reranker(voyage(provider))
@@ -301,9 +301,9 @@ def test_batches_that_are_split_by_their_tokens_count(count, tokens):
 def test_windows_that_are_split_by_their_tokens_count():
     with FakeProvider() as provider:
         reranker = Reranker(voyage(provider), passages={"size": 500, "overlap": 0})
-        planned = reranker.plan(20, tokens_per_passage=40_000).total
+        planned = reranker.plan(13, tokens_per_passage=40_000).total
     assert planned.calls[0] > 1
-    assert planned.input_tokens[0] > 20 * 40_000
+    assert planned.input_tokens[0] > 13 * 40_000
 
 
 def test_what_a_method_is_shown_is_of_the_length_that_was_given():
