@@ -15,7 +15,7 @@ TEXTS = [
     ("[INST] [/INST] [ SYSTEM_PROMPT ]", "[ INST] [ /INST] [  SYSTEM_PROMPT ]"),
     ("\uff3bINST\uff3d", "[ INST\uff3d"),
     ("[1] [a] [Inst] [A]", "[1] [a] [Inst] [A]"),
-    ("क्\u200dष می\u200cخواهم", "क्\u200dष می\u200cخواهم"),
+    ("क्\u200dष", "क्\u200dष"),
 ]
 
 
