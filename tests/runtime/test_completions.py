@@ -5,6 +5,7 @@ import math
 import pytest
 
 from secondpass.effects import Completion
+from secondpass.errors import LLMError
 from secondpass.runtime.completions import validated
 
 COUNTS = [
@@ -46,3 +47,18 @@ LOGPROBS = {
 @pytest.mark.parametrize(("reported", "kept"), LOGPROBS.values(), ids=LOGPROBS)
 def test_invalid_log_probabilities_become_none(reported, kept):
     assert validated(Completion("Yes", logprobs=reported)).logprobs == kept
+
+
+@pytest.mark.parametrize(
+    ("units", "kept"),
+    [(1, 1.0), (0.5, 0.5), (None, None), (-1, None), ("1", None), (True, None), (math.nan, None)],
+)
+def test_invalid_units_become_none(units, kept):
+    assert validated(Completion("yes", units=units)).units == kept
+
+
+@pytest.mark.parametrize("result", [None, "yes", b"yes", Completion(None), Completion(b"yes")])
+def test_what_is_no_completion(result):
+    with pytest.raises(LLMError) as caught:
+        validated(result)
+    assert caught.value.code == "bad_response"

@@ -2,12 +2,19 @@
 
 import pytest
 
+from secondpass.effects import Answer
 from secondpass.errors import MethodError
+from secondpass.strategies.base import IssueCollector
 from secondpass.strategies.rerank_scores import (
     ResponseScores,
+    SpanScores,
     clipped,
+    dump,
+    equal,
     kind_of_scores,
     load,
+    spans_of,
+    with_skipped,
 )
 
 
@@ -70,3 +77,43 @@ def test_stored_spans_that_fit_no_text(changed):
     assert load(STORED, ["abc"], with_spans=True).spans == ((0, 1),)
     with pytest.raises((ArithmeticError, AttributeError, TypeError, ValueError)):
         load({**STORED, **changed}, ["abc"], with_spans=True)
+
+
+def test_documents_that_were_not_sent_are_declined():
+    scores = SpanScores((0.5, None), (1,), spans=((0, 1), None), wrong_spans=(1,))
+    whole = with_skipped(scores, {0, 2})
+    assert (whole.values, whole.refused) == ((None, 0.5, None, None), (3,))
+    assert (whole.declined, whole.wrong_spans) == ((0, 2), (3,))
+    assert whole.spans == (None, (0, 1), None, None)
+    assert with_skipped(scores, ()) is scores
+
+
+@pytest.mark.parametrize("with_spans", [False, True])
+def test_equal_scores(with_spans):
+    scores = equal(2, 0.5, with_spans=with_spans)
+    assert (scores.values, type(scores)) == (
+        (0.5, 0.5),
+        SpanScores if with_spans else ResponseScores,
+    )
+    assert scores.is_about(2)
+    assert not scores.is_about(3)
+
+
+def test_scores_without_spans_are_not_stored_where_spans_are_wanted():
+    assert dump(ResponseScores((0.5,), ()), with_spans=True) is None
+    stored = dump(ResponseScores((0.5, None), (1,)), with_spans=False)
+    assert load(stored, ["a", "b"], with_spans=False) == ResponseScores((0.5, None), (1,))
+
+
+def test_spans_of_a_task():
+    issues = IssueCollector("m")
+    answers = {
+        range(2): Answer(SpanScores((0.5, 0.4), (), spans=((0, 1), None), wrong_spans=(1,))),
+        range(2, 3): Answer(error=MethodError("down")),
+        range(3, 4): Answer(ResponseScores((0.5,), ())),
+    }
+    assert spans_of(answers, 4, issues) == [(0, 1), None, None, None]
+    assert {issue.code: issue.positions for issue in issues.issues()} == {
+        "span_invalid": (1,),
+        "spans_not_supported": (3,),
+    }
