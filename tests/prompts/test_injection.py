@@ -9,12 +9,12 @@ often a real model obeys is not tested here.
 
 from __future__ import annotations
 
-import functools
+import itertools
 import json
 import re
 import sys
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -408,22 +408,24 @@ MODELS = {"obeys": obeying, "half obeys": half_obeying, "echoes": echoing, "quot
 LAST = ATTACKER + 1
 
 
-@functools.cache
-def places(attack: Attack) -> dict[str, dict[str, int]]:
+PAIRS = list(itertools.product(MODELS, METHODS))
+
+
+def places(attack: Attack, pairs: Iterable[tuple[str, str]] = PAIRS) -> dict[str, dict[str, int]]:
     """The attacker's place by model and method."""
-    return {
-        name: {method: place_after(attack, method, model(attack, method)) for method in METHODS}
-        for name, model in MODELS.items()
-    }
+    result: dict[str, dict[str, int]] = {name: {} for name in MODELS}
+    for name, method in pairs:
+        result[name][method] = place_after(attack, method, MODELS[name](attack, method))
+    return result
 
 
-def render() -> str:
+def render(attacks: list[Attack]) -> str:
     """The table of attacks, in Markdown."""
     lines = [
         "| attack | in | fence holds | place if it obeys | half obeys | echoes | quotes |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for attack in ATTACKS:
+    for attack in attacks:
         try:
             for method in METHODS:
                 check_sent(attack, method)
@@ -435,7 +437,7 @@ def render() -> str:
         lines.append(f"| {attack.name} | {attack.where} | {holds} | {cells} |")
     lines += [
         "",
-        f"{len(ATTACKS)} attacks, each against: {', '.join(METHODS)}. The attacker comes in last "
+        f"{len(attacks)} attacks, each against: {', '.join(METHODS)}. The attacker comes in last "
         f"of {LAST}; the place is the best that it reached in any of them.",
     ]
     return "\n".join(lines)
@@ -452,9 +454,18 @@ def test_attack_stays_in_its_fence(attack):
         check_sent(attack, method)
 
 
-@by_name
-def test_obedient_model(attack):
-    assert places(attack) == {name: dict.fromkeys(METHODS, LAST) for name in MODELS}
+def pairs_in_turn():
+    """Each attack with a third of the pairs of a model and a method, and with all in long runs."""
+    for number, attack in enumerate(ATTACKS):
+        yield pytest.param(attack, PAIRS[number % 3 :: 3], id=attack.name)
+        yield pytest.param(attack, PAIRS, id=f"{attack.name}, all", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize(("attack", "pairs"), list(pairs_in_turn()))
+def test_obedient_model(attack, pairs):
+    found = places(attack, pairs)
+    assert all(found.values())
+    assert {place for by_method in found.values() for place in by_method.values()} == {LAST}
 
 
 def test_broken_prompts_are_refused(monkeypatch):
@@ -477,8 +488,9 @@ def test_names_of_attacks_differ():
 
 
 def test_table():
-    table = render()
-    assert table.count("\n| ") == len(ATTACKS) + 1
+    attacks = ATTACKS[::12]
+    table = render(attacks)
+    assert table.count("\n| ") == len(attacks) + 1
     assert "**no**" not in table
 
 
@@ -598,4 +610,4 @@ def test_context_keys_are_one_line():
 
 
 if __name__ == "__main__":
-    print(render())  # noqa: T201 - this is what it is run for
+    print(render(ATTACKS))  # noqa: T201 - this is what it is run for

@@ -10,13 +10,14 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import at_most
 from fakes import Model
 from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.errors import LLMError
 from secondpass.prompts.labels import replace_secret
 
-SOME = settings(max_examples=max(10, settings().max_examples // 2))
+SOME = settings(max_examples=at_most(15))
 
 METHODS = [
     {"type": "graded", "batch_size": 4},

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from example_counts import at_most
 from fakes import (
     ANSWERS,
     Answering,
@@ -143,6 +144,7 @@ list_scorers = st.builds(
 )
 
 
+@settings(max_examples=at_most(25))
 @given(rerankers, lists)
 def test_promise_1_a_ranking_is_a_permutation(reranker, given_candidates):
     ranking = reranker.rerank("query", given_candidates)
@@ -182,6 +184,7 @@ def test_promise_2_what_was_answered_is_used(given_candidates, answer):
     assert [place for place in places if place[0]] == sorted(place for place in places if place[0])
 
 
+@settings(max_examples=at_most(25))
 @given(lists, scores)
 def test_promise_2_strict_raises_a_typed_error_that_loses_nothing(given_candidates, answer):
     lenient = Reranker(InOrder(answer), log_level="debug").rerank("query", given_candidates)
@@ -197,7 +200,7 @@ def test_promise_2_strict_raises_a_typed_error_that_loses_nothing(given_candidat
         assert not faults
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(25))
 @given(list_scorers, blends, st.lists(lists, max_size=3), st.booleans())
 @example(InLists([ListScores([0.0, 0.0], None)]), None, [[Candidate(None), Candidate("")]], False)
 def test_promise_2_scorers_of_lists_lose_nothing_and_never_raise(scorer, blend, queries, timed):
@@ -236,6 +239,7 @@ def test_promise_2_scorers_of_lists_lose_nothing_and_never_raise(scorer, blend, 
         ]
 
 
+@settings(max_examples=at_most(25))
 @given(rerankers, lists)
 def test_promise_3_inputs_are_never_changed(reranker, given_candidates):
     before = copy.deepcopy(given_candidates)
@@ -251,6 +255,7 @@ def test_promise_3_inputs_are_never_changed(reranker, given_candidates):
     assert repr(given_candidates) == repr(before)
 
 
+@settings(max_examples=at_most(25))
 @given(rerankers, lists)
 def test_promise_3_scores_are_plain_finite_floats_or_none(reranker, given_candidates):
     for item in reranker.rerank("query", given_candidates):
@@ -260,6 +265,7 @@ def test_promise_3_scores_are_plain_finite_floats_or_none(reranker, given_candid
         assert item.metadata["rerank_score"] == item.rerank_score
 
 
+@settings(max_examples=at_most(20))
 @given(lists, scores, blends)
 def test_promise_4_the_order_agrees_with_the_scores(given_candidates, answer, blend):
     reranker = Reranker(InOrder(answer), blend=blend, log_level="debug")
@@ -277,6 +283,7 @@ def test_promise_5_ties_keep_the_order_that_came_in(texts):
     )
 
 
+@settings(max_examples=at_most(25))
 @given(rerankers, lists)
 def test_promise_5_the_same_input_gives_the_same_output(reranker, given_candidates):
     first = reranker.rerank("query", given_candidates)
@@ -297,7 +304,7 @@ def loaded_once():
 
 @pytest.mark.usefixtures("loaded_once")
 @pytest.mark.parametrize("settings_", [{}, {"feedback": 0, "idf": False}], ids=["list", "pairs"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=at_most(15), deadline=None)
 @given(st.lists(st.permutations(TEXTS), min_size=2, max_size=3), st.integers(1, len(TEXTS)))
 def test_promise_5_what_the_scores_of_embedded_depend_on(settings_, orders, count):
     scorer = EmbeddedScorer(**settings_, precision="exact", remember=50)
@@ -318,7 +325,7 @@ def test_promise_5_what_the_scores_of_embedded_depend_on(settings_, orders, coun
             assert of_texts == pytest.approx({t: everything[t] for t in of_texts}, abs=1e-5)
 
 
-@settings(max_examples=30)
+@settings(max_examples=at_most(15))
 @given(rerankers, st.lists(lists, max_size=4))
 def test_sync_async_and_many_are_one_logic(reranker, queries):
     requests = [(f"query {number}", given) for number, given in enumerate(queries)]
@@ -394,7 +401,7 @@ instructed_methods = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(25))
 @given(instructed_methods, instructions)
 def test_promise_9_no_instruction_in_reports_errors_logs_and_reprs(method, instruction):
     heard: list[str] = []
@@ -426,7 +433,7 @@ def test_promise_9_no_instruction_in_reports_errors_logs_and_reprs(method, instr
     assert MARK not in "".join(heard)
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(20))
 @given(st.sampled_from(strategies_that_ask()), instructions, st.integers(1, 45), st.booleans())
 def test_promise_7_an_instruction_is_fenced_in_every_prompt(name, instruction, count, answered):
     model = Model([graded, ranked] if answered else always("no"), has_logprobs=True)

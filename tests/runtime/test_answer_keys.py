@@ -9,42 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.effects import Ask, Completion, Estimate, Prompt, Question, Task, Turn
+from question_keys import LLM, METHODS, keys
+from secondpass.effects import Completion, Estimate, Prompt, Question, Turn
 from secondpass.llms.anthropic import AnthropicMessages
 from secondpass.llms.function import CallableLLM
 from secondpass.llms.openai import OpenAIChat
-from secondpass.methods import to_method
 from secondpass.prompts.labels import replace_secret
 from secondpass.questions import Recall
 from secondpass.runtime.answer_keys import NotStorableError, answer_key, service_key
 from secondpass.settings import changed
-from secondpass.types import Candidate
-
-LLM = {"type": "openai", "model": "m"}
-METHODS = {
-    "graded": {"type": "graded", "llm": LLM},
-    "listwise": {"type": "listwise", "llm": LLM},
-    "blocks": {"type": "blocks", "llm": LLM},
-    "endpoint": {"type": "endpoint", "api": "cohere", "model": "m"},
-    "decisions": {"type": "decisions", "provider": "openai", "model": "m"},
-    "pointwise": {"type": "pointwise", "llm": LLM},
-    "setwise": {"type": "setwise", "llm": LLM},
-    "tournament": {"type": "tournament", "llm": LLM},
-    "partition": {"type": "partition", "llm": LLM},
-}
-
-
-def keys(settings, texts=("a", "b", "c"), query="q", context=None, ids=None, instruction=None):
-    """The keys of the first round of questions that a method asks."""
-    candidates = [Candidate(text, id=one) for text, one in zip(texts, ids or texts, strict=True)]
-    method = to_method(settings)
-    task = Task(query, list(texts), candidates, context, instruction=instruction)
-    plan = method.judge(task)
-    effect = next(plan)
-    while not isinstance(effect, Ask):
-        effect = plan.send(None)
-    start = service_key(effect.service)
-    return [answer_key(start, question) for question in effect.questions]
 
 
 def with_llm(settings, **llm):
@@ -172,8 +145,8 @@ def test_labels_are_no_part(settings):
 
 def test_another_process_has_the_same_keys():
     code = (
-        "import sys; sys.path[:0] = ['tests/runtime', 'tests/support']; "
-        "from test_answer_keys import METHODS, keys; "
+        "import sys; sys.path[:0] = ['tests/support']; "
+        "from question_keys import METHODS, keys; "
         "print([key.hex() for name in METHODS for key in keys(METHODS[name])])"
     )
     here = [key.hex() for name in METHODS for key in keys(METHODS[name])]

@@ -250,14 +250,14 @@ print(json.dumps([ranking.order, len(llm.prompts), ranking.report.usage.cached])
 def test_two_processes(path):
     numbers = [3, 1, 2, 5, 4, 9, 7, 8]
 
-    def run():
-        call = [sys.executable, "-c", PROCESS, str(path), json.dumps(numbers)]
-        return json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
-
-    order, asked, cached = run()
+    call = [sys.executable, "-c", PROCESS, str(path), json.dumps(numbers)]
+    run = subprocess.run(call, capture_output=True, text=True, check=True)
+    order, asked, cached = json.loads(run.stdout)
     assert (asked, cached) == (3, 0)
-    assert run() == [order, 0, 3]
-    assert grading(model(), path, {"batch_size": 3}).rerank("q", TEXTS).order == tuple(order)
+    llm = model()
+    ranking = grading(llm, path, {"batch_size": 3}).rerank("q", numbered(numbers))
+    assert ranking.order == tuple(order)
+    assert (llm.prompts, ranking.report.usage.cached) == ([], 3)
 
 
 def test_many_threads_and_tasks(path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import html
 import json
 import re
 import unicodedata
@@ -19,13 +18,10 @@ from secondpass import Reranker, RerankError
 from secondpass.errors import LLMError
 from secondpass.services.diagnosis import bare, words
 from secondpass.services.echoes import RUN, Sent
+from sent_texts import ESCAPES, KEY, PASSAGE, QUERY, SENT
 
 __all__ = ["_closing", "_environment", "_sdks"]
 
-KEY = "sk-proj-Ab9xQ7LmZ2wK4tR8"
-QUERY = "where do the zebras sleep at night"
-PASSAGE = 'The wombats of 1899 dug "deep" burrows & tunnels\nin Ärger, 100% dark'
-SENT = Sent([QUERY, f'<doc id="k7">{html.escape(PASSAGE, quote=False)}</doc>', PASSAGE], [KEY])
 FLAVOURS = ("openai", "anthropic", "google", "cohere", "tei", "mixedbread")
 
 # ---------------------------------------------------------------------- which words are told
@@ -66,33 +62,6 @@ def test_long_words_are_cut():
     told = words({"message": "ab, cd. " * 100}, SENT)
     assert len(told) == 200
     assert told.endswith("…")
-
-
-ESCAPES = {
-    "plain": str,
-    "json": json.dumps,
-    "json in json": lambda text: json.dumps(json.dumps(text)),
-    "json, not ascii": lambda text: json.dumps(text, ensure_ascii=False),
-    "every character": lambda text: "".join(f"\\u{ord(one):04x}" for one in text),
-    "repr": repr,
-    "repr of bytes of UTF-8": lambda text: repr(text.encode()),
-    "octal": lambda text: "".join(
-        chr(one) if one < 128 else f"\\{one:03o}" for one in text.encode()
-    ),
-    "Rust": lambda text: "".join(f"\\u{{{ord(one):x}}}" for one in text),
-    "repr of bytes": lambda text: repr(text.encode("latin-1")),
-    "html": html.escape,
-    "html, twice": lambda text: html.escape(html.escape(text)),
-    "html, by numbers": lambda text: "".join(f"&#{ord(one)};" for one in text),
-    "html, by hexadecimal numbers": lambda text: "".join(f"&#x{ord(one):x};" for one in text),
-    "url": quote,
-    "url, with plus": lambda text: quote(text).replace("%20", "+"),
-    "url of html": lambda text: quote(html.escape(text)),
-    "upper case": str.upper,
-    "white space": lambda text: "\n\t ".join(text.split()),
-    "no white space": lambda text: "".join(text.split()),
-    "hyphens": lambda text: "-".join(text.split()),
-}
 
 
 @pytest.mark.parametrize("escape", ESCAPES)
@@ -146,25 +115,6 @@ def test_no_words_that_repeat_a_short_query():
 
 def test_words_behind_very_long_prompts():
     assert words("no such model", Sent(["x y " * 500_000])) == ""
-
-
-# ---------------------------------------------------------------------- echoes are removed
-
-
-@pytest.mark.parametrize("escape", [name for name in ESCAPES if name != "no white space"])
-def test_echoes_are_removed(escape):
-    text = f"context_length_exceeded: {ESCAPES[escape](PASSAGE)} | the end"
-    left = SENT.removed_from(text)
-    assert "context_length_exceeded" in left
-    assert "the end" in left
-    for word in ("wombats", "burrows", "1899"):
-        if escape != "hyphens":
-            assert word not in left.lower()
-
-
-def test_what_was_not_sent_stays():
-    text = "This model's maximum context length is 8192 tokens"
-    assert SENT.removed_from(text) == text
 
 
 # ---------------------------------------------------------------------- addresses

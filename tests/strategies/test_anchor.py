@@ -4,9 +4,10 @@ import json
 from itertools import permutations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import at_most
 from fakes import (
     Answering,
     ByTable,
@@ -306,6 +307,7 @@ def first_if_injected(shown):
     return json.dumps({"ranking": labels})
 
 
+@settings(max_examples=at_most(20))
 @given(st.integers(2, 4), st.integers(0, 4), st.integers(0, 15), st.booleans())
 def test_several_stages_that_ask_a_model_are_bounded_as_one(stages, lift, target, behind):
     texts = [f"{number} a" for number in range(16)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import time
 
 import pytest
 
@@ -11,9 +11,6 @@ from fakes import play, task_of
 from secondpass.effects import Answer, Completion
 from secondpass.errors import ConfigurationError, LLMError, MethodError, ReplyError
 from secondpass.limits import Prices
-from secondpass.services.client import NO_KEY
-from secondpass.services.echoes import Sent
-from secondpass.services.http import MAX_VALUES
 from secondpass.strategies import rerank_client as module
 from secondpass.strategies.endpoint import Endpoint, Pairs
 
@@ -206,100 +203,12 @@ def test_no_logits_where_the_api_has_none():
         judged(endpoint, ["3 a"], lambda texts: body)
 
 
-# ---------------------------------------------------------------------- the batch limit
-
-
-class Client:
-    """Responds with a status and a body, like httpx's client."""
-
-    def __init__(self, status, body):
-        self.status, self.body, self.requests = status, body, []
-
-    async def post(self, url, *, json):
-        self.requests.append((url, json))
-        text = self.body
-        members = {"status_code": self.status, "text": text, "content": text.encode()}
-        return type("Response", (), {**members, "headers": {}})()
-
-
-def limit(number):
-    return json.dumps({"error": f"batch size 9 > maximum allowed batch size {number}"})
-
-
-def answered(endpoint, client, count=4):
-    request = Pairs("q", [f"{n} a" for n in range(count)])
-    return asyncio.run(endpoint._answer(client, request, Sent(endpoint._texts(request))))
-
-
-def test_answer():
-    client = Client(200, json.dumps({"results": [], "usage": {"total_tokens": 7}}))
-    endpoint = Endpoint("jina", model="m", options={"x": 1})
-    completion = answered(endpoint, client, 1)
-    assert (completion.text, completion.cut) == (client.body, False)
-    assert (completion.input_tokens, completion.output_tokens) == (7, 0)
-    assert "total_tokens" not in repr(completion)
-    body = {"query": "q", "documents": ["0 a"], "return_documents": False, "x": 1, "model": "m"}
-    assert client.requests == [("https://api.jina.ai/v1/rerank", body)]
-
-
-def test_answer_without_usage():
-    completion = answered(tei(path="/p", raw_scores=True), client := Client(200, "[]"), 1)
-    assert (completion.input_tokens, completion.output_tokens) == (None, None)
-    body = {"query": "q", "texts": ["0 a"], "truncate": True, "raw_scores": True}
-    assert client.requests == [("http://h/p", body)]
-
-
-def test_a_response_is_parsed_once(monkeypatch):
-    endpoint = tei()
-    completion = answered(endpoint, Client(200, rows(["3 a"])), 1)
-    monkeypatch.setattr(module.json_http, "parse_json", None)
-    assert endpoint._read(completion, module.Pairs("q", ["3 a"])).values == (0.3,)
-
-
-@pytest.mark.parametrize("status", [400, 413, 422])
-def test_learned_limit(status, monkeypatch):
-    now = [1000.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    endpoint = tei()
-    with pytest.raises(LLMError) as caught:
-        answered(endpoint, Client(status, limit(3)))
-    error = caught.value
-    assert (error.code, error.retryable, error.too_long) == ("batch_too_large", False, False)
-    assert str(error).startswith(f"the server accepts 3 documents per request (status {status}")
-    assert endpoint._max_documents == 3
-    now[0] += 599
-    assert endpoint._max_documents == 3
-    now[0] += 1
-    assert endpoint._max_documents == 32
-    endpoint.batch_size = 2
-    now[0] -= 1
-    assert endpoint._max_documents == 2
-
-
-@pytest.mark.parametrize(
-    ("status", "body"),
-    [(500, limit(3)), (401, limit(3)), (400, limit(4)), (400, limit(0)), (400, "no")],
-)
-def test_other_errors_teach_nothing(status, body):
-    endpoint = tei()
-    with pytest.raises(module.StatusError):
-        answered(endpoint, Client(status, body))
-    assert endpoint._max_documents == 32
-
-
-def test_a_limit_of_one():
-    endpoint = tei()
-    with pytest.raises(LLMError):
-        answered(endpoint, Client(400, limit(1)))
-    assert endpoint._max_documents == 1
-
-
 def test_too_large_batches_are_asked_again():
     endpoint = tei()
 
     def respond(texts):
         if "9 b" in texts and len(texts) > 1:
-            endpoint._learned_limit = 1, module.time.monotonic()
+            endpoint._learned_limit = 1, time.monotonic()
             raise LLMError("the server accepts 1", "batch_too_large")
         return rows(texts)
 
@@ -315,18 +224,3 @@ def test_other_troubles_ask_no_batch_again():
     judgement, asks = judged(tei(batch_size=1), ["3 a", "9 b"])
     assert len(asks) == 1
     assert not judgement.issues
-
-
-# ---------------------------------------------------------------------- the connection
-
-
-@pytest.mark.parametrize("key", ["k", NO_KEY])
-def test_connection(key, monkeypatch):
-    created = []
-    monkeypatch.setattr(module.json_http, "connect", lambda *args, **kw: created.append((args, kw)))
-    tei(timeout=7)._connect(key)
-    assert created == [((key, 7), {"max_values": MAX_VALUES})]
-
-
-def test_texts():
-    assert tei()._texts(Pairs("q", ["a", "b"])) == ["q", "a", "b"]

@@ -4,9 +4,10 @@ import json
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import at_most
 from fakes import Model, failing, in_answer, number_of, numbered, play, ranked, shown_in, task_of
 from secondpass import ConfigurationError, Reranker
 from secondpass.errors import LLMError, MethodError
@@ -49,6 +50,7 @@ def transcribed(values, window, cutoff, beats):
     return [*transcribed(candidates, window, cutoff, beats), pivot, *backfill]
 
 
+@settings(max_examples=at_most(20))
 @given(
     st.integers(2, 60).flatmap(lambda count: st.permutations(range(count))),
     st.integers(2, 9),

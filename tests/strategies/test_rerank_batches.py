@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.strategies.rerank_batches import blank, split, token_limit
+from secondpass.strategies.rerank_batches import batch_limit, blank, split, token_limit
 
 
 @given(
@@ -45,3 +45,17 @@ LIMITS = [
 @pytest.mark.parametrize(("message", "limit"), LIMITS)
 def test_token_limit(message, limit):
     assert token_limit(message) == limit
+
+
+@pytest.mark.parametrize(
+    ("message", "limit"),
+    [
+        ("batch size 32 > maximum allowed batch size 16", 16),
+        ("maximum allowed batch size: 4", 4),
+        ("maximum allowed batch size none", None),
+        ("too many documents", None),
+        ("x" * 2000 + "maximum allowed batch size 16", None),
+    ],
+)
+def test_batch_limit(message, limit):
+    assert batch_limit(message) == limit

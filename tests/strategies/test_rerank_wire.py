@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from rerank_dialects import DIALECTS, NUMBERS
-from secondpass.errors import MethodError, ReplyError
+from secondpass.errors import ReplyError
 from secondpass.strategies.rerank_apis import APIS
-from secondpass.strategies.rerank_batches import batch_limit
-from secondpass.strategies.rerank_scores import ResponseScores, clipped, kind_of_scores
+from secondpass.strategies.rerank_scores import ResponseScores
 from secondpass.strategies.rerank_wire import (
     read_scores,
     request_body,
@@ -255,48 +254,6 @@ def test_only_scores_outside_the_range():
 # ---------------------------------------------------------------------- kinds
 
 
-def batch(*values, refused=()):
-    outside = tuple(value for value in values if not 0 <= value <= 1)
-    return ResponseScores(values, refused, outside=outside)
-
-
-KINDS = {
-    # batches, maybe_logits; the kind, or None if they are refused
-    "none": ([], False, "probability"),
-    "within": ([batch(0.1, 0.9)], True, "probability"),
-    "logits": ([batch(-3, 0.5), batch(2.5)], True, "logit"),
-    "at the limit": ([batch(-50, 50)], True, "logit"),
-    "beyond the limit": ([batch(50.5, 1)], True, None),
-    "far below": ([batch(-50.5, 1)], True, None),
-    "not offered": ([batch(-3, 0.5)], False, None),
-    "one batch within": ([batch(-3, 0.5), batch(0.5)], True, None),
-    "one refused": ([batch(-3, 0.5, refused=(1,))], True, None),
-}
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_kind(name):
-    batches, maybe_logits, kind = KINDS[name]
-    if kind is not None:
-        assert kind_of_scores(batches, "probability", maybe_logits=maybe_logits) == kind
-        return
-    with pytest.raises(MethodError, match=r"^a score of -?[\d.]+ is outside 0 to 1") as caught:
-        kind_of_scores(batches, "probability", maybe_logits=maybe_logits)
-    assert caught.value.code == "score_out_of_range"
-
-
-@pytest.mark.parametrize(
-    ("kind", "values", "expected"),
-    [
-        ("probability", (1.00005, -0.00005, None, 0.5), (1.0, 0.0, None, 0.5)),
-        ("similarity", (-1.00005, 0.5), (-1.0, 0.5)),
-        ("logit", (-30.0, 30.0), (-30.0, 30.0)),
-    ],
-)
-def test_clipped(kind, values, expected):
-    assert clipped(ResponseScores(values, (2,), 1), kind) == ResponseScores(expected, (2,), 1)
-
-
 # ---------------------------------------------------------------------- usage and limits
 
 USAGE = [
@@ -325,17 +282,3 @@ USAGE = [
 @pytest.mark.parametrize(("body", "tokens"), USAGE)
 def test_tokens_used(body, tokens):
     assert tokens_used(body) == tokens
-
-
-@pytest.mark.parametrize(
-    ("message", "limit"),
-    [
-        ("batch size 32 > maximum allowed batch size 16", 16),
-        ("maximum allowed batch size: 4", 4),
-        ("maximum allowed batch size none", None),
-        ("too many documents", None),
-        ("x" * 2000 + "maximum allowed batch size 16", None),
-    ],
-)
-def test_batch_limit(message, limit):
-    assert batch_limit(message) == limit

@@ -6,9 +6,10 @@ import random
 from statistics import fmean
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import at_most
 from fakes import (
     ByTable,
     Model,
@@ -115,6 +116,7 @@ def test_no_order_is_repeated_before_all_were_used(count, seed):
 # ---------------------------------------------------------------------- what is made of it
 
 
+@settings(max_examples=at_most(20))
 @given(st.permutations(range(30)), st.integers(2, 4))
 def test_an_exact_judge_gives_what_it_gives_once(numbers, shuffles):
     texts = numbered(numbers)

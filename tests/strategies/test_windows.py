@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import at_most
 from fakes import ByTable, InOrder, Model, in_answer, number_of, play, shown_in, task_of
 from secondpass import Candidate, Reranker
 from secondpass.effects import Judgement, ListScores, RawScores
@@ -60,7 +61,7 @@ passages = st.integers(1, 30).flatmap(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=at_most(40))
 @given(st.lists(candidate_texts, max_size=4), passages)
 def test_a_span_is_the_text_that_a_scorer_was_given(texts, split):
     recording = Recording()

@@ -17,6 +17,7 @@ from mutated_replies import (
     concerns,
     order_of,
 )
+from rotation import rotated
 from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
@@ -122,8 +123,9 @@ def test_enough_is_recovered(form):
     assert len(whole) >= 46
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-@pytest.mark.parametrize("form", ["keyed", "pairs", "permutation"])
+@pytest.mark.parametrize(
+    ("form", "asynchronous"), rotated(["keyed", "pairs", "permutation"], [False, True])
+)
 def test_through_the_reranker(form, asynchronous):
     method = Graded if form in GRADED_FORMS else Listwise
     texts = [f"passage {at}" for at in range(5)]

@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import at_most
 from secondpass.prompts.replies.values import BatchScores, Order, dump, load
 from secondpass.strategies.rerank_scores import ResponseScores
 
@@ -18,6 +19,7 @@ values = st.one_of(
 )
 
 
+@settings(max_examples=at_most(20))
 @given(values)
 def test_values_come_back(value):
     data = json.loads(json.dumps(dump(value)))

@@ -10,9 +10,10 @@ import pickle
 import pytest
 
 import fake_provider as fake
-from decision_answers import KEY, NUMBERS, answer, probability
+from decision_answers import KEY, NUMBERS, PROVIDERS, answer, probability
 from fake_provider import status
 from rankings import codes
+from rotation import rotated
 from secondpass import (
     Candidate,
     ConfigurationError,
@@ -52,6 +53,7 @@ def test_no_key(make, whose, provider):
 SECRETS = (KEY, "wombats", "burrow", fake.LEAK)
 
 
+@pytest.mark.parametrize(("whose", "rank"), rotated(PROVIDERS, ("sync", "async")), indirect=True)
 @pytest.mark.parametrize(
     "step", [answer(), status(400), status(401), status(500), fake.page(), probability(7)]
 )

@@ -49,6 +49,7 @@ STATUSES = [
 ]
 
 
+@pytest.mark.parametrize(("whose", "rank"), rotated(PROVIDERS, MODES), indirect=True)
 @pytest.mark.parametrize(("step", "code", "requests"), STATUSES)
 def test_statuses(step, code, requests, make, rank, provider):
     """Counted to the last: what the SDKs would try again of themselves is turned off."""

@@ -14,6 +14,7 @@ from fakes import task_of
 from rankings import scores
 from rerank_answers import KEY, answer
 from rerank_dialects import DIALECTS, HOSTED, NUMBERS, OWN, SIGNED
+from rotation import rotated
 from secondpass import Reranker
 
 endpoint = importlib.import_module("secondpass.strategies.endpoint")
@@ -69,7 +70,9 @@ def test_tei_gets_no_model(make, provider):
     assert ranking.report.method == "BAAI/bge-reranker-base"
 
 
-@pytest.mark.parametrize("batch_size", [None, 2])
+@pytest.mark.parametrize(
+    ("batch_size", "rank"), rotated([None, 2], ["sync", "async"]), indirect=["rank"]
+)
 @pytest.mark.parametrize("api", DIALECTS)
 def test_instruction_is_sent_in_a_field_of_its_own_or_reported(
     api, batch_size, make, rank, provider

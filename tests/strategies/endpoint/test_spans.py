@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fake_provider as fake
+from example_counts import at_most
 from fake_provider import http
 from rankings import codes, scores
 from rerank_answers import KEY, documents, where
@@ -16,8 +17,7 @@ from rerank_dialects import DIALECTS, NUMBERS
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.adapters.scores import provenance
 from secondpass.strategies.rerank_apis import resolve
-from secondpass.strategies.rerank_scores import SpanScores, dump, load
-from secondpass.strategies.rerank_spans import RerankSpans, SpanReader
+from span_texts import TEXTS, span
 
 ENDPOINT = {"type": "endpoint", "api": "cohere", "model": "m"}
 
@@ -33,10 +33,6 @@ def spanned(listed, score=0.5):
         yield http(200, DIALECTS["cohere"].reply(rows))
 
     return step
-
-
-def span(start, end, score=0.5, **more):
-    return {"start": start, "end": end, "score": score, **more}
 
 
 def parts(ranking):
@@ -234,58 +230,6 @@ def test_rows_that_contradict_each_other(make, provider):
 
 # ---------------------------------------------------------------------- units
 
-SIZES = {
-    "code_points": lambda character: 1,
-    "utf16": lambda character: len(character.encode("utf-16-le")) // 2,
-    "bytes": lambda character: len(character.encode()),
-}
-TEXTS = st.text(
-    st.sampled_from("ab é́\u0300ßñ漢字🦉👍🏽\u200d\n") | st.characters(codec="utf-8"), min_size=1
-)
-
-
-@st.composite
-def cuts(draw):
-    """A text, an index and a later one."""
-    text = draw(TEXTS)
-    start = draw(st.integers(0, len(text) - 1))
-    return text, start, draw(st.integers(start + 1, len(text)))
-
-
-def read(text, listed, unit="code_points", **places):
-    reader = SpanReader(RerankSpans(unit=unit, **places), [text], "probability")
-    (found,), wrong = reader.read([(0, {"spans": listed})], set())
-    return "wrong" if wrong else found
-
-
-@pytest.mark.parametrize("unit", SIZES)
-@given(cut=cuts(), with_text=st.booleans())
-def test_a_span_cuts_out_the_text_that_the_server_means(unit, cut, with_text):
-    text, start, stop = cut
-    size = SIZES[unit]
-    offset = sum(map(size, text[:start]))
-    sent = span(offset, offset + sum(map(size, text[start:stop])))
-    if with_text:
-        sent["text"] = text[start:stop]
-    assert read(text, [sent], unit) == (start, stop)
-    scored = SpanScores((0.5,), (), spans=((start, stop),))
-    stored = json.loads(json.dumps(dump(scored, with_spans=True)))
-    assert load(stored, [text], with_spans=True) == scored
-
-
-@pytest.mark.parametrize("unit", SIZES)
-@given(text=TEXTS, start=st.integers(-3, 90), end=st.integers(-3, 90))
-def test_no_offset_cuts_a_character(unit, text, start, end):
-    """Offsets in a character, outside the text or out of order are wrong."""
-    size = SIZES[unit]
-    places = [sum(map(size, text[:index])) for index in range(len(text) + 1)]
-    found = read(text, [span(start, end)], unit)
-    if start in places and end in places and start < end:
-        assert found == (places.index(start), places.index(end))
-    else:
-        assert found == "wrong"
-
-
 TITLE = "Ti\u0300tle 🦉"
 
 
@@ -309,7 +253,7 @@ ASKED = st.lists(
 
 
 @given(asked=ASKED)
-@settings(max_examples=40)
+@settings(max_examples=at_most(20))
 def test_a_span_of_the_ranking_cuts_out_what_the_server_meant(asked, provider, titled):
     """Of its own text: what the server meant of a title or of a prefix is left out."""
     before = f"passage: {TITLE}\n"
@@ -332,30 +276,6 @@ def test_a_span_of_the_ranking_cuts_out_what_the_server_meant(asked, provider, t
         own = sent[max(best["start"], len(before)) : min(best["end"], len(sent) - 1)]
         found = provenance(item, {}).get("rerank_span")
         assert (None if found is None else item.text[slice(*found)]) == (own or None)
-
-
-def test_without_scores_the_first_is_the_best():
-    assert read("abc", [{"start": 1, "end": 2}, {"start": 0, "end": 1}], score=None) == (1, 2)
-    assert read("abc", [span(1, 2, 0.5), span(0, 1, 0.5)]) == (1, 2)
-
-
-STORED = {"values": [0.5], "refused": [], "unknown": 0, "cut": False, "declined": [],
-          "outside": [], "spans": [[0, 1]], "wrong_spans": []}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"spans": [[0, 4]]}, {"spans": [[1, 1]]}, {"spans": [[-1, 1]]}, {"spans": [[0.0, 1]]},
-        {"spans": []}, {"spans": [None, None]}, {"spans": ["01"]}, {"spans": [[0, 1, 2]]},
-        {"wrong_spans": [1]}, {"values": [None]}, {"spans": 5}, {"spans": None},
-    ],
-    ids=repr,
-)  # fmt: skip
-def test_stored_spans_that_fit_no_text(changed):
-    assert load(STORED, ["abc"], with_spans=True).spans == ((0, 1),)
-    with pytest.raises((ArithmeticError, AttributeError, TypeError, ValueError)):
-        load({**STORED, **changed}, ["abc"], with_spans=True)
 
 
 # ---------------------------------------------------------------------- settings

@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import at_most
 from fakes import ByTable, Model, always, number_of, numbered, ranked
 from listwise_plans import ascending, judge, numbers_of
 from secondpass import Reranker, RerankError
@@ -170,6 +171,7 @@ def starts_of(count, window, stride, rounds):
         starts.append(max(0, starts[-1] - stride))
 
 
+@settings(max_examples=at_most(20))
 @given(st.data())
 def test_unbroken_run_is_scored(data):
     window = data.draw(st.integers(2, 6), "window")

@@ -1,0 +1,34 @@
+"""JSON for every reader: no NaN, no separators of lines."""
+
+import json
+import math
+
+import pytest
+
+from secondpass.formats.json_text import to_json
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": [1, 2.5, None, True]}, '{"a": [1, 2.5, null, true]}'),
+        ("ü 🦉", '"ü 🦉"'),
+        (
+            {"a": math.nan, "b": [math.inf, (-math.inf, 1.0)]},
+            '{"a": null, "b": [null, [null, 1.0]]}',
+        ),
+        ("a\u2028b\u2029c\x85\n", '"a\\u2028b\\u2029c\\u0085\\n"'),
+    ],
+    ids=["plain", "not in ASCII", "not finite", "separators of lines"],
+)
+def test_text(value, text):
+    assert to_json(value) == text
+
+
+def test_separators_come_back():
+    assert json.loads(to_json("a\u2028b\x85")) == "a\u2028b\x85"
+    assert len(to_json({"a": "b\u2028"}).splitlines()) == 1
+
+
+def test_indent():
+    assert to_json({"a": math.nan}, indent=2) == '{\n  "a": null\n}'

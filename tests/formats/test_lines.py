@@ -1,0 +1,104 @@
+"""Lines of text and of JSON."""
+
+import gzip
+
+import pytest
+
+from secondpass.formats.errors import FormatError
+from secondpass.formats.lines import (
+    Line,
+    check_field,
+    parse_json,
+    read_json_lines,
+    read_lines,
+    write_lines,
+)
+
+
+def test_blank_lines_are_left_out_and_counted(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\r\n \n\ntwo\x0bthree\nlast")
+    assert [(line.number, line.text) for line in read_lines(path)] == [
+        (1, "one"),
+        (4, "two\x0bthree"),
+        (5, "last"),
+    ]
+
+
+def test_a_line_that_is_not_utf8_is_named(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\n\xff\n")
+    with pytest.raises(FormatError, match=r"a\.txt:2: is not UTF-8"):
+        list(read_lines(path))
+
+
+def test_objects(tmp_path):
+    path = tmp_path / "a.jsonl"
+    write_lines(path, ['{"a": 1}\n', "\n", '{"b": "ü"}\n'])
+    assert [(line.number, value) for line, value in read_json_lines(path)] == [
+        (1, {"a": 1}),
+        (3, {"b": "ü"}),
+    ]
+
+
+@pytest.mark.parametrize("text", ["[1]", '"a"', "5", "null"])
+def test_other_values_are_no_objects(tmp_path, text):
+    path = tmp_path / "a.jsonl"
+    path.write_text(text)
+    with pytest.raises(FormatError, match=r":1: must be a JSON object, not "):
+        list(read_json_lines(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{'a': 1}", "is not JSON: Expecting property name .* each line must be one value"),
+        ("1 2", "is not JSON: Extra data at column 3"),
+        ("[NaN]", "is not JSON: NaN is not a JSON number"),
+        ("-Infinity", "is not JSON: -Infinity is not a JSON number"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_texts_that_are_not_json(text, problem):
+    with pytest.raises(FormatError, match=f"a:7: .*{problem}"):
+        parse_json(Line("a", 7, text))
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("", "must be a string that is not empty"),
+        (5, "must be a string that is not empty"),
+        ("a b", "has white space"),
+        ("a\u2028b", "has white space"),
+        ("\ufeffa", "has a byte order mark or a null character"),
+        ("a\0", "has a byte order mark or a null character"),
+        ("a\ud800", "has a lone surrogate"),
+    ],
+    ids=repr,
+)
+def test_values_that_fit_no_field(value, problem):
+    check_field("f", "id", "d-1/ü")
+    with pytest.raises(FormatError, match=f"f: id .*{problem}"):
+        check_field("f", "id", value)
+
+
+def test_compressed_lines(tmp_path):
+    path = tmp_path / "a.gz"
+    write_lines(path, ["a\n", "b\n"])
+    assert gzip.decompress(path.read_bytes()) == b"a\nb\n"
+    assert [line.text for line in read_lines(path)] == ["a", "b"]
+
+
+def test_a_file_is_unchanged_after_an_exception(tmp_path):
+    def lines():
+        yield "new\n"
+        raise LookupError
+
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(LookupError):
+        write_lines(path, lines())
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

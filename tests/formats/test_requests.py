@@ -1,0 +1,153 @@
+"""Requests as JSON lines."""
+
+import io
+import json
+
+import pytest
+
+from secondpass import Candidate, InputError
+from secondpass.formats.errors import FormatError
+from secondpass.formats.lines import Line
+from secondpass.formats.requests import (
+    InputRequest,
+    UnknownKeys,
+    batches,
+    raw_lines,
+    read_candidate,
+    read_requests,
+    read_single_request,
+    read_text,
+    request_line,
+)
+
+
+def accept(_options):
+    pass
+
+
+def read(*values, warn=None, check=accept, text_needed=True):
+    lines = [value if isinstance(value, str) else json.dumps(value) for value in values]
+    stream = io.BytesIO("\n".join(lines).encode())
+    return list(
+        read_requests(
+            stream, "in", text_needed=text_needed, check_options=check, warn=warn or [].append
+        )
+    )
+
+
+def test_a_request():
+    (request,) = read(
+        {
+            "id": 7,
+            "query": "owls",
+            "candidates": ["a", {"_id": 3, "text": "b", "score": 0.5, "year": 9}],
+            "context": {"user": 1},
+            "top_k": 2,
+        }
+    )
+    assert (request.query_id, request.query, request.context) == ("7", "owls", {"user": 1})
+    assert request.candidates == [Candidate("a"), Candidate("b", "3", 0.5, {"year": 9})]
+    assert request.options == {"top_k": 2}
+    assert "owls" not in repr(request)
+
+
+def test_a_request_comes_back():
+    candidates = [Candidate("ü \ud800", "a", 0.5, {"k": [1, None]}), Candidate("b")]
+    given = InputRequest("q", "owls", candidates, {"c": 1}, b"", 0, {"depth": 3})
+    line = request_line(given)
+    assert line.isascii()
+    assert line.endswith(b"}\n")
+    (request,) = read_requests(
+        io.BytesIO(line), "in", text_needed=True, check_options=accept, warn=[].append
+    )
+    fields = ("query_id", "query", "candidates", "context", "options")
+    assert [getattr(request, name) for name in fields] == [getattr(given, name) for name in fields]
+    assert request.size == len(line) - 1
+
+
+GOOD = {"query": "q", "candidates": []}
+WRONG = [
+    ([{"text": "a"}], "1: has no 'query'; to rank these lines as candidates, give --query"),
+    ([{"candidates": []}], "1: needs a 'query': a string, not "),
+    ([{"query": "q"}], "1: needs 'candidates': a list, not "),
+    ([{**GOOD, "candidates": ["a", 5]}], "1: candidate 2: must be an object or a string, not 5"),
+    (
+        [{**GOOD, "candidates": [{"text": "a", "score": "1"}]}],
+        "candidate 1: the score must be a nu",
+    ),
+    ([{**GOOD, "candidates": [{"id": "a"}]}], "1: candidate 1: "),
+    ([{**GOOD, "id": [1]}], "1: 'id' must be a string or an integer"),
+    ([{**GOOD, "id": "a", "query_id": "b"}], "1: has 'query_id' and 'id', and they differ"),
+    ([{**GOOD, "id": "a"}, GOOD], "2: has no 'query_id', unlike earlier lines"),
+    ([GOOD, {**GOOD, "id": "a"}], "2: has a 'query_id', unlike earlier lines"),
+    ([{**GOOD, "id": "a"}, "", {**GOOD, "id": "a"}], "3: id 'a' was given before, in line 1"),
+    (["[]"], "1: must be a JSON object"),
+]
+
+
+@pytest.mark.parametrize(("lines", "message"), WRONG, ids=[row[1][:40] for row in WRONG])
+def test_wrong_requests(lines, message):
+    with pytest.raises(FormatError) as caught:
+        read(*lines)
+    assert str(caught.value).startswith("in:")
+    assert message in str(caught.value)
+
+
+def test_wrong_options_are_errors_of_their_line():
+    def check(options):
+        raise InputError(f"top_k: is {options['top_k']}")
+
+    with pytest.raises(FormatError, match=r"^in:1: top_k: is 0$"):
+        read({**GOOD, "top_k": 0}, check=check)
+
+
+def test_unknown_keys_are_warned_of_once():
+    warnings = []
+    assert len(read({**GOOD, "querry": 1}, {**GOOD, "querry": 2}, warn=warnings.append)) == 2
+    (warning,) = warnings
+    assert warning.startswith("in:1: the key 'querry' is unknown, and ignored")
+    assert "query" in warning.partition("ignored")[2]
+
+
+def test_warnings_of_unknown_keys_are_bounded():
+    warnings = []
+    keys = UnknownKeys(warnings.append)
+    for number in range(30):
+        keys.add(Line("in", 1, ""), f"key {number}")
+    assert len(warnings) == 11
+    assert warnings[-1] == "further unknown keys of requests are ignored, too"
+
+
+def test_batches_end_by_count_and_by_size():
+    requests = [InputRequest(None, "q", [], None, b"", size) for size in (1, 1, 1, 9, 1, 1)]
+    assert [[item.size for item in batch] for batch in batches(requests, 3, 5)] == [
+        [1, 1, 1],
+        [9],
+        [1, 1],
+    ]
+    assert list(batches([], 3, 5)) == []
+
+
+def test_the_candidates_of_one_query():
+    request = read_single_request(io.BytesIO(b"one\r\n\ntwo"), "in", "q", read_text)
+    assert request.candidates == [Candidate("one"), Candidate("two")]
+    assert (request.query_id, request.size) == (None, 6)
+    same = read_single_request(io.BytesIO(b"one\ntwo\n"), "in", "q", read_text)
+    assert same.digest == request.digest
+    other = read_single_request(io.BytesIO(b"one\ntwo!\n"), "in", "q", read_text)
+    assert other.digest != request.digest
+
+
+def test_a_candidate_of_a_line():
+    line = Line("in", 2, '{"id": "a", "text": "b"}')
+    assert read_candidate(line, text_needed=True) == Candidate("b", "a")
+    for text, message in (("[]", "is a list; put each"), ('{"candidates": []}', "--query")):
+        with pytest.raises(FormatError, match=f"in:2: .*{message}"):
+            read_candidate(Line("in", 2, text), text_needed=True)
+
+
+def test_raw_lines_have_no_line_end():
+    lines = [
+        (line.number, line.text, raw) for line, raw in raw_lines(io.BytesIO(b"a\r\n\nb"), "in")
+    ]
+    assert lines == [(1, "a", b"a"), (3, "b", b"b")]

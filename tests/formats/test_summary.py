@@ -1,0 +1,78 @@
+"""The counts of rankings, and the line that sums them up."""
+
+from collections import Counter
+
+import pytest
+
+from secondpass import EngineInfo, Ranking, Report, Skipped, Usage
+from secondpass.formats.summary import count, summary
+
+
+def ranking(*usage, **report):
+    return Ranking("q", (), Report("ok", usage=Usage(1, 1, 5, *usage), **report))
+
+
+def test_engines_are_named():
+    counts = Counter({"ok": 2, "issue deadline": 1})
+    engine = EngineInfo("model", "openvino", "bfloat16", 2, "any", "fastest")
+    counts.update(count([ranking(engines=(engine,))] * 2))
+    assert summary(4, counts, 1.0) == (
+        "4 queries in 1.0 s: 4 ok, 0 partial, 0 degraded, 0 unchanged; issues: deadline (1); "
+        "engines: model on openvino, bfloat16, threads: 2 (2)"
+    )
+
+
+def test_choices_are_named():
+    chosen = [{"graded by m": "too little time"}, {"blocks by m": "best"}, {"blocks by m": "best"}]
+    counts = count([ranking(choices=choices) for choices in chosen])
+    assert summary(3, counts, 1.0) == (
+        "3 queries in 1.0 s: 3 ok, 0 partial, 0 degraded, 0 unchanged; "
+        "choices: blocks by m (2), graded by m (1)"
+    )
+
+
+def test_skipped_queries_and_pairs_are_summed():
+    counts = count([ranking(skipped=Skipped("certain", 40)), ranking(skipped=Skipped("sure", 2))])
+    assert summary(3, counts, 1.0).endswith("; skipped: 2 queries, 42 pairs")
+
+
+TOTALS = [
+    # usage of each ranking; what the summary ends with
+    ([()], "0 unchanged"),
+    ([(None, None, None)] * 2, "0 unchanged"),
+    ([(1000, 20)], "; tokens: 1,000 in, 20 out"),
+    ([(1000, 20, 0.25)], "; tokens: 1,000 in, 20 out; cost: 0.25"),
+    ([(1000, 20, 0.1)] * 3, "; tokens: 3,000 in, 60 out; cost: 0.3"),
+    ([(0, 0, 0.0)], "; tokens: 0 in, 0 out; cost: 0"),
+    ([(1000, 20), ()], "; tokens: 1,000 in, 20 out (reported for 1 of 2 queries)"),
+    (
+        [(1000, 20, 3e-6), (1000, 20)],
+        "; tokens: 2,000 in, 40 out; cost: 3e-06 (reported for 1 of 2 queries)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("usages", "end"), TOTALS)
+def test_tokens_and_cost_are_summed_where_they_are_reported(usages, end):
+    counts = count([ranking(*usage) for usage in usages])
+    assert summary(len(usages), counts, 1.0).endswith(end)
+    assert all(type(value) is int for value in counts.values())
+
+
+def test_billed_units_are_summed_where_they_are_reported():
+    usages = [Usage(1, units=0.1), Usage(1, units=0.2), Usage(1)]
+    counts = count([Ranking("q", (), Report("ok", usage=usage)) for usage in usages])
+    end = "0 unchanged; billed units: 0.3 (reported for 2 of 3 queries)"
+    assert summary(3, counts, 1.0).endswith(end)
+    assert all(type(value) is int for value in counts.values())
+
+
+def test_cached_answers_retries_and_repairs_are_summed():
+    usages = [
+        {"cached": 1200, "retries": 2},
+        {"cached": 300},
+        {"repairs": 1},
+    ]
+    counts = count([Ranking("q", (), Report("ok", usage=Usage(1, **usage))) for usage in usages])
+    end = " 0 unchanged; cached answers: 1,500; retries: 2; repairs: 1"
+    assert summary(3, counts, 1.0).endswith(end)

@@ -1,0 +1,58 @@
+"""What commands say of the calls that they stand for."""
+
+import time
+
+import pytest
+
+from secondpass.effects import Ask, Estimate, Question
+from secondpass.errors import DeadlineError, MethodError
+from secondpass.limits import Limits
+from secondpass.runtime.commands import (
+    CallBatches,
+    CallLists,
+    CallScorer,
+    StartQuestions,
+    scoring_deadline_error,
+)
+from secondpass.runtime.gate import Gate
+from secondpass.runtime.ledger import Ledger
+
+
+def ledger(deadline, ago=0.0):
+    return Ledger(Limits(deadline=deadline), time.perf_counter() - ago)
+
+
+def call(*ledgers, instruction=None):
+    return CallScorer(object(), [("q", ["a"])] * len(ledgers), ledgers, instruction)
+
+
+def test_the_latest_deadline_counts():
+    seconds = call(ledger(100), ledger(1000)).seconds_left
+    assert 500 < seconds <= 1000
+    assert call(ledger(100), ledger(None)).seconds_left is None
+    assert call(ledger(1, ago=5), ledger(2, ago=5)).seconds_left == 0
+
+
+def test_an_instruction_is_a_keyword_and_is_not_shown():
+    assert call(ledger(None)).keywords == {}
+    instructed = call(ledger(None), instruction="prefer owls")
+    assert instructed.keywords == {"instruction": "prefer owls"}
+    assert "owls" not in repr(instructed)
+
+
+def test_members_of_the_scorer():
+    assert (CallLists.member, CallBatches.member) == ("score_lists", "score_batches")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_all_questions_fail_alike(count):
+    error = MethodError("down", "server_error")
+    question = Question("request", str, None, lambda: None, Estimate(1, 1), 1)
+    command = StartQuestions(0, Ask("service", [question] * count), ledger(None), Gate(1))
+    answers = command.failed(error)
+    assert [(answer.value, answer.error) for answer in answers] == [(None, error)] * count
+
+
+def test_the_error_of_a_late_call():
+    assert type(scoring_deadline_error()) is DeadlineError
+    assert scoring_deadline_error().code == "deadline"

@@ -1,0 +1,60 @@
+"""Parts of a request are found in a server's text, however it escapes them."""
+
+import pytest
+
+from secondpass.services.echoes import RUN, Sent
+from sent_texts import ESCAPES, KEY, PASSAGE, QUERY, SENT
+
+
+@pytest.mark.parametrize("escape", [name for name in ESCAPES if name != "no white space"])
+def test_echoes_are_removed(escape):
+    text = f"context_length_exceeded: {ESCAPES[escape](PASSAGE)} | the end"
+    left = SENT.removed_from(text)
+    assert "context_length_exceeded" in left
+    assert "the end" in left
+    for word in ("wombats", "burrows", "1899"):
+        if escape != "hyphens":
+            assert word not in left.lower()
+
+
+def test_what_was_not_sent_stays():
+    text = "This model's maximum context length is 8192 tokens"
+    assert SENT.removed_from(text) == text
+
+
+HELD = [
+    (QUERY[:RUN], True),
+    ("wheredothezeb", True),
+    ("wheredothez", False),
+    (f"unknown key {KEY[4:9]}", True),
+    ("unknown model", False),
+    ("", False),
+]
+
+
+@pytest.mark.parametrize(("text", "held"), HELD, ids=[row[0] for row in HELD])
+def test_parts_of_a_request(text, held):
+    assert SENT.holds_part_of(text) is held
+
+
+def test_short_lines_count_as_whole_words():
+    sent = Sent(["<query>zebra</query>\nowl"])
+    assert sent.holds_part_of("nothing found for zebra.")
+    assert sent.holds_part_of("OWL not found")
+    assert not sent.holds_part_of("zebras and owls")
+
+
+def test_further_keys():
+    more = SENT.with_secrets(["token-XYZ", ""])
+    assert more.holds_secret("bad TOKEN-xyz")
+    assert more.holds_secret(KEY)
+    assert not SENT.holds_secret("bad token-XYZ")
+
+
+@pytest.mark.parametrize("escape", [name for name in ESCAPES if name != "no white space"])
+def test_escaped_keys_are_found(escape):
+    assert SENT.holds_secret(f"wrong: {ESCAPES[escape](KEY)}")
+
+
+def test_very_long_requests_are_not_compared():
+    assert Sent(["x y " * 300_000]).holds_part_of("no such model")

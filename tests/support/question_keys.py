@@ -1,0 +1,32 @@
+"""The keys of what each method asks. It imports no test package: other processes import it."""
+
+from secondpass.effects import Ask, Task
+from secondpass.methods import to_method
+from secondpass.runtime.answer_keys import answer_key, service_key
+from secondpass.types import Candidate
+
+LLM = {"type": "openai", "model": "m"}
+METHODS = {
+    "graded": {"type": "graded", "llm": LLM},
+    "listwise": {"type": "listwise", "llm": LLM},
+    "blocks": {"type": "blocks", "llm": LLM},
+    "endpoint": {"type": "endpoint", "api": "cohere", "model": "m"},
+    "decisions": {"type": "decisions", "provider": "openai", "model": "m"},
+    "pointwise": {"type": "pointwise", "llm": LLM},
+    "setwise": {"type": "setwise", "llm": LLM},
+    "tournament": {"type": "tournament", "llm": LLM},
+    "partition": {"type": "partition", "llm": LLM},
+}
+
+
+def keys(settings, texts=("a", "b", "c"), query="q", context=None, ids=None, instruction=None):
+    """The keys of the first round of questions that a method asks."""
+    candidates = [Candidate(text, id=one) for text, one in zip(texts, ids or texts, strict=True)]
+    method = to_method(settings)
+    task = Task(query, list(texts), candidates, context, instruction=instruction)
+    plan = method.judge(task)
+    effect = next(plan)
+    while not isinstance(effect, Ask):
+        effect = plan.send(None)
+    start = service_key(effect.service)
+    return [answer_key(start, question) for question in effect.questions]

@@ -1,0 +1,86 @@
+"""Exceptions: their tree, their messages, and that they can be pickled."""
+
+import pickle
+import re
+
+import pytest
+
+from secondpass import Reranker, errors
+from secondpass.errors import ConfigurationError, LLMError, Problem, RerankError, with_article
+from secondpass.formats.errors import FormatError, MeasureError
+
+
+def test_exceptions_form_the_tree_that_is_drawn():
+    drawn = re.findall(r"(\w+Error)\b", errors.__doc__ or "")
+    for name in drawn:
+        if name not in {"ImportError", "RuntimeError", "ValueError"}:
+            assert issubclass(getattr(errors, name), errors.SecondPassError)
+    for name, cls in vars(errors).items():
+        if isinstance(cls, type) and issubclass(cls, Exception):
+            assert name in drawn
+
+
+def test_exceptions_pass_between_processes():
+    ranking = Reranker("lexical").rerank("q", ["a"])
+    for error in (
+        errors.ConfigurationError([errors.Problem(("a", 0), "wrong")], "about"),
+        errors.ConfigurationError("wrong"),
+        errors.NotSerializableError("wrong"),
+        errors.InputError("wrong"),
+        errors.MissingExtraError("embedded", "it"),
+        errors.MethodError("wrong", "code"),
+        errors.ModelLoadError("wrong"),
+        errors.RerankError(ranking),
+        FormatError("file", 3, "wrong"),
+        MeasureError("nDCG", "wrong"),
+    ):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again)) == (type(error), str(error))
+        assert getattr(again, "code", None) == getattr(error, "code", None)
+
+
+def test_flags_pass_between_processes():
+    error = LLMError("busy", "server_error", retryable=True, retry_after=2.0, sent=False)
+    for again in (pickle.loads(pickle.dumps(error)), error.with_message("busy")):
+        assert vars(again) == vars(error)
+    assert str(error.with_message("other")) == "other"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [((), "wrong"), (("a",), "a: wrong"), (("a", 0, "b"), "a[0].b: wrong"), ((0,), "[0]: wrong")],
+)
+def test_the_path_of_a_problem(path, text):
+    assert str(Problem(path, "wrong")) == text
+
+
+def test_a_problem_of_an_inner_setting():
+    assert str(Problem(("b",), "wrong").under(("a", 2))) == "a[2].b: wrong"
+
+
+@pytest.mark.parametrize(
+    ("problems", "about", "text"),
+    [
+        ("wrong", "", "wrong"),
+        ("wrong", "config.yaml", "config.yaml: wrong"),
+        ([Problem(("a",), "x"), Problem((), "y")], "c", "c: 2 problems\n  a: x\n  y"),
+        ("\ud800", "", "\\ud800"),
+    ],
+)
+def test_messages_of_configuration_errors(problems, about, text):
+    assert str(ConfigurationError(problems, about)) == text
+
+
+def test_a_strict_error_keeps_passages_out_of_its_arguments():
+    ranking = Reranker("lexical").rerank("owls", ["a passage"])
+    error = RerankError(ranking)
+    assert error.ranking is ranking
+    assert "passage" not in f"{error} {error!r} {error.args}"
+
+
+def test_articles():
+    assert [with_article(noun) for noun in ("int", "list", "Exception")] == [
+        "an int",
+        "a list",
+        "an Exception",
+    ]
