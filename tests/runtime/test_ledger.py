@@ -9,6 +9,7 @@ from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
 from secondpass.limits import Limits, Prices
 from secondpass.runtime.ledger import Ledger
+from secondpass.types import Usage
 
 QUESTION = Estimate(900, 100)
 PRICES = Prices(2, 10)  # a question costs 0.0018 + 0.001
@@ -91,6 +92,13 @@ def test_unsent_questions_are_no_calls():
 def test_usage_has_rounds_and_pairs():
     usage = Ledger(rounds=2, pairs=7).usage()
     assert (usage.rounds, usage.pairs) == (2, 7)
+
+
+def test_nothing_is_used_at_the_start():
+    ledger = Ledger()
+    assert ledger.usage() == Usage()
+    assert ledger.cached == 0
+    assert ledger.operations == []
 
 
 def test_question_may_use_the_whole_budget():
@@ -273,6 +281,12 @@ def test_what_is_left_is_less_by_what_was_spent():
     # Nine questions, four at a time, take the time of three; and one more round of one.
     assert (left.question_seconds, left.question_waves) == (4.0, 4)
     assert left.seconds_per_call is None
+
+
+def test_a_round_has_one_question_by_default():
+    ledger = Ledger(Limits(concurrency=1))
+    ledger.add_question_round(3.0)
+    assert ledger.left().question_waves == 1
 
 
 def test_less_than_nothing_is_nothing():
