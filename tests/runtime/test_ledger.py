@@ -89,9 +89,9 @@ def test_unsent_questions_are_no_calls():
         assert (ledger.questions, ledger.calls) == (0, 2)
 
 
-def test_usage_has_rounds_and_pairs():
-    usage = Ledger(rounds=2, pairs=7).usage()
-    assert (usage.rounds, usage.pairs) == (2, 7)
+def test_usage_has_rounds_pairs_and_cached_answers():
+    usage = Ledger(rounds=2, pairs=7, cached=3).usage()
+    assert (usage.rounds, usage.pairs, usage.cached) == (2, 7, 3)
 
 
 def test_nothing_is_used_at_the_start():
