@@ -9,7 +9,7 @@ from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
 from secondpass.limits import Limits, Prices
 from secondpass.runtime.ledger import Ledger
-from secondpass.types import Usage
+from secondpass.types import EngineInfo, Issue, Usage
 
 QUESTION = Estimate(900, 100)
 PRICES = Prices(2, 10)  # a question costs 0.0018 + 0.001
@@ -99,6 +99,22 @@ def test_nothing_is_used_at_the_start():
     assert ledger.usage() == Usage()
     assert ledger.cached == 0
     assert ledger.operations == []
+
+
+def test_engines_are_listed_once():
+    one = EngineInfo("cross_encoder", "onnx", "float32", 2, "one at a time", "installed")
+    other = replace(one, backend="torch")
+    ledger = Ledger()
+    for engine in (one, replace(one), other):
+        ledger.add_engine(engine)
+    assert ledger.engines == [one, other]
+
+
+def test_issues_are_listed_once():
+    ledger = Ledger()
+    for code in ("response_cache_failed", "response_cache_failed", "cost_unknown"):
+        ledger.add_issue(code, "why")
+    assert ledger.issues == [Issue("response_cache_failed", "why"), Issue("cost_unknown", "why")]
 
 
 def test_question_may_use_the_whole_budget():
