@@ -9,6 +9,7 @@ from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
 from secondpass.limits import Limits, Prices
 from secondpass.runtime.ledger import Ledger
+from secondpass.types import EngineInfo, Issue, Usage
 
 QUESTION = Estimate(900, 100)
 PRICES = Prices(2, 10)  # a question costs 0.0018 + 0.001
@@ -88,9 +89,32 @@ def test_unsent_questions_are_no_calls():
         assert (ledger.questions, ledger.calls) == (0, 2)
 
 
-def test_usage_has_rounds_and_pairs():
-    usage = Ledger(rounds=2, pairs=7).usage()
-    assert (usage.rounds, usage.pairs) == (2, 7)
+def test_usage_has_rounds_pairs_and_cached_answers():
+    usage = Ledger(rounds=2, pairs=7, cached=3).usage()
+    assert (usage.rounds, usage.pairs, usage.cached) == (2, 7, 3)
+
+
+def test_nothing_is_used_at_the_start():
+    ledger = Ledger()
+    assert ledger.usage() == Usage()
+    assert ledger.cached == 0
+    assert ledger.operations == []
+
+
+def test_engines_are_listed_once():
+    one = EngineInfo("cross_encoder", "onnx", "float32", 2, "one at a time", "installed")
+    other = replace(one, backend="torch")
+    ledger = Ledger()
+    for engine in (one, replace(one), other):
+        ledger.add_engine(engine)
+    assert ledger.engines == [one, other]
+
+
+def test_issues_are_listed_once():
+    ledger = Ledger()
+    for code in ("response_cache_failed", "response_cache_failed", "cost_unknown"):
+        ledger.add_issue(code, "why")
+    assert ledger.issues == [Issue("response_cache_failed", "why"), Issue("cost_unknown", "why")]
 
 
 def test_question_may_use_the_whole_budget():
@@ -273,6 +297,12 @@ def test_what_is_left_is_less_by_what_was_spent():
     # Nine questions, four at a time, take the time of three; and one more round of one.
     assert (left.question_seconds, left.question_waves) == (4.0, 4)
     assert left.seconds_per_call is None
+
+
+def test_a_round_has_one_question_by_default():
+    ledger = Ledger(Limits(concurrency=1))
+    ledger.add_question_round(3.0)
+    assert ledger.left().question_waves == 1
 
 
 def test_less_than_nothing_is_nothing():

@@ -177,3 +177,27 @@ def test_bound_on_repaired_almost_json(rest, count):
     first = "{'a': '" + "x" * 10_000 + "'}"
     second = "{'a': '" + "x" * (20_000 - len(first) - len("{'a': ''}") + rest) + "'}"
     assert len(repaired(f"Here are two: {first} and {second}")) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "broken", "unclosed"),
+    [
+        ('{x "a\\\n}" }', [(0, 11)], None),  # the string goes on after the escaped line break
+        ('\\"[\\"a\\"]"', [], 2),  # of an escaped string
+        ('[see "x" {"a": 1}', [], 0),  # a quotation mark: not in prose
+        ("[see x {", [], 7),
+    ],
+    ids=["escaped line break", "escaped quotation mark", "quoted word", "prose"],
+)
+def test_brackets_without_values(text, broken, unclosed):
+    values = find_values(text)
+    assert (values.items, values.broken, values.unclosed) == ([], broken, unclosed)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [('[1] {"a": 1}', [(0, 3), (4, 12)]), ('so: " [\\"a\\"]" {}', [(4, 14), (15, 17)])],
+    ids=["bare", "quoted"],
+)
+def test_places_of_values(text, place):
+    assert [(value.start, value.stop) for value in find_values(text).items] == place
