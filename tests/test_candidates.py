@@ -209,7 +209,7 @@ def test_a_key_beside_and_inside_metadata():
     assert item.metadata.keys() == {"year", "x", "z", "rerank_score"}
     for one, other in ((1, 2), (Incomparable(), Incomparable()), ([1], "1")):
         wrong = {"text": "a", "year": one, "metadata": {"year": other}}
-        with pytest.raises(InputError, match=r"candidates\[0\]: year stands both"):
+        with pytest.raises(InputError, match=r"candidates\[0\]: year is both"):
             Reranker("lexical").rerank("cat", [wrong])
 
 
@@ -229,7 +229,7 @@ def test_equal_metadata_values():
         assert Reranker("lexical").rerank("q", [row]).report.status == "ok"
     for other in (np.array([1, 3]), np.array([1])):
         row = {"text": "a", "key": np.array([1, 2]), "metadata": {"key": other}}
-        with pytest.raises(InputError, match="with other values"):
+        with pytest.raises(InputError, match="with different values"):
             Reranker("lexical").rerank("q", [row])
 
 
