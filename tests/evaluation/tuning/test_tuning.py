@@ -219,7 +219,7 @@ def test_rankings_that_failed_are_told(monkeypatch):
 
     monkeypatch.setattr(Observations, "rankings", partly)
     (note,) = tune(LAST, "lexical", depths=[6]).notes
-    assert note == "lexical: of 12 rankings, 2 degraded; its figures are with these"
+    assert note == "lexical: of 12 rankings, 2 degraded; its figures include these"
 
 
 def test_a_configuration_with_an_ordering_is_tried_as_it_is():

@@ -28,7 +28,10 @@ def with_share(config: Mapping[str, Any], concurrency: int | None, workers: int)
 
 
 def within_budget(config: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
-    """A configuration whose rankings are limited to the budget, unless it has lower limits."""
+    """A configuration whose limits are the budget, unless it sets limits itself.
+
+    A limit of the cost makes loading fail without prices.
+    """
     limits = config.get("limits") or {}
     changes: dict[str, Any] = {}
     if budget.tokens is not None and "tokens" not in limits:

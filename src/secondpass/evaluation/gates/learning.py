@@ -202,7 +202,7 @@ def _last_passed(
     for threshold in GRIDS[name]:
         skips = regrets.signals[name] >= threshold  # False where the signal is not known (NaN)
         regret = np.where(skips, regrets.of_skip[depth], 0.0)
-        # Stop early if the mean on these queries comes near the bound: a caution, not the test.
+        # As a precaution, also stop if the mean on these queries exceeds a quarter of the bound.
         if float(regret.mean()) > max_regret / 4 or evidence(regret, max_regret) < needed:
             break
         gate = _Gate(
