@@ -35,9 +35,9 @@ class DryRunDoneError(Exception):
         super().__init__()
         self.uses = list(uses)
 
-    def show(self, *, as_json: bool) -> None:
-        """Print the estimate."""
-        print_comparison(ExpectedComparison(0, {"judge": self.uses}), {}, as_json=as_json)
+    def show(self, queries: int, *, as_json: bool) -> None:
+        """Print the estimate for so many queries."""
+        print_comparison(ExpectedComparison(queries, {"judge": self.uses}), {}, as_json=as_json)
 
 
 def stop_before_asking(uses: Sequence[Expected]) -> None:

@@ -104,7 +104,8 @@ def _ranges(
     if second is not None and second.resolve() != first.resolve():
         return periods
     if before is None and after is None:
-        fail("missing B, or the days of the two periods: --before, --after", USAGE_ERROR)
+        missing = "missing B" if second is None else "A and B are the same: name another"
+        fail(f"{missing}, or the days of the two periods: --before, --after", USAGE_ERROR)
     # With one of them, the other period is what lies before or after it.
     earlier, later = periods
     if before is None and later[0] is not None:

@@ -167,7 +167,8 @@ def judge(
                 expected=stop_before_asking if dry_run else print_estimate,
             )
         except DryRunDoneError as done:
-            done.show(as_json=as_json)
+            count = len(queries) if sample is None else min(sample, len(queries))
+            done.show(count, as_json=as_json)
             return
         finally:
             grader.close()
