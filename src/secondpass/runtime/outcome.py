@@ -209,6 +209,11 @@ class Outcome:
             self.add_issue("order_applied_unjudged", message)
         return moved
 
+    def add_no_floor(self) -> None:
+        """Add the issue that a skipped pass has no score for its floor."""
+        message = "the pass was skipped, so there is no score to compare with the floor"
+        self.add_issue("floor_not_applied", message)
+
     def complete(
         self, positions: Sequence[int], statuses: Sequence[ItemStatus] = ("scored", "tail")
     ) -> bool:
