@@ -235,10 +235,10 @@ class RankingPass:
             order = list(self.head)
             outcome.keep_order(self.kept)
             if self.head and self.skipped is not None and as_is:
-                if settings.stages[0].floor is not None:
-                    outcome.add_no_floor()
-                if settings.order is not None:
-                    order = yield from outcome.reorder(order, settings.order, settings.top_k)
+                has_floor = settings.stages[0].floor is not None
+                order = yield from outcome.reorder_skipped(
+                    order, settings.order, settings.top_k, has_floor=has_floor
+                )
             elif self.head and not as_is and settings.order is not None:
                 order = yield from outcome.reorder_unjudged(order, settings.order, settings.top_k)
         else:
