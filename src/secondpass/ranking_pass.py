@@ -235,7 +235,10 @@ class RankingPass:
             order = list(self.head)
             outcome.keep_order(self.kept)
             if self.head and self.skipped is not None and as_is:
-                order = yield from self._skipped_order(outcome, order)
+                has_floor = settings.stages[0].floor is not None
+                order = yield from outcome.reorder_skipped(
+                    order, settings.order, settings.top_k, has_floor=has_floor
+                )
             elif self.head and not as_is and settings.order is not None:
                 order = yield from outcome.reorder_unjudged(order, settings.order, settings.top_k)
         else:
@@ -276,16 +279,6 @@ class RankingPass:
             nothing_relevant=outcome.nothing_relevant(stage.threshold if stage else None),
         )
         return Ranking(self.query, items, report, outcome.trace)
-
-    def _skipped_order(self, outcome: Outcome, order: list[int]) -> Plan[list[int]]:
-        """The order of a head that was skipped: the input order, then moved by the ordering."""
-        settings = self.settings
-        if settings.stages[0].floor is not None:
-            message = "the pass was skipped, so there is no score to compare with the floor"
-            outcome.add_issue("floor_not_applied", message)
-        if settings.order is None:
-            return order
-        return (yield from outcome.reorder(order, settings.order, settings.top_k))
 
     def _status(self, outcome: Outcome, stage: Stage | None, as_is: bool) -> ReportStatus:
         if stage is None:

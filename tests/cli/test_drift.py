@@ -125,6 +125,12 @@ def test_errors(secondpass, month, options, code, message):
     assert (outcome.code, outcome.out) == (code, "")
 
 
+def test_the_same_file_twice(secondpass, month):
+    outcome = secondpass("drift", month, month)
+    assert "A and B are the same: name another, or the days" in outcome.flat
+    assert outcome.code == 2
+
+
 def test_a_file_of_something_else(secondpass, days, write):
     path = write("other.jsonl", '{"id": 1}\n')
     outcome = secondpass("drift", days("a.jsonl", days_of(60)), path)

@@ -77,6 +77,7 @@ def test_a_dry_run_asks_nothing(call, provider):
     told = call("--dry-run", "--json", "--pool", "lexical")
     assert told.code == 0, told.err
     assert json.loads(told.out)["total"]["calls"] >= 24
+    assert json.loads(told.out)["queries"] == 12
     assert provider.calls == 0
     assert not call.folder.exists()
 

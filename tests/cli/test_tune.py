@@ -78,11 +78,25 @@ def test_a_file_is_overwritten_only_by_force(secondpass, last, tmp_path, file):
         (["--confidence", "0.9999"], 2, "--confidence"),
         (["--resume"], 2, "--resume: needs --into"),
         (["--try", "=lexical"], 2, "write NAME=WHAT, or WHAT alone"),
+        (["--try", "none.yaml"], 1, "--try none.yaml: there is no such file"),
+        (["--try", "lexcal"], 1, "--try lexcal: no preset is named 'lexcal'; did you mean 'lexi"),
         (["--latency", "-1"], 2, "--latency"),
         (["--depths", "0"], 2, "--depths"),
         (["--measure", "nDGC"], 1, "nDCG"),
     ],
-    ids=["into", "report", "folder", "confidence", "resume", "try", "latency", "depths", "measure"],
+    ids=[
+        "into",
+        "report",
+        "folder",
+        "confidence",
+        "resume",
+        "try",
+        "no file",
+        "no preset",
+        "latency",
+        "depths",
+        "measure",
+    ],
 )
 def test_wrong_options(secondpass, last, tmp_path, monkeypatch, options, code, message):
     monkeypatch.chdir(tmp_path)
@@ -118,7 +132,7 @@ def test_names_and_what_cannot_be_loaded(secondpass, last, tmp_path):
     config.write_text("method: lexical\ndepht: 4\n")
     told = secondpass(*call)
     assert told.code == 1
-    assert "--try mine" in told.flat
+    assert "mine.yaml: depht: unknown key" in told.flat
 
 
 def test_an_interrupted_run_is_continued(secondpass, last, tmp_path, monkeypatch):

@@ -209,6 +209,17 @@ class Outcome:
             self.add_issue("order_applied_unjudged", message)
         return moved
 
+    def reorder_skipped(
+        self, order: list[int], ordering: Ordering | None, top_k: int | None, *, has_floor: bool
+    ) -> Plan[list[int]]:
+        """Apply the ordering to a head that no method was to judge."""
+        if has_floor:
+            message = "the pass was skipped, so there is no score to compare with the floor"
+            self.add_issue("floor_not_applied", message)
+        if ordering is None:
+            return order
+        return (yield from self.reorder(order, ordering, top_k))
+
     def complete(
         self, positions: Sequence[int], statuses: Sequence[ItemStatus] = ("scored", "tail")
     ) -> bool:

@@ -97,8 +97,8 @@ def test_lists_are_ranked_again_where_scores_depend_on_them():
 @pytest.mark.parametrize(
     ("suite", "options", "message"),
     [
-        (suite_of(8), {}, "takes 9 queries with a relevant candidate or more, and there are 8"),
-        (suite_of(8), {"per": "document", "keep": 0.95}, "takes 19 relevant candidates or more"),
+        (suite_of(8), {}, "takes at least 9 queries with a relevant candidate; there are 8"),
+        (suite_of(8), {"per": "document", "keep": 0.95}, "takes at least 19 relevant candidates"),
         (suite_of(relevant=lambda *_: True), {}, "all candidates are relevant"),
         (SUITE, {"relevant": 2}, "no query has a relevant candidate with a score"),
         (SUITE, {"keep": 1.0}, "keep: must be above 0 and below 1, not 1.0"),

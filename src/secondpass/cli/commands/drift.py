@@ -101,7 +101,8 @@ def _periods(
     if second is not None and second.resolve() != first.resolve():
         return earlier, later
     if before is None and after is None:
-        fail("missing B, or the days of the two periods: --before, --after", USAGE_ERROR)
+        missing = "missing B" if second is None else "A and B are the same: name another"
+        fail(f"{missing}, or the days of the two periods: --before, --after", USAGE_ERROR)
     if before is None and later[0] is not None:
         earlier = None, _shifted(later[0], -1)
     elif after is None and earlier[1] is not None:

@@ -238,18 +238,26 @@ def _journal_of(into: Path | None, *, resume: bool, force: bool) -> Path | None:
 
 def _loadable(tried: list[str] | None) -> tuple[dict[str, Any], dict[str, str]]:
     """What can be loaded of the rerankers to try, and why the others cannot, by name."""
-    from secondpass.config import resolve
+    from difflib import get_close_matches
+
+    from secondpass.config import preset_names, resolve
     from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
     from secondpass.evaluation.rerankers import unique_name
     from secondpass.evaluation.tuning.trials import INSTALLED, named
 
     specs: dict[str, Any] = {}
+    arguments: dict[str, str] = {}
     for argument in tried or INSTALLED:
-        name, equals, value = argument.partition("=")
-        if equals and (not name or not value):
+        label, equals, value = argument.partition("=")
+        if equals and (not label or not value):
             fail(f"--try {argument}: write NAME=WHAT, or WHAT alone", USAGE_ERROR)
-        ((default, spec),) = named([value if equals else argument]).items()
-        specs[unique_name(name if equals else default, specs)] = spec
+        what = value if equals else argument
+        similar = get_close_matches(what, preset_names(), n=1, cutoff=0.8)
+        if similar and what not in preset_names() and not Path(what).exists():
+            fail(f"--try {argument}: no preset is named {what!r}; did you mean {similar[0]!r}?")
+        ((default, spec),) = named([what]).items()
+        name = unique_name(label if equals else default, specs)
+        specs[name], arguments[name] = spec, argument
     loadable, not_run = {}, {}
     for name, spec in specs.items():
         try:
@@ -258,7 +266,7 @@ def _loadable(tried: list[str] | None) -> tuple[dict[str, Any], dict[str, str]]:
         except (MissingExtraError, ModelLoadError) as error:
             not_run[name] = str(error)
         except ConfigurationError as error:
-            raise ConfigurationError(error.problems, f"--try {name}") from None
+            raise ConfigurationError(error.problems, f"--try {arguments[name]}") from None
     return loadable, not_run
 
 

@@ -104,7 +104,7 @@ def check_samples(by_query: Mapping[str, Sample], keep: float, per: Per) -> None
     count = len(relevant) if per == "query" else sum(map(len, relevant))
     if count < fewest(keep):
         noun = "queries with a relevant candidate" if per == "query" else "relevant candidates"
-        message = f"to keep {keep} takes {fewest(keep)} {noun} or more, and there are {count}"
+        message = f"keeping {keep} takes at least {fewest(keep)} {noun}; there are {count}"
         raise InputError(f"calibrate: {message}")
     if len({float(score) for sample in by_query.values() for score in sample.rerank}) == 1:
         raise InputError("calibrate: all scores are equal, so no threshold separates them")

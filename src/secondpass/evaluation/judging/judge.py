@@ -288,6 +288,8 @@ def _check_budget(budget: float | None) -> None:
 
 
 def _reasons(rankings: Mapping[str, Ranking]) -> str:
-    codes = Counter(issue.code for each in rankings.values() for issue in each.report.issues)
-    listed = ", ".join(f"{code} ({count:,})" for code, count in sorted(codes.items()))
+    issues = [issue for each in rankings.values() for issue in each.report.issues]
+    codes = Counter(issue.code for issue in issues)
+    messages = {issue.code: issue.message for issue in reversed(issues)}
+    listed = "; ".join(f"{code} ({codes[code]:,}): {messages[code]}" for code in sorted(codes))
     return f"; issues: {listed}" if listed else ""

@@ -158,8 +158,8 @@ def tables(tuning: TuningData) -> list[Table]:
                 for point in tuning.front
             ),
             (
-                "Variants than which no other is at least as good, fast and cheap. The means are "
-                "over all queries, so those of the best variants are likely to be too high.",
+                "Variants that no other equals or beats in quality, time and cost together. The "
+                "means are over all queries, so the highest are likely to be too high.",
             ),
         ),
     ]
